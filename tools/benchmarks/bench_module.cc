@@ -1,0 +1,203 @@
+// The Python module torchtrace_bench: turns tracing on and off within one
+// process, so that traced and untraced runs can take turns, and offers the
+// cheapest hooks that PyTorch's own protocols allow, to compare with.
+//
+// The recorder and the hooks are those of the runtime library and of
+// torchtrace_torch.so, as `torchtrace run` loads them. One thread, with the
+// GIL.
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <Python.h>
+#include <c10/core/SafePyObject.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <dlfcn.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dialects/torch/forwarding_interpreter.h"
+#include "dialects/torch/torch_module.h"
+#include "tracer/framework_dialect.h"
+#include "tracer/recorder.h"
+
+namespace torchtrace {
+namespace {
+
+using c10::impl::TorchDispatchModeTLS;
+using FunctionModeStack = at::impl::PythonTorchFunctionTLS;
+
+PyObject* Fail(const std::string& message) {
+  PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  return nullptr;
+}
+
+// ---- torchtrace's hooks ----
+
+std::vector<std::unique_ptr<TracingHook>> g_hooks;
+
+// PyTorch's table as it is while nothing is traced, and as level 2 leaves it:
+// it never takes its own out again, and untraced runs must be untraced.
+const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
+const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
+
+// start(module, folder): records into `folder`, with the hooks of the library
+// `module`. Installs none.
+PyObject* Start(PyObject*, PyObject* args) {
+  const char *module, *folder;
+  if (!PyArg_ParseTuple(args, "ss", &module, &folder)) return nullptr;
+  void* const library = dlopen(module, RTLD_NOW | RTLD_LOCAL);
+  void* const symbol = library == nullptr ? nullptr : dlsym(library, kTorchModuleSymbol);
+  if (symbol == nullptr) return Fail(dlerror());
+  RecorderOptions options;
+  options.log_folder = folder;
+  if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
+  HookOptions hooks;
+  hooks.levels = {1, 2};
+  TorchModule* const torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
+  if (absl::Status status = torch_module->CreateHooks(Recorder::Get(), hooks, &g_hooks); !status.ok()) {
+    return Fail(std::string(status.message()));
+  }
+  g_hooked_table = g_plain_table = getPyInterpreter()->vtable_;
+  Py_RETURN_NONE;
+}
+
+// install(level)
+PyObject* Install(PyObject*, PyObject* level) {
+  const long wanted = PyLong_AsLong(level);
+  getPyInterpreter()->vtable_ = g_hooked_table;
+  for (const std::unique_ptr<TracingHook>& hook : g_hooks) {
+    if (hook->level() != wanted) continue;
+    if (absl::Status status = hook->Install(); !status.ok()) return Fail(std::string(status.message()));
+  }
+  g_hooked_table = getPyInterpreter()->vtable_;
+  Py_RETURN_NONE;
+}
+
+// uninstall(): all levels.
+PyObject* Uninstall(PyObject*, PyObject*) {
+  for (auto hook = g_hooks.rbegin(); hook != g_hooks.rend(); ++hook) (*hook)->Uninstall();
+  getPyInterpreter()->vtable_ = g_plain_table;
+  Py_RETURN_NONE;
+}
+
+// finish(): closes the log.
+PyObject* Finish(PyObject*, PyObject*) {
+  Recorder::Get()->Finish({});
+  Py_RETURN_NONE;
+}
+
+// ---- An empty function mode ----
+
+// __torch_function__(self, func, types, args=(), kwargs=None)
+PyObject* CallFunction(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  static PyObject* const none = PyTuple_New(0);
+  PyObject* args = count > 2 ? arguments[2] : none;
+  PyObject* kwargs = count > 3 ? arguments[3] : nullptr;
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    const bool is_args = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "args") == 0;
+    (is_args ? args : kwargs) = arguments[count + i];
+  }
+  return PyObject_Call(arguments[0], args, kwargs == Py_None ? nullptr : kwargs);
+}
+
+PyMethodDef g_mode_methods[] = {
+    {"__torch_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(CallFunction)),
+     METH_FASTCALL | METH_KEYWORDS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyTypeObject g_mode_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+// push_function_mode(): one that only calls the function.
+PyObject* PushFunctionMode(PyObject*, PyObject*) {
+  if (g_mode_type.tp_name == nullptr) {
+    g_mode_type.tp_name = "torchtrace_bench.EmptyMode";
+    g_mode_type.tp_basicsize = sizeof(PyObject);
+    g_mode_type.tp_flags = Py_TPFLAGS_DEFAULT;
+    g_mode_type.tp_methods = g_mode_methods;
+    g_mode_type.tp_new = PyType_GenericNew;
+    if (PyType_Ready(&g_mode_type) < 0) return nullptr;
+  }
+  PyObject* const mode = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&g_mode_type));
+  if (mode == nullptr) return nullptr;
+  FunctionModeStack::push_onto_stack(std::make_shared<c10::SafePyObject>(mode, getPyInterpreter()));
+  Py_RETURN_NONE;
+}
+
+PyObject* PopFunctionMode(PyObject*, PyObject*) {
+  FunctionModeStack::pop_stack();
+  Py_RETURN_NONE;
+}
+
+// ---- An empty dispatch mode ----
+
+// Takes the mode on top off and calls the operator boxed.
+class EmptyDispatch final : public torch_dialect::ForwardingInterpreter {
+ public:
+  using ForwardingInterpreter::ForwardingInterpreter;
+
+  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
+    if (TorchDispatchModeTLS::stack_len() == 0) return inner().dispatch(op, stack);
+    const WithoutMode without;
+    op.callBoxed(stack);
+  }
+
+  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
+    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+    if (TorchDispatchModeTLS::stack_len() == 0) return inner().detach(self);
+    torch::jit::Stack stack = {at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+        const_cast<c10::TensorImpl*>(self)))};
+    dispatch(op, &stack);
+    return stack.front().toTensor().getIntrusivePtr();
+  }
+
+ private:
+  class WithoutMode {
+   public:
+    WithoutMode() : mode_(TorchDispatchModeTLS::pop_stack()) {}
+    ~WithoutMode() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode_)); }
+    WithoutMode(const WithoutMode&) = delete;
+
+   private:
+    std::shared_ptr<c10::impl::PyObject_TorchDispatchMode> mode_;
+  };
+};
+
+// push_dispatch_mode(mode): puts a TorchDispatchMode on the stack, whose calls
+// never reach it.
+PyObject* PushDispatchMode(PyObject*, PyObject* mode) {
+  c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
+  static EmptyDispatch* const table = new EmptyDispatch(g_plain_table);
+  interpreter->vtable_ = table;
+  TorchDispatchModeTLS::push_non_infra_mode_onto_stack(
+      std::make_shared<c10::impl::PyObject_TorchDispatchMode>(Py_NewRef(mode), interpreter));
+  Py_RETURN_NONE;
+}
+
+PyObject* PopDispatchMode(PyObject*, PyObject*) {
+  TorchDispatchModeTLS::pop_stack();
+  getPyInterpreter()->vtable_ = g_plain_table;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"start", Start, METH_VARARGS, nullptr},
+    {"install", Install, METH_O, nullptr},
+    {"uninstall", Uninstall, METH_NOARGS, nullptr},
+    {"finish", Finish, METH_NOARGS, nullptr},
+    {"push_function_mode", PushFunctionMode, METH_NOARGS, nullptr},
+    {"pop_function_mode", PopFunctionMode, METH_NOARGS, nullptr},
+    {"push_dispatch_mode", PushDispatchMode, METH_O, nullptr},
+    {"pop_dispatch_mode", PopDispatchMode, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT, "torchtrace_bench", nullptr, -1, g_functions};
+
+}  // namespace
+}  // namespace torchtrace
+
+PyMODINIT_FUNC PyInit_torchtrace_bench() { return PyModule_Create(&torchtrace::g_module); }

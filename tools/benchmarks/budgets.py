@@ -1,0 +1,37 @@
+"""The project's budgets, and what was measured against each."""
+
+from tables import Table
+
+STEP_RATIO = 1.35
+RECORDING_SHARE = 0.5
+PYTHON_TRACER_TIMES = 30
+BYTES_PER_EVENT = 8
+RENDERED_PER_SECOND = 1e6
+EVENTS_READ_PER_SECOND = 10e6
+SMALL_STATS_SECONDS = 0.020
+# Of the resident memory after a tenth of a long run; more than noise would be growth.
+MEMORY_GROWTH = 0.02
+
+
+class Budgets:
+    """Collects verdicts while the tables are made."""
+
+    def __init__(self):
+        self.table = Table("budgets", "Budgets", ["budget", "wanted", "measured", "verdict"])
+
+    def at_most(self, what, limit, value, show):
+        """A figure that must not be larger than `limit`; `show` makes it text."""
+        self._add(what, f"at most {show(limit)}", show(value), value / limit)
+
+    def at_least(self, what, limit, value, show):
+        """A figure that must not be smaller than `limit`."""
+        self._add(what, f"at least {show(limit)}", show(value), limit / value)
+
+    def _add(self, what, wanted, measured, excess):
+        if excess <= 1:
+            verdict = "met"
+        elif excess < 2:
+            verdict = f"missed by {100 * (excess - 1):.0f}%"
+        else:
+            verdict = f"missed: {excess:.1f} times"
+        self.table.add(what, wanted, measured, verdict)

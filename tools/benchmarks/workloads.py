@@ -1,0 +1,116 @@
+"""The programs that are timed: each is a function that does one step."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Block(nn.Module):
+    """A transformer block as in GPT-2: attention and an MLP, each after a LayerNorm."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.qkv(self.norm1(x)).split(width, dim=2)
+        q, k, v = (p.view(batch, length, self.heads, -1).transpose(1, 2) for p in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = y.transpose(1, 2).contiguous().view(batch, length, width)
+        x = x + F.dropout(self.out(y), 0.1)
+        return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)))), 0.1)
+
+
+class Transformer(nn.Module):
+    """Token and position embeddings, blocks, and the loss of the next token."""
+
+    def __init__(self, vocabulary=1000, width=128, heads=4, layers=4, length=64):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(length, width)
+        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens, targets):
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+def make_add():
+    """1,000 times torch.add of two 4x4 tensors."""
+    a, b = torch.ones(4, 4), torch.ones(4, 4)
+    calls = range(1000)
+
+    def step():
+        add = torch.add
+        for _ in calls:
+            add(a, b)
+
+    return step
+
+
+def make_mlp():
+    """A training step of two linear layers, batch 16, SGD with momentum."""
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    x, y = torch.randn(16, 32), torch.randn(16, 8)
+
+    def step():
+        optimizer.zero_grad()
+        (model(x) - y).pow(2).mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def make_transformer():
+    """A training step of 4 layers of width 128 on 4 sequences of 64 tokens, AdamW."""
+    model = Transformer()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(0, 1000, (4, 64))
+    targets = torch.randint(0, 1000, (4, 64))
+
+    def step():
+        optimizer.zero_grad()
+        model(tokens, targets).backward()
+        optimizer.step()
+
+    return step
+
+
+class Workload:
+    """How a program is run: `steps` timed ones in a measurement, `slow_steps` where a tracer
+    takes many times as long."""
+
+    def __init__(self, make, title, unit_s, unit, steps, slow_steps):
+        self.make = make
+        self.title = title
+        self.unit_s = unit_s  # a step's time divided by this is in `unit`
+        self.unit = unit
+        self.steps = steps
+        self.slow_steps = slow_steps
+
+
+WORKLOADS = {
+    "add": Workload(make_add, "torch.add on 4x4", 1e-3, "us", 20, 3),
+    "mlp": Workload(make_mlp, "MLP train step", 1e-3, "ms", 60, 10),
+    "transformer": Workload(make_transformer, "transformer train step", 1e-3, "ms", 8, 2),
+}
+
+
+def make(name):
+    """A step function of the workload, the same in every process."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    return WORKLOADS[name].make()

@@ -1,0 +1,317 @@
+# What tools/torchtrace, tools/test and tools/check share: they source this file.
+# It finds or installs what the build needs (Debian packages, .venv), builds, and
+# installs the results into .build/. Each setup_* function does nothing when there is
+# nothing to do. The caller may set FAIL_STATUS, the exit code for "could not set up".
+# shellcheck shell=bash disable=SC2034
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+BUILD_DIR=$ROOT/.build
+VENV=$ROOT/.venv
+LOG_DIR=$BUILD_DIR/log
+FAIL_STATUS=2
+
+# Package and a file by which it is known to be there.
+BUILD_PACKAGES="
+bazel-bootstrap      /usr/bin/bazel
+bazel-rules-java     /usr/share/bazel/rules/java
+bazel-rules-proto    /usr/share/bazel/rules/proto
+g++                  /usr/bin/g++
+libabsl-dev          /usr/include/absl
+libbenchmark-dev     /usr/include/benchmark
+libcli11-dev         /usr/include/CLI
+libgmock-dev         /usr/include/gmock
+libgtest-dev         /usr/include/gtest
+libxxhash-dev        /usr/include/xxhash.h
+libyaml-cpp-dev      /usr/include/yaml-cpp
+libzstd-dev          /usr/include/zstd.h
+nlohmann-json3-dev   /usr/include/nlohmann
+"
+CHECK_PACKAGES="
+clang-tidy-19        /usr/bin/clang-tidy-19
+git                  /usr/bin/git
+shellcheck           /usr/bin/shellcheck
+"
+TEST_PACKAGES="
+npm                  /usr/bin/npm
+"
+
+say() {
+  printf 'torchtrace: %s\n' "$*" >&2
+}
+
+die() {
+  say "$*"
+  exit "$FAIL_STATUS"
+}
+
+# logged NAME COMMAND...: runs the command with its output in .build/log/NAME.log, and
+# shows the end of that if it fails.
+logged() {
+  local log=$LOG_DIR/$1.log
+  shift
+  mkdir -p "$LOG_DIR"
+  if ! "$@" >"$log" 2>&1 </dev/null; then
+    tail -n 40 "$log" >&2
+    say "setup: failed: $*"
+    say "setup: all of its output: $log"
+    return 1
+  fi
+}
+
+# _lock DESCRIPTOR NAME: waits until no other process of this checkout holds the lock.
+# Held until unlocked or this process ends; bazel() says why it stays in this process.
+_lock() {
+  mkdir -p "$BUILD_DIR" || die "setup: cannot write to $BUILD_DIR"
+  eval "exec $1>\"\$BUILD_DIR/$2.lock\""
+  if ! flock -n "$1"; then
+    say "setup: waiting for another torchtrace $2"
+    flock "$1"
+  fi
+}
+
+# While packages and .venv change. Where both are held, the build's is taken first.
+lock_setup() { _lock 9 setup; }
+unlock_setup() { exec 9>&-; }
+
+# While something is built and installed into .build.
+lock_build() { _lock 8 build; }
+unlock_build() { exec 8>&-; }
+
+# as_root COMMAND...: runs it as root, by sudo if need be. Returns 77 where that is not
+# possible.
+as_root() {
+  if [[ $EUID -eq 0 ]]; then
+    "$@"
+  elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 && -t 2 ]]; }; then
+    [[ -t 0 && -t 2 ]] && sudo -v
+    sudo -n "$@"
+  else
+    return 77
+  fi
+}
+
+# setup_packages LIST: installs those Debian packages of LIST whose file is missing.
+setup_packages() {
+  local package file missing=()
+  while read -r package file; do
+    [[ -z $package || -e $file ]] || missing+=("$package")
+  done <<<"$1"
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+
+  local command="apt-get install -y --no-install-recommends ${missing[*]}"
+  if ! command -v apt-get >/dev/null; then
+    die "setup: this is no Debian; it lacks what these packages hold: ${missing[*]}"
+  fi
+  if ! as_root true; then
+    say "setup: packages are missing and this user may not install them; type:"
+    die "  sudo apt-get update && sudo $command"
+  fi
+  say "setup: installing ${missing[*]}"
+  # An out of date list still installs most of the time, so a failed update isn't the end.
+  logged apt-update as_root apt-get update || true
+  # shellcheck disable=SC2086  # words of a command made above
+  logged apt-install as_root env DEBIAN_FRONTEND=noninteractive $command ||
+    die "setup: could not install; type: sudo apt-get update && sudo $command"
+}
+
+# The Python to make .venv with: one that a program can embed.
+find_base_python() {
+  local python
+  for python in "$(command -v python3)" /usr/bin/python3; do
+    if [[ -x $python ]] && "$python" -c 'import ensurepip, venv' 2>/dev/null &&
+      "$python" -B "$ROOT/tools/bazel/describe_python.py" --embeddable 2>/dev/null; then
+      echo "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+venv_has() {
+  compgen -G "$VENV/lib/python3*/site-packages/$1-*.dist-info" >/dev/null
+}
+
+pip_install() {
+  local name=$1
+  shift
+  logged "$name" "$VENV/bin/python3" -m pip install --disable-pip-version-check "$@" ||
+    die "setup: could not install; type: $VENV/bin/python3 -m pip install $*"
+}
+
+# .venv with torch: any torch that is there already is taken.
+setup_venv() {
+  if [[ ! -x $VENV/bin/python3 ]] || ! "$VENV/bin/python3" -c 'import pip' 2>/dev/null; then
+    local python
+    if ! python=$(find_base_python); then
+      setup_packages "
+        python3       /usr/bin/python3
+        python3-dev   /usr/bin/python3-config
+        python3-venv  /usr/share/doc/python3-venv"
+      python=$(find_base_python) ||
+        die "setup: found no python3 with headers, a shared libpython and venv"
+    fi
+    say "setup: making .venv with $python"
+    logged venv "$python" -m venv "$VENV" || die "setup: could not make $VENV"
+  fi
+  if ! venv_has torch || ! venv_has numpy; then
+    say "setup: installing torch into .venv (some minutes the first time)"
+    pip_install pip-torch -r "$ROOT/tools/requirements.txt"
+  fi
+}
+
+# What only tests and checks need, in .venv and .build/node.
+setup_test_env() {
+  local stamp=$BUILD_DIR/test-env wanted
+  wanted=$(cat "$ROOT/tools/requirements-test.txt" && ls -d "$VENV"/lib/python3*)
+  if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]] || ! venv_has pytest; then
+    say "setup: installing Python packages for the tests into .venv"
+    pip_install pip-test -r "$ROOT/tools/requirements-test.txt"
+    printf '%s\n' "$wanted" >"$stamp"
+  fi
+  setup_buildifier
+}
+
+BUILDIFIER_VERSION=8.2.1
+BUILDIFIER=$BUILD_DIR/node/node_modules/.bin/buildifier
+setup_buildifier() {
+  local stamp=$BUILD_DIR/node/version
+  [[ -x $BUILDIFIER && -f $stamp && $(<"$stamp") == "$BUILDIFIER_VERSION" ]] && return
+  command -v npm >/dev/null || setup_packages "$TEST_PACKAGES"
+  say "setup: installing buildifier into .build/node"
+  mkdir -p "$BUILD_DIR/node"
+  # Its cache stays here as well: the home folder may be missing or read only.
+  logged npm npm install --prefix "$BUILD_DIR/node" --cache "$BUILD_DIR/node/cache" \
+    --no-audit --no-fund --no-save "@bazel/buildifier@$BUILDIFIER_VERSION" ||
+    die "setup: could not install buildifier with npm"
+  echo "$BUILDIFIER_VERSION" >"$stamp"
+}
+
+# bazel [STARTUP_OPTION...] COMMAND...: in the checkout, never holding a lock: the
+# server that it leaves behind would hold it for hours.
+bazel() {
+  (
+    cd "$ROOT" || exit
+    exec /usr/bin/bazel \
+      ${TORCHTRACE_BAZEL_ROOT:+--output_user_root="$TORCHTRACE_BAZEL_ROOT"} "$@" 8>&- 9>&-
+  )
+}
+
+pair_key() {
+  "$1" -B "$ROOT/tools/bazel/describe_python.py" --key
+}
+
+# install_file FROM TO: by rename, so that who runs or loads the old one keeps it.
+install_file() {
+  [[ -e $1 ]] || die "setup: the build made no $1"
+  cmp -s "$1" "$2" && return
+  mkdir -p "$(dirname "$2")"
+  if ! { cp "$1" "$2.new.$$" && chmod 755 "$2.new.$$" && mv -f "$2.new.$$" "$2"; }; then
+    die "setup: cannot write $2"
+  fi
+}
+
+# A product is up to date when no source is newer than its stamp. The stamp is taken
+# before the build, so that an edit while it runs counts as newer.
+is_fresh() {
+  local stamp=$BUILD_DIR/stamp/$1
+  shift
+  [[ -f $stamp ]] || return 1
+  local newer
+  newer=$(cd "$ROOT" && find cmd dialects serialize tracer tools/bazel tools/lib/setup.sh \
+    .bazelrc BUILD WORKSPACE "$@" \
+    -name __pycache__ -prune -o -newer "$stamp" -print -quit 2>&1) && [[ -z $newer ]]
+}
+
+exe_is_fresh() {
+  [[ -x $BUILD_DIR/bin/torchtrace ]] && is_fresh exe
+}
+
+# runtime_is_fresh KEY [FILE...]: the runtime of that pair, given files that it depends on.
+runtime_is_fresh() {
+  local runtime=$BUILD_DIR/runtime/$1
+  [[ -f $runtime/libtorchtrace_runtime.so && -f $runtime/torchtrace_torch.so ]] && is_fresh "$@"
+}
+
+# The pair of .venv is in .build/default-key, and holds while torch's files are older
+# than its stamp.
+default_runtime_is_fresh() {
+  local key
+  [[ -f $BUILD_DIR/default-key ]] && key=$(<"$BUILD_DIR/default-key") &&
+    runtime_is_fresh "$key" "$VENV/pyvenv.cfg" "$VENV"/lib/python3*/site-packages/torch/version.py
+}
+
+_stamp() {
+  mkdir -p "$BUILD_DIR/stamp"
+  touch "$BUILD_DIR/stamp/$1.new"
+}
+
+_stamp_done() {
+  mv -f "$BUILD_DIR/stamp/$1.new" "$BUILD_DIR/stamp/$1"
+}
+
+_install_exe() {
+  install_file "$1/cmd/torchtrace" "$BUILD_DIR/bin/torchtrace"
+}
+
+_install_runtime() {
+  local runtime=$BUILD_DIR/runtime/$2
+  install_file "$1/tracer/libtorchtrace_runtime.so" "$runtime/libtorchtrace_runtime.so"
+  install_file "$1/dialects/torch/libtorchtrace_torch.so" "$runtime/torchtrace_torch.so"
+}
+
+RUNTIME_TARGETS=(//tracer:torchtrace_runtime //dialects/torch:torchtrace_torch)
+
+# build_default exe|all: the executable, with all the runtime for .venv too.
+build_default() {
+  local targets=(//cmd:torchtrace) key=
+  lock_setup
+  setup_packages "$BUILD_PACKAGES"
+  [[ $1 != all ]] || setup_venv
+  unlock_setup
+  _stamp exe
+  if [[ $1 == all ]]; then
+    key=$(pair_key "$VENV/bin/python3") || die "setup: $VENV/bin/python3 does not run"
+    targets+=("${RUNTIME_TARGETS[@]}")
+    _stamp "$key"
+  fi
+  say "setup: building ${key:-the executable}"
+  # The links bazel-* are of whatever was built last, so the folder is asked for.
+  local bin
+  logged build bazel build --curses=no --noshow_progress "${targets[@]}" ||
+    die "setup: the build failed"
+  bin=$(bazel info bazel-bin 2>/dev/null) || die "setup: bazel does not say where it built"
+  _install_exe "$bin"
+  _stamp_done exe
+  if [[ -n $key ]]; then
+    _install_runtime "$bin" "$key"
+    echo "$key" >"$BUILD_DIR/default-key"
+    _stamp_done "$key"
+  fi
+}
+
+# build_runtime PYTHON KEY: the runtime for another Python, in an output base of its own
+# so that the default build stays as it is.
+build_runtime() {
+  local python=$1 key=$2 base links bin status=0
+  lock_setup
+  setup_packages "$BUILD_PACKAGES"
+  unlock_setup
+  "$python" -B "$ROOT/tools/bazel/describe_python.py" >/dev/null ||
+    die "setup: cannot build a runtime for $python"
+  # Bazel runs it in another folder, where a relative path or a launcher that goes by the
+  # folder would mean another Python.
+  python=$("$python" -c 'import sys; print(sys.executable)') || die "setup: $1 does not run"
+  say "setup: building $key"
+  _stamp "$key"
+  base=$(bazel info output_base 2>/dev/null) || die "setup: bazel does not start"
+  links=.build/pair/$key/
+  local options=("--repo_env=PYTHON_BIN_PATH=$python" "--symlink_prefix=$links")
+  logged "build-$key" bazel --output_base="$base-$key" build --curses=no --noshow_progress \
+    "${options[@]}" "${RUNTIME_TARGETS[@]}" || status=1
+  [[ $status -ne 0 ]] || bin=$(cd "$ROOT/${links}bin" && pwd -P) || status=1
+  # The other server has nothing more to do.
+  bazel --output_base="$base-$key" shutdown 2>/dev/null
+  [[ $status -eq 0 ]] || die "setup: the build failed"
+  _install_runtime "$bin" "$key"
+  _stamp_done "$key"
+}

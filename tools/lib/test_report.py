@@ -1,0 +1,131 @@
+"""Sums up one run of tools/test.
+
+Usage: test_report.py [--checks FILE] [--bazel FILE] [--pytest FILE] [--failed NAME]...
+
+FILEs are tools/check's results, Bazel's build event file (JSON) and pytest's JUnit XML.
+--failed adds a failure that none of them holds. Prints the failures, a line per part,
+and as the last line of all `N passed, N failed` with `, N skipped` behind it if any.
+The exit code is 1 if anything failed or nothing ran.
+"""
+
+import argparse
+import collections
+import json
+import os
+import sys
+import urllib.parse
+import xml.etree.ElementTree as ElementTree
+
+Case = collections.namedtuple("Case", "name verdict")  # passed, failed or skipped
+
+
+def check_cases(text):
+    """tools/check's results: `ok NAME` or `failed NAME` a line."""
+    for line in text.splitlines():
+        verdict, name = line.split(None, 1)
+        yield Case("tools/check: " + name, "passed" if verdict == "ok" else "failed")
+
+
+def xml_cases(root, prefix):
+    """The test cases of a JUnit XML tree, whether GoogleTest, Bazel or pytest wrote it."""
+    for case in root.iter("testcase"):
+        scope = case.get("classname")
+        name = prefix + (f"{scope}.{case.get('name')}" if scope else case.get("name", ""))
+        if case.find("failure") is not None or case.find("error") is not None:
+            verdict = "failed"
+        elif case.find("skipped") is not None or case.get("status") == "notrun":
+            verdict = "skipped"
+        else:
+            verdict = "passed"
+        yield Case(name, verdict)
+
+
+def target_cases(label, event):
+    """The cases of a target that ran, given its testResult event."""
+    cases = []
+    for output in event.get("testActionOutput", []):
+        path = urllib.parse.unquote(urllib.parse.urlparse(output.get("uri", "")).path)
+        if output.get("name") == "test.xml" and os.path.exists(path):
+            try:
+                cases = list(xml_cases(ElementTree.parse(path).getroot(), label + " "))
+            except ElementTree.ParseError:
+                cases = []
+    # A sanitizer's report or a crash on the way out comes after the last case.
+    if event.get("status") != "PASSED" and not any(case.verdict == "failed" for case in cases):
+        cases.append(Case(f"{label} ({event.get('status', 'no status').lower()})", "failed"))
+    return cases
+
+
+def bazel_cases(lines):
+    """The cases of all test targets, and one failed case for each target not built."""
+    finished = False
+    for line in lines:
+        event = json.loads(line)
+        kind, key = next(iter(event["id"].items()))
+        if kind == "testResult":
+            yield from target_cases(key["label"], event["testResult"])
+        elif kind == "targetCompleted":
+            # Of a test that could be built the results are told above.
+            if not event.get("completed", {}).get("success"):
+                yield Case(key["label"] + " (not built)", "failed")
+        elif kind in ("pattern", "unconfiguredLabel", "configuredLabel") and "aborted" in event:
+            what = event["aborted"].get("description", "").strip() or str(key)
+            yield Case("bazel: " + what.splitlines()[0], "failed")
+        elif kind == "buildFinished":
+            finished = True
+    if not finished:
+        yield Case("bazel did not finish", "failed")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def report(parts, out):
+    """Prints parts, [(name, [Case])], to out and returns the exit code."""
+    total = collections.Counter()
+    failed = []
+    lines = []
+    for name, cases in parts:
+        counts = collections.Counter(case.verdict for case in cases)
+        total += counts
+        failed += [case.name for case in cases if case.verdict == "failed"]
+        lines.append(f"{name:<12}{counted(counts)}")
+    if failed:
+        print("\nFailed:", file=out)
+        for name in failed:
+            print("  " + name, file=out)
+    print("\n" + "\n".join(lines), file=out)
+    print(counted(total), file=out)
+    return 1 if failed or not total["passed"] else 0
+
+
+def counted(counts):
+    text = f"{counts['passed']} passed, {counts['failed']} failed"
+    return text + (f", {counts['skipped']} skipped" if counts["skipped"] else "")
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checks")
+    parser.add_argument("--bazel")
+    parser.add_argument("--pytest")
+    parser.add_argument("--failed", action="append", default=[])
+    options = parser.parse_args(arguments)
+
+    parts = []
+    if options.checks:
+        parts.append(("checks", list(check_cases(read(options.checks)))))
+    if options.bazel:
+        parts.append(("C++", list(bazel_cases(read(options.bazel).splitlines()))))
+    if options.pytest:
+        root = ElementTree.fromstring(read(options.pytest))
+        parts.append(("Python", list(xml_cases(root, ""))))
+    if options.failed:
+        parts.append(("other", [Case(name, "failed") for name in options.failed]))
+    return report(parts, sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
