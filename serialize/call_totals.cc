@@ -1,0 +1,102 @@
+#include "serialize/call_totals.h"
+
+#include <cstddef>
+
+namespace torchtrace {
+namespace {
+
+// Deeper calls exist only in damaged logs; they keep their time, but take none away from the calls around them.
+constexpr uint32_t kMaxDepth = 1'000'000;
+
+class Summer {
+ public:
+  Summer(size_t configs, const std::function<bool(ConfigId)>& accepts) : accepts_(accepts) { Grow(configs); }
+
+  void Add(const CallRecord& call) {
+    if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
+    const bool accepted = accepted_[call.config];
+    ThreadState& thread = ThreadOf(call);
+    if (call.kind == CallRecord::kEnter) {
+      if (call.depth < kMaxDepth) {
+        thread.inside_ns.resize(call.depth + size_t{1});
+        thread.inside_ns[call.depth] = 0;
+      }
+      if (accepted) Enter(call, &thread);
+    } else {
+      const int64_t self_ns = call.duration_ns - TakeInside(call, &thread);
+      if (accepted) Leave(call, self_ns, &thread);
+    }
+  }
+
+  TraceTotals Take() { return std::move(totals_); }
+
+ private:
+  struct ThreadState {
+    ThreadTotal* total = nullptr;
+    std::vector<int64_t> inside_ns;  // by depth: time of the finished calls right inside the open one
+  };
+
+  void Grow(size_t configs) {
+    for (size_t config = accepted_.size(); config < configs; ++config) {
+      accepted_.push_back(accepts_(static_cast<ConfigId>(config)));
+    }
+    totals_.configs.resize(configs);
+  }
+
+  ThreadState& ThreadOf(const CallRecord& call) {
+    const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
+    if (last_ == nullptr || key != last_key_) {
+      last_key_ = key;
+      last_ = &threads_[key];
+      last_->total = &totals_.threads[key];
+    }
+    return *last_;
+  }
+
+  static int64_t TakeInside(const CallRecord& call, ThreadState* thread) {
+    if (call.depth >= thread->inside_ns.size()) return 0;
+    const int64_t inside_ns = thread->inside_ns[call.depth];
+    thread->inside_ns.resize(call.depth);
+    if (call.depth > 0) thread->inside_ns[call.depth - 1] += call.duration_ns;
+    return inside_ns;
+  }
+
+  void Enter(const CallRecord& call, ThreadState* thread) {
+    CallTotal& config = totals_.configs[call.config];
+    if (config.calls++ == 0) config.first = call.call;
+    CallTotal& total = thread->total->total;
+    if (total.calls++ == 0) total.first = call.call;
+    std::vector<bool>& seen = thread->total->configs;
+    if (call.config >= seen.size()) seen.resize(accepted_.size());
+    seen[call.config] = true;
+  }
+
+  void Leave(const CallRecord& call, int64_t self_ns, ThreadState* thread) {
+    for (CallTotal* total : {&totals_.configs[call.config], &thread->total->total}) {
+      total->time_ns += call.duration_ns;
+      total->self_time_ns += self_ns;
+      if (call.kind == CallRecord::kRaise) ++total->raised;
+    }
+  }
+
+  const std::function<bool(ConfigId)>& accepts_;
+  std::vector<bool> accepted_;  // by ConfigId
+  TraceTotals totals_;
+  std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
+  std::pair<uint32_t, uint32_t> last_key_;
+  ThreadState* last_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts) {
+  Summer summer(trace->config_count(), accepts);
+  const absl::Status read = trace->Read([&summer](const CallRecord& call) -> absl::Status {
+    summer.Add(call);
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  return summer.Take();
+}
+
+}  // namespace torchtrace

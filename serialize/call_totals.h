@@ -1,0 +1,49 @@
+// Calls and times of a trace, summed per config and per thread: one reading,
+// from which every grouping of `torchtrace stats` is made.
+
+#ifndef TORCHTRACE_SERIALIZE_CALL_TOTALS_H_
+#define TORCHTRACE_SERIALIZE_CALL_TOTALS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+
+struct CallTotal {
+  uint64_t calls = 0;
+  uint64_t raised = 0;
+  int64_t time_ns = 0;          // from entering to leaving
+  int64_t self_time_ns = 0;     // without the recorded calls inside
+  uint64_t first = UINT64_MAX;  // number of the first call
+
+  void Add(const CallTotal& other) {
+    calls += other.calls;
+    raised += other.raised;
+    time_ns += other.time_ns;
+    self_time_ns += other.self_time_ns;
+    first = first < other.first ? first : other.first;
+  }
+};
+
+struct ThreadTotal {
+  CallTotal total;
+  std::vector<bool> configs;  // seen, by ConfigId; may be shorter
+};
+
+struct TraceTotals {
+  std::vector<CallTotal> configs;                                // by ConfigId
+  std::map<std::pair<uint32_t, uint32_t>, ThreadTotal> threads;  // by process and thread
+};
+
+// Sums the calls of the configs that `accepts` takes; it is asked once per config.
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_CALL_TOTALS_H_

@@ -1,0 +1,219 @@
+#include "serialize/info_report.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/duration_text.h"
+#include "serialize/json_form.h"
+#include "serialize/run_facts.h"
+#include "serialize/run_info.h"
+#include "serialize/shell_quote.h"
+#include "serialize/statistics.h"
+#include "serialize/text_form.h"
+#include "serialize/text_table.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Members of run.json that are shown as they are.
+struct Member {
+  const char* label;
+  const char* key;
+};
+constexpr Member kMembers[] = {
+    {"folder", "cwd"},
+    {"host", "host"},
+    {"rank", "rank"},
+    {"world size", "world_size"},
+    {"torchtrace", "torchtrace"},
+    {"python", "python"},
+    {"packages", "packages"},
+    {"levels", "levels"},
+    {"include", "include"},
+    {"exclude", "exclude"},
+    {"started", "started"},
+    {"ended", "ended"},
+};
+
+// Metadata is text of the traced program's world: it must not break a line.
+std::string OneLine(const std::string& text) {
+  const std::string quoted = QuoteText(text);
+  return quoted == absl::StrCat("\"", text, "\"") ? text : quoted;
+}
+
+// A member of run.json for people; empty when there is nothing to show.
+std::string Shown(const ordered_json& value) {
+  if (value.is_null() || ((value.is_array() || value.is_object()) && value.empty())) return "";
+  if (value.is_string()) return OneLine(value.get<std::string>());
+  if (value.is_array()) {
+    return absl::StrJoin(value, ", ", [](std::string* out, const ordered_json& item) { out->append(Shown(item)); });
+  }
+  if (!value.is_object()) return DumpJson(value);
+  std::string text;
+  for (const auto& [name, member] : value.items()) {
+    if (name == "version") continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", OneLine(name), " ", Shown(member));
+  }
+  if (!value.contains("version")) return text;
+  // {"version": "2.13.0", "git": "cf30"} is 2.13.0 (git cf30).
+  return absl::StrCat(Shown(value["version"]), text.empty() ? "" : absl::StrCat(" (", text, ")"));
+}
+
+std::string ShownCommand(const ordered_json& command) {
+  if (!command.is_array()) return Shown(command);
+  return absl::StrJoin(command, " ", [](std::string* out, const ordered_json& word) {
+    out->append(OneLine(ShellQuote(word.is_string() ? word.get<std::string>() : DumpJson(word))));
+  });
+}
+
+std::string ShownEnvironment(const ordered_json& environment) {
+  std::string text;
+  for (const auto& [name, value] : environment.items()) {
+    if (!value.is_string()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " ", OneLine(name + "=" + ShellQuote(value.get<std::string>())));
+  }
+  return text;
+}
+
+std::string Size(uint64_t bytes) {
+  if (bytes < 10'000) return absl::StrCat(bytes, " bytes");
+  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", static_cast<double>(bytes) / 1e3);
+  if (bytes < 10'000'000'000) return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
+}
+
+class InfoReport {
+ public:
+  InfoReport(const Trace& trace, const Statistics& statistics)
+      : trace_(trace),
+        statistics_(statistics),
+        info_(BuildRunInfo(trace, statistics, nullptr)),
+        facts_(GatherFacts(trace)) {}
+
+  std::string Json() const { return DumpPrettyJson(info_); }
+
+  std::string Text(const std::string& path) {
+    Line("trace", path);
+    if (info_.contains("command")) Line("command", ShownCommand(info_["command"]));
+    for (const auto& [label, key] : kMembers) {
+      if (info_.contains(key)) Line(label, Shown(info_[key]));
+    }
+    if (info_.contains("environment")) Line("environment", ShownEnvironment(info_["environment"]));
+    if (!facts_.processes.empty()) {
+      if (const auto& duration = facts_.processes[facts_.main].duration_ns; duration.has_value()) {
+        Line("duration", FormatDuration(*duration));
+      }
+    }
+    Counts();
+    Completeness();
+    Processes();
+    return std::move(text_);
+  }
+
+ private:
+  void Line(const std::string& label, const std::string& value) {
+    if (value.empty()) return;
+    absl::StrAppend(&text_, label, std::string(label.size() < 13 ? 13 - label.size() : 1, ' '), value, "\n");
+  }
+
+  void Counts() {
+    Line("calls", absl::StrCat(statistics_.calls));
+    Line("APIs", absl::StrCat(statistics_.apis.size()));
+    Line("configs", absl::StrCat(statistics_.configs));
+    for (const auto& [level, count] : statistics_.levels) {
+      Line(absl::StrCat("level ", level),
+           absl::StrCat(count.calls, " calls, ", count.apis, " APIs, ", count.configs, " configs"));
+    }
+    uint64_t file_bytes = 0;
+    uint64_t event_bytes = 0;
+    for (const ProcessInfo& process : trace_.processes()) {
+      file_bytes += process.file_bytes;
+      event_bytes += process.event_bytes;
+    }
+    // Each call has two events, but for those that never ended.
+    const uint64_t events = 2 * facts_.calls - facts_.open_calls;
+    std::string size = Size(file_bytes);
+    if (events > 0) {
+      absl::StrAppend(&size, absl::StrFormat(", %.1f bytes per event",
+                                             static_cast<double>(event_bytes) / static_cast<double>(events)));
+    }
+    Line("log", size);
+  }
+
+  void Completeness() {
+    std::vector<std::string> missing;
+    missing.reserve(facts_.stopped.size());
+    for (const std::string& reason : facts_.stopped) {
+      missing.push_back(absl::StrCat("tracing stopped before the program's end: ", OneLine(reason)));
+    }
+    for (const auto& [reason, count] : facts_.dropped) {
+      missing.push_back(absl::StrCat(count, " calls dropped: ", OneLine(reason)));
+    }
+    if (facts_.lost_calls > 0 || !facts_.lost_calls_exact) {
+      missing.push_back(absl::StrCat(facts_.lost_calls_exact ? "" : "at least ", facts_.lost_calls,
+                                     " calls lost to damage of the log"));
+    }
+    if (facts_.unclosed > 0) {
+      missing.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts_.unclosed, " of ",
+                                     facts_.processes.size()));
+    }
+    if (facts_.getters > 0) {
+      missing.push_back(absl::StrCat(facts_.getters, " calls of property getters left out, as asked"));
+    }
+    const ordered_json& capped = info_["capped"];
+    if (capped["calls"] != 0) {
+      missing.push_back(absl::StrCat("long arguments of ", DumpJson(capped["calls"]), " calls in ",
+                                     DumpJson(capped["configs"]), " configs are not kept whole"));
+    }
+    for (const auto& [what, count] : facts_.cut) missing.push_back(absl::StrCat("cut: ", count, " ", OneLine(what)));
+    for (const std::string& text : facts_.not_seen) missing.push_back(absl::StrCat("not seen: ", OneLine(text)));
+    if (missing.empty()) missing.push_back("yes: no call was dropped, lost or cut");
+    Line("complete", missing.front());
+    for (size_t i = 1; i < missing.size(); ++i) Line("", missing[i]);
+  }
+
+  void Processes() {
+    TextTable table({{"process", TextTable::kLeft},
+                     {"calls"},
+                     {"never returned"},
+                     {"threads"},
+                     {"log"},
+                     {"ended", TextTable::kLeft}});
+    for (const ProcessInfo& process : trace_.processes()) {
+      table.AddRow({ProcessName(process), absl::StrCat(process.calls), absl::StrCat(process.open_calls),
+                    absl::StrCat(process.threads.size()), Size(process.file_bytes), DescribeEnd(process)});
+    }
+    absl::StrAppend(&text_, "\n", table.Format());
+    for (const ProcessInfo& process : trace_.processes()) {
+      for (const std::string& sentence : process.damage.sentences) {
+        absl::StrAppend(&text_, "damage in ", ProcessName(process), ": ", OneLine(sentence), "\n");
+      }
+    }
+  }
+
+  const Trace& trace_;
+  const Statistics& statistics_;
+  const ordered_json info_;
+  const RunFacts facts_;
+  std::string text_;
+};
+
+}  // namespace
+
+absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions& options, std::ostream* out) {
+  const absl::StatusOr<Statistics> statistics = CountCalls(trace);
+  if (!statistics.ok()) return statistics.status();
+  InfoReport report(*trace, *statistics);
+  *out << (options.json ? report.Json() : report.Text(path));
+  out->flush();
+  return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the report");
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,25 @@
+// What `torchtrace info` shows: what was run, where and with what, how many
+// calls were recorded in how many bytes, how each process ended, and whether
+// anything is missing or damaged. Counts the trace once.
+
+#ifndef TORCHTRACE_SERIALIZE_INFO_REPORT_H_
+#define TORCHTRACE_SERIALIZE_INFO_REPORT_H_
+
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+
+struct InfoOptions {
+  bool json = false;  // the object of run.json, else text
+};
+
+// `path` as the user gave it. Aborted when `out` fails.
+absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions& options, std::ostream* out);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_INFO_REPORT_H_

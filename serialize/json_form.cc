@@ -1,0 +1,69 @@
+#include "serialize/json_form.h"
+
+#include <cmath>
+
+#include "nlohmann/json.hpp"
+#include "serialize/plain_form.h"
+#include "serialize/text_form.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json Tagged(const char* type, std::string value) {
+  return ordered_json{{"type", type}, {"value", std::move(value)}};
+}
+
+ordered_json PlainToJson(const Plain& plain) {
+  switch (plain.kind) {
+    case Plain::kNull:
+      return nullptr;
+    case Plain::kBool:
+      return plain.boolean;
+    case Plain::kInt:
+      return plain.integer;
+    case Plain::kBigInt:
+      return Tagged("int", plain.text);
+    case Plain::kFloat:
+      if (!std::isfinite(plain.real)) return Tagged("float", FormatFloat(plain.real));
+      return plain.real;
+    case Plain::kString:
+      return plain.text;
+    case Plain::kList: {
+      ordered_json list = ordered_json::array();
+      for (const Plain& item : plain.items) list.push_back(PlainToJson(item));
+      return list;
+    }
+    case Plain::kMap: {
+      ordered_json map = ordered_json::object();
+      for (const auto& [name, value] : plain.fields) map[name] = PlainToJson(value);
+      return map;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+ordered_json ValueToJson(const Value& value) { return PlainToJson(ToPlain(value)); }
+
+ordered_json ConfigToJson(const Config& config, const std::vector<TensorFacet>& facets) {
+  const PlainCall call = ToPlain(config, facets);
+  ordered_json args = ordered_json::array();
+  for (const Plain& arg : call.args) args.push_back(PlainToJson(arg));
+  ordered_json kwargs = ordered_json::object();
+  for (const auto& [name, value] : call.kwargs) kwargs[name] = PlainToJson(value);
+  return ordered_json{
+      {"level", config.level}, {"api", config.api}, {"args", std::move(args)}, {"kwargs", std::move(kwargs)}};
+}
+
+std::string DumpJson(const ordered_json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
+}
+
+std::string DumpPrettyJson(const ordered_json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,60 @@
+// LogFile is a log's bytes: an open file that is read by position. It is not
+// mapped: a mapped file that shrinks while it is read (a writer gives space
+// back, a user truncates it) kills its reader, and here it is a short read.
+// It owns a descriptor while it is used: a run may have left more logs than a
+// process may have files open. Not thread-safe.
+
+#ifndef TORCHTRACE_SERIALIZE_LOG_FILE_H_
+#define TORCHTRACE_SERIALIZE_LOG_FILE_H_
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace torchtrace {
+
+class LogFile {
+ public:
+  // NotFound, PermissionDenied or FailedPrecondition (a folder, a device), with
+  // the path.
+  static absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path);
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  // When it was first opened; a running program's log grows.
+  uint64_t bytes() const { return bytes_; }
+
+  // Closes the descriptor until the next read.
+  void Rest() const;
+
+  // Returns the number of bytes read, which is less than asked for where the
+  // file ends or the disk fails.
+  size_t ReadAt(uint64_t offset, void* to, size_t bytes) const;
+
+  // XXH3_64 of a range, or of as much of it as can be read.
+  uint64_t HashAt(uint64_t offset, uint64_t bytes) const;
+
+  // True when no byte of the range is other than zero.
+  bool IsZeroAt(uint64_t offset, uint64_t bytes) const;
+
+ private:
+  LogFile(std::string path, int fd, const struct stat& file);
+  bool Wake() const;
+
+  const std::string path_;
+  const uint64_t bytes_;
+  const uint64_t device_;
+  const uint64_t inode_;
+  mutable int fd_;  // -1 while it rests
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_LOG_FILE_H_

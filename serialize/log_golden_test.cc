@@ -1,0 +1,120 @@
+// Logs of every version are read for ever: testdata/logs/v<version> holds some,
+// each with what a reader makes of it. Those of the current version are what the
+// writers make today; this writes them anew (a change of them is a change of the
+// format, see docs/FORMAT.md):
+//   TORCHTRACE_BLESS=$PWD/testdata/logs/v1 bazel run //serialize:log_golden_test
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/call_writer.h"
+#include "serialize/log_format.h"
+#include "serialize/log_samples.h"
+#include "serialize/trace.h"
+#include "serialize/value.h"
+
+namespace torchtrace {
+namespace {
+
+// The worked example of docs/FORMAT.md.
+void WriteTinyLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 100).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  std::string identity = "\1";
+  AppendString("torch.add", &identity);
+  AppendVarint(1, &identity);  // one positional argument
+  ValueWriter value(&identity);
+  value.BeginTensor(0, "float32", "cpu");
+  value.Rank(2);
+  value.Dim(2);
+  value.Dim(3);
+  AppendVarint(1, &identity);  // one named argument
+  AppendString("alpha", &identity);
+  value.Int(10);
+  std::string facets;
+  AppendVarint(1, &facets);  // of one tensor:
+  AppendVarint(0, &facets);  // the first
+  AppendVarint(1, &facets);  // requires a gradient
+  const uint64_t definition = calls.Define(identity, facets);
+  calls.Enter(definition, 1005);
+  calls.Leave(1205);
+  calls.Enter(definition, 1300);
+  calls.Raise(1400, "RuntimeError");
+  LogWriter::Close(frame, calls.calls());
+}
+
+const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
+    {"tiny", WriteTinyLog},
+    {"sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
+    {"killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
+};
+
+std::string DumpLog(const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  if (!trace.ok()) return trace.status().ToString();
+  std::string dump = absl::StrCat((*trace)->processes()[0].metadata->dump(), "\n", DumpTrace(trace->get()));
+  for (ConfigId config = 0; config < (*trace)->config_count(); ++config) {
+    absl::StrAppendFormat(&dump, "config %d:", config);
+    for (const char byte : (*trace)->identity(config))
+      absl::StrAppendFormat(&dump, " %02x", static_cast<uint8_t>(byte));
+    absl::StrAppend(&dump, "\n");
+  }
+  return dump;
+}
+
+TEST(LogGoldenTest, Version1IsRead) {
+  for (const auto& [name, write] : kLogs) {
+    const std::string path = absl::StrCat("testdata/logs/v1/", name);
+    EXPECT_EQ(DumpLog(path + ".ttlog"), ReadFile(path + ".txt")) << name;
+  }
+}
+
+TEST(LogGoldenTest, CurrentVersionIsWritten) {
+  static_assert(kLogVersion == 1, "keep testdata/logs/v1, and write the new version's beside it");
+  const std::string folder = TestFolder();
+  for (const auto& [name, write] : kLogs) {
+    const std::string path = absl::StrCat(folder, "/", name, ".ttlog");
+    write(path);
+    const std::string log = ReadFile(path);
+    if (const char* const bless = std::getenv("TORCHTRACE_BLESS")) {
+      WriteFile(absl::StrCat(bless, "/", name, ".ttlog"), log);
+      WriteFile(absl::StrCat(bless, "/", name, ".txt"), DumpLog(path));
+    } else {
+      EXPECT_TRUE(log == ReadFile(absl::StrCat("testdata/logs/v1/", name, ".ttlog"))) << name;
+    }
+  }
+}
+
+// The hex lines of the worked example are the tiny log's bytes.
+TEST(LogGoldenTest, ExampleInTheSpecificationIsTrue) {
+  const std::string log = ReadFile("testdata/logs/v1/tiny.ttlog");
+  std::istringstream text(ReadFile("docs/FORMAT.md"));
+  uint64_t checked = 0;
+  for (std::string line; std::getline(text, line);) {
+    // `00001000  54 54 46 52   magic`: an offset, two blanks, bytes, three blanks.
+    if (line.size() < 12 || line.find_first_not_of("0123456789abcdef") != 8 || line.compare(8, 2, "  ") != 0) continue;
+    std::istringstream fields(line);
+    uint64_t offset;
+    fields >> std::hex >> offset;
+    std::istringstream bytes(line.substr(10, line.find("   ", 10) - 10));
+    for (uint32_t byte; bytes >> std::hex >> byte; ++offset, ++checked) {
+      ASSERT_LT(offset, log.size()) << line;
+      ASSERT_EQ(byte, static_cast<uint8_t>(log[offset])) << line;
+    }
+  }
+  EXPECT_GT(checked, 200u);
+}
+
+}  // namespace
+}  // namespace torchtrace

@@ -1,0 +1,124 @@
+#include "serialize/log_metadata.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace torchtrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// No metadata is nested deeper; merging is recursive.
+constexpr int kMaxDepth = 64;
+// A clock unit of a machine that exists lies between.
+constexpr double kMinUnitNs = 1e-3;
+constexpr double kMaxUnitNs = 1e9;
+// The year 2065. LogClock's sums of two origins and a time must not overflow.
+constexpr uint64_t kMaxOriginNs = 3'000'000'000'000'000'000;
+// A shorter run tells less than the measurement before it.
+constexpr uint64_t kMinRefiningNs = 10'000'000;
+
+const Json* Find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::optional<uint64_t> Unsigned(const Json& object, const char* key) {
+  const Json* const value = Find(object, key);
+  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+  if (!value->is_number_unsigned() && value->get<int64_t>() < 0) return std::nullopt;
+  return value->get<uint64_t>();
+}
+
+// Null when `text` is no JSON object that can be merged.
+Json ParseObject(const std::string& text) {
+  bool too_deep = false;
+  const auto limit_depth = [&too_deep](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return depth <= kMaxDepth;
+  };
+  Json json = Json::parse(text, limit_depth, /*allow_exceptions=*/false);
+  return too_deep || !json.is_object() ? Json() : json;
+}
+
+bool IsUsableUnit(double unit_ns) { return unit_ns >= kMinUnitNs && unit_ns <= kMaxUnitNs; }
+
+}  // namespace
+
+std::shared_ptr<const Json> ReadMetadata(const LogReader& log, Damage* damage) {
+  auto merged = std::make_shared<Json>(Json::object());
+  for (const LogFrame& frame : log.frames()) {
+    if (frame.type() != FrameType::kMetadata) continue;
+    const FramePayload payload = log.Verify(frame);
+    if (!payload.note.empty()) damage->sentences.push_back(absl::StrCat(payload.note, " (metadata)"));
+    if (payload.trust == FramePayload::kUseless) damage->lost_bytes += payload.bytes;
+    // An open frame without content was reserved for a word that never came.
+    if (payload.trust == FramePayload::kUseless || payload.bytes == 0) continue;
+    std::string text(payload.bytes, '\0');
+    text.resize(log.file().ReadAt(frame.payload_offset(), text.data(), text.size()));
+    const Json patch = ParseObject(text);
+    if (patch.is_null()) {
+      if (payload.note.empty()) {
+        damage->sentences.push_back(absl::StrCat("the metadata frame at byte ", frame.offset, " holds no JSON object"));
+      }
+      damage->lost_bytes += payload.bytes;
+      continue;
+    }
+    merged->merge_patch(patch);
+  }
+  return merged;
+}
+
+LogClock::LogClock(const Json& metadata) {
+  const Json* const clock = Find(metadata, "clock");
+  if (clock == nullptr) return;
+  const std::optional<uint64_t> units = Unsigned(*clock, "origin_units");
+  const std::optional<uint64_t> monotonic = Unsigned(*clock, "origin_monotonic_ns");
+  const Json* const unit = Find(*clock, "unit_ns");
+  if (!units || !monotonic || *monotonic > kMaxOriginNs || unit == nullptr || !unit->is_number() ||
+      !IsUsableUnit(unit->get<double>())) {
+    return;
+  }
+  unit_ns_ = unit->get<double>();
+  origin_units_ = *units;
+  origin_ns_ = static_cast<int64_t>(*monotonic);
+  const std::optional<uint64_t> realtime = Unsigned(*clock, "origin_realtime_ns");
+  if (realtime && *realtime <= kMaxOriginNs) realtime_offset_ns_ = static_cast<int64_t>(*realtime) - origin_ns_;
+
+  const Json* const end = Find(metadata, "end");
+  if (end == nullptr) return;
+  const std::optional<uint64_t> end_units = Unsigned(*end, "units");
+  const std::optional<uint64_t> end_monotonic = Unsigned(*end, "monotonic_ns");
+  if (!end_units || !end_monotonic || *end_units <= *units || *end_monotonic < *monotonic + kMinRefiningNs) return;
+  const double refined = static_cast<double>(*end_monotonic - *monotonic) / static_cast<double>(*end_units - *units);
+  // Farther off it's another clock.
+  if (IsUsableUnit(refined) && std::abs(refined - unit_ns_) < 0.1 * unit_ns_) unit_ns_ = refined;
+}
+
+LogEnd ReadLogEnd(const Json& metadata) {
+  LogEnd result;
+  const Json* const end = Find(metadata, "end");
+  if (end == nullptr || !end->is_object()) return result;
+  result.present = true;
+  if (const Json* const threads = Find(*end, "threads"); threads != nullptr && threads->is_array()) {
+    result.has_threads = true;
+    for (const Json& thread : *threads) {
+      const std::optional<uint64_t> number = Unsigned(thread, "number");
+      const std::optional<uint64_t> calls = Unsigned(thread, "calls");
+      if (number && calls) result.thread_calls[*number] = *calls;
+    }
+  }
+  if (const Json* const dropped = Find(*end, "dropped"); dropped != nullptr && dropped->is_object()) {
+    for (const auto& [reason, count] : dropped->items()) {
+      if (count.is_number_unsigned()) result.dropped[reason] = count.get<uint64_t>();
+    }
+  }
+  return result;
+}
+
+}  // namespace torchtrace

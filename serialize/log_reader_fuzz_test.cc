@@ -1,0 +1,90 @@
+// Replays log_reader_fuzzer's corpus, and a few thousand inputs made from it by
+// chance (the same ones each time).
+//
+// The corpus was begun with two sample logs; this adds them to it again:
+//   TORCHTRACE_BLESS=$PWD/testdata/fuzz/log bazel run //serialize:log_reader_fuzz_test
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "serialize/log_format.h"
+#include "serialize/log_samples.h"
+#include "serialize/varint.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace torchtrace {
+namespace {
+
+void RunOne(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+}
+
+// A log in the fuzzer's short form.
+std::string Shorten(const std::string& log) {
+  std::string input = "\1";
+  for (size_t at = kPageBytes; at < log.size();) {
+    FrameHeader header;
+    std::memcpy(&header, &log[at], sizeof header);
+    input.push_back(static_cast<char>(header.type));
+    input.push_back(header.closed == kFrameClosed ? 1 : 0);
+    AppendString(std::string_view(log).substr(at + sizeof header, header.committed_bytes), &input);
+    at += header.capacity_bytes;
+  }
+  return input;
+}
+
+TEST(LogReaderFuzzTest, Corpus) {
+  const std::string folder = TestFolder();
+  std::vector<std::string> inputs = {""};
+  for (const SampleEnd end : {SampleEnd::kInOrder, SampleEnd::kKilled}) {
+    const std::string name = end == SampleEnd::kInOrder ? "sample" : "killed";
+    WriteSampleLog(folder + "/" + name, end);
+    const std::string log = ReadFile(folder + "/" + name);
+    inputs.push_back(std::string(1, '\0') + log);
+    inputs.push_back(Shorten(log));
+    if (const char* const bless = std::getenv("TORCHTRACE_BLESS"))
+      WriteFile(std::string(bless) + "/" + name, inputs.back());
+  }
+  std::vector<std::filesystem::path> corpus;
+  for (const auto& entry : std::filesystem::directory_iterator("testdata/fuzz/log")) corpus.push_back(entry.path());
+  std::sort(corpus.begin(), corpus.end());
+  for (const auto& path : corpus) inputs.push_back(ReadFile(path.string()));
+  EXPECT_GE(inputs.size(), 7u);
+
+  std::mt19937 random(1);  // always the same numbers
+  const auto below = [&random](size_t limit) { return limit == 0 ? 0 : random() % limit; };
+  for (const std::string& input : inputs) {
+    RunOne(input);
+    for (int i = 0; i < 500; ++i) {
+      std::string mutant = input;
+      for (size_t n = 1 + below(8); n-- > 0 && !mutant.empty();) {
+        const size_t at = below(mutant.size());
+        switch (below(4)) {
+          case 0:
+            mutant[at] = static_cast<char>(random());
+            break;
+          case 1:
+            mutant.erase(at, 1 + below(16));
+            break;
+          case 2:
+            mutant.insert(at, mutant, below(mutant.size()), 1 + below(64));
+            break;
+          default:
+            mutant[at] = static_cast<char>(mutant[at] ^ (1 << below(8)));
+        }
+      }
+      RunOne(mutant);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace torchtrace

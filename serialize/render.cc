@@ -1,0 +1,250 @@
+#include "serialize/render.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/line_cache.h"
+#include "serialize/output_file.h"
+#include "serialize/shell_quote.h"
+#include "serialize/text_form.h"
+#include "serialize/trace_lines.h"
+
+namespace torchtrace {
+namespace {
+
+// One set of files: of all levels (nullopt), or of one.
+using FileSet = std::optional<int>;
+
+class Renderer {
+ public:
+  Renderer(Trace* trace, const RenderOptions& options)
+      : trace_(trace),
+        options_(options),
+        formats_(options.formats),
+        text_([trace](uint32_t config) { return ConfigText(*trace, config) + "\n"; }),
+        yaml_([trace](uint32_t variant) { return VariantYaml(*trace, variant); }) {}
+
+  absl::StatusOr<RenderReport> Run() {
+    absl::StatusOr<Statistics> statistics = CountCalls(trace_);
+    if (!statistics.ok()) return statistics.status();
+    report_.statistics = *std::move(statistics);
+    for (const ProcessInfo& process : trace_->processes()) {
+      report_.lost_calls += process.damage.lost_calls;
+      report_.lost_calls_exact = report_.lost_calls_exact && process.damage.lost_calls_exact;
+    }
+    LeaveOutListing();
+    if (formats_.empty()) return std::move(report_);
+    MakeSets();
+    if (absl::Status s = CheckFolder(); !s.ok()) return s;
+    if (absl::Status s = WriteListing(); !s.ok()) return s;
+    for (const FileSet set : sets_) {
+      if (absl::Status s = WriteSummaries(set); !s.ok()) return s;
+    }
+    for (const std::unique_ptr<OutputFile>& output : outputs_) {
+      if (absl::Status s = output->Commit(); !s.ok()) return s;
+      report_.files.push_back(output->path());
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void LeaveOutListing() {
+    const bool yaml = formats_.Has(RenderFile::kTraceYaml);
+    const bool text = formats_.Has(RenderFile::kTraceText);
+    if (report_.statistics.calls <= options_.render_limit || (!yaml && !text)) return;
+    formats_.Remove(RenderFile::kTraceYaml);
+    formats_.Remove(RenderFile::kTraceText);
+    const std::string& path = options_.trace_path.empty() ? options_.folder : options_.trace_path;
+    report_.listing_left_out = true;
+    report_.listing_command = absl::StrCat("torchtrace render ", ShellQuote(path), " --formats ",
+                                           yaml && text ? "trace"
+                                           : yaml       ? "trace.yaml"
+                                                        : "trace.txt");
+    if (!options_.merge_output) report_.listing_command += " --no-merge-output";
+  }
+
+  void MakeSets() {
+    if (options_.merge_output) {
+      sets_.push_back(std::nullopt);
+      return;
+    }
+    for (const auto& [level, counts] : report_.statistics.levels) sets_.push_back(level);
+  }
+
+  std::string PathOf(RenderFile file, FileSet set) const {
+    return (std::filesystem::path(options_.folder) / RenderFileName(file, set)).string();
+  }
+
+  absl::Status CheckFolder() {
+    std::error_code error;
+    std::filesystem::create_directories(options_.folder, error);
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot create the folder ", options_.folder));
+    if (options_.force) return absl::OkStatus();
+    for (const FileSet set : sets_) {
+      for (int i = 0; i < kRenderFileCount; ++i) {
+        const RenderFile file = static_cast<RenderFile>(i);
+        const std::string path = PathOf(file, set);
+        struct stat unused;
+        if (formats_.Has(file) && lstat(path.c_str(), &unused) == 0) {
+          return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The file for writing, or null when it is not wanted. It lives in outputs_ until all are complete.
+  absl::StatusOr<OutputFile*> Open(RenderFile file, FileSet set) {
+    if (!formats_.Has(file)) return nullptr;
+    absl::StatusOr<std::unique_ptr<OutputFile>> output = OutputFile::Create(PathOf(file, set));
+    if (!output.ok()) return output.status();
+    return outputs_.emplace_back(*std::move(output)).get();
+  }
+
+  absl::Status WriteListing() {
+    if (!formats_.Has(RenderFile::kTraceYaml) && !formats_.Has(RenderFile::kTraceText)) return absl::OkStatus();
+    struct Listing {
+      OutputFile* yaml = nullptr;
+      OutputFile* text = nullptr;
+      uint64_t calls = 0;
+    };
+    std::vector<Listing> listings(sets_.size());
+    std::array<Listing*, 256> by_level{};
+    for (size_t i = 0; i < sets_.size(); ++i) {
+      absl::StatusOr<OutputFile*> yaml = Open(RenderFile::kTraceYaml, sets_[i]);
+      if (!yaml.ok()) return yaml.status();
+      absl::StatusOr<OutputFile*> text = Open(RenderFile::kTraceText, sets_[i]);
+      if (!text.ok()) return text.status();
+      listings[i] = {*yaml, *text, 0};
+      if (!sets_[i].has_value()) {
+        by_level.fill(&listings[i]);
+      } else if (*sets_[i] >= 0 && *sets_[i] < 256) {
+        by_level[static_cast<size_t>(*sets_[i])] = &listings[i];
+      }
+    }
+
+    const absl::Status read = trace_->Read([&](const CallRecord& call) -> absl::Status {
+      if (call.kind != CallRecord::kEnter) return absl::OkStatus();
+      Listing* const listing = by_level[call.level];
+      if (listing == nullptr) return absl::OkStatus();
+      ++listing->calls;
+      if (listing->text != nullptr) {
+        listing->text->Append(text_.Get(call.config));
+        if (!listing->text->status().ok()) return listing->text->status();
+      }
+      if (listing->yaml != nullptr) {
+        listing->yaml->Append(yaml_.Get(call.variant));
+        if (!listing->yaml->status().ok()) return listing->yaml->status();
+      }
+      return absl::OkStatus();
+    });
+    if (!read.ok()) return read;
+    for (const Listing& listing : listings) {
+      if (listing.yaml != nullptr && listing.calls == 0) listing.yaml->Append("[]\n");
+    }
+    return FinishAll();
+  }
+
+  // Frees buffers and file descriptors, and finds a full disk before the next file is begun.
+  absl::Status FinishAll() {
+    for (const std::unique_ptr<OutputFile>& output : outputs_) {
+      if (absl::Status s = output->Finish(); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteSummaries(FileSet set) {
+    if (!set.has_value()) return WriteSummaries(set, report_.statistics);
+    return WriteSummaries(set, report_.statistics.OfLevel(*set));
+  }
+
+  absl::Status WriteSummaries(FileSet set, const Statistics& statistics) {
+    absl::StatusOr<OutputFile*> file = Open(RenderFile::kApisText, set);
+    if (!file.ok()) return file.status();
+    if (*file != nullptr) WriteApis(statistics, *file);
+    if (absl::Status s = WriteConfigs(set, statistics); !s.ok()) return s;
+    file = Open(RenderFile::kStatisticsText, set);
+    if (!file.ok()) return file.status();
+    if (*file != nullptr) (*file)->Append(FormatStatisticsText(statistics));
+    file = Open(RenderFile::kStatisticsYaml, set);
+    if (!file.ok()) return file.status();
+    if (*file != nullptr) (*file)->Append(FormatStatisticsYaml(statistics));
+    return FinishAll();
+  }
+
+  static void WriteApis(const Statistics& statistics, OutputFile* file) {
+    std::set<std::string> names;
+    for (const ApiCount& api : statistics.apis) names.insert(FormatApi(api.api));
+    for (const std::string& name : names) file->Append(name + "\n");
+  }
+
+  absl::Status WriteConfigs(FileSet set, const Statistics& statistics) {
+    if (!formats_.Has(RenderFile::kConfigsText) && !formats_.Has(RenderFile::kConfigsYaml)) return absl::OkStatus();
+    std::vector<std::pair<std::string, ConfigId>> lines;
+    lines.reserve(statistics.configs);
+    for (ConfigId config = 0; config < statistics.config_calls.size(); ++config) {
+      if (statistics.config_calls[config] > 0) lines.emplace_back(text_.Get(config), config);
+    }
+    std::sort(lines.begin(), lines.end());
+
+    absl::StatusOr<OutputFile*> text = Open(RenderFile::kConfigsText, set);
+    if (!text.ok()) return text.status();
+    if (*text != nullptr) {
+      const std::string* last = nullptr;
+      for (const auto& [line, config] : lines) {
+        if (last == nullptr || line != *last) (*text)->Append(line);
+        last = &line;
+      }
+    }
+    absl::StatusOr<OutputFile*> yaml = Open(RenderFile::kConfigsYaml, set);
+    if (!yaml.ok()) return yaml.status();
+    if (*yaml != nullptr) {
+      if (lines.empty()) (*yaml)->Append("[]\n");
+      for (const auto& [line, config] : lines) {
+        (*yaml)->Append(ConfigYaml(*trace_, config, statistics.config_calls[config]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Trace* const trace_;
+  const RenderOptions& options_;
+  RenderFormats formats_;  // without what render_limit leaves out
+  std::vector<FileSet> sets_;
+  std::vector<std::unique_ptr<OutputFile>> outputs_;  // in the order opened
+  LineCache text_;
+  LineCache yaml_;
+  RenderReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<RenderReport> Render(Trace* trace, const RenderOptions& options) {
+  return Renderer(trace, options).Run();
+}
+
+std::vector<std::string> RenderReportLines(const RenderReport& report) {
+  std::vector<std::string> lines;
+  lines.reserve(report.files.size() + 2);
+  for (const std::string& file : report.files) lines.push_back(absl::StrCat("wrote ", file));
+  if (report.lost_calls > 0 || !report.lost_calls_exact) {
+    lines.push_back(absl::StrCat("the log is damaged: ", report.lost_calls_exact ? "" : "at least ", report.lost_calls,
+                                 " recorded calls are in no file"));
+  }
+  if (report.listing_left_out) {
+    lines.push_back(absl::StrCat("the files that list all ", report.statistics.calls,
+                                 " calls were left out; to make them: ", report.listing_command));
+  }
+  return lines;
+}
+
+}  // namespace torchtrace

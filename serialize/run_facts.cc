@@ -1,0 +1,157 @@
+#include "serialize/run_facts.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/config.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+
+std::optional<int64_t> IntMember(const json& object, const char* name) {
+  const json* const member = FindMember(object, name);
+  if (member == nullptr || !member->is_number_integer()) return std::nullopt;
+  return member->get<int64_t>();
+}
+
+std::string TextMember(const json& object, const char* name) {
+  const json* const member = FindMember(object, name);
+  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
+}
+
+std::map<std::string, uint64_t> CountsMember(const json& object, const char* name) {
+  std::map<std::string, uint64_t> counts;
+  const json* const member = FindMember(object, name);
+  if (member == nullptr || !member->is_object()) return counts;
+  for (const auto& [what, count] : member->items()) {
+    if (count.is_number_unsigned()) counts[what] = count.get<uint64_t>();
+  }
+  return counts;
+}
+
+std::vector<std::string> TextsMember(const json& object, const char* name) {
+  std::vector<std::string> texts;
+  const json* const member = FindMember(object, name);
+  if (member == nullptr || !member->is_array()) return texts;
+  for (const json& text : *member) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+const json& Member(const json& object, const char* name) {
+  static const json* const none = new json(nullptr);
+  const json* const member = FindMember(object, name);
+  return member == nullptr ? *none : *member;
+}
+
+ProcessFacts GatherProcess(const ProcessInfo& process) {
+  static const json* const none = new json(nullptr);
+  const json& metadata = process.metadata == nullptr ? *none : *process.metadata;
+  const json& end = Member(metadata, "end");
+  const std::filesystem::path path(process.path);
+
+  ProcessFacts facts;
+  facts.log = path.parent_path().filename() == "log" ? "log/" + path.filename().string() : path.filename().string();
+  facts.role = TextMember(metadata, "role");
+  facts.exit_code = IntMember(end, "exit_code");
+  facts.signal = IntMember(end, "signal");
+  const std::optional<int64_t> began = IntMember(Member(metadata, "clock"), "origin_monotonic_ns");
+  const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
+  if (began && ended && *ended >= *began) facts.duration_ns = *ended - *began;
+  if (const json& threads = Member(end, "threads"); threads.is_array()) {
+    for (const json& thread : threads) {
+      facts.getters += static_cast<uint64_t>(std::max<int64_t>(0, IntMember(thread, "getters").value_or(0)));
+    }
+  }
+  facts.dropped = process.dropped;
+  facts.cut = CountsMember(end, "cut");
+  facts.not_seen = TextsMember(end, "not_seen");
+  facts.stopped = TextMember(end, "stopped");
+  return facts;
+}
+
+void AddOnce(const std::string& text, std::vector<std::string>* texts) {
+  if (std::find(texts->begin(), texts->end(), text) == texts->end()) texts->push_back(text);
+}
+
+bool IsCapped(const Value& value) {
+  const uint64_t per_item = value.tag == ValueTag::kDict ? 2 : 1;
+  const bool is_text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
+  if (value.tag == ValueTag::kDeep || (is_text && value.whole > value.text.size()) ||
+      (IsContainer(value.tag) && value.whole > value.items.size() / per_item)) {
+    return true;
+  }
+  return std::any_of(value.items.begin(), value.items.end(), IsCapped);
+}
+
+}  // namespace
+
+const json* FindMember(const json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto at = object.find(name);
+  return at == object.end() ? nullptr : &*at;
+}
+
+RunFacts GatherFacts(const Trace& trace) {
+  RunFacts facts;
+  bool main_found = false;
+  for (const ProcessInfo& process : trace.processes()) {
+    ProcessFacts of_process = GatherProcess(process);
+    if (!main_found && of_process.role == "main") {
+      main_found = true;
+      facts.main = facts.processes.size();
+    }
+    facts.calls += process.calls;
+    facts.open_calls += process.open_calls;
+    facts.getters += of_process.getters;
+    for (const auto& [reason, count] : of_process.dropped) facts.dropped[reason] += count;
+    for (const auto& [what, count] : of_process.cut) facts.cut[what] += count;
+    for (const std::string& text : of_process.not_seen) AddOnce(text, &facts.not_seen);
+    if (!of_process.stopped.empty()) AddOnce(of_process.stopped, &facts.stopped);
+    if (!process.closed) ++facts.unclosed;
+    if (!process.damage.sentences.empty()) facts.damaged = true;
+    facts.lost_calls += process.damage.lost_calls;
+    facts.lost_calls_exact = facts.lost_calls_exact && process.damage.lost_calls_exact;
+    facts.processes.push_back(std::move(of_process));
+  }
+  return facts;
+}
+
+CappedCounts CountCapped(const Trace& trace, const Statistics& statistics) {
+  CappedCounts capped;
+  for (ConfigId id = 0; id < statistics.config_calls.size(); ++id) {
+    if (statistics.config_calls[id] == 0) continue;
+    const absl::StatusOr<Config> config = ParseConfig(trace.identity(id));
+    if (!config.ok()) continue;
+    const bool is_capped = std::any_of(config->args.begin(), config->args.end(), IsCapped) ||
+                           std::any_of(config->kwargs.begin(), config->kwargs.end(),
+                                       [](const auto& kwarg) { return IsCapped(kwarg.second); });
+    if (!is_capped) continue;
+    ++capped.configs;
+    capped.calls += statistics.config_calls[id];
+  }
+  return capped;
+}
+
+std::string ProcessName(const ProcessInfo& process) { return std::filesystem::path(process.path).stem().string(); }
+
+std::string DescribeEnd(const ProcessInfo& process) {
+  if (!process.closed) return "not closed: killed or still running";
+  const ProcessFacts facts = GatherProcess(process);
+  if (facts.signal.has_value()) {
+    const char* const name =
+        *facts.signal > 0 && *facts.signal < NSIG ? sigabbrev_np(static_cast<int>(*facts.signal)) : nullptr;
+    return absl::StrCat("signal ", *facts.signal, name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
+  }
+  if (facts.exit_code.has_value()) return absl::StrCat("exit code ", *facts.exit_code);
+  return "closed without saying how the program ended";
+}
+
+}  // namespace torchtrace

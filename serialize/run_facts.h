@@ -1,0 +1,74 @@
+// What the metadata of a trace's logs tells, as plain data with checked types:
+// the ground that run.json, the end of a run and `torchtrace info` stand on.
+// Metadata may be damaged, missing or anybody's; what has another type than
+// expected counts as missing.
+
+#ifndef TORCHTRACE_SERIALIZE_RUN_FACTS_H_
+#define TORCHTRACE_SERIALIZE_RUN_FACTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json_fwd.hpp"
+#include "serialize/statistics.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+
+struct ProcessFacts {
+  std::string log;  // path below the output folder: `log/main-1234.ttlog`
+  std::string role;
+  std::optional<int64_t> exit_code;
+  std::optional<int64_t> signal;
+  std::optional<int64_t> duration_ns;  // from its first record to its end
+  uint64_t getters = 0;                // calls of property getters that were left out
+  std::map<std::string, uint64_t> dropped;
+  std::map<std::string, uint64_t> cut;
+  std::vector<std::string> not_seen;
+  std::string stopped;  // why tracing stopped before the program ended
+};
+
+struct RunFacts {
+  std::vector<ProcessFacts> processes;  // as in trace.processes()
+  size_t main = 0;                      // the first process of the run; 0 when there is none
+  // Over all processes.
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;
+  uint64_t getters = 0;
+  std::map<std::string, uint64_t> dropped;
+  std::map<std::string, uint64_t> cut;
+  std::vector<std::string> not_seen;  // each text once
+  std::vector<std::string> stopped;   // each reason once
+  uint64_t unclosed = 0;              // processes
+  bool damaged = false;
+  uint64_t lost_calls = 0;
+  bool lost_calls_exact = true;
+};
+
+// `trace` was counted or read before.
+RunFacts GatherFacts(const Trace& trace);
+
+// Configs, and calls of them, of which a description is not whole: long texts
+// and containers that were cut, containers nested too deeply.
+struct CappedCounts {
+  uint64_t configs = 0;
+  uint64_t calls = 0;
+};
+CappedCounts CountCapped(const Trace& trace, const Statistics& statistics);
+
+// The name of its log: `main-1234`.
+std::string ProcessName(const ProcessInfo& process);
+
+// How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, or `not closed:
+// killed or still running`.
+std::string DescribeEnd(const ProcessInfo& process);
+
+// The member of that name, or null when `object` has none or is no object.
+const nlohmann::json* FindMember(const nlohmann::json& object, const char* name);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_RUN_FACTS_H_

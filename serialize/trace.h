@@ -1,0 +1,107 @@
+// A trace as its readers see it: the logs of one output folder (or one log
+// file), and their calls in program order. Reading streams: memory goes with
+// the configurations, not with the calls. Nothing here throws.
+//
+//   absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open("out");
+//   (*trace)->Read([&](const CallRecord& call) { ... });
+
+#ifndef TORCHTRACE_SERIALIZE_TRACE_H_
+#define TORCHTRACE_SERIALIZE_TRACE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "serialize/config_table.h"
+#include "serialize/damage.h"
+
+namespace torchtrace {
+
+// ConfigId and VariantId number the whole trace's configurations by content, in
+// the order in which its processes' logs define them.
+inline constexpr uint32_t kLostId = UINT32_MAX;  // none
+inline constexpr uint64_t kNoCall = UINT64_MAX;
+
+struct ThreadInfo {
+  uint64_t number = 0;  // in its process, from 0, in order of first call
+  uint64_t os_id = 0;
+  std::string name;
+  uint64_t calls = 0;
+};
+
+struct ProcessInfo {
+  std::string path;                                // of the log file
+  std::shared_ptr<const nlohmann::json> metadata;  // all metadata frames merged
+  bool closed = false;                             // it ended in order, and said how in metadata["end"]
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;  // of `calls`, those whose end isn't in the log
+  uint64_t file_bytes = 0;
+  uint64_t event_bytes = 0;  // of enter, leave and raise records
+  uint64_t definition_bytes = 0;
+  std::map<std::string, uint64_t> dropped;  // calls seen and not recorded, by reason
+  std::vector<ThreadInfo> threads;          // by number
+  Damage damage;
+};
+
+enum class CallOutcome : uint8_t { kReturned, kRaised, kNeverReturned };
+
+// One step of the trace in program order: a call's entry or its end. An end
+// whose entry isn't in the trace (a child forked inside a call returns from it;
+// the entry was lost) is not shown: every end shown was entered before.
+struct CallRecord {
+  enum Kind : uint8_t { kEnter, kLeave, kRaise } kind = kEnter;
+  uint8_t level = 0;
+  uint32_t process = 0;       // index into processes()
+  uint32_t thread = 0;        // ThreadInfo::number in that process
+  uint32_t depth = 0;         // calls open around it on its thread, those without an entry too
+  ConfigId config = kLostId;  // leave and raise: of the call they end
+  VariantId variant = kLostId;
+  uint64_t call = 0;           // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint64_t parent = kNoCall;   // innermost open call around it; kNoCall: none, or its entry isn't in the trace
+  int64_t time_ns = 0;         // CLOCK_MONOTONIC of the machine it ran on
+  int64_t duration_ns = 0;     // leave and raise
+  std::string_view exception;  // raise: the type's name; valid during the visit
+};
+
+class Trace {
+ public:
+  // `path`: an output folder (its log/*.ttlog are read) or one log file. Errors
+  // name the path and what was expected there. Damage is no error: what can be
+  // read is read, and processes()[i].damage tells the rest. Beside a log that
+  // can be read, a file that holds none counts as a damaged process.
+  static absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path);
+  virtual ~Trace() = default;
+
+  // Calls the visitor for every record, ordered by time over all threads and
+  // processes, and on one thread in the order written. May be called again:
+  // ids and numbers are the same each time. Fills in what counting can tell
+  // about processes(). A visitor's error ends the reading and is returned.
+  using Visitor = std::function<absl::Status(const CallRecord&)>;
+  virtual absl::Status Read(const Visitor& visitor) = 0;
+
+  // The same counts per variant without times or order: several times faster.
+  // Returns calls per VariantId. The second time it only returns them again.
+  virtual absl::StatusOr<std::vector<uint64_t>> Count() = 0;
+
+  // Valid once Read or Count was called.
+  virtual size_t config_count() const = 0;
+  virtual size_t variant_count() const = 0;
+  virtual std::string_view identity(ConfigId config) const = 0;  // config.h
+  virtual std::string_view facets(VariantId variant) const = 0;
+  virtual ConfigId config_of(VariantId variant) const = 0;
+
+  // By start. Path, metadata, closed and file_bytes are there from the
+  // beginning, the rest once Read or Count was called.
+  virtual const std::vector<ProcessInfo>& processes() const = 0;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TRACE_H_

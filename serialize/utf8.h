@@ -1,0 +1,35 @@
+// Reading text that claims to be UTF-8 and may not be: Python strings hold
+// lone surrogates, and a cut string may end inside a character. Owns nothing;
+// callable from any thread.
+
+#ifndef TORCHTRACE_SERIALIZE_UTF8_H_
+#define TORCHTRACE_SERIALIZE_UTF8_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace torchtrace {
+
+struct Utf8Char {
+  enum Kind : uint8_t {
+    kScalar,     // code_point is a character
+    kSurrogate,  // three bytes that encode a lone surrogate
+    kInvalid,    // one byte that is no part of a character; code_point is that byte
+  };
+  Kind kind = kInvalid;
+  uint8_t bytes = 1;
+  uint32_t code_point = 0;
+};
+
+// The character that `text`, which is not empty, begins with.
+Utf8Char DecodeUtf8(std::string_view text);
+
+bool IsValidUtf8(std::string_view text);
+
+// Characters that would break a line, or that a terminal or a YAML reader does
+// not take as they are: controls, line separators, byte order mark, noncharacters.
+bool NeedsEscape(uint32_t code_point);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_UTF8_H_
