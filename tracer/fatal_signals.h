@@ -1,0 +1,26 @@
+// Closes the log when the program dies of a signal. A handler stands where the
+// signal's action is the default one; it stores the log's last words, writes one
+// line, puts the default action back and lets the signal kill the process, core
+// dump included. Python and the program never see it: what they ask for was
+// read before, what they set replaces it, and exec resets it.
+
+#ifndef TORCHTRACE_TRACER_FATAL_SIGNALS_H_
+#define TORCHTRACE_TRACER_FATAL_SIGNALS_H_
+
+namespace torchtrace {
+
+// After Python was initialised, in the main thread. `message` is written to
+// standard error by the calling process (not by its forked children) and must
+// live on; null: nothing is written.
+void WatchFatalSignals(const char* message);
+
+// The program has set this signal's action to the default one again. A signal
+// counts that the default action dies of, SIGINT too. Async-signal-safe.
+void WatchSignalAgain(int signal);
+
+// From here on another message; null when the end of the run has been told.
+void ChangeFatalSignalMessage(const char* message);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_FATAL_SIGNALS_H_

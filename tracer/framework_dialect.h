@@ -1,0 +1,58 @@
+// What a framework is to the tracer. A dialect knows the package whose import
+// arms the levels, makes the hooks of each level, and describes values. It
+// registers itself; tracer/ names no framework.
+
+#ifndef TORCHTRACE_TRACER_FRAMEWORK_DIALECT_H_
+#define TORCHTRACE_TRACER_FRAMEWORK_DIALECT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tracer/export.h"
+#include "tracer/recorder.h"
+#include "tracer/tracing_hook.h"
+
+struct _object;  // PyObject
+
+namespace torchtrace {
+
+struct HookOptions {
+  std::vector<int> levels;
+  bool include_getters = false;
+};
+
+class TORCHTRACE_EXPORT FrameworkDialect {
+ public:
+  virtual ~FrameworkDialect() = default;
+
+  virtual std::string name() const = 0;
+  // The top-level Python package whose successful import arms the levels.
+  virtual std::string package() const = 0;
+  // The levels this build can trace, ascending.
+  virtual std::vector<int> levels() const = 0;
+  // The version this build needs; empty: any. Compared with the metadata of the
+  // package in the traced program's environment before the program starts.
+  virtual std::string required_version() const = 0;
+
+  // Called once, with the GIL held, right after the package was imported.
+  // Hooks are installed in the order given and uninstalled in reverse.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
+                                                                                const HookOptions& options) = 0;
+
+  // Appends the description of `value` (serialize/value.h). Passive: calls no
+  // Python code, keeps nothing alive, raises nothing. Needs the GIL and
+  // CreateHooks before.
+  virtual void Describe(_object* value, std::string* out) = 0;
+};
+
+// The registry. Register before main or before a run; not thread-safe.
+TORCHTRACE_EXPORT void RegisterDialect(std::unique_ptr<FrameworkDialect> dialect);
+// Null when there is none of that name.
+TORCHTRACE_EXPORT FrameworkDialect* FindDialect(const std::string& name);
+TORCHTRACE_EXPORT std::vector<std::string> DialectNames();
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_FRAMEWORK_DIALECT_H_

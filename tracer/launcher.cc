@@ -1,0 +1,124 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "tracer/launcher.h"
+
+#include <Python.h>
+#include <dlfcn.h>
+#include <sys/prctl.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tracer/fatal_signals.h"
+#include "tracer/framework_dialect.h"
+#include "tracer/levels.h"
+#include "tracer/program_end.h"
+#include "tracer/recorder.h"
+
+namespace torchtrace {
+namespace {
+
+std::vector<std::string> Strings(const char* const* list) {
+  std::vector<std::string> strings;
+  for (; list != nullptr && *list != nullptr; ++list) strings.emplace_back(*list);
+  return strings;
+}
+
+HookOptions MakeHookOptions(const RuntimeRequest& request) {
+  HookOptions options;
+  options.levels.assign(request.levels, request.levels + request.level_count);
+  options.include_getters = request.include_getters != 0;
+  return options;
+}
+
+RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
+  RecorderOptions options;
+  options.log_folder = request.log_folder;
+  options.metadata_json = request.metadata_json;
+  options.include = Strings(request.include);
+  options.exclude = Strings(request.exclude);
+  options.quiet = request.quiet != 0;
+  return options;
+}
+
+// Tools that list processes and threads show this name; python's is its file's.
+void TakeProcessName(const char* python) {
+  const std::string path = python;
+  prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
+}
+
+// What CPython's own main does up to running the program.
+PyStatus InitializePython(int argc, char** argv) {
+  PyPreConfig preconfig;
+  PyPreConfig_InitPythonConfig(&preconfig);
+  PyStatus status = Py_PreInitializeFromBytesArgs(&preconfig, argc, argv);
+  if (PyStatus_Exception(status)) return status;
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  status = PyConfig_SetBytesArgv(&config, argc, argv);
+  if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  return status;
+}
+
+}  // namespace
+
+absl::Status CheckRequest(const RuntimeRequest& request) {
+  // Without the "+" or "rc1" that may follow.
+  const std::string python = absl::StrCat(PY_MAJOR_VERSION, ".", PY_MINOR_VERSION, ".", PY_MICRO_VERSION);
+  if (python != request.python_version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
+  }
+  const FrameworkDialect* const dialect = FindDialect(request.dialect);
+  if (dialect == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown dialect '", request.dialect, "': this build knows ",
+                                                   absl::StrJoin(DialectNames(), ", ")));
+  }
+  const std::string package_version = request.package_version;
+  if (!package_version.empty() && !dialect->required_version().empty() &&
+      package_version != dialect->required_version()) {
+    return absl::FailedPreconditionError(absl::StrCat("this runtime was built for ", dialect->package(), " ",
+                                                      dialect->required_version(), ", not for ", package_version));
+  }
+  return CheckLevels(*dialect, MakeHookOptions(request).levels);
+}
+
+absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
+  if (absl::Status status = CheckRequest(request); !status.ok()) return status;
+  if (absl::Status status = Recorder::Start(MakeRecorderOptions(request)); !status.ok()) return status;
+
+  ProgramEndOptions end;
+  end.before_finalization = DisarmLevels;
+  end.ended = [&request](const RuntimeEnd& how) {
+    if (!how.provisional) ChangeFatalSignalMessage(nullptr);
+    if (request.ended != nullptr) request.ended(&how, request.context);
+    if (how.provisional) ChangeFatalSignalMessage(request.late_signal_message);
+  };
+  WatchProcessExit(std::move(end));
+
+  TakeProcessName(request.argv[0]);
+  const PyStatus status = InitializePython(request.argc, request.argv);
+  if (PyStatus_IsExit(status)) {  // as `python --version`
+    ProgramReturned(status.exitcode);
+    return status.exitcode;
+  }
+  if (PyStatus_Exception(status)) Py_ExitStatusException(status);
+
+  // None of these may stop the program.
+  Recorder* const recorder = Recorder::Get();
+  if (absl::Status watched = WatchInterpreterExit(); !watched.ok()) recorder->Stop(std::string(watched.message()));
+  WatchFatalSignals(request.signal_message);
+  if (absl::Status armed = ArmLevels(FindDialect(request.dialect), MakeHookOptions(request)); !armed.ok()) {
+    recorder->Stop(std::string(armed.message()));
+  }
+  PyErr_Clear();
+
+  const int exit_code = Py_RunMain();
+  ProgramReturned(exit_code);
+  return exit_code;
+}
+
+}  // namespace torchtrace

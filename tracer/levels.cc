@@ -1,0 +1,83 @@
+#include "tracer/levels.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tracer/import_watch.h"
+#include "tracer/recorder.h"
+
+namespace torchtrace {
+namespace {
+
+struct Armed {
+  std::vector<std::unique_ptr<TracingHook>> hooks;  // those installed
+  std::string package;                              // whose import is waited for; empty: it came
+  bool over = false;
+};
+
+// Never destroyed: hooks hold Python objects, and Python may be gone by then.
+Armed& State() {
+  static auto* const armed = new Armed;
+  return *armed;
+}
+
+// Also called where the hooks were being installed and one failed.
+void UninstallAll() {
+  std::vector<std::unique_ptr<TracingHook>>& hooks = State().hooks;
+  for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) {
+    (*hook)->Uninstall();
+    // A call of the hook may still be on some thread's stack.
+    static_cast<void>(hook->release());
+  }
+  hooks.clear();
+}
+
+void Install(FrameworkDialect* dialect, const HookOptions& options) {
+  Recorder* const recorder = Recorder::Get();
+  State().package.clear();
+  if (State().over || recorder->stopped()) return;
+  auto hooks = dialect->CreateHooks(recorder, options);
+  if (!hooks.ok()) {
+    recorder->Stop(std::string(hooks.status().message()));
+    return;
+  }
+  for (std::unique_ptr<TracingHook>& hook : *hooks) {
+    if (absl::Status status = hook->Install(); !status.ok()) {
+      UninstallAll();
+      recorder->Stop(absl::StrCat("level ", hook->level(), " cannot be installed: ", status.message()));
+      return;
+    }
+    State().hooks.push_back(std::move(hook));
+  }
+}
+
+}  // namespace
+
+absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>& levels) {
+  const std::vector<int> known = dialect.levels();
+  for (int level : levels) {
+    if (std::find(known.begin(), known.end(), level) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("level ", level, " cannot be traced by this build: it can trace ",
+                                                   known.size() == 1 ? "level " : "levels ",
+                                                   absl::StrJoin(known, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options) {
+  State().package = dialect->package();
+  return WatchImport(dialect->package(), [dialect, options] { Install(dialect, options); });
+}
+
+void DisarmLevels() {
+  State().over = true;
+  Recorder* const recorder = Recorder::Get();
+  if (!State().package.empty() && !recorder->forked()) {
+    recorder->NoteNotSeen(absl::StrCat("any call: the program did not import ", State().package));
+  }
+  UninstallAll();
+}
+
+}  // namespace torchtrace

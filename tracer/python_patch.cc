@@ -1,0 +1,34 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "tracer/python_patch.h"
+
+#include <Python.h>
+
+namespace torchtrace {
+
+bool BuiltinPatch::Install(const char* module, const char* name, int flags, void* function) {
+  PyObject* const modules = PyImport_GetModuleDict();
+  const bool was_there = PyDict_GetItemString(modules, module) != nullptr;
+  PyObject* const owner = PyImport_ImportModule(module);
+  PyObject* const found = owner != nullptr ? PyObject_GetAttrString(owner, name) : nullptr;
+  Py_XDECREF(owner);
+  // A module that only we imported is not the program's to see.
+  if (!was_there && PyDict_DelItemString(modules, module) != 0) PyErr_Clear();
+  PyErr_Clear();
+  const bool fits = found != nullptr && PyCFunction_CheckExact(found) && PyCFunction_GET_FLAGS(found) == flags;
+  if (fits) {
+    // The definition is the module's static table: it outlives the object.
+    definition_ = reinterpret_cast<PyCFunctionObject*>(found)->m_ml;
+    original_ = reinterpret_cast<void*>(definition_->ml_meth);
+    definition_->ml_meth = reinterpret_cast<PyCFunction>(function);
+  }
+  Py_XDECREF(found);
+  return fits;
+}
+
+void BuiltinPatch::Restore() {
+  if (definition_ != nullptr) definition_->ml_meth = reinterpret_cast<PyCFunction>(original_);
+  definition_ = nullptr;
+}
+
+}  // namespace torchtrace
