@@ -1,0 +1,17 @@
+// The dialect's own Python files, compiled into the library: a traced program
+// needs nothing installed. Needs the GIL.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_PYTHON_SOURCE_H_
+#define TORCHTRACE_DIALECTS_TORCH_PYTHON_SOURCE_H_
+
+#include <Python.h>
+
+namespace torchtrace::torch_dialect {
+
+// Runs dialects/torch/<name>.py as a new module that is not in sys.modules and
+// returns it, or null with a Python error set.
+PyObject* LoadPythonSource(const char* name);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_PYTHON_SOURCE_H_

@@ -1,0 +1,62 @@
+// What each thread of the traced program carries for the torch hooks, and the
+// few facts that all threads share. Reading it costs one thread-local access.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_THREAD_STATE_H_
+#define TORCHTRACE_DIALECTS_TORCH_THREAD_STATE_H_
+
+#include <Python.h>
+
+#include <cstdint>
+
+#include "dialects/torch/config_builder.h"
+#include "tracer/recorder.h"
+
+namespace torchtrace::torch_dialect {
+
+struct CallSlot;
+
+struct ThreadState {
+  ThreadRecorder* recorder = nullptr;  // null until the first call
+  ConfigBuilder* config = nullptr;     // likewise
+  int compiling = 0;                   // inside torch.compile's own work: nothing is the program's
+  bool armed = false;                  // this thread has the levels' modes and keys
+  // Set while a native function is called whose API is still to be learned
+  // (call_slots.h).
+  const CallSlot* learning = nullptr;
+  PyObject* learning_self = nullptr;
+  PyObject* learning_args = nullptr;
+  PyObject* learning_kwargs = nullptr;
+
+  // The recorder and its scratch, made at the first call. False when this
+  // thread records nothing: recording has stopped or torch is compiling.
+  bool Recording() {
+    if (compiling != 0) [[unlikely]] {
+      return false;
+    }
+    return recorder != nullptr || Attach();
+  }
+  bool Attach();
+};
+
+// Initial-exec: one instruction instead of a call, in a library that is loaded
+// late. The state is small enough for the space that glibc keeps for such.
+extern thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
+
+// Levels arm themselves on a thread by these; called with the GIL: when added
+// on the calling thread, and at the start of each later one.
+using ArmThread = void (*)();
+void AddThreadArmer(ArmThread arm);
+void RemoveThreadArmer(ArmThread arm);
+void ArmThisThread();
+
+// Makes every Python thread that starts from now on arm itself first. The
+// function objects of the _thread module stay the same.
+bool WatchThreadStarts();
+
+// A Python context manager around `context_manager_maker(*args)` that also
+// marks its body as compiling: `wrap(install_callbacks)` in compile_watch.py.
+PyObject* WrapCompileContext(PyObject* context_manager_maker);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_THREAD_STATE_H_

@@ -1,0 +1,166 @@
+#include "dialects/torch/torch_dispatch_hook.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/library.h>
+
+#include <memory>
+
+#include "dialects/torch/describe_python.h"
+#include "dialects/torch/forwarding_interpreter.h"
+#include "dialects/torch/operator_plan.h"
+#include "dialects/torch/python_source.h"
+#include "dialects/torch/thread_state.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
+constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kKey);
+
+thread_local OperatorPlans t_plans;
+
+// The Python name of the exception in flight. In a catch block.
+std::string ExceptionName() {
+  try {
+    throw;
+  } catch (const python_error& error) {
+    const pybind11::gil_scoped_acquire gil;
+    // Until someone takes it over, the error is Python's current one.
+    PyObject* const type = error.type == nullptr ? PyErr_Occurred() : error.type;
+    return type == nullptr ? "RuntimeError" : TypeName(reinterpret_cast<PyTypeObject*>(type));
+  } catch (const pybind11::error_already_set& error) {
+    const pybind11::gil_scoped_acquire gil;
+    return TypeName(reinterpret_cast<PyTypeObject*>(error.type().ptr()));
+  } catch (const c10::IndexError&) {
+    return "IndexError";
+  } catch (const c10::ValueError&) {
+    return "ValueError";
+  } catch (const c10::TypeError&) {
+    return "TypeError";
+  } catch (const c10::NotImplementedError&) {
+    return "NotImplementedError";
+  } catch (const c10::LinAlgError&) {
+    return "torch._C._LinAlgError";
+  } catch (const c10::OutOfMemoryError&) {
+    return "torch.OutOfMemoryError";
+  } catch (...) {
+    return "RuntimeError";  // what PyTorch makes of every other C++ exception
+  }
+}
+
+// Records a call around `call`, which runs the operator.
+template <typename Call>
+void RecordAround(const OperatorPlan& plan, const torch::jit::Stack& stack, Call&& call) {
+  ThreadState& state = t_state;
+  DescribeOperatorCall(plan, stack, state.config);
+  const std::string_view bytes = state.config->Finish();
+  if (!state.recorder->Enter(bytes, state.config->identity_bytes())) return call();
+  try {
+    call();
+  } catch (...) {
+    if (state.recorder != nullptr) state.recorder->Raise(ExceptionName());
+    throw;
+  }
+  if (state.recorder != nullptr) state.recorder->Leave();
+}
+
+// What an operator of PyTorch calls inside is its own affair, as it is for a
+// dispatch mode. An operator of anyone else is a part of the program.
+void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (!t_state.Recording()) {
+    const c10::impl::ExcludeDispatchKeyGuard exclude(kKey);
+    return op.redispatchBoxed(keys & kBelowKey, stack);
+  }
+  const OperatorPlan& plan = t_plans.Get(op);
+  RecordAround(plan, *stack, [&] {
+    if (plan.foreign) {
+      op.redispatchBoxed(keys & kBelowKey, stack);
+    } else {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(kKey);
+      op.redispatchBoxed(keys & kBelowKey, stack);
+    }
+  });
+}
+
+// Sees the calls that go to a tensor subclass's __torch_dispatch__. While a
+// dispatch mode of the program is on, it is the mode's calls that count.
+class SubclassDispatch final : public ForwardingInterpreter {
+ public:
+  using ForwardingInterpreter::ForwardingInterpreter;
+
+  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
+    if (!enabled || c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
+        !c10::impl::tls_is_dispatch_key_included(kKey) || !t_state.Recording()) {
+      return inner().dispatch(op, stack);
+    }
+    RecordAround(t_plans.Get(op), *stack, [&] { inner().dispatch(op, stack); });
+  }
+
+  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
+    if (!enabled || c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
+        !c10::impl::tls_is_dispatch_key_included(kKey) || !t_state.Recording()) {
+      return inner().detach(self);
+    }
+    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+    const torch::jit::Stack stack = {
+        at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+            const_cast<c10::TensorImpl*>(self)))};
+    c10::intrusive_ptr<c10::TensorImpl> result;
+    RecordAround(t_plans.Get(op), stack, [&] { result = inner().detach(self); });
+    return result;
+  }
+
+  bool enabled = false;
+};
+
+SubclassDispatch* g_subclasses = nullptr;
+std::unique_ptr<torch::Library> g_library;
+
+bool LetHigherOrderOperatorsPass() {
+  PyObject* const module = LoadPythonSource("dispatch_key");
+  PyObject* const done =
+      module == nullptr ? nullptr : PyObject_CallMethod(module, "fall_through", "s", c10::toString(kKey));
+  if (done == nullptr) PyErr_Clear();
+  Py_XDECREF(module);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+void ArmKey() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+
+}  // namespace
+
+absl::Status TorchDispatchHook::Install() {
+  if (g_library == nullptr) {
+    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey)) {
+      return absl::UnimplementedError("this torch uses the dispatch key that level 2 stands on");
+    }
+    if (!LetHigherOrderOperatorsPass()) {
+      return absl::InternalError("torch's higher-order operators are not as expected");
+    }
+    OperatorPlans::WatchRemovals();
+    g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
+    c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
+    g_subclasses = new SubclassDispatch(interpreter->vtable_);
+    interpreter->vtable_ = g_subclasses;
+  }
+  g_subclasses->enabled = true;
+  AddThreadArmer(ArmKey);
+  return absl::OkStatus();
+}
+
+void TorchDispatchHook::Uninstall() {
+  if (g_subclasses == nullptr || !g_subclasses->enabled) return;
+  // Other threads' key sets still hold the key: the fallback stays, and
+  // passes through once recording has stopped.
+  g_subclasses->enabled = false;
+  RemoveThreadArmer(ArmKey);
+  c10::impl::tls_set_dispatch_key_included(kKey, false);
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,176 @@
+#include "dialects/torch/torch_function_hook.h"
+
+#include <cstring>
+
+#include "dialects/torch/call_slots.h"
+#include "dialects/torch/hidden_frames.h"
+#include "dialects/torch/module_fast_paths.h"
+#include "dialects/torch/python_call.h"
+#include "dialects/torch/python_source.h"
+#include "dialects/torch/thread_state.h"
+#include "tracer/python_patch.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+// One hook per process: Python calls back without a context.
+FunctionMode* g_mode = nullptr;
+ApiNames* g_names = nullptr;
+bool g_include_getters = false;
+vectorcallfunc g_python_body = nullptr;
+
+PyObject* OverloadType() {
+  PyObject* const module = PyImport_ImportModule("torch._ops");
+  PyObject* const type = module == nullptr ? nullptr : PyObject_GetAttrString(module, "OpOverload");
+  PyErr_Clear();
+  Py_XDECREF(module);
+  return type;
+}
+
+// What is called for `function`. An operator's object has a __call__ in Python that
+// only calls its builtin; the program's call has come through it already, and a
+// second time it would stand twice in a traceback. Borrowed.
+PyObject* Callee(PyObject* function) {
+  static PyObject* const overload = OverloadType();
+  static PyObject* const own_name = PyUnicode_InternFromString("_op");
+  if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != overload) return function;
+  PyObject* const builtin = InstanceAttribute(function, own_name);
+  return builtin == nullptr ? function : builtin;
+}
+
+// What the mode is told: records the call and makes it. PyTorch has taken the
+// mode off before.
+PyObject* RecordCall(PyObject* function, PyObject* args, PyObject* kwargs) {
+  if (t_state.learning != nullptr) LearnCall(function, args, kwargs);
+  bool recorded = false;
+  if (t_state.Recording()) {
+    const Api& api = g_names->Resolve(function);
+    if (api.getter && !g_include_getters) {
+      t_state.recorder->CountGetter();
+    } else {
+      recorded = BeginCall(api, {nullptr, args, kwargs});
+    }
+  }
+  HiddenCaller caller;
+  PyObject* const result = PyObject_Call(Callee(function), args, kwargs);
+  if (result != nullptr) caller.Show();
+  if (recorded) EndCall(result);
+  return result;
+}
+
+// record(func, types, args, kwargs) of function_mode.py.
+PyObject* Record(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 4 || !PyTuple_Check(arguments[2])) {
+    PyErr_SetString(PyExc_TypeError, "record takes func, types, args and kwargs");
+    return nullptr;
+  }
+  PyObject* const kwargs = PyDict_Check(arguments[3]) ? arguments[3] : nullptr;
+  return RecordCall(arguments[0], arguments[2], kwargs);
+}
+
+PyMethodDef g_record = {"record", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Record)), METH_FASTCALL,
+                        nullptr};
+
+// The vectorcall slot of the mode's __torch_function__, by which PyTorch's C++
+// enters: (self, func, types[, args[, kwargs]]), the last ones maybe by name.
+PyObject* EnterMode(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* names) {
+  PyObject* parts[5] = {};  // self, func, types, args, kwargs
+  const Py_ssize_t positional = PyVectorcall_NARGS(flags);
+  bool understood = positional >= 3 && positional <= 5;
+  for (Py_ssize_t i = 0; understood && i < positional; ++i) parts[i] = arguments[i];
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; understood && i < named; ++i) {
+    const std::string_view name = Utf8(PyTuple_GET_ITEM(names, i));
+    const int part = name == "args" ? 3 : name == "kwargs" ? 4 : 0;
+    understood = part != 0 && parts[part] == nullptr;
+    parts[part] = arguments[positional + i];
+  }
+  if (!understood || (parts[3] != nullptr && !PyTuple_Check(parts[3])) ||
+      (parts[4] != nullptr && parts[4] != Py_None && !PyDict_Check(parts[4]))) {
+    return g_python_body(callable, arguments, flags, names);
+  }
+  static PyObject* const no_arguments = PyTuple_New(0);
+  PyObject* const args = parts[3] == nullptr ? no_arguments : parts[3];
+  return RecordCall(parts[1], args, parts[4] == Py_None ? nullptr : parts[4]);
+}
+
+// PyTorch's Python code takes a mode off a thread's stack and puts it back in a holder
+// of its own, which needs the GIL when the thread ends. A daemon thread that ends with
+// the interpreter can't have it any more, and the process would abort: the mode is put
+// back in the holder that lives on.
+BuiltinPatch g_push;
+
+PyObject* PushOnStack(PyObject* self, PyObject* mode) {
+  if (!g_mode->Is(mode)) return g_push.original<PyCFunction>()(self, mode);
+  g_mode->PushOnThisThread();
+  Py_RETURN_NONE;
+}
+
+void ArmMode() { g_mode->PushOnThisThread(); }
+
+// Makes the mode's Python object and gives its function the native entry.
+PyObject* MakeMode() {
+  PyObject* const module = LoadPythonSource("function_mode");
+  if (module == nullptr) return nullptr;
+  PyObject* const record = PyCFunction_New(&g_record, nullptr);
+  PyObject* const made = PyObject_CallMethod(module, "make_mode", "O", record);
+  Py_XDECREF(record);
+  Py_DECREF(module);
+  if (made == nullptr) return nullptr;
+  PyObject* const mode = Py_NewRef(PyTuple_GET_ITEM(made, 0));
+  PyObject* const function = PyTuple_GET_ITEM(made, 1);
+  g_python_body = reinterpret_cast<PyFunctionObject*>(function)->vectorcall;
+  reinterpret_cast<PyFunctionObject*>(function)->vectorcall = EnterMode;
+  HideFramesOf(function);
+  Py_INCREF(function);
+  Py_DECREF(made);
+  return mode;
+}
+
+void HideHandler() {
+  PyObject* const overrides = PyImport_ImportModule("torch.overrides");
+  PyObject* const handler = overrides == nullptr ? nullptr : PyObject_GetAttrString(overrides, "handle_torch_function");
+  if (handler != nullptr) HideFramesOf(handler);
+  PyErr_Clear();
+  Py_XDECREF(handler);
+  Py_XDECREF(overrides);
+}
+
+}  // namespace
+
+absl::Status TorchFunctionHook::Install() {
+  if (g_mode == nullptr) {
+    auto names = std::make_unique<ApiNames>();
+    if (absl::Status status = names->Load(); !status.ok()) return status;
+    PyObject* const mode = MakeMode();
+    if (mode == nullptr) {
+      PyErr_Clear();
+      return absl::InternalError("cannot make a torch function mode");
+    }
+    g_names = names.release();
+    g_mode = new FunctionMode(mode);
+    HideHandler();
+  }
+  g_include_getters = include_getters_;
+  if (absl::Status status = KeepModuleFastPaths(g_mode); !status.ok()) return status;
+  if (!g_push.Install("torch._C", "_push_on_torch_function_stack", METH_O, reinterpret_cast<void*>(PushOnStack))) {
+    RestoreModuleFastPaths();
+    return absl::InternalError("torch's stack of function modes is not as expected");
+  }
+  InstallCallSlots({g_mode, g_names, include_getters_});
+  AddThreadArmer(ArmMode);
+  installed_ = true;
+  return absl::OkStatus();
+}
+
+void TorchFunctionHook::Uninstall() {
+  if (!installed_) return;
+  installed_ = false;
+  RemoveThreadArmer(ArmMode);
+  UninstallCallSlots();
+  g_push.Restore();
+  RestoreModuleFastPaths();
+  g_mode->RemoveFromThisThread();
+}
+
+}  // namespace torchtrace::torch_dialect

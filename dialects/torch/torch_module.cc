@@ -1,0 +1,99 @@
+#include "dialects/torch/torch_module.h"
+
+#include <Python.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dialects/torch/describe_python.h"
+#include "dialects/torch/python_source.h"
+#include "dialects/torch/thread_state.h"
+#include "dialects/torch/torch_dispatch_hook.h"
+#include "dialects/torch/torch_function_hook.h"
+#include "nlohmann/json.hpp"
+#include "tracer/export.h"
+#include "tracer/import_watch.h"
+
+namespace torchtrace {
+namespace {
+
+using namespace torch_dialect;  // NOLINT: this file is its face to the runtime
+
+PyObject* WrapContext(PyObject*, PyObject* maker) { return WrapCompileContext(maker); }
+
+PyMethodDef g_wrap_context = {"wrap", WrapContext, METH_O, nullptr};
+
+// After `import torch._dynamo.callback`.
+void WatchCompiling() {
+  PyObject* const source = LoadPythonSource("compile_watch");
+  PyObject* const callbacks = PyImport_ImportModule("torch._dynamo.callback");
+  PyObject* const wrap = PyCFunction_New(&g_wrap_context, nullptr);
+  PyObject* const done = source == nullptr || callbacks == nullptr || wrap == nullptr
+                             ? nullptr
+                             : PyObject_CallMethod(source, "watch", "OO", callbacks, wrap);
+  if (done == nullptr) {
+    PyErr_Clear();
+    Recorder::Get()->NoteNotSeen("torch.compile could not be watched: what PyTorch calls to compile is recorded too");
+  }
+  Py_XDECREF(done);
+  Py_XDECREF(wrap);
+  Py_XDECREF(callbacks);
+  Py_XDECREF(source);
+}
+
+// An attribute's text, or "" where there is none.
+std::string Text(PyObject* object, const char* name) {
+  PyObject* const value = object == nullptr ? nullptr : PyObject_GetAttrString(object, name);
+  const std::string text(Utf8(value));
+  PyErr_Clear();
+  Py_XDECREF(value);
+  return text;
+}
+
+void AddTorchMetadata(Recorder* recorder) {
+  PyObject* const torch = PyImport_ImportModule("torch");
+  PyObject* const version = torch == nullptr ? nullptr : PyObject_GetAttrString(torch, "version");
+  nlohmann::json json;
+  for (const auto& [key, attribute] : {std::pair("version", "__version__"), std::pair("git", "git_version"),
+                                       std::pair("cuda", "cuda"), std::pair("hip", "hip")}) {
+    if (std::string text = Text(version, attribute); !text.empty()) json["packages"]["torch"][key] = std::move(text);
+  }
+  PyErr_Clear();
+  Py_XDECREF(version);
+  Py_XDECREF(torch);
+  recorder->AddMetadata(json.dump());
+}
+
+class Module final : public TorchModule {
+ public:
+  absl::Status CreateHooks(Recorder* recorder, const HookOptions& options,
+                           std::vector<std::unique_ptr<TracingHook>>* hooks) override {
+    if (!InitDescribePython() || !WatchThreadStarts()) {
+      PyErr_Clear();
+      return absl::InternalError("this torch or Python is not as expected");
+    }
+    AddTorchMetadata(recorder);
+    if (absl::Status status = WatchImport("torch._dynamo.callback", WatchCompiling); !status.ok()) return status;
+    const auto wanted = [&](int level) {
+      return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
+    };
+    if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
+    if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    return absl::OkStatus();
+  }
+
+  void Describe(PyObject* value, std::string* out) override {
+    ConfigBuilder config;
+    config.Begin({});
+    DescribePython(value, &config);
+    out->append(*config.bytes());
+  }
+};
+
+}  // namespace
+}  // namespace torchtrace
+
+extern "C" TORCHTRACE_EXPORT torchtrace::TorchModule* torchtrace_torch_module() {
+  static torchtrace::Module module;
+  return &module;
+}

@@ -1,0 +1,31 @@
+// What torchtrace_torch.so offers to the dialect that loads it. Both are built
+// together, for one Python and one torch.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
+#define TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tracer/framework_dialect.h"
+
+namespace torchtrace {
+
+class TorchModule {
+ public:
+  virtual ~TorchModule() = default;
+  // See FrameworkDialect.
+  virtual absl::Status CreateHooks(Recorder* recorder, const HookOptions& options,
+                                   std::vector<std::unique_ptr<TracingHook>>* hooks) = 0;
+  virtual void Describe(_object* value, std::string* out) = 0;
+};
+
+// The module's one symbol: TorchModule* torchtrace_torch_module().
+using TorchModuleFunction = TorchModule* (*)();
+inline constexpr char kTorchModuleSymbol[] = "torchtrace_torch_module";
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
