@@ -1,0 +1,464 @@
+"""The command line: verbs, options, help, errors, and what they exit with."""
+
+import importlib.util
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location(
+    "whole_tool", Path(__file__).parent / "whole_tool.py"
+)
+tool = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tool)
+
+VERBS = ["run", "stats", "info", "dump", "render", "help", "version"]
+
+
+def torchtrace(*args, cwd="/", **kwargs):
+    return tool.torchtrace(*args, cwd=cwd, **kwargs)
+
+
+def run(tmp_path, *args, **kwargs):
+    return torchtrace("run", "--python", tool.PYTHON, *args, cwd=tmp_path, **kwargs)
+
+
+@pytest.fixture(scope="session")
+def trace(tmp_path_factory):
+    """A trace of a program without torch: no calls, but all of the rest."""
+    folder = tmp_path_factory.mktemp("cli") / "trace"
+    result = torchtrace("run", "-qo", folder, "--python", tool.PYTHON, "-c", "pass")
+    assert result == tool.Result(0, "", "")
+    return folder
+
+
+# ---- verbs and help ----
+
+
+def test_first_page_is_short():
+    page = torchtrace("--help")
+    assert page.status == 0 and page.err == ""
+    lines = page.out.splitlines()
+    assert len(lines) < 40 and max(map(len, lines)) <= 100
+    for verb in VERBS:
+        assert re.search(rf"^  {verb} ", page.out, re.M), verb
+    assert page.out.count("  torchtrace ") == 5
+    assert torchtrace("help") == page
+    assert torchtrace("-h") == page
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb(verb):
+    page = torchtrace(verb, "--help")
+    assert page.status == 0 and page.err == ""
+    assert page.out.startswith(f"Usage: torchtrace {verb} ")
+    assert max(map(len, page.out.splitlines())) <= 100
+    assert torchtrace("help", verb) == page
+    assert torchtrace(verb, "-h") == page
+
+
+def test_version():
+    version = torchtrace("--version")
+    assert version.status == 0 and re.fullmatch(r"torchtrace \d+\.\d+\.\d+\n", version.out)
+    assert torchtrace("version") == version
+    assert torchtrace("-V") == version
+    more = torchtrace("version", "-v", env={"TORCHTRACE_PYTHON": tool.PYTHON})
+    assert more.out.startswith(version.out)
+    assert "log format: 1\n" in more.out and f"python: {tool.PYTHON} " in more.out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "no verb was given (see torchtrace --help)"),
+        (("stat",), "unknown verb 'stat', did you mean stats? (see torchtrace --help)"),
+        (("frobnicate",), "unknown verb 'frobnicate' (see torchtrace --help)"),
+        (("train.py",), "unknown verb 'train.py' (see torchtrace --help)"),
+        (("--verison",), "unknown option --verison, did you mean --version?"),
+        (("help", "rnu"), "unknown verb 'rnu', did you mean run?"),
+        (("stats", "--topp", "3", "x"), "unknown option --topp, did you mean --top?"),
+        (("stats", "--by", "shape", "x"), "--by"),
+        (("stats",), "TRACE is required"),
+        (("info", "a", "b"), "unexpected argument"),
+        (("info", "--format", "xml", "a"), "text or json"),
+        (("dump", "--calls", "9-3", "x"), "--calls"),
+        (("dump", "--color", "blue", "x"), "auto, always or never"),
+        (("dump", "--level", "7", "x"), "unknown level '7'"),
+        (("render", "--formats", "jpeg", "x"), "jpeg"),
+        (("render", "--render-limit", "many", "x"), "--render-limit"),
+        (("stats", "/not/there"), "/not/there"),
+        (("info", "/etc/passwd"), "/etc/passwd"),
+        (("dump", "/etc"), "/etc"),
+        (("version", "x"), "unexpected argument 'x'"),
+    ],
+)
+def test_trouble(args, message):
+    result = torchtrace(*args)
+    assert result.status == 2
+    assert result.out == ""
+    assert message in result.err
+    assert all(line.startswith("torchtrace: ") for line in result.err.splitlines())
+
+
+# ---- run's own trouble: before the program starts, with 125 ----
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "no program to run: give a SCRIPT, -m MODULE or -c CODE"),
+        (("--",), "no program to run"),
+        (("-m",), "-m needs the name of a module"),
+        (("-c",), "-c needs the code to run"),
+        (("--", "-O", "x.py"), "python's own options: --python-arg=-O"),
+        (("--levles", "1", "x.py"), "unknown option --levles, did you mean --levels?"),
+        (("-Z", "x.py"), "unknown option -Z"),
+        (("-l", "1,7", "x.py"), "unknown level '7'"),
+        (("-l", "functon", "x.py"), "unknown level 'functon', did you mean function?"),
+        (("-l", "0", "x.py"), "level 0"),
+        (("-l", "1,frame", "x.py"), "it can trace levels 1, 2"),
+        (("-l",), "--levels"),
+        (("--formats", "yml", "x.py"), "yml"),
+        (("--render-limit", "-1", "x.py"), "--render-limit"),
+        (("-o", "%x", "x.py"), "unknown placeholder"),
+        (("--dialect", "jax", "x.py"), "unknown dialect 'jax': this build knows torch"),
+        (("--python-arg", "x.py", "-c", "pass"), "is no option of python's"),
+        (("--python-arg=-c", "x.py"), "is no option of python's"),
+        (("--python", "/not/there", "x.py"), "no Python at /not/there, which --python names"),
+        (("--python", "/proc", "x.py"), "no Python at /proc/bin/python3"),
+        (("--python", "/bin/true", "x.py"), "/bin/true (named by --python) is no Python 3"),
+        (("--python", "/bin/ls", "x.py"), "does not work as a Python 3"),
+    ],
+)
+def test_run_not_started(tmp_path, args, message):
+    result = torchtrace("run", *args, cwd=tmp_path, env={"TORCHTRACE_PYTHON": tool.PYTHON})
+    assert result.status == 125
+    assert message in result.err
+    assert result.err.startswith("torchtrace: ")
+    assert os.listdir(tmp_path) == []  # nothing is left behind
+
+
+def test_levels_by_name_and_number(tmp_path):
+    for i, levels in enumerate(("1,2", "function,dispatch", "2,function,2")):
+        result = run(tmp_path, "-qo", f"o{i}", "-l", levels, "-c", "pass")
+        assert result.status == 0
+        assert json.loads((tmp_path / f"o{i}/run.json").read_text())["levels"] == [1, 2]
+    run(tmp_path, "-qo", "o3", "-l", "1", "-l", "2", "-c", "pass")
+    assert json.loads((tmp_path / "o3/run.json").read_text())["levels"] == [1, 2]
+
+
+def test_output_folder(tmp_path):
+    (tmp_path / "train.py").write_text("print(1)")
+    result = run(tmp_path, "train.py")
+    (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert re.fullmatch(r"torchtrace-train-\d+", folder.name)
+    assert f"the trace is in {folder.name}: 0 calls" in result.err
+    run(tmp_path, "-qo", "deep/er/%r-%h-%%", "train.py", env={"RANK": "7"})
+    (folder,) = (tmp_path / "deep/er").iterdir()
+    assert folder.name.startswith("7-") and folder.name.endswith("-%")
+
+
+def test_output_folder_is_not_overwritten(tmp_path):
+    assert run(tmp_path, "-qo", "out", "-c", "pass").status == 0
+    before = sorted(path.name for path in (tmp_path / "out/log").iterdir())
+    refused = run(tmp_path, "-o", "out", "-c", "print('it ran')")
+    assert refused.status == 125 and refused.out == ""
+    assert "out is not empty" in refused.err and "--force" in refused.err
+    (tmp_path / "out/mine.txt").write_text("keep")
+    (tmp_path / "out/api_trace_level_2.yaml").write_text("stale")
+    assert run(tmp_path, "-qfo", "out", "-c", "pass").status == 0
+    after = sorted(path.name for path in (tmp_path / "out/log").iterdir())
+    assert len(after) == 1 and after != before
+    assert (tmp_path / "out/mine.txt").read_text() == "keep"
+    assert not (tmp_path / "out/api_trace_level_2.yaml").exists()
+
+
+def test_output_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in ("file", "file/sub", "/proc/torchtrace"):
+        result = run(tmp_path, "-fo", folder, "-c", "print('it ran')")
+        assert result.status == 125 and result.out == "" and folder in result.err
+
+
+def test_quiet_and_verbose(tmp_path):
+    assert run(tmp_path, "-qo", "a", "-c", "pass").err == ""
+    usual = run(tmp_path, "-o", "b", "-c", "pass").err
+    assert "the trace is in b" in usual and "torchtrace stats b" in usual
+    verbose = run(tmp_path, "-vo", "c", "-c", "pass").err
+    assert f"python: {tool.PYTHON}" in verbose and "runtime: " in verbose
+    assert all(line.startswith("torchtrace: ") for line in verbose.splitlines())
+
+
+def test_environment_stands_for_options(tmp_path):
+    result = run(
+        tmp_path,
+        "-c",
+        "pass",
+        env={
+            "TORCHTRACE_OUTPUT": "from-env",
+            "TORCHTRACE_LEVELS": "1,2",
+            "TORCHTRACE_QUIET": "1",
+            "TORCHTRACE_FORMATS": "apis",
+            "TORCHTRACE_INCLUDE": "torch.*,aten::*",
+            "TORCHTRACE_EXCLUDE": "*norm*",
+            "TORCHTRACE_INCLUDE_GETTERS": "true",
+        },
+    )
+    assert result == tool.Result(0, "", "")
+    info = json.loads((tmp_path / "from-env/run.json").read_text())
+    assert info["levels"] == [1, 2]
+    assert info["include"] == ["torch.*", "aten::*"] and info["exclude"] == ["*norm*"]
+    assert info["include_getters"] is True
+    names = sorted(path.name for path in (tmp_path / "from-env").iterdir())
+    assert names == ["api_apis.txt", "log", "run.json"]
+    # An option outweighs it.
+    run(tmp_path, "-o", "mine", "-l", "1", "-c", "pass", env={"TORCHTRACE_LEVELS": "2"})
+    assert json.loads((tmp_path / "mine/run.json").read_text())["levels"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("formats", "expected"),
+    [
+        ("none", []),
+        ("trace.yaml", ["api_trace.yaml"]),
+        ("txt", ["api_apis.txt", "api_configs.txt", "api_statistics.txt", "api_trace.txt"]),
+    ],
+)
+def test_formats(tmp_path, formats, expected):
+    assert run(tmp_path, "-qo", "out", "--formats", formats, "-c", "pass").status == 0
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [*expected, "log", "run.json"]
+
+
+def test_levels_apart(tmp_path):
+    run(tmp_path, "-qo", "out", "-l1,2", "--no-merge-output", "--formats=yaml", "-c", "pass")
+    names = [path.name for path in (tmp_path / "out").iterdir()]
+    assert "api_trace_level_1.yaml" in names and "api_trace_level_2.yaml" in names
+    assert "api_trace.yaml" not in names
+
+
+def test_programs_that_change_their_folder(tmp_path):
+    code = "import os; os.mkdir('sub'); os.chdir('sub')"
+    result = run(tmp_path, "-o", "out", "-c", code)
+    assert result.status == 0 and "the trace is in out: " in result.err
+    assert (tmp_path / "out/run.json").exists() and os.listdir(tmp_path / "sub") == []
+
+
+def test_a_full_disk_does_not_stop_the_program(tmp_path):
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); print('ran')"
+    result = run(tmp_path, "-o", "out", "-c", code)
+    assert result.status == 0 and result.out == "ran\n"
+    assert "torchtrace render out" in result.err
+
+
+# ---- which Python ----
+
+
+def test_order_of_pythons(tmp_path):
+    code = "import sys; print(sys.executable, sys.prefix)"
+    prefix = str(Path(tool.PYTHON).parent.parent)
+    expected = f"{tool.PYTHON} {prefix}\n"
+
+    def out(env, *options):
+        return torchtrace("run", "-qfo", "t", *options, "-c", code, cwd=tmp_path, env=env).out
+
+    assert out({}, "--python", tool.PYTHON) == expected
+    assert out({}, "--python", prefix) == expected
+    assert out({"TORCHTRACE_PYTHON": prefix}) == expected
+    assert out({"VIRTUAL_ENV": prefix, "CONDA_PREFIX": "/nowhere"}) == expected
+    assert out({"CONDA_PREFIX": prefix, "VIRTUAL_ENV": "/nowhere"}) == expected
+    assert out({"PATH": f"{prefix}/bin:{os.environ['PATH']}"}) == expected
+    (tmp_path / ".venv").symlink_to(prefix)
+    assert out({}).startswith(str(tmp_path / ".venv/bin/python3"))
+
+
+def test_a_script_that_starts_python(tmp_path):
+    """As pyenv's shims are."""
+    shim = tmp_path / "python3"
+    shim.write_text(f'#!/bin/sh\nexec "{tool.PYTHON}" "$@"\n')
+    shim.chmod(0o755)
+    result = torchtrace(
+        "run",
+        "-qo",
+        "t",
+        "-c",
+        "import sys; print(sys.executable, sys.orig_argv[0])",
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert result.out == f"{tool.PYTHON} {tool.PYTHON}\n"
+
+
+def test_a_python_of_another_version(tmp_path):
+    """A sentence that names both, before the program starts."""
+    fake = tmp_path / "python3"
+    fields = ["cpython", "3.1.4", "/opt/python3.1", "", "", "/opt/lib"]
+    answer = "".join(field + "\\000" for field in fields)
+    fake.write_text(f"#!/bin/sh\nprintf '{answer}'\n")
+    fake.chmod(0o755)
+    result = torchtrace("run", "--python", fake, "-o", "t", "-c", "pass", cwd=tmp_path)
+    assert result.status == 125
+    assert "is Python 3.1.4" in result.err and "py3." in result.err
+    assert "tools/torchtrace run --python /opt/python3.1" in result.err
+    assert not (tmp_path / "t").exists()
+
+
+def test_options_for_python_itself(tmp_path):
+    code = "import sys; print(sys.flags.optimize, sys._xoptions, sys.orig_argv[1:4])"
+    for args in (
+        ["--python-arg=-O", "--python-arg=-Xa=b,c"],
+        ["--python-arg", "-O", "--python-arg", "-Xa=b,c"],
+    ):
+        result = run(tmp_path, "-qfo", "t", *args, "-c", code)
+        assert result.out == "1 {'a': 'b,c'} ['-O', '-Xa=b,c', '-c']\n"
+    result = run(tmp_path, "-qfo", "t", "--python-arg=-X", "--python-arg=dev", "-c", code)
+    assert result.out == "0 {'dev': True} ['-X', 'dev', '-c']\n"
+
+
+def test_runtime_folder(tmp_path):
+    """TORCHTRACE_RUNTIME_DIR is one runtime, or a folder of several."""
+    verbose = run(tmp_path, "-vo", "t", "-c", "pass").err
+    folder = re.search(r"runtime: (.*)", verbose).group(1)
+    for name in (folder, str(Path(folder).parent)):
+        result = run(tmp_path, "-vfo", "t", "-c", "pass", env={"TORCHTRACE_RUNTIME_DIR": name})
+        assert result.status == 0 and f"runtime: {folder}\n" in result.err
+    nothing = run(tmp_path, "-fo", "t", "-c", "pass", env={"TORCHTRACE_RUNTIME_DIR": str(tmp_path)})
+    assert nothing.status == 125 and f"there is no runtime in {tmp_path}" in nothing.err
+    (tmp_path / "libtorchtrace_runtime.so").write_text("no library")
+    broken = run(tmp_path, "-fo", "t", "-c", "pass", env={"TORCHTRACE_RUNTIME_DIR": str(tmp_path)})
+    assert broken.status == 125 and "cannot load the runtime" in broken.err
+
+
+def test_python_without_torch(tmp_path):
+    """A runtime of the same Python serves a program that needs no torch."""
+    venv = tmp_path / "venv"
+    subprocess.run([tool.PYTHON, "-m", "venv", "--without-pip", venv], check=True)
+    result = torchtrace(
+        "run", "-o", "t", "--python", venv, "-c", "import sys; print(sys.prefix)", cwd=tmp_path
+    )
+    assert (result.status, result.out) == (0, f"{venv}\n")
+    failed = torchtrace("run", "-qo", "t2", "--python", venv, "-c", "import torch", cwd=tmp_path)
+    assert failed.status == 1 and "No module named 'torch'" in failed.err
+
+
+def test_nobody_elses_code_runs_while_looking_for_python(tmp_path):
+    """sitecustomize and .pth files run once: in the program itself."""
+    (tmp_path / "sitecustomize.py").write_text("print('sitecustomize')")
+    result = run(tmp_path, "-qo", "t", "-c", "pass", env={"PYTHONPATH": str(tmp_path)})
+    assert result.out == "sitecustomize\n"
+
+
+# ---- reading verbs ----
+
+
+def test_reading_verbs_take_a_folder_or_a_log(trace):
+    (log,) = (trace / "log").iterdir()
+    for verb in ("stats", "info", "dump"):
+        for path in (trace, log):
+            result = torchtrace(verb, path)
+            assert result.status == 0 and result.err == "", (verb, path)
+    assert json.loads(torchtrace("stats", trace, "--format", "json").out)["total_calls"] == 0
+    assert json.loads(torchtrace("info", trace, "--format", "json").out)["exit_code"] == 0
+
+
+def test_render_again(trace, tmp_path):
+    refused = torchtrace("render", trace)
+    assert refused.status == 2 and "--force" in refused.err
+    assert torchtrace("render", trace, "-f").status == 0
+    assert torchtrace("render", trace, "-o", tmp_path / "x", "--formats=apis").status == 0
+    assert os.listdir(tmp_path / "x") == ["api_apis.txt"]
+
+
+def test_reader_that_has_gone_is_no_failure(trace):
+    for args in (["info", trace], ["help"], ["stats", trace, "--format", "json"]):
+        process = subprocess.Popen(
+            [tool.TORCHTRACE, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
+def test_a_full_standard_output_is_one(trace):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [tool.TORCHTRACE, "info", trace], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert "cannot write to standard output: No space left on device" in done.stderr
+
+
+def in_terminal(args, env):
+    """Runs it with a terminal for standard output; returns what the terminal got."""
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [tool.TORCHTRACE, *args],
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env=tool.environment({"TERM": "xterm", **env}),
+    )
+    os.close(other)
+    text = b""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if select.select([main], [], [], 0.1)[0]:
+            try:
+                read = os.read(main, 65536)
+            except OSError:
+                break
+            if not read:
+                break
+            text += read
+        elif process.poll() is not None:
+            break
+    assert process.wait() == 0
+    os.close(main)
+    return text.decode().replace("\r\n", "\n")
+
+
+def test_pager_and_colour_only_on_a_terminal(trace, tmp_path):
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGER $LESS\ncat\n")
+    pager.chmod(0o755)
+    assert in_terminal(["dump", trace], {"PAGER": str(pager)}).startswith("PAGER FRX")
+    assert "PAGER" not in in_terminal(["dump", trace, "--no-pager"], {"PAGER": str(pager)})
+    assert "PAGER" not in in_terminal(["dump", trace], {"PAGER": "cat"})
+    assert "PAGER" not in torchtrace("dump", trace, env={"PAGER": str(pager)}).out
+
+
+def test_reading_loads_neither_python_nor_torch(trace):
+    out = subprocess.run(
+        [tool.TORCHTRACE, "stats", trace],
+        env=tool.environment({"LD_DEBUG": "libs"}),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stderr
+    assert "libc.so" in out
+    assert "libpython" not in out and "libtorch" not in out
+
+
+@pytest.mark.parametrize("verb", ["stats", "info", "dump", "version"])
+def test_reading_is_quick(trace, verb):
+    args = [tool.TORCHTRACE, verb] + ([str(trace)] if verb != "version" else [])
+    best = 1
+    for _ in range(20):
+        start = time.perf_counter()
+        subprocess.run(args, stdout=subprocess.DEVNULL, check=True)
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.020
+
+
+def test_no_flag_is_undocumented():
+    """Every flag of `run` is in docs/RUN.md."""
+    page = (tool.ROOT / "docs/RUN.md").read_text()
+    for flag in re.findall(r"--[a-z-]+", torchtrace("run", "--help").out):
+        assert flag in page, flag
+    for variable in re.findall(r"TORCHTRACE_[A-Z_]+", torchtrace("run", "--help").out):
+        assert variable in page, variable

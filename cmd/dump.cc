@@ -1,0 +1,65 @@
+// `torchtrace dump`.
+
+#include "serialize/dump.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/reading_options.h"
+#include "cmd/standard_output.h"
+#include "cmd/terminal.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  torchtrace dump out --calls 0-99\n"
+    "  torchtrace dump out --level 2 --include 'aten::*norm*'\n"
+    "  torchtrace dump out --format jsonl | head";
+
+int Run(const std::vector<std::string>& args) {
+  std::string path, calls, format = "text", color = "auto";
+  bool no_pager = false;
+  CallFilterOptions filter;
+  const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
+  app->add_option("TRACE", path, kTraceText)->required();
+  app->add_option("--calls", calls, "Only calls number A to B of the trace; A-, -B and A as well")
+      ->option_text("A-B")
+      ->check(Checked([](const std::string& text) { return ParseCallRange(text); }))
+      ->group("Filtering");
+  filter.AddTo(app.get());
+  app->add_option("--format", format, "text or jsonl (default: text)")
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseDumpFormat(text); }));
+  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
+      ->option_text("WHEN")
+      ->check(Checked([](const std::string& text) { return UseColor(text); }));
+  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  DumpOptions options;
+  if (!calls.empty()) options.calls = *ParseCallRange(calls);
+  options.filter = filter.Globs();
+  options.levels = filter.Levels();
+  options.format = *ParseDumpFormat(format);
+  options.color = *UseColor(color);
+
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  const Pager pager(!no_pager);
+  StandardOutput out(pager.fd());
+  return out.Finish(WriteDump(trace->get(), options, &out));
+}
+
+}  // namespace
+
+const Command kDumpCommand = {"dump", "List the calls in order, nested, one a line", "Read", Run};
+
+}  // namespace torchtrace

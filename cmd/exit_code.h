@@ -1,0 +1,16 @@
+// The exit codes of torchtrace's own making. `run` else exits as the program does.
+
+#ifndef TORCHTRACE_CMD_EXIT_CODE_H_
+#define TORCHTRACE_CMD_EXIT_CODE_H_
+
+namespace torchtrace {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitTrouble = 2,       // of any kind, in every verb but run
+  kExitNotStarted = 125,  // run: torchtrace failed before the program started
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_EXIT_CODE_H_

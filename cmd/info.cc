@@ -1,0 +1,47 @@
+// `torchtrace info`.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/reading_options.h"
+#include "cmd/standard_output.h"
+#include "serialize/info_report.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+// "text" or "json".
+absl::StatusOr<InfoOptions> ParseFormat(const std::string& text) {
+  if (text == "text" || text == "json") return InfoOptions{.json = text == "json"};
+  return absl::InvalidArgumentError(absl::StrCat("unknown format '", text, "': text or json"));
+}
+
+int Run(const std::vector<std::string>& args) {
+  std::string path, format = "text";
+  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE");
+  app->add_option("TRACE", path, kTraceText)->required();
+  app->add_option("--format", format, "text or json (default: text)")
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  StandardOutput out;
+  return out.Finish(WriteInfo(trace->get(), path, *ParseFormat(format), &out));
+}
+
+}  // namespace
+
+const Command kInfoCommand = {"info", "Tell what was run, how it ended, and what the trace lacks", "Read", Run};
+
+}  // namespace torchtrace

@@ -1,0 +1,83 @@
+// `torchtrace render`.
+
+#include "serialize/render.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/reading_options.h"
+#include "cmd/standard_output.h"
+#include "nlohmann/json.hpp"
+#include "serialize/run_info.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  torchtrace render out                           all files, also after a kill -9\n"
+    "  torchtrace render out --formats trace.yaml -o here";
+
+// The folder that the rendered files of the trace at `path` stand in: for a log
+// file, the output folder around it.
+std::string FolderOf(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return path;
+  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
+  return (folder.filename() == "log" ? folder.parent_path() : folder).string();
+}
+
+int Run(const std::vector<std::string>& args) {
+  std::string path, formats = "all";
+  RenderOptions options;
+  options.render_limit = kNoRenderLimit;
+  const auto app = MakeApp(kRenderCommand, "[OPTIONS] TRACE", kFooter);
+  app->add_option("TRACE", path, kTraceText)->required();
+  app->add_option("--formats", formats, absl::StrCat("Files to write (default: all): ", RenderFormats::Choices()))
+      ->option_text("LIST")
+      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
+  app->add_option("-o,--output", options.folder, "Folder for the files (default: the trace's own)")->option_text("DIR");
+  app->add_flag("-f,--force", options.force, "Replace files that exist");
+  app->add_option("--render-limit", options.render_limit,
+                  "Beyond N calls, leave out the files that list every call (default: no limit)")
+      ->option_text("N")
+      ->check(IsCount());
+  app->add_flag("--merge-output,!--no-merge-output", options.merge_output,
+                "All levels in one set of files (the default), or one set for each level");
+  bool quiet = false;
+  app->add_flag("-q,--quiet", quiet, "Don't tell what was written");
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  options.formats = *RenderFormats::Parse(formats);
+  options.trace_path = path;
+  const bool in_place = options.folder.empty();
+  if (in_place) options.folder = FolderOf(path);
+
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  const absl::StatusOr<RenderReport> report = Render(trace->get(), options);
+  if (!report.ok()) return Fail(kExitTrouble, report.status());
+  // A run that was killed has left no run.json.
+  if (in_place && (options.force || !std::filesystem::exists(options.folder + "/run.json"))) {
+    const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), options.folder);
+    if (!written.ok()) return Fail(kExitTrouble, written);
+  }
+  if (!quiet) {
+    for (const std::string& line : RenderReportLines(*report)) Say(line);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command kRenderCommand = {"render", "Write the files of a trace: YAML, text, statistics", "Read", Run};
+
+}  // namespace torchtrace

@@ -1,0 +1,259 @@
+// `torchtrace run`: finds the Python, loads the runtime and hands the program to it.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/levels.h"
+#include "cmd/lists.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/output_folder.h"
+#include "cmd/run_arguments.h"
+#include "cmd/run_metadata.h"
+#include "cmd/run_request.h"
+#include "cmd/runtime_library.h"
+#include "serialize/render.h"
+#include "serialize/shell_quote.h"
+#include "tracer/find_python.h"
+#include "tracer/runtime_api.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kUsage[] = "[OPTIONS] [--] (SCRIPT | -m MODULE | -c CODE) [ARGS...]";
+
+constexpr char kFooter[] =
+    "SCRIPT may be a file, a folder or zip file with a __main__.py, or - for standard input.\n"
+    "What follows SCRIPT, MODULE or CODE is the program's. The exit code is the program's too;\n"
+    "125 means that torchtrace failed before the program started.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace run train.py --lr 0.1\n"
+    "  torchtrace run -l 1,2 -o out train.py\n"
+    "  torchtrace run -l dispatch -o 'out-%r' -m mypackage.train\n"
+    "  torchtrace run --include 'torch.nn.*' -c 'import torch; torch.nn.Linear(2, 3)'";
+
+struct RunOptions {
+  std::vector<std::string> levels = {"1"};
+  std::string dialect = "torch";
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  bool include_getters = false;
+  std::string output;
+  bool force = false;
+  bool merge_output = true;
+  std::string formats = "all";
+  uint64_t render_limit = kDefaultRenderLimit;
+  std::string python;
+  std::vector<std::string> python_args;
+  bool quiet = false;
+  int verbose = 0;
+};
+
+std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
+  auto app = MakeApp(kRunCommand, kUsage, kFooter);
+  const auto list = [&](const std::string& names, std::vector<std::string>* value, const std::string& text) {
+    return app->add_option(names, *value, text)->allow_extra_args(false);
+  };
+
+  list("-l,--levels", &options->levels,
+       "What to trace, by number or name: 1 function, the calls of torch's API; 2 dispatch, the operators below "
+       "autograd. Several with commas (default: 1)")
+      ->option_text("LEVELS")
+      ->envname("TORCHTRACE_LEVELS")
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseLevels(text); }));
+  list("--include", &options->include, "Record only APIs that match GLOB ('*', '?'); may be repeated")
+      ->option_text("GLOB")
+      ->envname("TORCHTRACE_INCLUDE")
+      ->group("Capture");
+  list("--exclude", &options->exclude, "Don't record APIs that match GLOB; may be repeated")
+      ->option_text("GLOB")
+      ->envname("TORCHTRACE_EXCLUDE")
+      ->group("Capture");
+  app->add_flag("--include-getters", options->include_getters,
+                "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
+      ->envname("TORCHTRACE_INCLUDE_GETTERS")
+      ->group("Capture");
+  app->add_option("--dialect", options->dialect, "The framework to trace (default: torch)")
+      ->option_text("NAME")
+      ->envname("TORCHTRACE_DIALECT")
+      ->group("Capture");
+
+  app->add_option("-o,--output", options->output,
+                  "Folder for the trace; %p is the process id, %h the host, %r the rank "
+                  "(default: torchtrace-<script>-%p)")
+      ->option_text("DIR")
+      ->envname("TORCHTRACE_OUTPUT")
+      ->group("Output");
+  app->add_flag("-f,--force", options->force, "Overwrite the trace that is in DIR")
+      ->envname("TORCHTRACE_FORCE")
+      ->group("Output");
+  app->add_option("--formats", options->formats,
+                  absl::StrCat("Files to render when the program has ended (default: all): ", RenderFormats::Choices()))
+      ->option_text("LIST")
+      ->envname("TORCHTRACE_FORMATS")
+      ->group("Output")
+      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
+  app->add_option("--render-limit", options->render_limit,
+                  absl::StrCat("Beyond N calls, leave out the files that list every call; `torchtrace render` makes "
+                               "them later (default: ",
+                               kDefaultRenderLimit, ")"))
+      ->option_text("N")
+      ->envname("TORCHTRACE_RENDER_LIMIT")
+      ->check(IsCount())
+      ->group("Output");
+  app->add_flag("--merge-output,!--no-merge-output", options->merge_output,
+                "Render all levels into one set of files (the default), or one set for each level")
+      ->envname("TORCHTRACE_MERGE_OUTPUT")
+      ->group("Output");
+
+  app->add_option("--python", options->python,
+                  "The Python to run: a file, a name on PATH or an environment's folder (default: that of the active "
+                  "environment, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]")
+      ->option_text("PYTHON")
+      ->group("Launching");
+  list("--python-arg", &options->python_args,
+       "An option for Python itself, as --python-arg=-O or --python-arg=-Xdev; may be repeated")
+      ->option_text("ARG")
+      ->group("Launching");
+
+  app->add_flag("-q,--quiet", options->quiet, "Say nothing about tracing")
+      ->envname("TORCHTRACE_QUIET")
+      ->group("General");
+  app->add_flag("-v,--verbose", options->verbose, "Say what is done; may be repeated")
+      ->envname("TORCHTRACE_VERBOSE")
+      ->group("General");
+  app->get_help_ptr()->group("General");
+  return app;
+}
+
+OptionsWithValue NamesWithValue(const CLI::App& app) {
+  OptionsWithValue names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    for (const std::string& name : option->get_snames()) names.insert("-" + name);
+    for (const std::string& name : option->get_lnames()) names.insert("--" + name);
+  }
+  return names;
+}
+
+// Options of python's own only: whatever would end them names another program.
+absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    const bool option = arg.size() > 1 && arg[0] == '-' && arg != "--" && arg[1] != 'm' && arg[1] != 'c';
+    if (!option) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--python-arg '", arg, "' is no option of python's (the program stands behind torchtrace's options)"));
+    }
+    // Their value may be the next word.
+    if (arg == "-X" || arg == "-W" || arg == "--check-hash-based-pycs") ++i;
+  }
+  return absl::OkStatus();
+}
+
+int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
+               const std::vector<std::string>& command) {
+  const absl::StatusOr<std::vector<int>> levels = ParseLevels(options.levels);
+  if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
+  if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
+  const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
+      options.output.empty() ? absl::StrCat("torchtrace-", ProgramStem(program), "-%p") : options.output);
+  if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
+  const std::string folder = std::filesystem::absolute(*shown_folder).string();
+
+  const absl::StatusOr<FoundPython> found = FindPython(options.python);
+  if (!found.ok()) return Fail(kExitNotStarted, found.status());
+  const absl::StatusOr<PythonInfo> python = AskPython(*found);
+  if (!python.ok()) return Fail(kExitNotStarted, python.status());
+  const std::string package_version = PackageVersion(options.dialect, PackageFolders(*python, options.python_args));
+  const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python, package_version);
+  if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
+  if (options.verbose > 0) {
+    Say(absl::StrCat("python: ", python->executable, " ", python->version, " (named by ", found->source, ")"));
+    Say(absl::StrCat("runtime: ", *runtime_folder));
+  }
+  const absl::StatusOr<RuntimeLibrary> runtime = LoadRuntime(*runtime_folder, *python);
+  if (!runtime.ok()) return Fail(kExitNotStarted, runtime.status());
+
+  const absl::StatusOr<RenderFormats> formats = RenderFormats::Parse(options.formats);
+  if (!formats.ok()) return Fail(kExitNotStarted, formats.status());
+
+  RunMetadata metadata;
+  metadata.command = command;
+  metadata.program = program;
+  metadata.python_executable = python->executable;
+  metadata.python_version = python->version;
+  metadata.dialect = options.dialect;
+  metadata.package_version = package_version;
+  metadata.levels = *levels;
+  metadata.include = SplitLists(options.include);
+  metadata.exclude = SplitLists(options.exclude);
+  metadata.include_getters = options.include_getters;
+
+  RunRequest::Content content;
+  content.argv = {python->argv0};
+  content.argv.insert(content.argv.end(), options.python_args.begin(), options.python_args.end());
+  content.argv.insert(content.argv.end(), program.begin(), program.end());
+  content.python_version = python->version;
+  content.package_version = package_version;
+  content.dialect = options.dialect;
+  content.levels = *levels;
+  content.include_getters = options.include_getters;
+  content.include = metadata.include;
+  content.exclude = metadata.exclude;
+  content.metadata_json = FormatRunMetadata(metadata);
+  const std::string died =
+      absl::StrCat("torchtrace: the program died of a signal; its trace is in ", *shown_folder, "\n");
+  content.signal_message =
+      absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ", ShellQuote(*shown_folder), "\n");
+  content.late_signal_message = died;
+  content.ending.folder = folder;
+  content.ending.shown_name = *shown_folder;
+  content.ending.formats = *formats;
+  content.ending.render_limit = options.render_limit;
+  content.ending.merge_output = options.merge_output;
+  content.ending.quiet = options.quiet;
+  const RuntimeRequest* const request = (new RunRequest(std::move(content)))->get();
+
+  char error[4096] = "";
+  if (runtime->check(request, error, sizeof error) != 0) return Fail(kExitNotStarted, error);
+  if (absl::Status status = PrepareOutputFolder(folder, options.force); !status.ok()) {
+    return Fail(kExitNotStarted, status);
+  }
+  if (options.verbose > 0) Say(absl::StrCat("trace: ", *shown_folder));
+  const int exit_code = runtime->run(request, error, sizeof error);
+  if (exit_code >= 0) return exit_code;
+  DropOutputFolder(folder);
+  return Fail(kExitNotStarted, error);
+}
+
+int Run(const std::vector<std::string>& args) {
+  RunOptions options;
+  const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
+  const absl::StatusOr<RunArguments> split = SplitRunArguments(args, NamesWithValue(*app));
+  if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), " (see torchtrace run --help)"));
+  if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
+  if (split->program.empty()) {
+    return Fail(kExitNotStarted, "no program to run: give a SCRIPT, -m MODULE or -c CODE (see torchtrace run --help)");
+  }
+  std::vector<std::string> command = {"torchtrace", "run"};
+  command.insert(command.end(), args.begin(), args.end());
+  return RunProgram(options, split->program, command);
+}
+
+}  // namespace
+
+const Command kRunCommand = {"run", "Run a Python program and record its calls", "Record", Run};
+
+}  // namespace torchtrace

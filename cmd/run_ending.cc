@@ -1,0 +1,87 @@
+#include "cmd/run_ending.h"
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/message.h"
+#include "nlohmann/json.hpp"
+#include "serialize/run_info.h"
+#include "serialize/statistics.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+// Runs `step`; what it throws (memory, a full disk in a library) becomes a status.
+template <typename Step>
+absl::Status Guarded(Step step) {
+  try {
+    return step();
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
+  }
+}
+
+}  // namespace
+
+absl::Status RunEnding::TryRender(Trace* trace) {
+  RenderOptions render;
+  render.formats = options_.formats;
+  render.render_limit = options_.render_limit;
+  render.merge_output = options_.merge_output;
+  render.folder = options_.folder;
+  render.force = true;
+  render.trace_path = options_.shown_name;
+  absl::StatusOr<RenderReport> report = Render(trace, render);
+  if (!report.ok()) return report.status();
+  report_ = *std::move(report);
+  return absl::OkStatus();
+}
+
+absl::Status RunEnding::TryRenderEarly() {
+  absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(options_.folder);
+  if (!trace.ok()) return trace.status();
+  if (absl::Status status = TryRender(trace->get()); !status.ok()) return status;
+  return WriteRunInfo(BuildRunInfo(**trace, report_->statistics, &*report_), options_.folder);
+}
+
+absl::Status RunEnding::TryFinish() {
+  absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(options_.folder);
+  if (!trace.ok()) return trace.status();
+  const bool early = report_.has_value();
+  const absl::Status rendered = early ? absl::OkStatus() : TryRender(trace->get());
+  Statistics statistics;
+  if (report_.has_value() && !early) {
+    statistics = report_->statistics;
+  } else {
+    // This trace was not read yet, or its rendering failed: the numbers are told all the same.
+    absl::StatusOr<Statistics> counted = CountCalls(trace->get());
+    if (!counted.ok()) return counted.status();
+    statistics = *std::move(counted);
+  }
+  const RenderReport* const report = report_.has_value() ? &*report_ : nullptr;
+  const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, statistics, report), options_.folder);
+  if (!options_.quiet) {
+    for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name)) Say(line);
+  }
+  return rendered.ok() ? written : rendered;
+}
+
+void RunEnding::Report(const absl::Status& status) const {
+  if (status.ok() || options_.quiet) return;
+  Say(absl::StrCat(status.message(), "\nthe log is kept; type: torchtrace render ", options_.shown_name));
+}
+
+void RunEnding::RenderEarly() {
+  // An error comes again, and is said, at the end.
+  Guarded([this] { return TryRenderEarly(); }).IgnoreError();
+}
+
+void RunEnding::Finish() {
+  Report(Guarded([this] { return TryFinish(); }));
+}
+
+}  // namespace torchtrace

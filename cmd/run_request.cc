@@ -1,0 +1,55 @@
+#include "cmd/run_request.h"
+
+#include <utility>
+
+namespace torchtrace {
+namespace {
+
+// Ends with null; points into `strings`.
+std::vector<char*> CList(std::vector<std::string>* strings) {
+  std::vector<char*> list;
+  for (std::string& string : *strings) list.push_back(string.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+}  // namespace
+
+RunRequest::RunRequest(Content content)
+    : content_(std::move(content)),
+      log_folder_(content_.ending.folder + "/log"),
+      argv_(CList(&content_.argv)),
+      include_(CList(&content_.include)),
+      exclude_(CList(&content_.exclude)),
+      ending_(content_.ending),
+      request_() {
+  request_.api_version = kRuntimeApiVersion;
+  request_.argc = static_cast<int>(content_.argv.size());
+  request_.argv = argv_.data();
+  request_.python_version = content_.python_version.c_str();
+  request_.package_version = content_.package_version.c_str();
+  request_.dialect = content_.dialect.c_str();
+  request_.levels = content_.levels.data();
+  request_.level_count = static_cast<int>(content_.levels.size());
+  request_.include_getters = content_.include_getters ? 1 : 0;
+  request_.log_folder = log_folder_.c_str();
+  request_.metadata_json = content_.metadata_json.c_str();
+  request_.include = include_.data();
+  request_.exclude = exclude_.data();
+  request_.quiet = content_.ending.quiet ? 1 : 0;
+  request_.signal_message = content_.ending.quiet ? nullptr : content_.signal_message.c_str();
+  request_.late_signal_message = content_.ending.quiet ? nullptr : content_.late_signal_message.c_str();
+  request_.ended = OnEnded;
+  request_.context = this;
+}
+
+void RunRequest::OnEnded(const RuntimeEnd* end, void* request) {
+  RunEnding& ending = static_cast<RunRequest*>(request)->ending_;
+  if (end->provisional != 0) {
+    ending.RenderEarly();
+  } else {
+    ending.Finish();
+  }
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,53 @@
+// A RuntimeRequest with everything that it points to. Make it with new and leave
+// it: the traced program may end in an exit handler, when main()'s frame is gone.
+
+#ifndef TORCHTRACE_CMD_RUN_REQUEST_H_
+#define TORCHTRACE_CMD_RUN_REQUEST_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/run_ending.h"
+#include "tracer/runtime_api.h"
+
+namespace torchtrace {
+
+class RunRequest {
+ public:
+  struct Content {
+    std::vector<std::string> argv;  // what python is given, its own name included
+    std::string python_version;
+    std::string package_version;
+    std::string dialect;
+    std::vector<int> levels;
+    bool include_getters = false;
+    std::vector<std::string> include;
+    std::vector<std::string> exclude;
+    std::string metadata_json;
+    std::string signal_message;
+    std::string late_signal_message;
+    RunEnding::Options ending;
+  };
+
+  explicit RunRequest(Content content);
+  RunRequest(const RunRequest&) = delete;
+  RunRequest& operator=(const RunRequest&) = delete;
+
+  const RuntimeRequest* get() const { return &request_; }
+
+ private:
+  static void OnEnded(const RuntimeEnd* end, void* request);
+
+  Content content_;
+  const std::string log_folder_;
+  std::vector<char*> argv_;
+  std::vector<char*> include_;
+  std::vector<char*> exclude_;
+  RunEnding ending_;
+  RuntimeRequest request_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_RUN_REQUEST_H_
