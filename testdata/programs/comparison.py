@@ -1,0 +1,263 @@
+"""Compares what torchtrace recorded with what the witnesses of witness.py saw."""
+
+import collections
+import functools
+import json
+import pathlib
+
+import torch
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@functools.cache
+def schema_of(name):
+    """The operator's schema; None for the name of anything else."""
+    base, _, overload = name.partition(".")
+    try:
+        return torch._C._get_schema(base, overload)
+    except RuntimeError:
+        return None
+
+
+# ---- The modes: every call that they saw is recorded, in order ----
+
+Call = collections.namedtuple("Call", "level api args kwargs")
+
+
+def recorded_calls(dump, run):
+    """{pid: calls of its main thread}, [calls of other threads] of the lines of
+    `torchtrace dump --format jsonl`, and of run.json."""
+    main_threads = {
+        (process["pid"], thread["number"])
+        for process in run["processes"]
+        for thread in process["threads"]
+        if thread["os_id"] == process["pid"]
+    }
+    calls = collections.defaultdict(list)
+    others = []
+    for line in dump:
+        call = Call(line["level"], line["api"], line["args"], line["kwargs"])
+        pid = int(line["process"].rpartition("-")[2])
+        (calls[pid] if (pid, line["thread"]) in main_threads else others).append(call)
+    return dict(calls), others
+
+
+def witnessed_calls(folder):
+    return {
+        int(path.stem.rpartition("-")[2]): [Call(*line) for line in read_lines(path)]
+        for path in pathlib.Path(folder).glob("modes-*.jsonl")
+    }
+
+
+def same_value(recorded, seen, level):
+    """Equal as data; where the record says that it is cut, it is that much of what was seen."""
+    if isinstance(recorded, dict) and isinstance(seen, dict):
+        if "cut" in recorded:
+            return same_cut(recorded, seen, level)
+        if level == 2 and "subclass" in seen:
+            # Level 2 sees tensors below Python: it can't tell a Parameter from a Tensor.
+            seen = {name: value for name, value in seen.items() if name != "subclass"}
+        return recorded.keys() == seen.keys() and all(
+            same_value(value, seen[name], level) for name, value in recorded.items()
+        )
+    if isinstance(recorded, list) and isinstance(seen, list):
+        return len(recorded) == len(seen) and all(
+            same_value(mine, theirs, level) for mine, theirs in zip(recorded, seen)
+        )
+    return type(recorded) is type(seen) and recorded == seen
+
+
+def same_cut(recorded, seen, level):
+    kept = recorded["value"]
+    whole = seen if isinstance(seen, str) else seen.get("value", ())
+    unit = len if not isinstance(whole, str) else lambda text: len(text.encode())
+    return unit(kept) + recorded["cut"] == unit(whole) and same_value(
+        kept, whole[: len(kept)], level
+    )
+
+
+def as_called_on(call):
+    """What a mode of level 2 saw, as it passed it on: an undefined tensor reaches it as None, which
+    is then an argument's default."""
+    arguments = schema_of(call.api).arguments
+    nones = {
+        each.name for each in arguments if each.has_default_value() and each.default_value is None
+    }
+    args = list(call.args)
+    while args and args[-1] is None and arguments[len(args) - 1].name in nones:
+        args.pop()
+    kwargs = {n: value for n, value in call.kwargs.items() if value is not None or n not in nones}
+    return call._replace(args=args, kwargs=kwargs)
+
+
+def same_call(recorded, seen):
+    if (recorded.level, recorded.api) != (seen.level, seen.api):
+        return False
+    if seen.level == 2:
+        seen = as_called_on(seen)
+    return same_value(recorded.args, seen.args, seen.level) and same_value(
+        recorded.kwargs, seen.kwargs, seen.level
+    )
+
+
+def missing_and_extra(recorded, seen):
+    """The first seen call that no record is left for, or None; and the records in between."""
+    extra = []
+    records = iter(recorded)
+    for number, call in enumerate(seen):
+        skipped = []
+        for record in records:
+            if same_call(record, call):
+                break
+            skipped.append(record)
+        else:
+            nearest = [each for each in skipped if (each.level, each.api) == call[:2]][:2]
+            return (
+                f"call {number} of {len(seen)}: {call}\n"
+                f"next of that API: {nearest}\nnext: {skipped[:3]}",
+                extra,
+            )
+        extra += skipped
+    return None, extra + list(records)
+
+
+# ---- The profile: level 2 is exactly what lies directly below autograd ----
+
+# `clones`: the shapes of what it clones first, which may be above or below autograd.
+Operator = collections.namedtuple("Operator", "name shapes clones")
+
+# Opening and closing a range is what RecordFunction itself is made of: these two operators are
+# told as the range between them.
+OPEN_RANGE = "profiler::_record_function_enter_new"
+CLOSE_RANGE = "profiler::_record_function_exit._RecordFunction"
+
+
+@functools.cache
+def takes_tensors(name):
+    return any("Tensor" in str(argument.type) for argument in schema_of(name).arguments)
+
+
+@functools.cache
+def is_composite(name):
+    """Made of other operators above autograd, so that below it there are only those."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(
+        name, "CompositeImplicitAutograd"
+    ) and not torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutogradCPU")
+
+
+# Done by autograd itself, which passes nothing on.
+ENDS_AT_AUTOGRAD = ("aten::detach_",)
+
+# torch.tensor(data) fills a tensor with all modes and their keys shut off, moves it to its device
+# likewise, and only then shows it, by lift_fresh.
+MAKE_FROM_DATA = ("aten::empty.memory_format", "aten::to.device")
+SHOW_MADE = "aten::lift_fresh"
+
+
+# A conjugate that was put off is made, above level 2, by the first operator that can't do without.
+CLONE = "aten::clone"
+
+
+def without_compiling(profile):
+    """What is not under one of the ranges that Dynamo opens around its own work."""
+    inside = None
+    for depth, name, shapes in profile:
+        if inside is not None and depth > inside:
+            continue
+        inside = depth if name == "dynamo" or name.endswith("(dynamo_timed)") else None
+        if inside is None:
+            yield depth, name, shapes
+
+
+def operators_below_autograd(profile):
+    """What level 2 should see, from all that PyTorch's own profiler tells, in order."""
+    expected = []
+    inside = None  # the depth of the call that level 2 sees, and whose inner calls it doesn't
+    inference = []  # (depth, is on) of inference modes, inside which nothing is decomposed
+    made = 0  # how many of MAKE_FROM_DATA stand at the end of `expected`
+    for depth, name, shapes in without_compiling(profile):
+        while inference and inference[-1][0] >= depth:
+            inference.pop()
+        if name.startswith("inference_mode "):
+            inference.append((depth, name.endswith("True")))
+        if inside is not None and depth > inside:
+            if name == CLONE and depth == inside + 1:
+                expected[-1].clones.append(shapes)
+            continue
+        inside = None
+        if "::" not in name or schema_of(name) is None:
+            continue
+        whole = inference and inference[-1][1]
+        if name in ENDS_AT_AUTOGRAD and not whole:
+            continue
+        if name == MAKE_FROM_DATA[1]:
+            made += made == 1
+            if made == 2 and expected[-1].name == MAKE_FROM_DATA[0]:
+                expected.append(Operator(name, shapes, []))
+                continue
+        if not whole and takes_tensors(name) and is_composite(name):
+            continue
+        if name == SHOW_MADE and made:
+            del expected[-made:]
+        made = int(name == MAKE_FROM_DATA[0])
+        expected.append(Operator(name, shapes, []))
+        inside = depth
+    return expected
+
+
+def is_tensor(value):
+    return isinstance(value, dict) and value.get("type") == "torch.Tensor"
+
+
+def same_operator(recorded, operator):
+    """The name, and the shape of each tensor that is an argument of its own."""
+    if recorded.api != operator.name:
+        return False
+    names = [argument.name for argument in schema_of(operator.name).arguments]
+    given = list(enumerate(recorded.args))
+    given += [(names.index(name), value) for name, value in recorded.kwargs.items()]
+    return all(
+        operator.shapes[at] == value["shape"]
+        for at, value in given
+        if is_tensor(value) and "layout" not in value and value.get("shape") is not None
+    )
+
+
+def first_difference(recorded, operators):
+    """Where the records of level 2, but for ranges, are not these operators; None if nowhere."""
+    records = [call for call in recorded if call.api not in (OPEN_RANGE, CLOSE_RANGE)]
+    at = 0
+    for number, operator in enumerate(operators):
+        clones = list(operator.clones)
+        while at < len(records) and not same_operator(records[at], operator):
+            if records[at].api != CLONE or records[at].args[0]["shape"] not in [
+                c[0] for c in clones
+            ]:
+                break
+            clones.remove(next(c for c in clones if c[0] == records[at].args[0]["shape"]))
+            at += 1
+        if at == len(records) or not same_operator(records[at], operator):
+            return (
+                f"operator {number} of {len(operators)}: {operators[number : number + 3]}\n"
+                f"call {at} of {len(records)}: {records[at : at + 3]}"
+            )
+        at += 1
+    return f"too many: {records[at : at + 3]}" if at < len(records) else None
+
+
+def same_counts(recorded, operators):
+    """Like first_difference, for a program whose order depends on other processes."""
+    told = collections.Counter(operator.name for operator in operators)
+    for opening in (OPEN_RANGE, CLOSE_RANGE):
+        told[opening] = ranges(recorded)[0]
+    return +told == collections.Counter(call.api for call in recorded)
+
+
+def ranges(recorded):
+    """How often a range was opened, and how often one was closed."""
+    apis = collections.Counter(call.api for call in recorded)
+    return apis[OPEN_RANGE], apis[CLOSE_RANGE]

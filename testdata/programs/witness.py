@@ -1,0 +1,334 @@
+"""Runs a script under a witness that shares no code with torchtrace, and writes what it saw.
+
+    witness.py modes FOLDER SCRIPT [ARGS...]     a TorchFunctionMode and a TorchDispatchMode
+    witness.py functions FOLDER SCRIPT [ARGS...] a TorchFunctionMode alone
+    witness.py counts FOLDER SCRIPT [ARGS...]    every RecordFunction, and calls of Python functions
+
+The modes write FOLDER/modes-PID.jsonl, one line for each call as it begins:
+[level, api, args, kwargs], in the JSON form of docs/TEXT.md. All write FOLDER/operators.jsonl, the
+program's operators on the main thread as PyTorch's own profiler tells them: [depth, name, shapes].
+`counts` writes FOLDER/functions.json: {name: calls} of the functions and methods of torch that
+Python called.
+"""
+
+import atexit
+import collections
+import json
+import math
+import os
+import runpy
+import sys
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# ---- Values in the JSON form ----
+
+SCALARS = (type(None), bool, int, str)
+
+
+def name_of_type(kind):
+    module = kind.__dict__.get("__module__", kind.__module__)
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def describe_tensor(tensor):
+    described = {"type": "torch.Tensor", "shape": None}
+    if not (tensor.is_nested and type(tensor) is torch.Tensor):
+        described["shape"] = list(tensor.shape)
+    described["dtype"] = str(tensor.dtype)
+    described["device"] = str(tensor.device)
+    if tensor.layout != torch.strided:
+        described["layout"] = str(tensor.layout)
+    elif described["shape"] is not None and not tensor.is_contiguous():
+        described["stride"] = list(tensor.stride())
+    if type(tensor) is not torch.Tensor:
+        described["subclass"] = name_of_type(type(tensor))
+    if tensor.requires_grad:
+        described["requires_grad"] = True
+    return described
+
+
+def describe_dict(value):
+    items = value.items()
+    if all(type(key) is str for key in value):
+        return {"type": "dict", "value": {key: describe(item) for key, item in items}}
+    return {"type": "dict", "value": [[describe(key), describe(item)] for key, item in items]}
+
+
+def describe_function(value):
+    value = getattr(value, "__func__", value)
+    module = getattr(value, "__module__", None)
+    return f"{module}.{value.__qualname__}" if module else value.__qualname__
+
+
+def describe(value):
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        return describe_tensor(value)
+    if kind in SCALARS:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"type": "float", "value": repr(value)}
+    if kind is complex:
+        return {"type": "complex", "value": [describe(value.real), describe(value.imag)]}
+    if isinstance(value, (torch.Size, list, tuple)):
+        name = (
+            "torch.Size" if kind is torch.Size else "list" if isinstance(value, list) else "tuple"
+        )
+        return {"type": name, "value": [describe(item) for item in value]}
+    if isinstance(value, dict):
+        return describe_dict(value)
+    if kind is slice:
+        parts = [value.start, value.stop, value.step]
+        return {"type": "slice", "value": [describe(part) for part in parts]}
+    if value is Ellipsis:
+        return {"type": "ellipsis", "value": "..."}
+    for shown in (torch.dtype, torch.layout, torch.memory_format, torch.device):
+        if kind is shown:
+            return {"type": f"torch.{shown.__name__}", "value": str(value)}
+    if kind is torch.Generator:
+        return {"type": "torch.Generator", "device": str(value.device)}
+    if kind in (torch.UntypedStorage, torch.TypedStorage):
+        return {
+            "type": "torch.UntypedStorage",
+            "device": str(value.device),
+            "nbytes": value.nbytes(),
+        }
+    if kind.__module__ == "numpy":
+        if hasattr(value, "strides") and kind.__name__ == "ndarray":
+            return {
+                "type": "numpy.ndarray",
+                "shape": list(value.shape),
+                "dtype": value.dtype.type.__name__,
+            }
+        return {"type": "numpy.generic", "dtype": kind.__name__}
+    if isinstance(value, type):
+        return {"type": "type", "value": name_of_type(value)}
+    if kind.__name__ in ("function", "builtin_function_or_method", "method"):
+        return {"type": "function", "value": describe_function(value)}
+    return {"type": "object", "value": name_of_type(kind)}
+
+
+# ---- Names of level 1 ----
+
+PUBLIC = {
+    "torch": torch,
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.functional": torch.nn.functional,
+    "torch.linalg": torch.linalg,
+    "torch.fft": torch.fft,
+    "torch.special": torch.special,
+    "torch.sparse": torch.sparse,
+    "torch.masked": torch.masked,
+    "torch.autograd": torch.autograd,
+    "torch.signal.windows": torch.signal.windows,
+    "torch.nn.init": torch.nn.init,
+}
+
+
+def function_name(func):
+    """The shortest public name; None for what reads a property."""
+    own = getattr(func, "__name__", "")
+    if type(func).__name__ == "method-wrapper":
+        if own == "__get__":
+            return None
+        described = func.__self__
+        owner = getattr(described, "fget", described)
+        return f"torch.Tensor.{owner.__name__}.{own}"
+    if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return f"torch.ops.{func}"
+    for namespace, home in PUBLIC.items():
+        if getattr(home, own, None) is func:
+            return f"{namespace}.{own}"
+    if isinstance(func, type):
+        return name_of_type(func)
+    for namespace, home in PUBLIC.items():
+        for other in dir(home):
+            if getattr(home, other, None) is func:
+                return f"{namespace}.{other}"
+    return resolve_name(func) or f"{func.__module__}.{func.__qualname__}"
+
+
+# ---- The modes ----
+
+
+class Journal:
+    """Appends to a file of the process's own: a forked worker ends without closing anything."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.pid = None
+        self.file = None
+
+    def write(self, level, api, args, kwargs):
+        with torch._C.DisableTorchFunction():
+            row = [
+                level,
+                api,
+                [describe(value) for value in args],
+                {name: describe(value) for name, value in (kwargs or {}).items()},
+            ]
+        if self.pid != os.getpid():
+            self.pid = os.getpid()
+            path = os.path.join(self.folder, f"modes-{self.pid}.jsonl")
+            self.file = open(path, "a", buffering=1, encoding="utf-8")
+        self.file.write(json.dumps(row) + "\n")
+
+
+class FunctionWitness(TorchFunctionMode):
+    def __init__(self, journal):
+        super().__init__()
+        self.journal = journal
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = function_name(func)
+        if name is not None:
+            self.journal.write(1, name, args, kwargs)
+        return func(*args, **(kwargs or {}))
+
+
+class DispatchWitness(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self, journal):
+        super().__init__()
+        self.journal = journal
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.journal.write(2, func.name(), args, kwargs)
+        # The mode's own call of the operator is no call of the program's.
+        with torch._C.DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+
+
+# ---- The counts ----
+
+
+class Functions:
+    """Counts what Python calls, by name, as the interpreter's profile hook tells it."""
+
+    def __init__(self):
+        self.names = {}
+        for namespace, home in reversed(PUBLIC.items()):
+            for own in dir(home):
+                found = getattr(home, own, None)
+                if callable(found):
+                    self.names[getattr(found, "__code__", None) or id(found)] = f"{namespace}.{own}"
+        self.calls = collections.Counter()
+        self.codes = collections.Counter()
+
+    def hook(self, frame, event, argument):
+        if event == "call":
+            self.codes[frame.f_code] += 1
+        elif event == "c_call":
+            owner = argument.__self__
+            if isinstance(owner, torch.Tensor):
+                self.calls[f"torch.Tensor.{argument.__name__}"] += 1
+            else:
+                own = f"{argument.__module__}.{argument.__qualname__}"
+                self.calls[self.names.get(id(argument), own)] += 1
+
+    def totals(self):
+        for code, calls in self.codes.items():
+            if code in self.names:
+                self.calls[self.names[code]] += calls
+        return self.calls
+
+
+class MarkInferenceMode:
+    """Shows in the profile where inference mode is on: operators are dispatched otherwise there."""
+
+    def __enter__(self):
+        cls = torch.inference_mode
+        self.enter, self.leave = cls.__enter__, cls.__exit__
+
+        def enter(mode):
+            mode.mark = torch.profiler.record_function(f"inference_mode {mode.mode}")
+            mode.mark.__enter__()
+            return self.enter(mode)
+
+        def leave(mode, *error):
+            self.leave(mode, *error)
+            mode.mark.__exit__(*error)
+
+        cls.__enter__, cls.__exit__ = enter, leave
+
+    def __exit__(self, *error):
+        torch.inference_mode.__enter__, torch.inference_mode.__exit__ = self.enter, self.leave
+
+
+def nested(events):
+    """(depth, event) in program order, from the times at which they began and ended."""
+    ends = []
+    for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns())):
+        while ends and ends[-1] <= event.start_ns():
+            ends.pop()
+        yield len(ends), event
+        ends.append(event.end_ns())
+
+
+def write_profile(profile, folder):
+    events = [event for event in profile.kineto_results.events() if event.start_ns() > 0]
+    main = next(event.start_thread_id() for event in events)
+    with open(os.path.join(folder, "operators.jsonl"), "w", encoding="utf-8") as out:
+        for depth, event in nested(e for e in events if e.start_thread_id() == main):
+            name = event.name()
+            if event.overload_name():
+                name += "." + event.overload_name()
+            out.write(json.dumps([depth, name, event.shapes()]) + "\n")
+
+
+def start_profile(folder):
+    """PyTorch's profiler, from now to the end of this process."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    config = _ExperimentalConfig(capture_overload_names=True)
+    profile = torch.autograd.profiler.profile(record_shapes=True, experimental_config=config)
+
+    def finish():
+        profile.__exit__(None, None, None)
+        write_profile(profile, folder)
+
+    profile.__enter__()
+    atexit.register(finish)
+
+
+def start_counting(folder):
+    """The interpreter's profile hook, from now to the end of this process."""
+    functions = Functions()
+
+    def finish():
+        sys.setprofile(None)
+        with open(os.path.join(folder, "functions.json"), "w", encoding="utf-8") as out:
+            json.dump(functions.totals(), out)
+
+    atexit.register(finish)
+    sys.setprofile(functions.hook)
+
+
+def main():
+    kind, folder = sys.argv[1:3]
+    sys.argv = sys.argv[3:]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+
+    def run():
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+    start_profile(folder)
+    if kind == "counts":
+        with MarkInferenceMode():
+            start_counting(folder)
+            run()
+    elif kind == "functions":
+        with FunctionWitness(Journal(folder)):
+            run()
+    else:
+        journal = Journal(folder)
+        with FunctionWitness(journal), DispatchWitness(journal):
+            run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,377 @@
+"""Real programs are the same under torchtrace, and their traces are whole.
+
+Each program is run four times: untraced, traced, traced with modes of its own that see every call
+(testdata/programs/witness.py modes), and untraced with PyTorch's profiler and Python's profile hook
+(witness.py counts).
+"""
+
+import collections
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from testdata.programs import comparison
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SCRIPTS = ROOT / "testdata" / "scripts"
+WITNESS = ROOT / "testdata" / "programs" / "witness.py"
+TORCHTRACE = os.environ.get("TORCHTRACE", str(ROOT / ".build" / "bin" / "torchtrace"))
+
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("TORCHTRACE")},
+    "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+}
+
+PROGRAMS = {
+    "seed_example": ["seed_example.py"],
+    "train_mlp": ["train_mlp.py"],
+    "train_transformer": ["train_transformer.py"],
+    "train_lightning": ["train_lightning.py"],
+    "train_lightning_workers": ["train_lightning.py", "--workers", "2"],
+    "train_gcn": ["train_gcn.py"],
+    "encoder_eval": ["encoder_eval.py"],
+    "compiled_step": ["compiled_step.py"],
+    "opinfo_samples": ["opinfo_samples.py"],
+}
+
+# Modes of the program's own make these do something else, so their calls are not the program's:
+# the encoder gives up its fused kernels, and torch.compile runs eagerly.
+CHANGED_BY_MODES = ("encoder_eval", "compiled_step")
+
+# Under any dispatch mode the gradient of some of prod's samples raises, and that of some of
+# linalg.eig's doesn't, so that the program goes on otherwise.
+CHANGED_BY_DISPATCH_MODE = ("opinfo_samples",)
+
+# What two workers send is unpacked as it arrives.
+ORDER_VARIES = ("train_lightning_workers",)
+
+# What torch.multiprocessing asks of a tensor that a worker sends. Its queue does that in a thread,
+# where a mode isn't on.
+OF_FEEDER_THREADS = {
+    "torch.Tensor.untyped_storage",
+    "torch.Tensor.storage_offset",
+    "torch.Tensor.size",
+    "torch.Tensor.stride",
+}
+
+# Python's hook is told neither of operators like +, nor of calls of types, nor of the class that a
+# method was looked up in.
+UNTOLD = ("torch.Tensor.", "torch.ops.", "torch.device")
+
+
+class Runs:
+    """The runs of one program, in a folder where nothing but traces may appear."""
+
+    def __init__(self, folder, program):
+        self.folder = folder
+        self.program = [str(SCRIPTS / program[0]), *program[1:]]
+
+    def start(self, *command):
+        cwd = self.folder / "cwd"
+        cwd.mkdir(exist_ok=True)
+        caches = {
+            "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
+            "TMPDIR": str(self.folder),
+        }
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**ENVIRONMENT, **caches},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert list(cwd.iterdir()) == []
+        return done
+
+    def python(self, *command):
+        return self.start(sys.executable, *command)
+
+    def torchtrace(self, *command):
+        return self.start(TORCHTRACE, *map(str, command))
+
+    def traced(self, name, *command, options=("--levels", "1,2", "--formats", "none")):
+        out = self.folder / name
+        run = ["run", "-q", "--python", sys.executable, "-o", out, *options]
+        return self.torchtrace(*run, *command), out
+
+    def read(self, *command):
+        """What a reading verb prints."""
+        done = self.torchtrace(*command)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    def calls(self, trace):
+        """The calls of main threads by process, and those of other threads."""
+        dump = self.read("dump", "--format", "jsonl", trace)
+        run = json.loads((trace / "run.json").read_text())
+        return comparison.recorded_calls(map(json.loads, dump.splitlines()), run)
+
+
+@pytest.fixture
+def runs(request, tmp_path):
+    return Runs(tmp_path, PROGRAMS[getattr(request, "param", "seed_example")])
+
+
+def counter(calls, level):
+    return collections.Counter(call.api for call in calls if call.level == level)
+
+
+def check_counts(runs, trace, everything):
+    """run.json, info, stats and the log tell one story."""
+    run = json.loads((trace / "run.json").read_text())
+    info = json.loads(runs.read("info", "--format", "json", trace))
+    stats = json.loads(runs.read("stats", "--format", "json", trace))
+    apis = collections.Counter((call.level, call.api) for call in everything)
+    assert run["counts"] == info["counts"]
+    assert run["exit_code"] == info["exit_code"] == 0
+    assert run["counts"]["calls"] == stats["total_calls"] == len(everything)
+    assert run["counts"]["apis"] == stats["total_apis"] == len(apis)
+    assert run["counts"]["configs"] == stats["total_configs"]
+    assert {(row["level"], row["api"]): row["calls"] for row in stats["apis"]} == apis
+    for level, count in run["counts"]["levels"].items():
+        assert count["calls"] == counter(everything, int(level)).total()
+    assert run["open_calls"] == 0
+    assert run["dropped"] == {} and run["stopped"] == [] and not run["damage"]["damaged"]
+    return run
+
+
+def check_modes(runs, witnessed, trace):
+    """All that the modes saw is recorded, in order; what else is recorded was dispatched."""
+    recorded, elsewhere = runs.calls(trace)
+    assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
+    seen = comparison.witnessed_calls(witnessed)
+    assert seen
+    told = collections.Counter(
+        name for _, name, _ in comparison.read_lines(witnessed / "operators.jsonl")
+    )
+    for pid, calls in seen.items():
+        missing, extra = comparison.missing_and_extra(recorded.get(pid, []), calls)
+        assert missing is None, f"{missing}\nin process {pid}"
+        assert counter(extra, 1) == {}
+        for api in counter(extra, 2):
+            assert counter(recorded[pid], 2)[api] <= told[api], f"{api} was not called that often"
+    main = max(seen, key=lambda pid: len(seen[pid]))
+    assert recorded.keys() == seen.keys()
+    return seen[main]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
+def test_program(runs, name):
+    untraced = runs.python(*runs.program)
+    traced, trace = runs.traced("traced", *runs.program)
+    assert traced.stdout == untraced.stdout
+    assert traced.stderr == untraced.stderr
+    assert traced.returncode == untraced.returncode == 0
+    assert ("digest" in traced.stdout) == (name not in ("seed_example", "opinfo_samples"))
+
+    calls, elsewhere = runs.calls(trace)
+    run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
+    assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
+    main = calls[next(each["pid"] for each in run["processes"] if each["role"] == "main")]
+    assert (run["not_seen"] != []) == (name == "compiled_step")
+    if name == "compiled_step":
+        assert any("kernels that a backend fused" in text for text in run["not_seen"])
+
+    counts = runs.folder / "counts"
+    counts.mkdir()
+    counted = runs.python(str(WITNESS), "counts", str(counts), *runs.program)
+    assert counted.stdout == untraced.stdout
+    operators = comparison.operators_below_autograd(
+        comparison.read_lines(counts / "operators.jsonl")
+    )
+    level2 = [call for call in main if call.level == 2]
+    if name in ORDER_VARIES:
+        assert comparison.same_counts(level2, operators)
+    else:
+        assert comparison.first_difference(level2, operators) is None
+    opened, closed = comparison.ranges(level2)
+    assert opened == closed
+
+    functions = json.loads((counts / "functions.json").read_text())
+    for api, number in counter(main, 1).items():
+        if not api.startswith(UNTOLD):
+            assert number <= functions.get(api, 0), f"{api} was not called that often"
+
+    if name in CHANGED_BY_MODES:
+        return
+    witnessed = runs.folder / "modes"
+    witnessed.mkdir()
+    done, again = runs.traced("again", str(WITNESS), "modes", str(witnessed), *runs.program)
+    assert done.returncode == 0, done.stderr
+    seen = check_modes(runs, witnessed, again)
+    if name in ORDER_VARIES:
+        return
+    assert (done.stdout == untraced.stdout) == (name not in CHANGED_BY_DISPATCH_MODE)
+    if name in CHANGED_BY_DISPATCH_MODE:
+        alone = runs.folder / "functions"
+        alone.mkdir()
+        done = runs.python(str(WITNESS), "functions", str(alone), *runs.program)
+        assert (done.returncode, done.stdout) == (0, untraced.stdout)
+        (seen,) = comparison.witnessed_calls(alone).values()
+    level1 = [[call for call in each if call.level == 1] for each in (main, seen)]
+    missing, extra = comparison.missing_and_extra(*level1)
+    assert missing is None
+    assert extra == []
+
+
+def test_comparison():
+    """A lost, changed or moved call is found, on either side."""
+    size = {"type": "list", "value": [2]}
+    calls = [comparison.Call(2, "aten::ones", [size], {}), comparison.Call(2, "aten::cos", [1], {})]
+    calls.append(calls[0]._replace(args=[{"type": "list", "value": [3]}]))
+    assert comparison.missing_and_extra(calls, calls) == (None, [])
+    assert comparison.missing_and_extra(calls, calls[::2]) == (None, [calls[1]])
+    for wrong in (calls[:-1], calls[::2], calls[::-1], [*calls[:2], calls[0]]):
+        assert comparison.missing_and_extra(wrong, calls)[0] is not None
+
+    tensor = {"type": "torch.Tensor", "shape": [4]}
+    records = [
+        comparison.Call(2, "aten::cos", [tensor], {}),
+        comparison.Call(2, "aten::ones", [size], {}),
+    ]
+    profile = [
+        [0, "aten::cos", [[4]]],
+        [1, "aten::empty.memory_format", [[], [], [], [], [], []]],
+        [0, "aten::ones", [[], [], [], [], []]],
+    ]
+    told = comparison.operators_below_autograd(profile)
+    assert comparison.first_difference(records, told) is None
+    for wrong in (records[:1], records[1:], records[::-1], records + records[:1]):
+        assert comparison.first_difference(wrong, told) is not None
+    shape = [records[0]._replace(args=[{**tensor, "shape": [5]}]), records[1]]
+    assert comparison.first_difference(shape, told) is not None
+
+
+# ---- The rendered files ----
+
+SEED_LINES = """\
+torch.randn(2, 3, device="cpu")
+torch.ones(2, 3)
+torch.add(Tensor([2, 3], "float32"), Tensor([2, 3], "float32"), alpha=10)
+torch.Tensor.sum(Tensor([2, 3], "float32"))
+"""
+SEED_TENSOR = {"type": "torch.Tensor", "shape": [2, 3], "dtype": "torch.float32", "device": "cpu"}
+SEED_CALLS = [
+    {"api": "torch.randn", "args": [2, 3], "kwargs": {"device": "cpu"}},
+    {"api": "torch.ones", "args": [2, 3], "kwargs": {}},
+    {"api": "torch.add", "args": [SEED_TENSOR, SEED_TENSOR], "kwargs": {"alpha": 10}},
+    {"api": "torch.Tensor.sum", "args": [SEED_TENSOR], "kwargs": {}},
+]
+LISTINGS = {"api_trace.txt", "api_trace.yaml"}
+
+
+def files_in(trace):
+    """{name: bytes} of the rendered files."""
+    return {path.name: path.read_bytes() for path in trace.glob("api_*")}
+
+
+def sorted_lines(text):
+    return sorted(set(text.splitlines()), key=str.encode)
+
+
+def test_seed_example(runs):
+    done, trace = runs.traced("out", *runs.program, options=["--levels", "1"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (trace / "api_trace.txt").read_text() == SEED_LINES
+    assert yaml.safe_load((trace / "api_trace.yaml").read_text()) == SEED_CALLS
+    apis = [call["api"] for call in SEED_CALLS]
+    assert (trace / "api_apis.txt").read_text() == "".join(api + "\n" for api in sorted(apis))
+    configs = (trace / "api_configs.txt").read_text()
+    assert configs == "".join(line + "\n" for line in sorted_lines(SEED_LINES))
+    statistics = (trace / "api_statistics.txt").read_text()
+    assert statistics == "Total APIs: 4\nTotal API calls: 4\n\n" + "".join(
+        f"{api}: 1 (25.00%)\n" for api in apis
+    )
+
+
+def test_levels_apart(runs):
+    both, merged = runs.traced("merged", *runs.program, options=["--levels", "1,2"])
+    done, apart = runs.traced(
+        "apart", *runs.program, options=["--levels", "1,2", "--no-merge-output"]
+    )
+    assert (both.returncode, done.returncode) == (0, 0)
+    assert (apart / "api_trace_level_1.txt").read_text() == SEED_LINES
+    assert yaml.safe_load((apart / "api_trace_level_1.yaml").read_text()) == SEED_CALLS
+    below = (apart / "api_trace_level_2.txt").read_text().splitlines()
+    assert [line.partition("(")[0] for line in below] == [
+        "aten::randn",
+        "aten::ones",
+        "aten::add.Tensor",
+        "aten::sum",
+    ]
+    names = set(files_in(merged))
+    assert set(files_in(apart)) == {
+        f"{name.partition('.')[0]}_level_{level}.{name.partition('.')[2]}"
+        for name in names
+        for level in (1, 2)
+    }
+    # Each call of level 1 with the one that it makes at level 2.
+    together = (merged / "api_trace.txt").read_text().splitlines()
+    assert together == [line for pair in zip(SEED_LINES.splitlines(), below) for line in pair]
+
+
+def test_rendered_later(runs):
+    direct, out = runs.traced("direct", *runs.program, options=["--levels", "1,2"])
+    none, later = runs.traced("later", *runs.program)
+    assert (direct.returncode, none.returncode) == (0, 0)
+    assert files_in(later) == {}
+    runs.torchtrace("render", later, "--formats", "all")
+    assert files_in(later) == files_in(out) and len(files_in(out)) >= 7
+    elsewhere = runs.folder / "elsewhere"
+    runs.torchtrace("render", later, "--formats", "txt", "-o", elsewhere)
+    texts = {name: data for name, data in files_in(out).items() if name.endswith(".txt")}
+    assert files_in(elsewhere) == texts
+
+
+def test_killed(runs):
+    """Every call that had been entered is in the files, also the one that was under way."""
+    script = runs.folder / "killed.py"
+    script.write_text(
+        (SCRIPTS / "seed_example.py").read_text()
+        + "import os, signal\n"
+        + "torch.ones(1).apply_(lambda x: os.kill(os.getpid(), signal.SIGKILL))\n"
+    )
+    done, trace = runs.traced("out", str(script), options=["--levels", "1"])
+    assert done.returncode == -9
+    assert files_in(trace) == {}
+    assert runs.torchtrace("render", trace, "--formats", "all").returncode == 0
+    lines = (trace / "api_trace.txt").read_text()
+    assert lines.startswith(SEED_LINES + "torch.ones(1)\n")
+    calls = yaml.safe_load((trace / "api_trace.yaml").read_text())
+    assert len(calls) == len(lines.splitlines())
+    assert calls[-1]["api"] == "torch.Tensor.apply_"
+    info = json.loads(runs.read("info", "--format", "json", trace))
+    assert info["counts"]["calls"] == len(calls)
+    assert info["open_calls"] == 1
+
+
+def test_render_limit(runs):
+    options = ["--python", sys.executable, "--levels", "1", "--render-limit", "3"]
+    out = runs.folder / "out"
+    done = runs.torchtrace("run", "-o", out, *options, *runs.program)
+    assert done.returncode == 0
+    command = next(
+        line.partition("to make them: ")[2]
+        for line in done.stderr.splitlines()
+        if "left out" in line and "to make them: " in line
+    )
+    assert files_in(out).keys().isdisjoint(LISTINGS)
+    assert "api_configs.txt" in files_in(out)
+    assert json.loads((out / "run.json").read_text())["not_rendered"]["command"] == command
+    words = shlex.split(command)
+    assert words[0] == "torchtrace"
+    assert runs.torchtrace(*words[1:]).returncode == 0
+    assert (out / "api_trace.txt").read_text() == SEED_LINES
+    assert LISTINGS <= set(files_in(out))

@@ -1,0 +1,2 @@
+print(__debug__)
+assert False, "only without -O"
