@@ -5,16 +5,13 @@
 #include <utility>
 
 namespace torchtrace {
-namespace {
-// Large enough to make system calls rare, small enough for one per thread.
-constexpr uint64_t kWindowBytes = 64 << 10;
-}  // namespace
 
-CallReader::CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end)
+CallReader::CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end,
+                       uint64_t window_bytes)
     : file_(file),
       file_at_(payload_offset + begin),
       file_end_(payload_offset + std::max(begin, end)),
-      buffer_bytes_(static_cast<size_t>(std::min(kWindowBytes, file_end_ - file_at_))),
+      buffer_bytes_(static_cast<size_t>(std::min(window_bytes, file_end_ - file_at_))),
       base_(begin) {
   buffer_ = std::make_unique_for_overwrite<char[]>(buffer_bytes_ + kSlackBytes);
   std::memset(buffer_.get(), 0, kSlackBytes);

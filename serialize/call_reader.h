@@ -42,9 +42,13 @@ class CallReader {
     std::string_view name;
   };
 
+  // Large enough to make system calls rare, small enough for one per thread.
+  static constexpr uint64_t kWindowBytes = 64 << 10;
+
   // Reads payload bytes [begin, end) of the frame whose payload starts at
   // `payload_offset` in the file.
-  CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end);
+  CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end,
+             uint64_t window_bytes = kWindowBytes);
 
   // Moves to the next record. Views stay valid until the next call. After kEnd
   // or kBroken it must not be called again.

@@ -37,7 +37,12 @@ int OpenToRead(const std::string& path) { return open(path.c_str(), O_RDONLY | O
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path) {
+void LogFilePool::MakeRoom() {
+  while (!open_.empty() && open_.size() >= max_open_) open_.front()->Rest();
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path, std::shared_ptr<LogFilePool> pool) {
+  if (pool != nullptr) pool->MakeRoom();
   const int fd = OpenToRead(path);
   if (fd < 0) return CannotOpen(path, errno);
   struct stat file;
@@ -50,31 +55,45 @@ absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path) 
     close(fd);
     return absl::FailedPreconditionError(absl::StrCat("cannot read ", path, ": a log is a regular file"));
   }
-  return std::unique_ptr<LogFile>(new LogFile(path, fd, file));
+  std::unique_ptr<LogFile> result(new LogFile(path, std::move(pool), file));
+  result->Take(fd);
+  return result;
 }
 
-LogFile::LogFile(std::string path, int fd, const struct stat& file)
+LogFile::LogFile(std::string path, std::shared_ptr<LogFilePool> pool, const struct stat& file)
     : path_(std::move(path)),
       bytes_(static_cast<uint64_t>(file.st_size)),
       device_(file.st_dev),
       inode_(file.st_ino),
-      fd_(fd) {}
+      pool_(std::move(pool)) {}
 
 LogFile::~LogFile() { Rest(); }
 
 void LogFile::Rest() const {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  close(fd_);
   fd_ = -1;
+  if (pool_ != nullptr) pool_->open_.erase(place_);
+}
+
+void LogFile::Take(int fd) const {
+  fd_ = fd;
+  if (pool_ != nullptr) place_ = pool_->open_.insert(pool_->open_.end(), this);
 }
 
 // False when the file is gone, or another one has taken its name.
 bool LogFile::Wake() const {
   if (fd_ >= 0) return true;
-  fd_ = OpenToRead(path_);
+  if (pool_ != nullptr) pool_->MakeRoom();
+  const int fd = OpenToRead(path_);
+  if (fd < 0) return false;
   struct stat file;
-  if (fd_ >= 0 && fstat(fd_, &file) == 0 && file.st_dev == device_ && file.st_ino == inode_) return true;
-  Rest();
-  return false;
+  if (fstat(fd, &file) != 0 || file.st_dev != device_ || file.st_ino != inode_) {
+    close(fd);
+    return false;
+  }
+  Take(fd);
+  return true;
 }
 
 size_t LogFile::ReadAt(uint64_t offset, void* to, size_t bytes) const {

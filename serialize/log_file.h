@@ -2,7 +2,7 @@
 // mapped: a mapped file that shrinks while it is read (a writer gives space
 // back, a user truncates it) kills its reader, and here it is a short read.
 // It owns a descriptor while it is used: a run may have left more logs than a
-// process may have files open. Not thread-safe.
+// process may have files open. Files that share a pool take turns. Not thread-safe.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_FILE_H_
 #define TORCHTRACE_SERIALIZE_LOG_FILE_H_
@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -18,11 +19,28 @@
 
 namespace torchtrace {
 
+class LogFile;
+
+// Of its files only so many have a descriptor at a time.
+class LogFilePool {
+ public:
+  explicit LogFilePool(size_t max_open = 32) : max_open_(max_open) {}
+
+ private:
+  friend class LogFile;
+  // For one more.
+  void MakeRoom();
+
+  const size_t max_open_;
+  std::list<const LogFile*> open_;  // the one that was opened first is in front
+};
+
 class LogFile {
  public:
   // NotFound, PermissionDenied or FailedPrecondition (a folder, a device), with
   // the path.
-  static absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path,
+                                                       std::shared_ptr<LogFilePool> pool = nullptr);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
@@ -45,14 +63,17 @@ class LogFile {
   bool IsZeroAt(uint64_t offset, uint64_t bytes) const;
 
  private:
-  LogFile(std::string path, int fd, const struct stat& file);
+  LogFile(std::string path, std::shared_ptr<LogFilePool> pool, const struct stat& file);
+  void Take(int fd) const;
   bool Wake() const;
 
   const std::string path_;
   const uint64_t bytes_;
   const uint64_t device_;
   const uint64_t inode_;
-  mutable int fd_;  // -1 while it rests
+  const std::shared_ptr<LogFilePool> pool_;            // null: no bound
+  mutable int fd_ = -1;                                // while it rests
+  mutable std::list<const LogFile*>::iterator place_;  // in the pool, while it doesn't
 };
 
 }  // namespace torchtrace

@@ -1,6 +1,6 @@
 // The log's fixed numbers and structures: what CallWriter, LogWriter and the
 // readers share. docs/FORMAT.md is the specification; a change here is a change
-// of the format and needs a new kLogVersion there.
+// of the format and needs a new version there.
 //
 // A log is a superblock page followed by frames. Every frame starts at a
 // multiple of kPageBytes. All integers are little endian.
@@ -14,7 +14,10 @@
 namespace torchtrace {
 
 inline constexpr char kLogMagic[8] = {'T', 'T', 'L', 'O', 'G', '\r', '\n', '\x1a'};
-inline constexpr uint32_t kLogVersion = 1;
+// What a traced process writes, what TraceWriter does, and the newest of them.
+inline constexpr uint32_t kOneProcessVersion = 1;
+inline constexpr uint32_t kManyProcessesVersion = 2;
+inline constexpr uint32_t kLogVersion = kManyProcessesVersion;
 inline constexpr uint32_t kFrameMagic = 0x52465454;  // "TTFR"
 inline constexpr uint32_t kPageBytes = 4096;
 
@@ -28,8 +31,11 @@ struct Superblock {
 static_assert(sizeof(Superblock) == 24);
 
 enum class FrameType : uint16_t {
-  kMetadata = 1,  // payload: one JSON object, merged over the earlier ones
+  kMetadata = 1,  // payload: one JSON object, merged over the earlier ones of its process
   kCalls = 2,     // payload: call records
+  // The last frame of a log of many processes. Payload: varint processes, then
+  // for each number from 0 varint frames, varint calls.
+  kClosing = 3,
 };
 
 // What is known when a frame is reserved, what the writer commits while the
@@ -41,9 +47,9 @@ struct FrameHeader {
   uint16_t type;  // FrameType; readers skip unknown ones
   uint16_t reserved0;
   uint32_t capacity_bytes;  // of the whole frame, this header included
-  uint32_t reserved1;
-  uint64_t sequence;   // this is the file's nth frame, from 0
-  uint64_t open_hash;  // XXH3_64 of the 24 bytes above
+  uint32_t process;         // whose frame it is; 0 in a log of one process
+  uint64_t sequence;        // this is the file's nth frame, from 0
+  uint64_t open_hash;       // XXH3_64 of the 24 bytes above
   // The commit word: payload bytes that hold whole records.
   uint32_t committed_bytes;
   uint32_t closed;  // 0 while open, kFrameClosed after

@@ -1,10 +1,10 @@
 // Logs of every version are read for ever: testdata/logs/v<version> holds some,
-// each with what a reader makes of it. Those of the current version are what the
-// writers make today; this writes them anew (a change of them is a change of the
-// format, see docs/FORMAT.md):
-//   TORCHTRACE_BLESS=$PWD/testdata/logs/v1 bazel run //serialize:log_golden_test
+// each with what a reader makes of it. They are what the writers make today; this
+// writes them anew (a change of them is a change of the format, see docs/FORMAT.md):
+//   TORCHTRACE_BLESS=$PWD/testdata/logs bazel run //serialize:log_golden_test
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,8 +17,10 @@
 #include "nlohmann/json.hpp"
 #include "serialize/call_writer.h"
 #include "serialize/log_format.h"
+#include "serialize/log_reader.h"
 #include "serialize/log_samples.h"
 #include "serialize/trace.h"
+#include "serialize/trace_writer.h"
 #include "serialize/value.h"
 
 namespace torchtrace {
@@ -54,16 +56,42 @@ void WriteTinyLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+// One process that ended in order, one that was killed, one whose calls were
+// written one by one.
+void WriteMergedLog(const std::string& path) {
+  const auto writer = TraceWriter::Create(path).value();
+  for (const SampleEnd end : {SampleEnd::kKilled, SampleEnd::kInOrder}) {
+    const std::string source = path + ".source";
+    std::filesystem::remove(source);
+    WriteSampleLog(source, end);
+    nlohmann::json metadata = *Trace::Open(source).value()->processes()[0].metadata;
+    metadata["label"] = end == SampleEnd::kKilled ? "first" : "second";
+    const uint32_t process = writer->AddProcess(metadata).value();
+    ASSERT_TRUE(writer->CopyCalls(*LogReader::Open(source).value(), 0, process).ok());
+    std::filesystem::remove(source);
+  }
+  const uint32_t process = writer->AddProcess({{"role", "main"}, {"damage", {{"lost_calls", 3}}}}).value();
+  writer->NameThread(process, 1, 22, "worker");
+  ASSERT_TRUE(writer->Enter(process, 0, 5, SampleIdentity(1, "torch.add"), "").ok());
+  ASSERT_TRUE(writer->Enter(process, 1, 6, SampleIdentity(1, "torch.add"), "").ok());
+  ASSERT_TRUE(writer->Raise(process, 0, 7, "ValueError").ok());
+  ASSERT_TRUE(writer->Finish().ok());
+}
+
+// By path below testdata/logs, without suffix.
 const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
-    {"tiny", WriteTinyLog},
-    {"sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
-    {"killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
+    {"v1/tiny", WriteTinyLog},
+    {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
+    {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
+    {"v2/merged", WriteMergedLog},
 };
 
 std::string DumpLog(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
   if (!trace.ok()) return trace.status().ToString();
-  std::string dump = absl::StrCat((*trace)->processes()[0].metadata->dump(), "\n", DumpTrace(trace->get()));
+  std::string dump;
+  for (const ProcessInfo& process : (*trace)->processes()) absl::StrAppend(&dump, process.metadata->dump(), "\n");
+  absl::StrAppend(&dump, DumpTrace(trace->get()));
   for (ConfigId config = 0; config < (*trace)->config_count(); ++config) {
     absl::StrAppendFormat(&dump, "config %d:", config);
     for (const char byte : (*trace)->identity(config))
@@ -73,25 +101,26 @@ std::string DumpLog(const std::string& path) {
   return dump;
 }
 
-TEST(LogGoldenTest, Version1IsRead) {
+TEST(LogGoldenTest, EveryVersionIsRead) {
   for (const auto& [name, write] : kLogs) {
-    const std::string path = absl::StrCat("testdata/logs/v1/", name);
+    const std::string path = absl::StrCat("testdata/logs/", name);
     EXPECT_EQ(DumpLog(path + ".ttlog"), ReadFile(path + ".txt")) << name;
   }
 }
 
 TEST(LogGoldenTest, CurrentVersionIsWritten) {
-  static_assert(kLogVersion == 1, "keep testdata/logs/v1, and write the new version's beside it");
+  static_assert(kLogVersion == 2, "keep testdata/logs/v*, and write the new version's beside them");
   const std::string folder = TestFolder();
   for (const auto& [name, write] : kLogs) {
-    const std::string path = absl::StrCat(folder, "/", name, ".ttlog");
+    const std::string path = absl::StrCat(folder, "/log.ttlog");
+    std::filesystem::remove(path);
     write(path);
     const std::string log = ReadFile(path);
     if (const char* const bless = std::getenv("TORCHTRACE_BLESS")) {
       WriteFile(absl::StrCat(bless, "/", name, ".ttlog"), log);
       WriteFile(absl::StrCat(bless, "/", name, ".txt"), DumpLog(path));
     } else {
-      EXPECT_TRUE(log == ReadFile(absl::StrCat("testdata/logs/v1/", name, ".ttlog"))) << name;
+      EXPECT_TRUE(log == ReadFile(absl::StrCat("testdata/logs/", name, ".ttlog"))) << name;
     }
   }
 }

@@ -50,9 +50,10 @@ bool IsUsableUnit(double unit_ns) { return unit_ns >= kMinUnitNs && unit_ns <= k
 
 }  // namespace
 
-std::shared_ptr<const Json> ReadMetadata(const LogReader& log, Damage* damage) {
+std::shared_ptr<const Json> ReadMetadata(const LogReader& log, size_t process, Damage* damage) {
   auto merged = std::make_shared<Json>(Json::object());
-  for (const LogFrame& frame : log.frames()) {
+  for (const uint32_t index : log.processes()[process].frames) {
+    const LogFrame& frame = log.frames()[index];
     if (frame.type() != FrameType::kMetadata) continue;
     const FramePayload payload = log.Verify(frame);
     if (!payload.note.empty()) damage->sentences.push_back(absl::StrCat(payload.note, " (metadata)"));
@@ -84,6 +85,7 @@ LogClock::LogClock(const Json& metadata) {
       !IsUsableUnit(unit->get<double>())) {
     return;
   }
+  known_ = true;
   unit_ns_ = unit->get<double>();
   origin_units_ = *units;
   origin_ns_ = static_cast<int64_t>(*monotonic);
@@ -119,6 +121,29 @@ LogEnd ReadLogEnd(const Json& metadata) {
     }
   }
   return result;
+}
+
+Damage ReadSourceDamage(const Json& metadata) {
+  Damage damage;
+  const Json* const json = Find(metadata, "damage");
+  if (json == nullptr) return damage;
+  damage.lost_calls = Unsigned(*json, "lost_calls").value_or(0);
+  damage.lost_bytes = Unsigned(*json, "lost_bytes").value_or(0);
+  const Json* const exact = Find(*json, "lost_calls_exact");
+  damage.lost_calls_exact = exact == nullptr || !exact->is_boolean() || exact->get<bool>();
+  if (const Json* const sentences = Find(*json, "sentences"); sentences != nullptr && sentences->is_array()) {
+    for (const Json& sentence : *sentences) {
+      if (sentence.is_string()) damage.sentences.push_back(sentence.get<std::string>());
+    }
+  }
+  return damage;
+}
+
+Json FormatSourceDamage(const Damage& damage) {
+  return {{"sentences", damage.sentences},
+          {"lost_calls", damage.lost_calls},
+          {"lost_calls_exact", damage.lost_calls_exact},
+          {"lost_bytes", damage.lost_bytes}};
 }
 
 }  // namespace torchtrace

@@ -6,6 +6,7 @@
 #define TORCHTRACE_SERIALIZE_LOG_METADATA_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,9 +19,10 @@
 
 namespace torchtrace {
 
-// Merges the log's metadata frames in file order (JSON merge patch). What can't
-// be read is left out and told in `damage`. Never null; at least `{}`.
-std::shared_ptr<const nlohmann::json> ReadMetadata(const LogReader& log, Damage* damage);
+// Merges the metadata frames of a process (an index into log.processes()) in file
+// order (JSON merge patch). What can't be read is left out and told in `damage`.
+// Never null; at least `{}`.
+std::shared_ptr<const nlohmann::json> ReadMetadata(const LogReader& log, size_t process, Damage* damage);
 
 // Turns a log's clock units into nanoseconds of CLOCK_MONOTONIC.
 class LogClock {
@@ -34,6 +36,8 @@ class LogClock {
     return origin_ns_ + static_cast<int64_t>(std::clamp(since_origin, -kLimitNs, kLimitNs));
   }
 
+  // False when there is none: then times are only an order.
+  bool known() const { return known_; }
   int64_t origin_ns() const { return origin_ns_; }
   // What to add for nanoseconds since 1970; 0 when it isn't known.
   int64_t realtime_offset_ns() const { return realtime_offset_ns_; }
@@ -42,6 +46,7 @@ class LogClock {
   // 63 years: damaged times must not overflow in any sum of times.
   static constexpr double kLimitNs = 2e18;
 
+  bool known_ = false;
   double unit_ns_ = 1;
   uint64_t origin_units_ = 0;
   int64_t origin_ns_ = 0;
@@ -56,6 +61,11 @@ struct LogEnd {
   std::map<std::string, uint64_t> dropped;    // by reason
 };
 LogEnd ReadLogEnd(const nlohmann::json& metadata);
+
+// metadata["damage"]: what the log lacked that this process was copied from.
+Damage ReadSourceDamage(const nlohmann::json& metadata);
+// The value of that key.
+nlohmann::json FormatSourceDamage(const Damage& damage);
 
 }  // namespace torchtrace
 

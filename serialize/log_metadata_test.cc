@@ -32,7 +32,7 @@ json Merge(const std::vector<std::string>& frames, Damage* damage) {
     std::memcpy(frame.payload(), text.data() + 1, text.size() - 1);
     frame.header->committed_bytes = static_cast<uint32_t>(text.size() - 1);
   }
-  return *ReadMetadata(*LogReader::Open(path).value(), damage);
+  return *ReadMetadata(*LogReader::Open(path).value(), 0, damage);
 }
 
 TEST(LogMetadataTest, FramesAreMerged) {

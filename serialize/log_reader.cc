@@ -6,10 +6,12 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/call_reader.h"
 #include "serialize/hash.h"
+#include "serialize/varint.h"
 
 namespace torchtrace {
 namespace {
@@ -63,13 +65,15 @@ Extent FindTextEnd(const LogFile& file, uint64_t payload_offset, uint64_t capaci
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<LogFile>> file = LogFile::Open(path);
+absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& path, std::shared_ptr<LogFilePool> pool) {
+  absl::StatusOr<std::unique_ptr<LogFile>> file = LogFile::Open(path, std::move(pool));
   if (!file.ok()) return file.status();
   std::unique_ptr<LogReader> reader(new LogReader(*std::move(file)));
-  const absl::Status superblock = reader->ReadSuperblock();
+  uint32_t version = 0;
+  const absl::Status superblock = reader->ReadSuperblock(&version);
   if (superblock.ok()) {
     reader->FindFrames(UINT64_MAX);
+    reader->GroupFrames(version);
     return reader;
   }
   if (absl::IsUnimplemented(superblock)) return superblock;
@@ -77,10 +81,11 @@ absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& pa
   reader->superblock_damaged_ = true;
   reader->FindFrames(kSearchBytes);
   if (reader->frames_.empty()) return superblock;
+  reader->GroupFrames(0);
   return reader;
 }
 
-absl::Status LogReader::ReadSuperblock() {
+absl::Status LogReader::ReadSuperblock(uint32_t* version) {
   const std::string& path = file_->path();
   Superblock block = {};
   const size_t read = file_->ReadAt(0, &block, sizeof block);
@@ -104,6 +109,7 @@ absl::Status LogReader::ReadSuperblock() {
     return absl::UnimplementedError(
         absl::StrCat(path, " has pages of ", block.page_bytes, " bytes; expected ", kPageBytes));
   }
+  *version = block.version;
   return absl::OkStatus();
 }
 
@@ -167,6 +173,70 @@ void LogReader::FindFrames(uint64_t search_end) {
     offset = found;
   }
   cut_ = cut_ || offset > end;
+}
+
+// `version` is 0 when the superblock is damaged: then the frames tell.
+void LogReader::GroupFrames(uint32_t version) {
+  many_processes_ = version == kManyProcessesVersion ||
+                    (version == 0 && std::any_of(frames_.begin(), frames_.end(), [](const LogFrame& frame) {
+                       return frame.header.process != 0 || frame.type() == FrameType::kClosing;
+                     }));
+  absl::flat_hash_map<uint32_t, size_t> index;
+  size_t at = 0;  // of the process whose frame was last
+  for (uint32_t i = 0; i < frames_.size(); ++i) {
+    if (many_processes_ && frames_[i].type() == FrameType::kClosing) continue;
+    const uint32_t number = many_processes_ ? frames_[i].header.process : 0;
+    if (processes_.empty() || processes_[at].number != number) {
+      const auto [found, is_new] = index.try_emplace(number, processes_.size());
+      at = found->second;
+      if (is_new) processes_.emplace_back().number = number;
+    }
+    processes_[at].frames.push_back(i);
+  }
+  std::sort(processes_.begin(), processes_.end(),
+            [](const LogProcess& a, const LogProcess& b) { return a.number < b.number; });
+  if (many_processes_) ReadClosingFrame();
+  if (processes_.empty()) processes_.emplace_back();
+}
+
+void LogReader::ReadClosingFrame() {
+  const uint64_t end = file_->bytes();
+  bool lost = false;  // of frames that hold calls, or may
+  for (const LostRegion& region : lost_regions_) lost = lost || region.calls.value_or(1) > 0;
+  if (frames_.empty() || frames_.back().type() != FrameType::kClosing) {
+    // What can't be read at the file's end may be the closing frame.
+    const bool at_end = !lost_regions_.empty() && lost_regions_.back().offset + lost_regions_.back().bytes == end;
+    may_lack_frames_ = cut_ || lost || !at_end;
+    return;
+  }
+  const LogFrame& frame = frames_.back();
+  const FramePayload payload = Verify(frame);
+  closing_note_ = payload.note.empty() ? "" : absl::StrCat(payload.note, " (closing)");
+  std::string bytes(payload.trust == FramePayload::kVerified ? payload.bytes : 0, '\0');
+  bytes.resize(file_->ReadAt(frame.payload_offset(), bytes.data(), bytes.size()));
+  ByteReader reader(bytes);
+  uint64_t count = 0;
+  // A process takes two bytes at least.
+  if (!reader.Varint(&count) || count > reader.remaining() / 2) {
+    may_lack_frames_ = cut_ || lost;
+    if (closing_note_.empty()) closing_note_ = absl::StrCat("the closing frame at byte ", frame.offset, " is damaged");
+    return;
+  }
+  std::vector<LogProcess> processes(count);
+  for (uint32_t number = 0; number < count; ++number) {
+    LogProcess::Totals totals;
+    if (!reader.Varint(&totals.frames) || !reader.Varint(&totals.calls)) break;
+    processes[number].number = number;
+    processes[number].totals = totals;
+  }
+  for (LogProcess& process : processes_) {
+    if (process.number < count) {
+      processes[process.number].frames = std::move(process.frames);
+    } else {
+      processes.push_back(std::move(process));
+    }
+  }
+  processes_ = std::move(processes);
 }
 
 FramePayload LogReader::Verify(const LogFrame& frame) const {

@@ -3,7 +3,8 @@
 //
 // The input's first byte says what the rest is. 0: a log file as it is. Else
 // frames in short, so that the checksums don't stand in the way: for each one a
-// byte for its type, a byte for its state, a varint of payload bytes, payload.
+// byte for its type (the two lowest bits) and process, a byte for its state, a
+// varint of payload bytes, payload; of a log of many processes for 2.
 //
 //   bazel build --config=fuzz //serialize:log_reader_fuzz
 //   .build/fuzz-bin/serialize/log_reader_fuzz testdata/fuzz/log
@@ -39,8 +40,8 @@ void Require(bool condition, const char* what) {
   std::abort();
 }
 
-std::string BuildLog(std::string_view input) {
-  Superblock block = {{}, kLogVersion, kPageBytes, 0};
+std::string BuildLog(uint32_t version, std::string_view input) {
+  Superblock block = {{}, version, kPageBytes, 0};
   std::memcpy(block.magic, kLogMagic, sizeof block.magic);
   block.hash = Hash64(&block, offsetof(Superblock, hash));
   std::string log(kPageBytes, '\0');
@@ -55,6 +56,7 @@ std::string BuildLog(std::string_view input) {
     FrameHeader header = {};
     header.magic = kFrameMagic;
     header.type = type % 4;
+    header.process = type / 4;
     header.capacity_bytes =
         static_cast<uint32_t>((sizeof header + payload.size() + kPageBytes - 1) / kPageBytes * kPageBytes);
     header.sequence = sequence;
@@ -99,13 +101,18 @@ void ReadLog(const std::string& path) {
   });
   Require(status.ok(), "reading without an error");
   Require(seen == counts, "the same counts");
-  const ProcessInfo& process = trace.processes()[0];
-  Require(process.calls == open.size(), "the process's calls");
-  Require(process.open_calls == static_cast<uint64_t>(std::count(open.begin(), open.end(), true)), "open calls");
-  Require(process.event_bytes <= process.file_bytes && process.definition_bytes <= process.file_bytes, "sizes");
-  uint64_t thread_calls = 0;
-  for (const ThreadInfo& thread : process.threads) thread_calls += thread.calls;
-  Require(thread_calls == process.calls, "the threads' calls");
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;
+  for (const ProcessInfo& process : trace.processes()) {
+    calls += process.calls;
+    open_calls += process.open_calls;
+    Require(process.event_bytes <= process.file_bytes && process.definition_bytes <= process.file_bytes, "sizes");
+    uint64_t thread_calls = 0;
+    for (const ThreadInfo& thread : process.threads) thread_calls += thread.calls;
+    Require(thread_calls == process.calls, "the threads' calls");
+  }
+  Require(calls == open.size(), "the processes' calls");
+  Require(open_calls == static_cast<uint64_t>(std::count(open.begin(), open.end(), true)), "open calls");
 }
 
 }  // namespace
@@ -114,7 +121,8 @@ void ReadLog(const std::string& path) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const std::string log = data[0] == 0 ? std::string(input) : torchtrace::BuildLog(input);
+  const uint32_t version = data[0] == 2 ? torchtrace::kManyProcessesVersion : torchtrace::kOneProcessVersion;
+  const std::string log = data[0] == 0 ? std::string(input) : torchtrace::BuildLog(version, input);
   static const int file = memfd_create("log", MFD_CLOEXEC);
   torchtrace::Require(file >= 0 && ftruncate(file, 0) == 0 &&
                           pwrite(file, log.data(), log.size(), 0) == static_cast<ssize_t>(log.size()),

@@ -20,24 +20,23 @@ constexpr size_t kMaxSentences = 100;
 
 class Surveyor {
  public:
-  Surveyor(const LogReader& log, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts)
-      : log_(log), end_(end), configs_(configs), counts_(counts) {}
+  Surveyor(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts)
+      : log_(log),
+        process_(log.processes()[process]),
+        is_first_(process == 0),
+        end_(end),
+        configs_(configs),
+        counts_(counts) {}
 
   LogSurvey Run() {
-    if (log_.superblock_damaged()) Say("the superblock at byte 0 is damaged; the frames behind it were read");
-    for (uint32_t i = 0; i < log_.frames().size(); ++i) {
+    if (log_.superblock_damaged() && is_first_) {
+      Say("the superblock at byte 0 is damaged; the frames behind it were read");
+    }
+    for (const uint32_t i : process_.frames) {
       if (log_.frames()[i].type() == FrameType::kCalls) ReadFrame(i);
     }
-    for (const LostRegion& region : log_.lost_regions()) {
-      Say(region.bytes == 0
-              ? absl::StrCat("frames are missing at byte ", region.offset)
-              : absl::StrCat("no frame can be read in bytes ", region.offset, " to ", region.offset + region.bytes));
-      Lose(region.calls, region.bytes);
-    }
-    if (log_.cut()) {
-      Say(absl::StrCat("the file was cut at byte ", log_.file().bytes()));
-      uncertain_ = true;
-    }
+    TellOfTheFile();
+    if (log_.many_processes()) TellOfMissingFrames();
     for (LogThread& thread : survey_.threads) Arrange(&thread);
     std::sort(survey_.threads.begin(), survey_.threads.end(),
               [](const LogThread& a, const LogThread& b) { return a.number < b.number; });
@@ -62,6 +61,41 @@ class Surveyor {
     if (calls) {
       lost_by_frames_ += *calls;
     } else {
+      uncertain_ = true;
+    }
+  }
+
+  // What is wrong with the file as a whole; of many processes, the first one tells it.
+  void TellOfTheFile() {
+    if (!is_first_) return;
+    if (!log_.closing_note().empty()) Say(log_.closing_note());
+    for (const LostRegion& region : log_.lost_regions()) {
+      Say(region.bytes == 0
+              ? absl::StrCat("frames are missing at byte ", region.offset)
+              : absl::StrCat("no frame can be read in bytes ", region.offset, " to ", region.offset + region.bytes));
+      if (log_.many_processes()) {
+        survey_.damage.lost_bytes += region.bytes;
+      } else {
+        Lose(region.calls, region.bytes);
+      }
+    }
+    if (log_.cut()) {
+      Say(absl::StrCat("the file was cut at byte ", log_.file().bytes()));
+      uncertain_ = true;
+    }
+  }
+
+  void TellOfMissingFrames() {
+    if (process_.totals) {
+      const uint64_t missing =
+          process_.totals->frames - std::min<uint64_t>(process_.totals->frames, process_.frames.size());
+      if (missing > 0) Say(absl::StrCat(missing, " of its ", process_.totals->frames, " frames are missing"));
+    } else if (log_.may_lack_frames()) {
+      if (!is_first_) {
+        Say("the log is damaged: frames of this process may be missing");
+      } else if (log_.lost_regions().empty() && !log_.cut()) {
+        Say(absl::StrCat("the log has no closing frame: it was cut between two frames, at byte ", log_.file().bytes()));
+      }
       uncertain_ = true;
     }
   }
@@ -244,7 +278,12 @@ class Surveyor {
     const bool damaged = !damage.sentences.empty();
     damage.lost_calls = lost_by_frames_;
     damage.lost_calls_exact = !uncertain_;
-    if (end_.has_threads) {
+    if (log_.many_processes() && process_.totals) {
+      // What the log says that it holds; `end` says what was recorded.
+      damage.lost_calls = process_.totals->calls - std::min(process_.totals->calls, survey_.calls);
+      damage.lost_calls_exact = true;
+      if (damage.lost_calls > 0 && !damaged) Say(absl::StrCat(damage.lost_calls, " calls are missing"));
+    } else if (end_.has_threads && !log_.many_processes()) {
       // The log's last words count every thread's calls.
       uint64_t lost = 0;
       for (const auto& [number, calls] : end_.thread_calls) {
@@ -266,6 +305,8 @@ class Surveyor {
   }
 
   const LogReader& log_;
+  const LogProcess& process_;
+  const bool is_first_;  // of the log's processes
   const LogEnd& end_;
   ConfigTable* const configs_;
   std::vector<uint64_t>* const counts_;
@@ -294,8 +335,9 @@ uint64_t CallsBetween(const LogSegment* before, const LogSegment& next) {
   return next.calls_before - std::min(next.calls_before, expected);
 }
 
-LogSurvey SurveyLog(const LogReader& log, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts) {
-  return Surveyor(log, end, configs, counts).Run();
+LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
+                    std::vector<uint64_t>* counts) {
+  return Surveyor(log, process, end, configs, counts).Run();
 }
 
 }  // namespace torchtrace

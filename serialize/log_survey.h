@@ -1,4 +1,4 @@
-// LogSurvey is one pass over the calls of a log in file order: what counting
+// LogSurvey is one pass over the calls of one process of a log in file order: what counting
 // needs, where each thread's records lie, and what was lost. Reading in time
 // order starts from it. Memory goes with the frames and threads, not with the
 // calls.
@@ -6,6 +6,7 @@
 #ifndef TORCHTRACE_SERIALIZE_LOG_SURVEY_H_
 #define TORCHTRACE_SERIALIZE_LOG_SURVEY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -57,8 +58,10 @@ struct LogSurvey {
   Damage damage;                            // of call frames
 };
 
-// Adds definitions to `configs`, and calls to `counts` by VariantId.
-LogSurvey SurveyLog(const LogReader& log, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts);
+// `process` is an index into log.processes(). Adds definitions to `configs`, and
+// calls to `counts` by VariantId.
+LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
+                    std::vector<uint64_t>* counts);
 
 }  // namespace torchtrace
 

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
   }
   Superblock block = {};
   std::memcpy(block.magic, kLogMagic, sizeof block.magic);
-  block.version = kLogVersion;
+  block.version = kOneProcessVersion;
   block.page_bytes = kPageBytes;
   block.hash = Hash64(&block, offsetof(Superblock, hash));
   if (pwrite(fd, &block, sizeof block, 0) != static_cast<ssize_t>(sizeof block)) {

@@ -48,7 +48,7 @@ TEST(LogWriterTest, FileOfTwoFrames) {
   Superblock block;
   std::memcpy(&block, bytes.data(), sizeof block);
   EXPECT_EQ(std::string_view(block.magic, sizeof block.magic), std::string_view(kLogMagic, sizeof kLogMagic));
-  EXPECT_EQ(block.version, kLogVersion);
+  EXPECT_EQ(block.version, kOneProcessVersion);
   EXPECT_EQ(block.page_bytes, kPageBytes);
   EXPECT_EQ(block.hash, Hash64(&block, 16));
 

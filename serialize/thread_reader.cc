@@ -7,8 +7,10 @@ namespace {
 constexpr int64_t kMaxSkewNs = 1'000'000;
 }  // namespace
 
-FrameDefinitions::FrameDefinitions(const LogReader* log, const std::vector<LogThread>& threads, ConfigTable* configs)
-    : log_(log), configs_(configs), segments_(log->frames().size()) {
+FrameDefinitions::FrameDefinitions(const LogReader* log, ConfigTable* configs, uint64_t window_bytes)
+    : log_(log), configs_(configs), window_bytes_(window_bytes), segments_(log->frames().size()) {}
+
+void FrameDefinitions::AddThreads(const std::vector<LogThread>& threads) {
   for (const LogThread& thread : threads) {
     for (const LogSegment& segment : thread.segments) ++segments_[segment.frame];
   }
@@ -22,7 +24,8 @@ FrameDefinitions::Table* FrameDefinitions::Acquire(const LogSegment& segment) {
     table->segments_left = segments_[segment.frame];
   }
   if (table->end < segment.begin) {
-    CallReader reader(&log_->file(), log_->frames()[segment.frame].payload_offset(), table->end, segment.begin);
+    CallReader reader(&log_->file(), log_->frames()[segment.frame].payload_offset(), table->end, segment.begin,
+                      window_bytes_);
     for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) {
       if (kind == CallReader::kDefine) Define(reader, table.get());
     }
@@ -100,7 +103,7 @@ void ThreadReader::OpenSegment() {
   const LogSegment& segment = thread_->segments[next_segment_++];
   table_ = definitions_->Acquire(segment);
   reader_.emplace(&definitions_->log().file(), definitions_->log().frames()[segment.frame].payload_offset(),
-                  segment.begin, segment.end);
+                  segment.begin, segment.end, definitions_->window_bytes());
   const uint64_t surviving = SurvivingCalls(depth_, CallsBetween(before, segment), segment);
   while (depth_ > surviving) {
     if (OpenCall& innermost = open_.back(); innermost.unknown > depth_ - surviving) {

@@ -32,10 +32,13 @@ class FrameDefinitions {
     uint32_t segments_left = 0;
   };
 
-  // All must outlive it.
-  FrameDefinitions(const LogReader* log, const std::vector<LogThread>& threads, ConfigTable* configs);
+  // All must outlive it. Whoever reads the log has a window of `window_bytes`.
+  FrameDefinitions(const LogReader* log, ConfigTable* configs, uint64_t window_bytes = CallReader::kWindowBytes);
+  // Before any of them is read.
+  void AddThreads(const std::vector<LogThread>& threads);
 
   const LogReader& log() const { return *log_; }
+  uint64_t window_bytes() const { return window_bytes_; }
 
   // The table with all definitions before `segment`; then Define for each one in it.
   Table* Acquire(const LogSegment& segment);
@@ -50,6 +53,7 @@ class FrameDefinitions {
  private:
   const LogReader* const log_;
   ConfigTable* const configs_;
+  const uint64_t window_bytes_;
   std::vector<uint32_t> segments_;  // by frame
   absl::flat_hash_map<uint32_t, std::unique_ptr<Table>> tables_;
   uint64_t in_use_ = 0;

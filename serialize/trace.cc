@@ -5,17 +5,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <set>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/call_reader.h"
 #include "serialize/log_metadata.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_survey.h"
+#include "serialize/process_order.h"
 #include "serialize/thread_reader.h"
 
 namespace torchtrace {
@@ -25,35 +26,58 @@ namespace fs = std::filesystem;
 
 constexpr char kLogSuffix[] = ".ttlog";
 
-// One log of the trace. Without a reader the file is there and is no log.
-struct ProcessLog {
-  ProcessLog(std::unique_ptr<LogReader> log_reader, const nlohmann::json& metadata)
-      : reader(std::move(log_reader)), clock(metadata), end(ReadLogEnd(metadata)) {}
+// What windows may take together when many logs are read at once.
+constexpr uint64_t kWindowsBytes = 64 << 20;
+constexpr uint64_t kMinWindowBytes = 4 << 10;
 
-  std::unique_ptr<LogReader> reader;
+// Of one process the whole file, of many its frames.
+uint64_t BytesOf(const LogReader& log, size_t process) {
+  if (!log.many_processes()) return log.file().bytes();
+  uint64_t bytes = 0;
+  for (const uint32_t frame : log.processes()[process].frames) bytes += log.frames()[frame].header.capacity_bytes;
+  return bytes;
+}
+
+// One process of a log. Without a reader the file is there and is no log.
+struct ProcessLog {
+  ProcessLog(const LogReader* log_reader, uint32_t index, const nlohmann::json& metadata)
+      : reader(log_reader),
+        process(index),
+        clock(metadata),
+        end(ReadLogEnd(metadata)),
+        source_damage(ReadSourceDamage(metadata)) {}
+
+  const LogReader* reader;
+  uint32_t process;  // index into its processes
   LogClock clock;
   LogEnd end;
+  Damage source_damage;
   int64_t shift_ns = 0;  // what makes its times comparable with the others'
   std::vector<LogThread> threads;
 };
 
-std::string HostOf(const nlohmann::json& metadata) {
-  const auto host = metadata.find("host");
-  return host != metadata.end() && host->is_string() ? host->get<std::string>() : "";
+void AddDamage(const Damage& more, Damage* damage) {
+  damage->sentences.insert(damage->sentences.end(), more.sentences.begin(), more.sentences.end());
+  damage->lost_calls += more.lost_calls;
+  damage->lost_bytes += more.lost_bytes;
+  damage->lost_calls_exact = damage->lost_calls_exact && more.lost_calls_exact;
 }
 
 class LogTrace : public Trace {
  public:
-  // Takes logs in any order.
+  // Takes logs in the order given.
   void Add(const std::string& path, std::unique_ptr<LogReader> reader) {
-    ProcessInfo info;
-    info.path = path;
-    info.file_bytes = reader->file().bytes();
-    info.metadata = ReadMetadata(*reader, &info.damage);
+    for (uint32_t i = 0; i < reader->processes().size(); ++i) {
+      ProcessInfo info;
+      info.path = path;
+      info.file_bytes = BytesOf(*reader, i);
+      info.metadata = ReadMetadata(*reader, i, &info.damage);
+      logs_.emplace_back(reader.get(), i, *info.metadata);
+      info.closed = logs_.back().end.present;
+      infos_.push_back(std::move(info));
+    }
     reader->file().Rest();
-    logs_.emplace_back(std::move(reader), *info.metadata);
-    info.closed = logs_.back().end.present;
-    infos_.push_back(std::move(info));
+    readers_.push_back(std::move(reader));
   }
 
   // A file among logs that is none.
@@ -66,36 +90,41 @@ class LogTrace : public Trace {
     info.damage.sentences.emplace_back(status.message());
     info.damage.lost_bytes = info.file_bytes;
     info.damage.lost_calls_exact = false;
-    logs_.emplace_back(nullptr, *info.metadata);
+    logs_.emplace_back(nullptr, 0, *info.metadata);
     infos_.push_back(std::move(info));
   }
 
-  // After the last Add: brings the processes into order.
+  // After the last Add: brings the processes into order, those of unreadable files last.
   void Arrange() {
-    std::set<std::string> hosts;
-    for (size_t i = 0; i < logs_.size(); ++i) {
-      if (logs_[i].reader != nullptr) hosts.insert(HostOf(*infos_[i].metadata));
+    std::vector<uint32_t> indices;
+    std::vector<ProcessClock> clocks;
+    for (uint32_t i = 0; i < logs_.size(); ++i) {
+      if (logs_[i].reader == nullptr) continue;
+      indices.push_back(i);
+      clocks.push_back(ReadProcessClock(*infos_[i].metadata));
     }
-    std::vector<size_t> order(logs_.size());
-    for (size_t i = 0; i < order.size(); ++i) {
-      order[i] = i;
-      // CLOCK_MONOTONIC says nothing from one machine to another.
-      if (hosts.size() > 1) logs_[i].shift_ns = logs_[i].clock.realtime_offset_ns();
-    }
-    const auto key = [this](size_t i) {
-      return std::tuple(logs_[i].reader == nullptr, logs_[i].clock.origin_ns() + logs_[i].shift_ns,
-                        std::string_view(infos_[i].path));
-    };
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+    const ProcessOrder order = OrderProcesses(clocks);
     std::vector<ProcessLog> logs;
     std::vector<ProcessInfo> infos;
-    for (const size_t i : order) {
+    const auto take = [&](uint32_t i) {
       logs.push_back(std::move(logs_[i]));
       infos.push_back(std::move(infos_[i]));
+    };
+    for (const std::vector<uint32_t>& group : order.groups) {
+      for (const uint32_t i : group) {
+        logs_[indices[i]].shift_ns = order.shift_ns[i];
+        take(indices[i]);
+      }
+      group_ends_.push_back(logs.size());
+    }
+    for (uint32_t i = 0; i < logs_.size(); ++i) {
+      if (logs_[i].reader == nullptr) take(i);
     }
     logs_ = std::move(logs);
     infos_ = std::move(infos);
   }
+
+  LogSource log_source(size_t process) const override { return {logs_[process].reader, logs_[process].process}; }
 
   absl::StatusOr<std::vector<uint64_t>> Count() override {
     Survey();
@@ -112,6 +141,10 @@ class LogTrace : public Trace {
   const std::vector<ProcessInfo>& processes() const override { return infos_; }
 
  private:
+  struct VariantHead {
+    ConfigId config;
+    uint8_t level;
+  };
   struct Stream {
     ThreadReader reader;
     uint32_t process;
@@ -128,15 +161,24 @@ class LogTrace : public Trace {
   };
 
   void Survey();
+  absl::Status ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor);
+  void AddHeads() {
+    for (auto i = static_cast<VariantId>(heads_.size()); i < configs_.variant_count(); ++i) {
+      heads_.push_back({configs_.config_of(i), LevelOf(configs_.config_of(i))});
+    }
+  }
   uint8_t LevelOf(ConfigId config) const {
     const std::string_view identity = configs_.identity(config);
     return identity.empty() ? 0 : static_cast<uint8_t>(identity[0]);
   }
 
   ConfigTable configs_;
-  std::vector<uint64_t> counts_;  // by variant
-  std::vector<ProcessLog> logs_;
-  std::vector<ProcessInfo> infos_;  // of each log
+  std::vector<uint64_t> counts_;    // by variant
+  std::vector<VariantHead> heads_;  // the same
+  std::vector<std::unique_ptr<LogReader>> readers_;
+  std::vector<ProcessLog> logs_;    // in order
+  std::vector<ProcessInfo> infos_;  // of each of them
+  std::vector<size_t> group_ends_;  // of logs_, which are read group after group
   bool surveyed_ = false;
 };
 
@@ -145,19 +187,16 @@ void LogTrace::Survey() {
   for (size_t i = 0; i < logs_.size(); ++i) {
     ProcessLog& log = logs_[i];
     if (log.reader == nullptr) continue;
-    LogSurvey survey = SurveyLog(*log.reader, log.end, &configs_, &counts_);
-    log.reader->file().Rest();
+    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_);
+    if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
     ProcessInfo& info = infos_[i];
     info.calls = survey.calls;
     info.open_calls = survey.open_calls;
     info.event_bytes = survey.event_bytes;
     info.definition_bytes = survey.definition_bytes;
     info.dropped = std::move(survey.dropped);
-    info.damage.lost_calls = survey.damage.lost_calls;
-    info.damage.lost_calls_exact = survey.damage.lost_calls_exact;
-    info.damage.lost_bytes += survey.damage.lost_bytes;
-    info.damage.sentences.insert(info.damage.sentences.end(), survey.damage.sentences.begin(),
-                                 survey.damage.sentences.end());
+    AddDamage(survey.damage, &info.damage);
+    AddDamage(log.source_damage, &info.damage);
     for (const LogThread& thread : survey.threads) {
       info.threads.push_back({thread.number, thread.os_id, thread.name, thread.calls});
     }
@@ -167,30 +206,35 @@ void LogTrace::Survey() {
 
 absl::Status LogTrace::Read(const Visitor& visitor) {
   Survey();
-  struct VariantHead {
-    ConfigId config;
-    uint8_t level;
-  };
-  std::vector<VariantHead> heads;
-  const auto add_heads = [&] {
-    for (auto i = static_cast<VariantId>(heads.size()); i < configs_.variant_count(); ++i) {
-      heads.push_back({configs_.config_of(i), LevelOf(configs_.config_of(i))});
-    }
-  };
-  add_heads();
-
-  std::vector<std::unique_ptr<FrameDefinitions>> definitions;
-  std::vector<Stream> streams;
-  for (uint32_t i = 0; i < logs_.size(); ++i) {
-    const ProcessLog& log = logs_[i];
-    definitions.push_back(nullptr);
+  AddHeads();
+  size_t threads = 1;
+  for (const ProcessLog& log : logs_) threads += log.threads.size();
+  const uint64_t window_bytes = std::clamp(kWindowsBytes / threads, kMinWindowBytes, CallReader::kWindowBytes);
+  absl::flat_hash_map<const LogReader*, std::unique_ptr<FrameDefinitions>> definitions;
+  for (const ProcessLog& log : logs_) {
     if (log.reader == nullptr) continue;
-    definitions.back() = std::make_unique<FrameDefinitions>(log.reader.get(), log.threads, &configs_);
-    for (const LogThread& thread : log.threads) {
-      streams.push_back({ThreadReader(&thread, &log.clock, definitions.back().get()), i,
-                         static_cast<uint32_t>(thread.number), log.shift_ns});
-    }
+    std::unique_ptr<FrameDefinitions>& of_log = definitions[log.reader];
+    if (of_log == nullptr) of_log = std::make_unique<FrameDefinitions>(log.reader, &configs_, window_bytes);
+    of_log->AddThreads(log.threads);
   }
+  uint64_t calls = 0;
+  size_t begin = 0;
+  for (const size_t end : group_ends_) {
+    std::vector<Stream> streams;
+    for (size_t i = begin; i < end; ++i) {
+      const ProcessLog& log = logs_[i];
+      for (const LogThread& thread : log.threads) {
+        streams.push_back({ThreadReader(&thread, &log.clock, definitions[log.reader].get()), static_cast<uint32_t>(i),
+                           static_cast<uint32_t>(thread.number), log.shift_ns});
+      }
+    }
+    if (absl::Status status = ReadStreams(streams, &calls, visitor); !status.ok()) return status;
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor) {
   // A heap of the threads' turns, earliest on top. A thread is opened when its
   // time comes, so that only those which ran at the same time are open at once.
   std::vector<Turn> turns;
@@ -200,7 +244,7 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
   }
   std::make_heap(turns.begin(), turns.end(), std::greater<>());
 
-  uint64_t calls = 0;
+  uint64_t call_number = *calls;
   CallRecord record;
   while (!turns.empty()) {
     std::pop_heap(turns.begin(), turns.end(), std::greater<>());
@@ -218,8 +262,8 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
         const ThreadReader::OpenCall* const parent = reader.innermost();
         record.kind = CallRecord::kEnter;
         record.variant = reader.variant();
-        if (record.variant >= heads.size()) add_heads();  // the file has changed
-        record.call = calls++;
+        if (record.variant >= heads_.size()) AddHeads();  // the file has changed
+        record.call = call_number++;
         record.parent = parent == nullptr ? kNoCall : parent->call;
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth(), UINT32_MAX));
         record.duration_ns = 0;
@@ -235,8 +279,8 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
         record.exception = state == ThreadReader::kRaise ? reader.exception() : std::string_view();
       }
       if (state != ThreadReader::kSegment) {
-        record.config = heads[record.variant].config;
-        record.level = heads[record.variant].level;
+        record.config = heads_[record.variant].config;
+        record.level = heads_[record.variant].level;
         if (absl::Status status = visitor(record); !status.ok()) return status;
       }
       reader.Advance(record.call);
@@ -246,6 +290,7 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
     turns.push_back(turn);
     std::push_heap(turns.begin(), turns.end(), std::greater<>());
   }
+  *calls = call_number;
   return absl::OkStatus();
 }
 
@@ -268,6 +313,7 @@ absl::StatusOr<std::vector<std::string>> ListLogs(const std::string& folder) {
 
 absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(const std::string& path) {
   auto trace = std::make_unique<LogTrace>();
+  const auto pool = std::make_shared<LogFilePool>();
   struct stat file;
   if (stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) {
     absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(path);
@@ -286,7 +332,7 @@ absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(const std::string& path) {
   absl::Status first_error;
   bool readable = false;
   for (const std::string& log : *logs) {
-    absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(log);
+    absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(log, pool);
     if (reader.ok()) {
       readable = true;
       trace->Add(log, *std::move(reader));

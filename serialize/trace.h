@@ -1,5 +1,5 @@
 // A trace as its readers see it: the logs of one output folder (or one log
-// file), and their calls in program order. Reading streams: memory goes with
+// file, of one process or of many), and their calls in program order. Reading streams: memory goes with
 // the configurations, not with the calls. Nothing here throws.
 //
 //   absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open("out");
@@ -50,6 +50,14 @@ struct ProcessInfo {
   Damage damage;
 };
 
+class LogReader;
+
+// A process of a log.
+struct LogSource {
+  const LogReader* log = nullptr;  // the trace's; null: it was read from something else
+  uint32_t process = 0;            // index into log->processes()
+};
+
 enum class CallOutcome : uint8_t { kReturned, kRaised, kNeverReturned };
 
 // One step of the trace in program order: a call's entry or its end. An end
@@ -63,9 +71,11 @@ struct CallRecord {
   uint32_t depth = 0;         // calls open around it on its thread, those without an entry too
   ConfigId config = kLostId;  // leave and raise: of the call they end
   VariantId variant = kLostId;
-  uint64_t call = 0;           // number of the call in the trace, from 0, by entry; leave: its entry's
-  uint64_t parent = kNoCall;   // innermost open call around it; kNoCall: none, or its entry isn't in the trace
-  int64_t time_ns = 0;         // CLOCK_MONOTONIC of the machine it ran on
+  uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
+  // CLOCK_MONOTONIC of the machine it ran on; of a process whose metadata has no
+  // clock, a number that only grows.
+  int64_t time_ns = 0;
   int64_t duration_ns = 0;     // leave and raise
   std::string_view exception;  // raise: the type's name; valid during the visit
 };
@@ -80,7 +90,7 @@ class Trace {
   virtual ~Trace() = default;
 
   // Calls the visitor for every record, ordered by time over all threads and
-  // processes, and on one thread in the order written. May be called again:
+  // processes (process_order.h), and on one thread in the order written. May be called again:
   // ids and numbers are the same each time. Fills in what counting can tell
   // about processes(). A visitor's error ends the reading and is returned.
   using Visitor = std::function<absl::Status(const CallRecord&)>;
@@ -97,9 +107,15 @@ class Trace {
   virtual std::string_view facets(VariantId variant) const = 0;
   virtual ConfigId config_of(VariantId variant) const = 0;
 
-  // By start. Path, metadata, closed and file_bytes are there from the
+  // In the order of process_order.h: by start. Path, metadata, closed and file_bytes are there from the
   // beginning, the rest once Read or Count was called.
   virtual const std::vector<ProcessInfo>& processes() const = 0;
+
+  // Where a process of processes() stands, for TraceWriter::CopyCalls.
+  virtual LogSource log_source(size_t process) const {
+    (void)process;
+    return {};
+  }
 };
 
 }  // namespace torchtrace

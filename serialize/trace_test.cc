@@ -411,7 +411,7 @@ TEST(TraceTest, WhatIsNoTrace) {
       {"TTLOG\r\n", absl::StatusCode::kInvalidArgument, "expected a superblock of 24 bytes, found 7"},
       {"- api: torch.add\n", absl::StatusCode::kInvalidArgument, "is not a torchtrace log: expected \"TTLOG\""},
       {std::string(100'000, 'x'), absl::StatusCode::kInvalidArgument, "is not a torchtrace log"},
-      {newer, absl::StatusCode::kUnimplemented, "is a log of version 2; this torchtrace reads versions up to 1"},
+      {newer, absl::StatusCode::kUnimplemented, "is a log of version 3; this torchtrace reads versions up to 2"},
       {damaged, absl::StatusCode::kInvalidArgument, "its superblock is damaged"},
   };
   for (const auto& c : kCases) {

@@ -9,6 +9,7 @@
 #define TORCHTRACE_SERIALIZE_TRACE_WRITER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,25 +29,37 @@ class TraceWriter {
   virtual ~TraceWriter() = default;  // without Finish: leaves nothing
 
   // Processes are numbered from 0. The metadata is written as it is (docs/FORMAT.md);
-  // times below are in nanoseconds unless it has a `clock`.
+  // times below are in units of its `clock`, without one in nanoseconds. For calls
+  // of a Trace, whose times are nanoseconds, use InNanoseconds(metadata).
   virtual absl::StatusOr<uint32_t> AddProcess(const nlohmann::json& metadata) = 0;
 
   // Names a thread before its first record; optional.
   virtual void NameThread(uint32_t process, uint64_t thread, uint64_t os_id, std::string_view name) = 0;
 
   // The records of one thread come in program order and with times that don't fall;
-  // threads may take turns. `identity` and `facets` as in config.h.
+  // threads may take turns. `identity` and `facets` as in config.h. A thread that has
+  // no call open can't leave one: FailedPrecondition.
   virtual absl::Status Enter(uint32_t process, uint64_t thread, uint64_t time, std::string_view identity,
                              std::string_view facets) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
 
-  // Copies the frames of `process` (an index into the processes of that log) as they are, as
-  // far as they can be trusted; into a process of this log that has no other calls.
-  virtual absl::Status CopyCalls(const LogReader& log, uint32_t log_process, uint32_t process) = 0;
+  // Copies the frames of a process (an index into log.processes()) as they are, as far as they
+  // can be trusted; into a process of this log that has no other calls and the metadata of
+  // that one (more keys may be added). What is lost there is told in metadata["damage"].
+  // `progress` is called now and then with the bytes of that log that were gone through
+  // since; an error of it ends the copying.
+  using Progress = std::function<absl::Status(uint64_t bytes)>;
+  virtual absl::Status CopyCalls(const LogReader& log, uint32_t log_process, uint32_t process,
+                                 const Progress& progress = nullptr) = 0;
 
+  // Writes what is open, gives the file its name, and ends the writing.
   virtual absl::Status Finish() = 0;
 };
+
+// The metadata with its clock, if it has one, in nanoseconds of CLOCK_MONOTONIC: the
+// times that CallRecords have.
+nlohmann::json InNanoseconds(nlohmann::json metadata);
 
 }  // namespace torchtrace
 

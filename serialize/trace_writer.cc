@@ -1,0 +1,480 @@
+#include "serialize/trace_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/call_reader.h"
+#include "serialize/call_writer.h"
+#include "serialize/config_table.h"
+#include "serialize/damage.h"
+#include "serialize/hash.h"
+#include "serialize/log_format.h"
+#include "serialize/log_metadata.h"
+#include "serialize/log_reader.h"
+#include "serialize/log_survey.h"
+#include "serialize/log_writer.h"
+
+namespace torchtrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// A thread's frames grow up to here: many threads may have few calls each.
+constexpr uint32_t kFirstFrameBytes = 16 << 10;
+constexpr uint32_t kMaxFrameBytes = 1 << 20;
+// All frames that are being filled; beyond, they are written as they are.
+constexpr uint64_t kMaxOpenBytes = 64 << 20;
+constexpr size_t kWriteBytes = 1 << 20;
+constexpr size_t kCopyBytes = 256 << 10;
+// Nobody reads more.
+constexpr size_t kMaxSentences = 100;
+
+uint32_t WholePages(uint64_t bytes) {
+  return static_cast<uint32_t>((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
+}
+
+// A file that is only appended to. Gets its name at Commit; without it nothing is left.
+class AppendedFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<AppendedFile>> Create(const std::string& path) {
+    if (access(path.c_str(), F_OK) == 0) return absl::AlreadyExistsError(absl::StrCat(path, " exists"));
+    const size_t slash = path.rfind('/');
+    const size_t name = slash == std::string::npos ? 0 : slash + 1;
+    std::string temporary = absl::StrCat(path.substr(0, name), ".", path.substr(name), ".", getpid(), ".tmp");
+    const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+    return std::unique_ptr<AppendedFile>(new AppendedFile(path, std::move(temporary), fd));
+  }
+  ~AppendedFile() {
+    if (fd_ >= 0) close(fd_);
+    if (!committed_) unlink(temporary_.c_str());
+  }
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  absl::Status Append(std::string_view bytes) {
+    if (buffer_.size() + bytes.size() > kWriteBytes) {
+      if (absl::Status s = Flush(); !s.ok()) return s;
+      if (bytes.size() >= kWriteBytes) return Write(bytes);
+    }
+    buffer_.append(bytes);
+    return absl::OkStatus();
+  }
+
+  absl::Status Commit() {
+    if (absl::Status s = Flush(); !s.ok()) return s;
+    const bool closed = close(std::exchange(fd_, -1)) == 0;
+    // Some file systems tell of a full disk only here.
+    if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) return Failed();
+    committed_ = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  AppendedFile(std::string path, std::string temporary, int fd)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {
+    buffer_.reserve(kWriteBytes);
+  }
+
+  absl::Status Failed() const { return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_)); }
+  absl::Status Write(std::string_view bytes) {
+    if (!failure_.ok()) return failure_;
+    while (!bytes.empty()) {
+      const ssize_t written = write(fd_, bytes.data(), bytes.size());
+      if (written >= 0) {
+        bytes.remove_prefix(static_cast<size_t>(written));
+      } else if (errno != EINTR) {
+        return failure_ = Failed();
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Flush() {
+    const absl::Status status = Write(buffer_);
+    buffer_.clear();
+    return status;
+  }
+
+  const std::string path_;
+  const std::string temporary_;
+  int fd_;
+  bool committed_ = false;
+  std::string buffer_;
+  absl::Status failure_;
+};
+
+// The memory of a frame that is being filled.
+class FrameBuffer {
+ public:
+  explicit FrameBuffer(uint32_t capacity) : header_(static_cast<FrameHeader*>(std::calloc(1, capacity))) {
+    header_->capacity_bytes = capacity;
+  }
+  ~FrameBuffer() { std::free(header_); }
+  FrameBuffer(const FrameBuffer&) = delete;
+  FrameBuffer& operator=(const FrameBuffer&) = delete;
+
+  Frame frame() const { return {header_}; }
+
+ private:
+  FrameHeader* const header_;
+};
+
+struct WrittenThread {
+  uint32_t process = 0;
+  uint64_t number = 0;
+  uint64_t os_id = 0;
+  std::string name;
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;
+  uint32_t frame_bytes = 0;  // of the last frame
+  std::unique_ptr<FrameBuffer> buffer;
+  CallWriter writer;                                     // into the buffer
+  absl::flat_hash_map<VariantId, uint64_t> definitions;  // of this frame
+};
+
+struct WrittenProcess {
+  LogProcess::Totals totals;
+  bool copied = false;
+  Damage damage;  // of the logs that it was copied from
+};
+
+// Records of an open frame that can be used, as LogSurvey does.
+struct UsableRecords {
+  uint64_t bytes = 0;
+  uint64_t calls = 0;
+};
+
+UsableRecords FindUsableRecords(const LogReader& log, const LogFrame& frame, uint64_t bytes) {
+  CallReader reader(&log.file(), frame.payload_offset(), 0, bytes);
+  UsableRecords usable;
+  uint64_t definitions = 0;
+  for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) {
+    if (reader.offset() == 0 && kind != CallReader::kThread) return usable;
+    if (kind == CallReader::kEnter && reader.definition() >= definitions) break;
+    if (kind == CallReader::kThread && reader.thread().number >= UINT32_MAX) break;
+    definitions += kind == CallReader::kDefine;
+    usable.calls += kind == CallReader::kEnter;
+    usable.bytes = reader.next_offset();
+  }
+  return usable;
+}
+
+class LogTraceWriter : public TraceWriter {
+ public:
+  explicit LogTraceWriter(std::unique_ptr<AppendedFile> file) : file_(std::move(file)) {}
+
+  absl::Status WriteSuperblock() {
+    Superblock block = {};
+    std::memcpy(block.magic, kLogMagic, sizeof block.magic);
+    block.version = kManyProcessesVersion;
+    block.page_bytes = kPageBytes;
+    block.hash = Hash64(&block, offsetof(Superblock, hash));
+    std::string page(kPageBytes, '\0');
+    std::memcpy(page.data(), &block, sizeof block);
+    return file_->Append(page);
+  }
+
+  absl::StatusOr<uint32_t> AddProcess(const Json& metadata) override {
+    const auto process = static_cast<uint32_t>(processes_.size());
+    processes_.emplace_back().damage = ReadSourceDamage(metadata);
+    if (absl::Status s = WriteMetadata(process, metadata); !s.ok()) return s;
+    return process;
+  }
+
+  void NameThread(uint32_t process, uint64_t number, uint64_t os_id, std::string_view name) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    thread.os_id = os_id;
+    thread.name = name;
+  }
+
+  absl::Status Enter(uint32_t process, uint64_t number, uint64_t time, std::string_view identity,
+                     std::string_view facets) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    const VariantId variant = configs_.Intern(identity, facets);
+    uint64_t wanted = CallWriter::kMaxEventBytes;
+    auto known = thread.definitions.find(variant);
+    if (known == thread.definitions.end()) wanted += CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
+    if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
+      // In a frame of its own everything is to be defined.
+      wanted = CallWriter::kMaxEventBytes + CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
+      if (absl::Status s = NextFrame(&thread, time, wanted); !s.ok()) return s;
+      known = thread.definitions.end();
+    }
+    if (known == thread.definitions.end()) {
+      known = thread.definitions.emplace(variant, thread.writer.Define(identity, facets)).first;
+    }
+    thread.writer.Enter(known->second, time);
+    ++thread.calls;
+    ++thread.open_calls;
+    return absl::OkStatus();
+  }
+
+  absl::Status Leave(uint32_t process, uint64_t number, uint64_t time) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    if (absl::Status s = BeginEnd(&thread, time, CallWriter::kMaxEventBytes); !s.ok()) return s;
+    thread.writer.Leave(time);
+    --thread.open_calls;
+    return absl::OkStatus();
+  }
+
+  absl::Status Raise(uint32_t process, uint64_t number, uint64_t time, std::string_view exception) override {
+    WrittenThread& thread = ThreadOf(process, number);
+    const uint64_t wanted = CallWriter::kMaxRecordOverhead + exception.size();
+    if (absl::Status s = BeginEnd(&thread, time, wanted); !s.ok()) return s;
+    thread.writer.Raise(time, exception);
+    --thread.open_calls;
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyCalls(const LogReader& log, uint32_t log_process, uint32_t process,
+                         const Progress& progress) override {
+    WrittenProcess& written = processes_[process];
+    if (written.totals.calls > 0 || written.copied) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("process ", process, " of ", file_->path(), " has calls already"));
+    }
+    written.copied = true;
+    Damage damage;
+    const LogEnd end = ReadLogEnd(*ReadMetadata(log, log_process, &damage));
+    bool whole = damage.sentences.empty() && log.lost_regions().empty() && !log.cut() && !log.superblock_damaged() &&
+                 log.closing_note().empty() && !log.may_lack_frames();
+    uint64_t gone_through = 0;
+    for (const uint32_t index : log.processes()[log_process].frames) {
+      const LogFrame& frame = log.frames()[index];
+      if (progress != nullptr && gone_through >= kWriteBytes) {
+        if (absl::Status s = progress(std::exchange(gone_through, 0)); !s.ok()) return s;
+      }
+      gone_through += frame.header.capacity_bytes;
+      if (frame.type() != FrameType::kCalls) continue;
+      const FramePayload payload = log.Verify(frame);
+      whole = whole && payload.trust != FramePayload::kUseless && payload.note.empty();
+      if (payload.trust == FramePayload::kUseless) continue;
+      UsableRecords usable{payload.bytes, payload.calls.value_or(0)};
+      if (payload.trust == FramePayload::kUnverified) {
+        usable = FindUsableRecords(log, frame, payload.bytes);
+        whole = whole && usable.bytes == payload.bytes && !log.HasUncommittedBytes(frame);
+      }
+      if (usable.bytes == 0) continue;
+      if (absl::Status s = CopyFrame(log, frame, usable, process); !s.ok()) return s;
+    }
+    if (progress != nullptr) {
+      if (absl::Status s = progress(gone_through); !s.ok()) return s;
+    }
+    return whole && HasAllCalls(log, log_process, end, written.totals.calls)
+               ? absl::OkStatus()
+               : TellDamage(log, log_process, end, std::move(damage), process);
+  }
+
+  absl::Status Finish() override {
+    if (absl::Status s = WriteOpenFrames(); !s.ok()) return s;
+    std::string payload;
+    AppendVarint(processes_.size(), &payload);
+    for (const WrittenProcess& process : processes_) {
+      AppendVarint(process.totals.frames, &payload);
+      AppendVarint(process.totals.calls, &payload);
+    }
+    if (absl::Status s = WriteFrame(FrameType::kClosing, 0, payload); !s.ok()) return s;
+    return file_->Commit();
+  }
+
+ private:
+  WrittenThread& ThreadOf(uint32_t process, uint64_t number) {
+    if (last_ != nullptr && last_->process == process && last_->number == number) return *last_;
+    const auto [found, is_new] = thread_index_.try_emplace({process, number}, threads_.size());
+    if (is_new) {
+      WrittenThread& thread = *threads_.emplace_back(std::make_unique<WrittenThread>());
+      thread.process = process;
+      thread.number = number;
+    }
+    return *(last_ = threads_[found->second].get());
+  }
+
+  absl::Status BeginEnd(WrittenThread* thread, uint64_t time, uint64_t wanted) {
+    if (thread->open_calls == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("thread ", thread->number, " of process ", thread->process, " has no open call to leave"));
+    }
+    if (thread->writer.Fits(wanted)) return absl::OkStatus();
+    return NextFrame(thread, time, wanted);
+  }
+
+  // Goes on in an empty frame that has room for so many bytes.
+  absl::Status NextFrame(WrittenThread* thread, uint64_t time, uint64_t wanted) {
+    if (absl::Status s = WriteOpenFrame(thread); !s.ok()) return s;
+    thread->frame_bytes = std::clamp(2 * thread->frame_bytes, kFirstFrameBytes, kMaxFrameBytes);
+    wanted += sizeof(FrameHeader) + CallWriter::kMaxRecordOverhead + thread->name.size();
+    if (wanted > UINT32_MAX - kPageBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("a configuration of ", wanted, " bytes is too large for a log"));
+    }
+    const uint32_t capacity = WholePages(std::max<uint64_t>(thread->frame_bytes, wanted));
+    if (open_bytes_ + capacity > kMaxOpenBytes) {
+      if (absl::Status s = WriteOpenFrames(); !s.ok()) return s;
+    }
+    thread->buffer = std::make_unique<FrameBuffer>(capacity);
+    open_bytes_ += capacity;
+    thread->writer = CallWriter(thread->buffer->frame());
+    thread->writer.Thread(thread->number, thread->os_id, time, thread->calls, thread->open_calls, thread->name);
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteOpenFrames() {
+    for (const std::unique_ptr<WrittenThread>& thread : threads_) {
+      if (absl::Status s = WriteOpenFrame(thread.get()); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteOpenFrame(WrittenThread* thread) {
+    if (thread->buffer == nullptr) return absl::OkStatus();
+    const std::unique_ptr<FrameBuffer> buffer = std::move(thread->buffer);
+    FrameHeader* const header = buffer->frame().header;
+    open_bytes_ -= header->capacity_bytes;
+    const uint64_t calls = thread->writer.calls();
+    thread->writer = CallWriter();
+    thread->definitions.clear();
+    Open(FrameType::kCalls, thread->process, header->committed_bytes, header);
+    LogWriter::Seal(buffer->frame(), calls);
+    processes_[thread->process].totals.calls += calls;
+    return file_->Append(std::string_view(reinterpret_cast<const char*>(header), header->capacity_bytes));
+  }
+
+  // Fills in what a frame of this log says at its beginning.
+  void Open(FrameType type, uint32_t process, uint64_t payload_bytes, FrameHeader* header) {
+    header->magic = kFrameMagic;
+    header->type = static_cast<uint16_t>(type);
+    header->capacity_bytes = WholePages(sizeof *header + payload_bytes);
+    header->process = process;
+    header->sequence = sequence_++;
+    header->open_hash = Hash64(header, kOpenHashedBytes);
+    if (type != FrameType::kClosing) ++processes_[process].totals.frames;
+  }
+
+  static void Close(uint64_t payload_bytes, uint64_t calls, uint64_t payload_hash, FrameHeader* header) {
+    header->committed_bytes = static_cast<uint32_t>(payload_bytes);
+    header->closed = kFrameClosed;
+    header->calls = calls;
+    header->payload_hash = payload_hash;
+    header->close_hash = Hash64(reinterpret_cast<const char*>(header) + kCloseHashedOffset, kCloseHashedBytes);
+  }
+
+  absl::Status WriteFrame(FrameType type, uint32_t process, std::string_view payload) {
+    FrameHeader header = {};
+    Open(type, process, payload.size(), &header);
+    Close(payload.size(), 0, Hash64(payload.data(), payload.size()), &header);
+    if (absl::Status s = file_->Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
+    if (absl::Status s = file_->Append(payload); !s.ok()) return s;
+    return file_->Append(std::string(header.capacity_bytes - sizeof header - payload.size(), '\0'));
+  }
+
+  absl::Status WriteMetadata(uint32_t process, const Json& metadata) {
+    const std::string text = metadata.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+    if (text.size() > UINT32_MAX / 2) return absl::InvalidArgumentError("the metadata of a process is too large");
+    return WriteFrame(FrameType::kMetadata, process, text);
+  }
+
+  absl::Status CopyFrame(const LogReader& log, const LogFrame& frame, const UsableRecords& usable, uint32_t process) {
+    const uint64_t hash = log.file().HashAt(frame.payload_offset(), usable.bytes);
+    FrameHeader header = {};
+    Open(FrameType::kCalls, process, usable.bytes, &header);
+    Close(usable.bytes, usable.calls, hash, &header);
+    if (absl::Status s = file_->Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
+    StreamingHash copied;
+    copy_.resize(kCopyBytes);
+    for (uint64_t at = 0; at < usable.bytes;) {
+      const size_t read = log.file().ReadAt(frame.payload_offset() + at, copy_.data(),
+                                            static_cast<size_t>(std::min<uint64_t>(kCopyBytes, usable.bytes - at)));
+      if (read == 0) break;
+      copied.Update(copy_.data(), read);
+      if (absl::Status s = file_->Append(std::string_view(copy_.data(), read)); !s.ok()) return s;
+      at += read;
+    }
+    if (copied.Digest() != hash) {
+      return absl::UnavailableError(absl::StrCat(log.file().path(), " changed while it was read"));
+    }
+    processes_[process].totals.calls += usable.calls;
+    return file_->Append(std::string(header.capacity_bytes - sizeof header - usable.bytes, '\0'));
+  }
+
+  // Whether the log says of itself that these are all.
+  static bool HasAllCalls(const LogReader& log, uint32_t process, const LogEnd& end, uint64_t calls) {
+    if (log.many_processes()) {
+      const LogProcess& source = log.processes()[process];
+      return source.totals && source.totals->calls == calls && source.totals->frames == source.frames.size();
+    }
+    if (!end.has_threads) return true;
+    uint64_t recorded = 0;
+    for (const auto& [number, thread_calls] : end.thread_calls) recorded += thread_calls;
+    return recorded == calls;
+  }
+
+  absl::Status TellDamage(const LogReader& log, uint32_t log_process, const LogEnd& end, Damage damage,
+                          uint32_t process) {
+    ConfigTable configs;
+    std::vector<uint64_t> counts;
+    const LogSurvey survey = SurveyLog(log, log_process, end, &configs, &counts);
+    damage.sentences.insert(damage.sentences.end(), survey.damage.sentences.begin(), survey.damage.sentences.end());
+    if (damage.sentences.empty() && survey.damage.lost_calls == 0 && survey.damage.lost_calls_exact) {
+      return absl::OkStatus();
+    }
+    Damage& sum = processes_[process].damage;
+    for (const std::string& sentence : damage.sentences) {
+      if (sum.sentences.size() < kMaxSentences)
+        sum.sentences.push_back(absl::StrCat(log.file().path(), ": ", sentence));
+    }
+    sum.lost_calls += survey.damage.lost_calls;
+    sum.lost_calls_exact = sum.lost_calls_exact && survey.damage.lost_calls_exact;
+    sum.lost_bytes += damage.lost_bytes + survey.damage.lost_bytes;
+    return WriteMetadata(process, {{"damage", FormatSourceDamage(sum)}});
+  }
+
+  const std::unique_ptr<AppendedFile> file_;
+  uint64_t sequence_ = 0;
+  std::vector<WrittenProcess> processes_;
+  std::vector<std::unique_ptr<WrittenThread>> threads_;  // by first sight: equal calls make equal files
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, size_t> thread_index_;
+  WrittenThread* last_ = nullptr;
+  uint64_t open_bytes_ = 0;  // of their frames
+  ConfigTable configs_;
+  std::vector<char> copy_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<AppendedFile>> file = AppendedFile::Create(path);
+  if (!file.ok()) return file.status();
+  auto writer = std::make_unique<LogTraceWriter>(*std::move(file));
+  if (absl::Status s = writer->WriteSuperblock(); !s.ok()) return s;
+  return writer;
+}
+
+Json InNanoseconds(Json metadata) {
+  const LogClock clock(metadata);
+  if (!clock.known()) {
+    if (metadata.is_object()) metadata.erase("clock");
+    return metadata;
+  }
+  Json& json = metadata["clock"];
+  json["unit_ns"] = 1.0;
+  json["origin_units"] = clock.origin_ns();
+  // The end's clock would measure the unit anew.
+  if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
+    end->erase("units");
+  }
+  return metadata;
+}
+
+}  // namespace torchtrace
