@@ -1,7 +1,7 @@
 // The list of verbs.
 
 #include "cmd/command.h"
-#include "cmd/edit_distance.h"
+#include "serialize/edit_distance.h"
 
 namespace torchtrace {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "cmd/edit_distance.h"
+#include "serialize/edit_distance.h"
 
 namespace torchtrace {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "cmd/command.h"
-#include "cmd/edit_distance.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
+#include "serialize/edit_distance.h"
 
 namespace torchtrace {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "cmd/edit_distance.h"
 #include "cmd/help_formatter.h"
 #include "cmd/message.h"
 #include "cmd/standard_output.h"
+#include "serialize/edit_distance.h"
 
 namespace torchtrace {
 namespace {

@@ -1,7 +1,7 @@
 // For "did you mean": how far two words are apart, and the nearest of several.
 
-#ifndef TORCHTRACE_CMD_EDIT_DISTANCE_H_
-#define TORCHTRACE_CMD_EDIT_DISTANCE_H_
+#ifndef TORCHTRACE_SERIALIZE_EDIT_DISTANCE_H_
+#define TORCHTRACE_SERIALIZE_EDIT_DISTANCE_H_
 
 #include <string>
 #include <string_view>
@@ -22,4 +22,4 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_CMD_EDIT_DISTANCE_H_
+#endif  // TORCHTRACE_SERIALIZE_EDIT_DISTANCE_H_

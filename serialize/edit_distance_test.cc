@@ -1,4 +1,4 @@
-#include "cmd/edit_distance.h"
+#include "serialize/edit_distance.h"
 
 #include "gtest/gtest.h"
 
