@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "nlohmann/json.hpp"
+#include "serialize/placeholder.h"
 #include "serialize/plain_form.h"
 #include "serialize/text_form.h"
 
@@ -54,8 +55,8 @@ ordered_json ConfigToJson(const Config& config, const std::vector<TensorFacet>& 
   for (const Plain& arg : call.args) args.push_back(PlainToJson(arg));
   ordered_json kwargs = ordered_json::object();
   for (const auto& [name, value] : call.kwargs) kwargs[name] = PlainToJson(value);
-  return ordered_json{
-      {"level", config.level}, {"api", config.api}, {"args", std::move(args)}, {"kwargs", std::move(kwargs)}};
+  const ordered_json level = config.level == kAnyLevel ? ordered_json(nullptr) : ordered_json(config.level);
+  return ordered_json{{"level", level}, {"api", config.api}, {"args", std::move(args)}, {"kwargs", std::move(kwargs)}};
 }
 
 std::string DumpJson(const ordered_json& json) {

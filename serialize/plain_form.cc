@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "serialize/placeholder.h"
 #include "serialize/text_form.h"
 #include "serialize/utf8.h"
 
@@ -84,8 +85,20 @@ void AddCut(uint64_t whole, uint64_t shown, Plain* tagged) {
 Plain DimsToPlain(const std::vector<Dim>& dims) {
   std::vector<Plain> items;
   items.reserve(dims.size());
-  for (const Dim& dim : dims) items.push_back(dim.has_value() ? MakeInt(*dim) : MakeText("SymInt"));
+  for (const Dim& dim : dims) {
+    if (!dim.has_value()) {
+      items.push_back(MakeText("SymInt"));
+    } else {
+      items.push_back(*dim == kAnySize ? MakeText(kAnyName) : MakeInt(*dim));
+    }
+  }
   return MakeList(std::move(items));
+}
+
+// The name of a dtype or layout, which may be forgotten.
+Plain TorchName(std::string_view name) {
+  if (name == kAnyName) return MakeText(name);
+  return MakeText(ReadableText("torch." + std::string(name)));
 }
 
 Plain StringToPlain(const Value& value) {
@@ -187,7 +200,7 @@ class Converter {
       case ValueTag::kStorage: {
         Plain tagged = Tagged("torch.UntypedStorage");
         tagged.fields.push_back({"device", MakeText(ReadableText(value.text))});
-        tagged.fields.push_back({"nbytes", MakeUint(value.whole)});
+        tagged.fields.push_back({"nbytes", value.whole == kAnyBytes ? MakeText(kAnyName) : MakeUint(value.whole)});
         return tagged;
       }
       case ValueTag::kFunction:
@@ -256,13 +269,13 @@ class Converter {
     Plain tagged = Tagged("torch.Tensor");
     const bool shaped = (value.tensor_bits & kTensorShapeUnknown) == 0;
     tagged.fields.push_back({"shape", shaped ? DimsToPlain(value.shape) : Plain()});
-    tagged.fields.push_back({"dtype", MakeText(ReadableText("torch." + value.text))});
+    tagged.fields.push_back({"dtype", TorchName(value.text)});
     tagged.fields.push_back({"device", MakeText(ReadableText(value.device))});
     if (shaped && (value.tensor_bits & kTensorHasStride) != 0) {
       tagged.fields.push_back({"stride", DimsToPlain(value.strides)});
     }
     if ((value.tensor_bits & kTensorHasLayout) != 0) {
-      tagged.fields.push_back({"layout", MakeText(ReadableText("torch." + value.layout))});
+      tagged.fields.push_back({"layout", TorchName(value.layout)});
     }
     const uint64_t ordinal = tensors_++;
     if (facets_ == nullptr) return tagged;

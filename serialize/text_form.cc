@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "serialize/placeholder.h"
 #include "serialize/utf8.h"
 
 namespace torchtrace {
@@ -129,6 +130,23 @@ void AppendCall(std::string_view name, std::string_view argument, std::string* o
   out->push_back(')');
 }
 
+// Of a dtype, device or layout.
+void AppendQuotedOrAny(std::string_view name, std::string* out) {
+  if (name == kAnyName) {
+    out->append(kAnyName);
+  } else {
+    AppendQuoted(name, out);
+  }
+}
+
+// The argument may be forgotten.
+void AppendCallOrAny(std::string_view name, std::string_view argument, std::string* out) {
+  out->append(name);
+  out->push_back('(');
+  AppendQuotedOrAny(argument, out);
+  out->push_back(')');
+}
+
 void AppendTorchName(std::string_view kind, std::string_view name, bool plain, std::string* out) {
   if (plain) {
     out->append("torch.");
@@ -160,13 +178,25 @@ void AppendDims(const std::vector<Dim>& dims, std::string* out) {
   for (const Dim& dim : dims) {
     out->append(separator);
     separator = ", ";
-    if (dim.has_value()) {
-      AppendInt(*dim, out);
-    } else {
+    if (!dim.has_value()) {
       out->append("SymInt");
+    } else if (*dim == kAnySize) {
+      out->append(kAnyName);
+    } else {
+      AppendInt(*dim, out);
     }
   }
   out->push_back(']');
+}
+
+void AppendStrides(const std::vector<Dim>& strides, std::string* out) {
+  const bool forgotten =
+      !strides.empty() && std::all_of(strides.begin(), strides.end(), [](Dim dim) { return dim == kAnySize; });
+  if (forgotten) {
+    out->append(kAnyName);
+  } else {
+    AppendDims(strides, out);
+  }
 }
 
 void AppendValue(const Value& value, std::string* out);
@@ -200,18 +230,18 @@ void AppendTensor(const Value& value, std::string* out) {
     AppendDims(value.shape, out);
   }
   out->append(", ");
-  AppendQuoted(value.text, out);
+  AppendQuotedOrAny(value.text, out);
   if (value.device != "cpu") {
     out->append(", device=");
-    AppendQuoted(value.device, out);
+    AppendQuotedOrAny(value.device, out);
   }
   if ((value.tensor_bits & kTensorHasStride) != 0 && (value.tensor_bits & kTensorShapeUnknown) == 0) {
     out->append(", stride=");
-    AppendDims(value.strides, out);
+    AppendStrides(value.strides, out);
   }
   if ((value.tensor_bits & kTensorHasLayout) != 0) {
     out->append(", layout=");
-    AppendQuoted(value.layout, out);
+    AppendQuotedOrAny(value.layout, out);
   }
   out->push_back(')');
 }
@@ -285,12 +315,16 @@ void AppendValue(const Value& value, std::string* out) {
     case ValueTag::kMemoryFormat:
       return AppendTorchName("torch.memory_format", value.text, IsKnownMemoryFormat(value.text), out);
     case ValueTag::kGenerator:
-      return AppendCall("torch.Generator", value.text, out);
+      return AppendCallOrAny("torch.Generator", value.text, out);
     case ValueTag::kStorage:
       out->append("Storage(");
-      AppendQuoted(value.text, out);
+      AppendQuotedOrAny(value.text, out);
       out->append(", ");
-      AppendUint(value.whole, out);
+      if (value.whole == kAnyBytes) {
+        out->append(kAnyName);
+      } else {
+        AppendUint(value.whole, out);
+      }
       out->push_back(')');
       return;
     case ValueTag::kFunction:
@@ -301,15 +335,15 @@ void AppendValue(const Value& value, std::string* out) {
       out->append("ndarray(");
       AppendDims(value.shape, out);
       out->append(", ");
-      AppendQuoted(value.text, out);
+      AppendQuotedOrAny(value.text, out);
       out->push_back(')');
       return;
     case ValueTag::kNumpyScalar:
-      return AppendCall("numpy_scalar", value.text, out);
+      return AppendCallOrAny("numpy_scalar", value.text, out);
     case ValueTag::kObject:
       return AppendCall("object", value.text, out);
     case ValueTag::kSymbol:
-      if (value.text == "SymInt" || value.text == "SymFloat" || value.text == "SymBool") {
+      if (value.text == "SymInt" || value.text == "SymFloat" || value.text == "SymBool" || IsAny(value)) {
         out->append(value.text);
       } else {
         AppendCall("symbol", value.text, out);
