@@ -1,4 +1,4 @@
-"""Runs clang-tidy on the C++ files that include no torch header.
+"""Runs clang-tidy on the C++ files that include no header of torch or Arrow.
 
 Those that do take a minute each, and nearly all of it goes into torch's own headers.
 A file that passed is not looked at again until it, a header of ours that it includes,
@@ -26,7 +26,7 @@ FLAGS = [
     sysconfig.get_paths()["include"],
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch)/")
+TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch|arrow|parquet)/")
 OURS = re.compile(r"^(cmd|dialects|serialize|tracer)/")
 
 
@@ -53,7 +53,7 @@ def read(path):
 def closure(path):
     """The file and the headers of ours that it includes: {path: bytes}.
 
-    None where torch's headers are among them, or a file that the build generates.
+    None where torch's or Arrow's headers are among them, or a file that the build generates.
     """
     found = {}
     todo = [path]

@@ -1,0 +1,225 @@
+#include "serialize/export/call_export.h"
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <string_view>
+
+#include "serialize/config.h"
+#include "serialize/readable_config.h"
+#include "serialize/run_facts.h"
+#include "serialize/text_form.h"
+
+namespace torchtrace {
+namespace {
+
+enum CallColumn : uint8_t {
+  kCall,
+  kParent,
+  kDepth,
+  kLevel,
+  kApi,
+  kConfig,
+  kStart,
+  kDuration,
+  kOutcome,
+  kException,
+  kProcess,
+  kThread,
+  kTrace,
+  kHost,
+  kPid,
+  kRank,
+  kCallColumns,
+};
+
+// A call from its entry on.
+struct Pending {
+  uint64_t call = 0;
+  uint64_t parent = kNoCall;
+  int64_t start_ns = 0;
+  int64_t duration_ns = kNullCell;
+  int64_t outcome = kNullCell;  // once it has ended
+  int64_t exception = kNullCell;
+  ConfigId config = kLostId;
+  uint32_t process = 0;
+  uint32_t thread = 0;
+  uint32_t depth = 0;
+  bool wanted = false;
+};
+
+class CallExport {
+ public:
+  CallExport(Trace* trace, const std::string& label, const CallExportOptions& options, TableWriter* table)
+      : trace_(trace),
+        label_(label),
+        options_(options),
+        table_(table),
+        returned_(table->Intern("returned")),
+        raised_(table->Intern("raised")),
+        never_returned_(table->Intern("never returned")),
+        row_(kCallColumns) {}
+
+  absl::Status Run() {
+    const absl::Status read = trace_->Read([this](const CallRecord& call) -> absl::Status {
+      return call.kind == CallRecord::kEnter ? Enter(call) : End(call);
+    });
+    if (!read.ok()) return read;
+    // What is still open never returned.
+    for (; !late_.empty(); late_.erase(late_.begin())) {
+      if (absl::Status s = Write(late_.begin()->second); !s.ok()) return s;
+    }
+    for (const Pending& call : waiting_) {
+      if (absl::Status s = Write(call); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct ConfigCells {
+    bool known = false;
+    bool wanted = false;
+    int64_t level = 0;
+    int64_t api = 0;
+    int64_t config = 0;
+  };
+  struct ProcessCells {
+    int64_t process = kNullCell;
+    int64_t trace = kNullCell;
+    int64_t host = kNullCell;
+    int64_t pid = kNullCell;
+    int64_t rank = kNullCell;
+  };
+
+  const ConfigCells& CellsOfConfig(ConfigId config) {
+    if (config >= configs_.size()) configs_.resize(config + config / 2 + 16);
+    ConfigCells& cells = configs_[config];
+    if (cells.known) return cells;
+    cells.known = true;
+    const std::string_view identity = trace_->identity(config);
+    cells.wanted = options_.filter.Accepts(identity);
+    if (!cells.wanted) return cells;
+    const Config parsed = ReadableConfig(identity);
+    cells.level = parsed.level;
+    cells.api = table_->Intern(FormatApi(parsed.api));
+    cells.config = table_->Intern(FormatConfig(parsed));
+    return cells;
+  }
+
+  const ProcessCells& CellsOfProcess(uint32_t process) {
+    while (processes_.size() <= process) {
+      const ProcessInfo& info = trace_->processes()[processes_.size()];
+      const ProcessOrigin origin = OriginOf(info, label_);
+      ProcessCells& cells = processes_.emplace_back();
+      cells.process = table_->Intern(ProcessName(info));
+      cells.trace = table_->Intern(origin.label);
+      if (!origin.host.empty()) cells.host = table_->Intern(origin.host);
+      if (origin.pid >= 0) cells.pid = origin.pid;
+      if (origin.rank >= 0) cells.rank = origin.rank;
+    }
+    return processes_[process];
+  }
+
+  absl::Status Enter(const CallRecord& record) {
+    Pending& call = waiting_.emplace_back();
+    call.call = record.call;
+    call.parent = record.parent;
+    call.start_ns = record.time_ns;
+    call.config = record.config;
+    call.process = record.process;
+    call.thread = record.thread;
+    call.depth = record.depth;
+    call.wanted = record.config != kLostId && CellsOfConfig(record.config).wanted;
+    if (absl::Status s = WriteEnded(); !s.ok() || waiting_.size() <= options_.max_waiting_calls) return s;
+    late_.emplace(waiting_.front().call, waiting_.front());
+    waiting_.pop_front();
+    return WriteEnded();
+  }
+
+  absl::Status End(const CallRecord& record) {
+    // Calls are numbered in the order of their entries, so that a number tells the place.
+    const uint64_t first = waiting_.empty() ? UINT64_MAX : waiting_.front().call;
+    if (record.call >= first && record.call - first < waiting_.size()) {
+      SetEnd(record, &waiting_[record.call - first]);
+      return WriteEnded();
+    }
+    const auto at = late_.find(record.call);
+    if (at == late_.end()) return absl::OkStatus();
+    SetEnd(record, &at->second);
+    const absl::Status written = Write(at->second);
+    late_.erase(at);
+    return written;
+  }
+
+  void SetEnd(const CallRecord& record, Pending* call) {
+    const bool raised = record.kind == CallRecord::kRaise;
+    call->duration_ns = record.duration_ns;
+    call->outcome = raised ? raised_ : returned_;
+    if (raised && !record.exception.empty()) call->exception = table_->Intern(record.exception);
+  }
+
+  // The calls in front whose end is known.
+  absl::Status WriteEnded() {
+    while (!waiting_.empty() && (!waiting_.front().wanted || waiting_.front().outcome != kNullCell)) {
+      if (absl::Status s = Write(waiting_.front()); !s.ok()) return s;
+      waiting_.pop_front();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(const Pending& call) {
+    if (!call.wanted) return absl::OkStatus();
+    const ConfigCells& config = CellsOfConfig(call.config);
+    const ProcessCells& process = CellsOfProcess(call.process);
+    row_[kCall] = static_cast<int64_t>(call.call);
+    row_[kParent] = call.parent == kNoCall ? kNullCell : static_cast<int64_t>(call.parent);
+    row_[kDepth] = call.depth;
+    row_[kLevel] = config.level;
+    row_[kApi] = config.api;
+    row_[kConfig] = config.config;
+    row_[kStart] = call.start_ns;
+    row_[kDuration] = call.duration_ns;
+    row_[kOutcome] = call.outcome == kNullCell ? never_returned_ : call.outcome;
+    row_[kException] = call.exception;
+    row_[kProcess] = process.process;
+    row_[kThread] = call.thread;
+    row_[kTrace] = process.trace;
+    row_[kHost] = process.host;
+    row_[kPid] = process.pid;
+    row_[kRank] = process.rank;
+    return table_->Add(row_);
+  }
+
+  Trace* const trace_;
+  const std::string label_;
+  const CallExportOptions& options_;
+  TableWriter* const table_;
+  const int64_t returned_;
+  const int64_t raised_;
+  const int64_t never_returned_;
+  std::vector<ConfigCells> configs_;     // by ConfigId
+  std::vector<ProcessCells> processes_;  // by index
+  std::deque<Pending> waiting_;          // in program order, one behind the other
+  std::map<uint64_t, Pending> late_;     // open for longer, by number
+  std::vector<int64_t> row_;
+};
+
+}  // namespace
+
+std::vector<Column> CallColumns() {
+  return {{"call", ColumnType::kCounter},     {"parent", ColumnType::kCounter},
+          {"depth", ColumnType::kInt},        {"level", ColumnType::kInt},
+          {"api", ColumnType::kText},         {"config", ColumnType::kText},
+          {"start_ns", ColumnType::kCounter}, {"duration_ns", ColumnType::kCounter},
+          {"outcome", ColumnType::kText},     {"exception", ColumnType::kText},
+          {"process", ColumnType::kText},     {"thread", ColumnType::kInt},
+          {"trace", ColumnType::kText},       {"host", ColumnType::kText},
+          {"pid", ColumnType::kInt},          {"rank", ColumnType::kInt}};
+}
+
+absl::Status ExportCalls(Trace* trace, const std::string& trace_label, const CallExportOptions& options,
+                         TableWriter* table) {
+  return CallExport(trace, trace_label, options, table).Run();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,94 @@
+// ColumnBatch collects rows of a table column by column and shows them through the
+// Arrow C data interface: a number as a 64-bit integer, a text as an index into the
+// batch's own dictionary. Memory is bounded: the caller takes a batch and clears it when
+// it is full(). Not thread-safe; owns all that it shows.
+
+#ifndef TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_
+#define TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "serialize/export/arrow_c_data.h"
+#include "serialize/export/table_writer.h"
+
+namespace torchtrace {
+
+class ColumnBatch {
+ public:
+  // Enough for readers to work on row groups in parallel; some 100 bytes each.
+  static constexpr size_t kMaxRows = 256 * 1024;
+  // Offsets into a dictionary's bytes have 32 bits.
+  static constexpr size_t kMaxDictionaryBytes = size_t{64} << 20;
+
+  // `text` gives the text of a cell; it may be any bytes.
+  ColumnBatch(const std::vector<Column>& columns, std::function<std::string_view(int64_t cell)> text);
+  ColumnBatch(const ColumnBatch&) = delete;
+  ColumnBatch& operator=(const ColumnBatch&) = delete;
+
+  void Add(const std::vector<int64_t>& row);
+  size_t rows() const { return rows_; }
+  bool full() const { return rows_ >= kMaxRows || dictionary_bytes_ >= kMaxDictionaryBytes; }
+
+  // Shows the rows as a struct of columns. Valid until the next Add or Clear, by when
+  // whoever got it has released it.
+  void Export(ArrowArray* batch);
+  void Clear();
+
+ private:
+  struct ColumnData {
+    ColumnType type = ColumnType::kInt;
+    int64_t nulls = 0;
+    std::vector<uint8_t> valid;    // a bit per row
+    std::vector<int64_t> numbers;  // kInt, kCounter
+    // kText: indices into the dictionary, whose texts lie one behind the other.
+    std::vector<int32_t> indices;
+    std::vector<int32_t> offsets;
+    std::vector<char> bytes;
+    std::vector<int64_t> cells;  // of the dictionary's texts
+
+    std::vector<int32_t> index_of;  // by cell: its index, or -1
+
+    // What Export points at.
+    ArrowArray array = {};
+    ArrowArray dictionary = {};
+    const void* buffers[2] = {};
+    const void* dictionary_buffers[3] = {};
+  };
+
+  int32_t DictionaryIndex(ColumnData* column, int64_t cell);
+
+  const std::function<std::string_view(int64_t cell)> text_;
+  size_t rows_ = 0;
+  size_t dictionary_bytes_ = 0;
+  std::vector<ColumnData> columns_;
+  std::vector<ArrowArray*> children_;
+  const void* root_buffers_[1] = {};
+};
+
+// The schema of such batches, with `metadata` beside it. Owns what the ArrowSchema points
+// at, and must outlive its use.
+class TableSchema {
+ public:
+  TableSchema(const std::vector<Column>& columns, const std::vector<std::pair<std::string, std::string>>& metadata);
+  TableSchema(const TableSchema&) = delete;
+  TableSchema& operator=(const TableSchema&) = delete;
+
+  ArrowSchema* get() { return &root_; }
+
+ private:
+  std::string metadata_;
+  std::vector<ArrowSchema> fields_;
+  std::vector<ArrowSchema*> children_;
+  std::vector<ArrowSchema> dictionaries_;  // by column; of the texts
+  ArrowSchema root_ = {};
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_

@@ -1,0 +1,176 @@
+#include "serialize/export/config_export.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "nlohmann/json.hpp"
+#include "serialize/config.h"
+#include "serialize/export/text_numbers.h"
+#include "serialize/readable_config.h"
+#include "serialize/text_form.h"
+
+namespace torchtrace {
+namespace {
+
+std::string TextMember(const nlohmann::json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+int64_t NumberMember(const nlohmann::json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_number_integer() ? at->get<int64_t>() : -1;
+}
+
+// Of one process.
+struct ConfigTotal {
+  uint64_t calls = 0;
+  int64_t time_ns = 0;
+};
+struct ProcessTotals {
+  std::vector<ConfigTotal> configs;  // by ConfigId; may be shorter
+  std::vector<ConfigId> order;       // of the first calls
+};
+
+// By ConfigId: -1 not asked yet.
+class AcceptedConfigs {
+ public:
+  AcceptedConfigs(const Trace& trace, const ExportFilter& filter) : trace_(trace), filter_(filter) {}
+
+  bool operator()(ConfigId config) {
+    if (config == kLostId) return false;
+    if (config >= known_.size()) known_.resize(config + config / 2 + 16, -1);
+    if (known_[config] < 0) known_[config] = filter_.Accepts(trace_.identity(config)) ? 1 : 0;
+    return known_[config] != 0;
+  }
+
+ private:
+  const Trace& trace_;
+  const ExportFilter& filter_;
+  std::vector<int8_t> known_;
+};
+
+absl::Status ExportByProcess(Trace* trace, const std::string& label, const ExportFilter& filter, ConfigSink* sink) {
+  std::vector<ProcessTotals> processes;
+  AcceptedConfigs accepts(*trace, filter);
+  const absl::Status read = trace->Read([&](const CallRecord& call) -> absl::Status {
+    if (!accepts(call.config)) return absl::OkStatus();
+    if (call.process >= processes.size()) processes.resize(call.process + 1);
+    ProcessTotals& process = processes[call.process];
+    if (call.config >= process.configs.size()) process.configs.resize(call.config + call.config / 2 + 16);
+    ConfigTotal& total = process.configs[call.config];
+    if (call.kind == CallRecord::kEnter) {
+      if (total.calls++ == 0) process.order.push_back(call.config);
+    } else {
+      total.time_ns += call.duration_ns;
+    }
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const ProcessOrigin origin = OriginOf(trace->processes()[i], label);
+    for (const ConfigId config : processes[i].order) {
+      const ConfigTotal& total = processes[i].configs[config];
+      const absl::Status added = sink->Add({.identity = trace->identity(config),
+                                            .calls = total.calls,
+                                            .time_ns = total.time_ns,
+                                            .trace = origin.label,
+                                            .host = origin.host,
+                                            .pid = origin.pid,
+                                            .rank = origin.rank});
+      if (!added.ok()) return added;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds up the calls of equal configs of all traces.
+class ConfigSum {
+ public:
+  absl::Status AddTrace(Trace* trace, const ExportFilter& filter) {
+    const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
+    if (!counts.ok()) return counts.status();
+    AcceptedConfigs accepts(*trace, filter);
+    for (VariantId variant = 0; variant < counts->size(); ++variant) {
+      const ConfigId config = trace->config_of(variant);
+      if ((*counts)[variant] == 0 || !accepts(config)) continue;
+      const size_t number = static_cast<size_t>(identities_.Number(trace->identity(config)));
+      if (number == calls_.size()) calls_.push_back(0);
+      calls_[number] += (*counts)[variant];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteInOrder(ConfigSink* sink) const {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (absl::Status s = sink->Add({.identity = identities_.text(i), .calls = calls_[i]}); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // `unique`: of several configs with one line, only the first, with the calls of all.
+  absl::Status WriteSorted(bool unique, ConfigSink* sink) const {
+    std::vector<std::pair<std::string, size_t>> lines;
+    lines.reserve(calls_.size());
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      lines.emplace_back(FormatConfig(ReadableConfig(identities_.text(i))), i);
+    }
+    std::sort(lines.begin(), lines.end());
+    for (size_t i = 0; i < lines.size();) {
+      const size_t first = i;
+      uint64_t calls = calls_[lines[i].second];
+      for (++i; unique && i < lines.size() && lines[i].first == lines[first].first; ++i) {
+        calls += calls_[lines[i].second];
+      }
+      const absl::Status added = sink->Add({.identity = identities_.text(lines[first].second), .calls = calls});
+      if (!added.ok()) return added;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  TextNumbers identities_;
+  std::vector<uint64_t> calls_;  // by number of the identity
+};
+
+}  // namespace
+
+bool ExportFilter::Accepts(std::string_view identity) const {
+  if (levels.empty() && filter.AcceptsAll()) return true;
+  const ConfigHead head = ReadConfigHead(identity);
+  if (!levels.empty() && std::find(levels.begin(), levels.end(), head.level) == levels.end()) return false;
+  return filter.Accepts(head.api);
+}
+
+ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_label) {
+  ProcessOrigin origin;
+  origin.label = trace_label;
+  if (process.metadata == nullptr || !process.metadata->is_object()) return origin;
+  if (std::string label = TextMember(*process.metadata, "label"); !label.empty()) origin.label = std::move(label);
+  origin.host = TextMember(*process.metadata, "host");
+  origin.pid = NumberMember(*process.metadata, "pid");
+  origin.rank = NumberMember(*process.metadata, "rank");
+  return origin;
+}
+
+absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, ExportFormat format,
+                           ConfigSink* sink) {
+  ConfigSum sum;
+  for (const LabelledTrace& labelled : traces) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
+    if (!trace.ok()) return trace.status();
+    const absl::Status read = KeepsProvenance(format) ? ExportByProcess(trace->get(), labelled.label, filter, sink)
+                                                      : sum.AddTrace(trace->get(), filter);
+    if (!read.ok()) return read;
+  }
+  if (KeepsProvenance(format)) return absl::OkStatus();
+  if (format == ExportFormat::kText || format == ExportFormat::kYaml) {
+    return sum.WriteSorted(/*unique=*/format == ExportFormat::kText, sink);
+  }
+  return sum.WriteInOrder(sink);
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,52 @@
+// Comma separated values, as RFC 4180 has them, with line feeds.
+
+#include "serialize/export/line_table.h"
+#include "serialize/export/table_writer.h"
+
+namespace torchtrace {
+namespace {
+
+class CsvTable final : public LineTable {
+ public:
+  CsvTable(std::vector<Column> columns, std::ostream* out) : LineTable(std::move(columns), out) {
+    const char* separator = "";
+    for (const Column& column : this->columns()) {
+      buffer_.append(separator).append(column.name);
+      separator = ",";
+    }
+    buffer_.push_back('\n');
+  }
+
+ private:
+  void AppendRow(const std::vector<int64_t>& row, std::string* out) override {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) out->push_back(',');
+      if (row[i] == kNullCell) continue;
+      if (columns()[i].type == ColumnType::kText) {
+        AppendText(row[i], out);
+      } else {
+        AppendInt(row[i], out);
+      }
+    }
+  }
+
+  // An empty text is quoted: without quotes it would be one that is not known.
+  std::string Spell(std::string_view text) const override {
+    if (!text.empty() && text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+    std::string quoted = "\"";
+    for (const char c : text) {
+      if (c == '"') quoted.push_back('"');
+      quoted.push_back(c);
+    }
+    quoted.push_back('"');
+    return quoted;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TableWriter> MakeCsvTable(std::vector<Column> columns, std::ostream* out) {
+  return std::make_unique<CsvTable>(std::move(columns), out);
+}
+
+}  // namespace torchtrace

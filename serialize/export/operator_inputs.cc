@@ -1,0 +1,294 @@
+#include "serialize/export/operator_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "serialize/text_form.h"
+#include "serialize/utf8.h"
+#include "serialize/value_tree.h"
+
+namespace torchtrace {
+namespace {
+
+struct DtypeName {
+  std::string_view dtype;
+  std::string_view abbreviation;
+};
+constexpr DtypeName kDtypes[] = {
+    {"bfloat16", "bf16"}, {"float64", "f64"},     {"float32", "f32"}, {"float16", "f16"}, {"complex32", "c32"},
+    {"complex64", "c64"}, {"complex128", "c128"}, {"int8", "i8"},     {"int16", "i16"},   {"int32", "i32"},
+    {"int64", "i64"},     {"bool", "b8"},         {"uint8", "u8"},
+};
+
+bool IsIdentifier(std::string_view text) {
+  const auto letter = [](char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+  return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+    return letter(c) || absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+}
+
+// Writes values as Python's repr does, and remembers the first thing that it can't write.
+class InputsWriter {
+ public:
+  absl::StatusOr<std::string> Write(const Config& config) {
+    out_ = "(";
+    Items(config.args, '(', ')');
+    out_ += ", {";
+    const char* separator = "";
+    for (const auto& [name, value] : config.kwargs) {
+      out_ += separator;
+      separator = ", ";
+      Text(name);
+      out_ += ": ";
+      Append(value);
+    }
+    out_ += "})";
+    if (!problem_.empty()) return absl::UnimplementedError(problem_);
+    return std::move(out_);
+  }
+
+ private:
+  void Cannot(std::string_view what) {
+    if (problem_.empty()) problem_ = what;
+  }
+
+  // A tuple of one item keeps its comma.
+  void Items(const std::vector<Value>& items, char open, char close) {
+    out_ += open;
+    const char* separator = "";
+    for (const Value& item : items) {
+      out_ += separator;
+      separator = ", ";
+      Append(item);
+    }
+    if (open == '(' && items.size() == 1) out_ += ',';
+    out_ += close;
+  }
+
+  void Dims(const std::vector<Dim>& dims, char open, char close) {
+    out_ += open;
+    const char* separator = "";
+    for (const Dim& dim : dims) {
+      if (!dim.has_value()) Cannot("a symbolic size");
+      absl::StrAppend(&out_, separator, dim.value_or(0));
+      separator = ", ";
+    }
+    if (open == '(' && dims.size() == 1) out_ += ',';
+    out_ += close;
+  }
+
+  void Text(std::string_view text) {
+    for (const DtypeName& known : kDtypes) {
+      // The loader takes the quotes off these, wherever they stand.
+      if (text == known.abbreviation) Cannot("a string that TorchBench's loader takes for a dtype");
+    }
+    const bool double_quotes = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
+    const char quote = double_quotes ? '"' : '\'';
+    out_ += quote;
+    while (!text.empty()) {
+      const Utf8Char c = DecodeUtf8(text);
+      if (c.kind == Utf8Char::kInvalid) Cannot("a string that is no UTF-8");
+      if (c.code_point == static_cast<unsigned char>(quote) || c.code_point == '\\') {
+        out_ += '\\';
+        out_ += text[0];
+      } else if (c.code_point == '\n') {
+        out_ += "\\n";
+      } else if (c.code_point == '\t') {
+        out_ += "\\t";
+      } else if (c.code_point == '\r') {
+        out_ += "\\r";
+      } else if (c.kind == Utf8Char::kScalar && !NeedsEscape(c.code_point)) {
+        out_ += text.substr(0, c.bytes);
+      } else if (c.code_point < 0x100) {
+        absl::StrAppendFormat(&out_, "\\x%02x", c.code_point);
+      } else if (c.code_point < 0x10000) {
+        absl::StrAppendFormat(&out_, "\\u%04x", c.code_point);
+      } else {
+        absl::StrAppendFormat(&out_, "\\U%08x", c.code_point);
+      }
+      text.remove_prefix(c.bytes);
+    }
+    out_ += quote;
+  }
+
+  void Bytes(std::string_view bytes) {
+    out_ += "b'";
+    for (const char byte : bytes) {
+      const unsigned char c = static_cast<unsigned char>(byte);
+      if (c == '\'' || c == '\\') {
+        out_ += '\\';
+        out_ += byte;
+      } else if (c >= 0x20 && c < 0x7f) {
+        out_ += byte;
+      } else {
+        absl::StrAppendFormat(&out_, "\\x%02x", c);
+      }
+    }
+    out_ += '\'';
+  }
+
+  // The loader knows inf and no nan.
+  void Float(double value) { out_ += std::isnan(value) ? "float('nan')" : FormatFloat(value); }
+
+  void Dtype(std::string_view name) {
+    for (const DtypeName& known : kDtypes) {
+      if (name == known.dtype) {
+        out_ += known.abbreviation;
+        return;
+      }
+    }
+    TorchName(name);
+  }
+
+  void TorchName(std::string_view name) {
+    if (!IsIdentifier(name)) Cannot("a dtype, layout or memory format without a name in torch");
+    absl::StrAppend(&out_, "torch.", std::string(name));
+  }
+
+  void Tensor(const Value& value) {
+    if ((value.tensor_bits & kTensorShapeUnknown) != 0) Cannot("a tensor of unknown shape");
+    // ST(...) wants to know whether it is coalesced, which a description doesn't hold.
+    if ((value.tensor_bits & kTensorHasLayout) != 0) Cannot("a tensor that is not strided");
+    out_ += "T(";
+    Dims(value.shape, '[', ']');
+    out_ += ", ";
+    Dtype(value.text);
+    if ((value.tensor_bits & kTensorHasStride) != 0) {
+      out_ += ", stride=";
+      Dims(value.strides, '(', ')');
+    }
+    out_ += ')';
+  }
+
+  void Append(const Value& value) {
+    const bool text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
+    const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
+    if (IsContainer(value.tag) && value.whole > value.items.size() / pairs) Cannot("a container that was cut");
+    if (text && value.whole > value.text.size()) Cannot("a string that was cut");
+    switch (value.tag) {
+      case ValueTag::kNone:
+      case ValueTag::kUndefined:  // which Python sees as None
+        out_ += "None";
+        return;
+      case ValueTag::kFalse:
+        out_ += "False";
+        return;
+      case ValueTag::kTrue:
+        out_ += "True";
+        return;
+      case ValueTag::kInt:
+        absl::StrAppend(&out_, value.integer);
+        return;
+      case ValueTag::kBigInt:
+        if (value.text.find_first_not_of("-0123456789") != std::string::npos) Cannot("an int without its digits");
+        out_ += value.text;
+        return;
+      case ValueTag::kFloat:
+        return Float(value.real);
+      case ValueTag::kComplex:
+        out_ += "complex(";
+        Float(value.real);
+        out_ += ", ";
+        Float(value.imaginary);
+        out_ += ')';
+        return;
+      case ValueTag::kString:
+        return Text(value.text);
+      case ValueTag::kBytes:
+        return Bytes(value.text);
+      case ValueTag::kList:
+        return Items(value.items, '[', ']');
+      case ValueTag::kTuple:
+        return Items(value.items, '(', ')');
+      case ValueTag::kSet:
+        if (!value.items.empty()) return Items(value.items, '{', '}');
+        out_ += "set()";
+        return;
+      case ValueTag::kFrozenSet:
+        out_ += "frozenset(";
+        if (!value.items.empty()) Items(value.items, '{', '}');
+        out_ += ')';
+        return;
+      case ValueTag::kDict: {
+        out_ += '{';
+        for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+          if (i > 0) out_ += ", ";
+          Append(value.items[i]);
+          out_ += ": ";
+          Append(value.items[i + 1]);
+        }
+        out_ += '}';
+        return;
+      }
+      case ValueTag::kSize:
+        out_ += "torch.Size(";
+        Items(value.items, '[', ']');
+        out_ += ')';
+        return;
+      case ValueTag::kSlice:
+        out_ += "slice";
+        return Items(value.items, '(', ')');
+      case ValueTag::kRange:
+        out_ += "range";
+        return Items(value.items, '(', ')');
+      case ValueTag::kEllipsis:
+        out_ += "Ellipsis";
+        return;
+      case ValueTag::kTensor:
+        return Tensor(value);
+      case ValueTag::kDtype:
+        return Dtype(value.text);
+      case ValueTag::kDevice:
+        return Text(std::string_view(value.text).substr(0, value.text.find(':')));
+      case ValueTag::kLayout:
+      case ValueTag::kMemoryFormat:
+        return TorchName(value.text);
+      case ValueTag::kGenerator:
+        return Cannot("a torch.Generator");
+      case ValueTag::kStorage:
+        return Cannot("a storage");
+      case ValueTag::kFunction:
+        return Cannot("a function");
+      case ValueTag::kType:
+        return Cannot("a type");
+      case ValueTag::kNdarray:
+      case ValueTag::kNumpyScalar:
+        return Cannot("a NumPy value");
+      case ValueTag::kObject:
+        return Cannot("an object of another library");
+      case ValueTag::kSymbol:
+        return Cannot("a symbolic number");
+      case ValueTag::kDeep:
+        return Cannot("a container nested too deeply");
+    }
+  }
+
+  std::string out_;
+  std::string problem_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> OperatorName(const Config& config) {
+  if (config.level != 2) return absl::UnimplementedError("not of level 2");
+  constexpr std::string_view kAten = "aten::";
+  const std::string_view api = config.api;
+  if (api.substr(0, kAten.size()) != kAten) return absl::UnimplementedError("an operator outside aten");
+  const std::string_view name = api.substr(kAten.size());
+  const size_t dot = name.find('.');
+  const std::string_view overload = dot == std::string_view::npos ? "default" : name.substr(dot + 1);
+  const std::string_view base = name.substr(0, dot);
+  if (!IsIdentifier(base) || !IsIdentifier(overload)) return absl::UnimplementedError("a name that is no operator's");
+  return absl::StrCat("aten.", std::string(base), ".", std::string(overload));
+}
+
+absl::StatusOr<std::string> OperatorInputs(const Config& config) { return InputsWriter().Write(config); }
+
+}  // namespace torchtrace

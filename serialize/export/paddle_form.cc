@@ -1,0 +1,228 @@
+#include "serialize/export/paddle_form.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/text_form.h"
+#include "serialize/utf8.h"
+#include "serialize/value_tree.h"
+
+namespace torchtrace {
+namespace {
+
+// Writes values, and remembers the first that has no spelling.
+class PaddleWriter {
+ public:
+  absl::StatusOr<std::string> Write(const Config& config) {
+    if (FormatApi(config.api) != config.api) Cannot("a name that needs quotes");
+    out_ = absl::StrCat(config.api, "(");
+    for (const Value& arg : config.args) {
+      Append(arg);
+      out_ += ", ";
+    }
+    for (const auto& [name, value] : config.kwargs) {
+      // As the text form decides it: f(a=1) and not f("a b"=1).
+      if (name.find_first_of(" \"'=()[]{},\\") != std::string::npos) Cannot("an argument's name that needs quotes");
+      absl::StrAppend(&out_, name, "=");
+      Append(value);
+      out_ += ", ";
+    }
+    out_ += ')';
+    if (!problem_.empty()) return absl::UnimplementedError(problem_);
+    return std::move(out_);
+  }
+
+ private:
+  void Cannot(std::string_view what) {
+    if (problem_.empty()) problem_ = what;
+  }
+
+  void Items(std::string_view open, const std::vector<Value>& items, std::string_view close) {
+    out_ += open;
+    for (const Value& item : items) {
+      Append(item);
+      out_ += ',';
+    }
+    out_ += close;
+  }
+
+  void Dims(const std::vector<Dim>& dims) {
+    out_ += '[';
+    const char* separator = "";
+    for (const Dim& dim : dims) {
+      if (!dim.has_value()) Cannot("a symbolic size");
+      absl::StrAppend(&out_, separator, dim.value_or(0));
+      separator = ", ";
+    }
+    out_ += ']';
+  }
+
+  void Float(double value) {
+    if (std::isinf(value)) {
+      out_ += value < 0 ? "-math.inf" : "math.inf";
+    } else {
+      out_ += FormatFloat(value);
+    }
+  }
+
+  // Between quotes, as it is: a quote would end it.
+  void Text(std::string_view text) {
+    out_ += '"';
+    out_ += text;
+    out_ += '"';
+    while (!text.empty()) {
+      const Utf8Char c = DecodeUtf8(text);
+      if (c.kind != Utf8Char::kScalar || NeedsEscape(c.code_point) || c.code_point == '"' || c.code_point == '\\') {
+        return Cannot("a string with a quote, a backslash or a control character");
+      }
+      text.remove_prefix(c.bytes);
+    }
+  }
+
+  void Place(std::string_view device) {
+    const bool cuda = device == "cuda" || absl::StartsWith(absl::string_view(device.data(), device.size()), "cuda:");
+    const std::string place = cuda ? absl::StrCat("gpu", std::string(device.substr(4))) : std::string(device);
+    if (device != "cpu" && !cuda) Cannot("a device that is neither cpu nor cuda");
+    absl::StrAppend(&out_, "Place(", place, ")");
+  }
+
+  void Tensor(const Value& value) {
+    if ((value.tensor_bits & kTensorShapeUnknown) != 0) Cannot("a tensor of unknown shape");
+    if ((value.tensor_bits & kTensorHasLayout) != 0) Cannot("a tensor that is not strided");
+    out_ += "Tensor(";
+    Dims(value.shape);
+    out_ += ',';
+    Text(value.text);
+    if (value.device != "cpu") {
+      out_ += ", place=";
+      Place(value.device);
+    }
+    if ((value.tensor_bits & kTensorHasStride) != 0) {
+      out_ += ", strides=";
+      Dims(value.strides);
+    }
+    out_ += ')';
+  }
+
+  void Append(const Value& value) {
+    if (IsContainer(value.tag) && value.tag != ValueTag::kDict && value.whole > value.items.size()) {
+      Cannot("a container that was cut");
+    }
+    switch (value.tag) {
+      case ValueTag::kNone:
+        out_ += "None";
+        return;
+      case ValueTag::kFalse:
+        out_ += "False";
+        return;
+      case ValueTag::kTrue:
+        out_ += "True";
+        return;
+      case ValueTag::kInt:
+        absl::StrAppend(&out_, value.integer);
+        return;
+      case ValueTag::kBigInt:
+        if (value.text.find_first_not_of("-0123456789") != std::string::npos) Cannot("an int without its digits");
+        out_ += value.text;
+        return;
+      case ValueTag::kFloat:
+        return Float(value.real);
+      case ValueTag::kComplex:
+        out_ += "complex(";
+        Float(value.real);
+        out_ += ',';
+        Float(value.imaginary);
+        out_ += ')';
+        return;
+      case ValueTag::kString:
+        if (value.whole > value.text.size()) Cannot("a string that was cut");
+        return Text(value.text);
+      case ValueTag::kList:
+        return Items("list[", value.items, "]");
+      case ValueTag::kTuple:
+        return Items("tuple(", value.items, ")");
+      case ValueTag::kSize: {
+        std::vector<Dim> dims;
+        for (const Value& item : value.items) {
+          dims.push_back(item.tag == ValueTag::kInt ? Dim(item.integer) : Dim());
+        }
+        out_ += "paddle.Size(";
+        Dims(dims);
+        out_ += ')';
+        return;
+      }
+      case ValueTag::kSlice: {
+        out_ += "slice(";
+        const char* separator = "";
+        for (const Value& item : value.items) {
+          out_ += separator;
+          separator = ",";
+          Append(item);
+        }
+        out_ += ')';
+        return;
+      }
+      case ValueTag::kEllipsis:
+        out_ += "Ellipsis";
+        return;
+      case ValueTag::kTensor:
+        return Tensor(value);
+      case ValueTag::kDtype:
+        if (FormatApi(value.text) != value.text) Cannot("a dtype whose name needs quotes");
+        absl::StrAppend(&out_, "Dtype(", value.text, ")");
+        return;
+      case ValueTag::kDevice:
+        return Place(value.text);
+      case ValueTag::kType:
+        if (FormatApi(value.text) != value.text) Cannot("a type whose name needs quotes");
+        absl::StrAppend(&out_, "type(", value.text, ")");
+        return;
+      case ValueTag::kBytes:
+        return Cannot("bytes");
+      case ValueTag::kSet:
+      case ValueTag::kFrozenSet:
+        return Cannot("a set");
+      case ValueTag::kDict:
+        return Cannot("a dict");
+      case ValueTag::kRange:
+        return Cannot("a range");
+      case ValueTag::kUndefined:
+        return Cannot("an undefined tensor");
+      case ValueTag::kLayout:
+        return Cannot("a layout");
+      case ValueTag::kMemoryFormat:
+        return Cannot("a memory format");
+      case ValueTag::kGenerator:
+        return Cannot("a torch.Generator");
+      case ValueTag::kStorage:
+        return Cannot("a storage");
+      case ValueTag::kFunction:
+        return Cannot("a function");
+      case ValueTag::kNdarray:
+      case ValueTag::kNumpyScalar:
+        return Cannot("a NumPy value");
+      case ValueTag::kObject:
+        return Cannot("an object of another library");
+      case ValueTag::kSymbol:
+        return Cannot("a symbolic number");
+      case ValueTag::kDeep:
+        return Cannot("a container nested too deeply");
+    }
+  }
+
+  std::string out_;
+  std::string problem_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> FormatPaddle(const Config& config) { return PaddleWriter().Write(config); }
+
+}  // namespace torchtrace
