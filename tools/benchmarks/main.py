@@ -362,7 +362,7 @@ def parse(args):
     )
     for name in ("--exe", "--runtime", "--bench-module"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--rounds", type=int, default=12, help="rounds (default: 12)")
+    parser.add_argument("--rounds", type=int, help="rounds (default: 12; 3 with --quick)")
     parser.add_argument(
         "--only",
         action="append",
@@ -370,7 +370,7 @@ def parse(args):
         help="measure this alone; may be repeated:\n"
         + "\n".join(f"{name}: {function.__doc__}" for name, function in SECTIONS.items()),
     )
-    parser.add_argument("--quick", action="store_true", help="3 rounds of less work: a trial")
+    parser.add_argument("--quick", action="store_true", help="less work: a trial")
     parser.add_argument(
         "--clock",
         choices=CLOCKS,
@@ -384,8 +384,8 @@ def parse(args):
         "--update", metavar="FILE", help="put the tables into a Markdown file, at its marks"
     )
     options = parser.parse_args(args)
-    if options.quick:
-        options.rounds = min(options.rounds, 3)
+    if options.rounds is None:
+        options.rounds = 3 if options.quick else 12
     if options.rounds < 1:
         parser.error("--rounds: at least 1")
     return options
