@@ -1,0 +1,490 @@
+#include "serialize/import/execution_trace.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/config.h"
+#include "serialize/config_table.h"
+#include "serialize/import/c10_names.h"
+#include "serialize/import/json_stream.h"
+#include "serialize/import/op_schema.h"
+#include "serialize/import/tensor_strides.h"
+#include "serialize/text_form.h"
+#include "serialize/value_tree.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint32_t kNoConfig = UINT32_MAX;
+// CRITICAL: each list or tuple in the file is one in the identity.
+static_assert(kMaxJsonDepth < kMaxValueDepth);
+
+const json* Find(const json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+bool GetUint(const json* value, uint64_t* out) {
+  if (value == nullptr || !value->is_number_integer() || (!value->is_number_unsigned() && value->get<int64_t>() < 0)) {
+    return false;
+  }
+  *out = value->get<uint64_t>();
+  return true;
+}
+
+// A piece of the file in an error: quoted, and not too long.
+std::string Shown(std::string_view text) {
+  constexpr size_t kMaxBytes = 60;
+  return QuoteText(text.substr(0, kMaxBytes)) + (text.size() > kMaxBytes ? "..." : "");
+}
+
+// What a node says of its inputs, wherever its schema version keeps it.
+struct Inputs {
+  const json* values = nullptr;
+  const json* shapes = nullptr;
+  const json* types = nullptr;
+  const json* strides = nullptr;  // null before 1.1.1
+};
+
+// Makes Values of a node's inputs. An error says what was expected.
+class InputReader {
+ public:
+  absl::Status Read(const Inputs& inputs, std::vector<Value>* out) {
+    for (const auto& [name, list] :
+         {std::pair("values", inputs.values), std::pair("shapes", inputs.shapes), std::pair("types", inputs.types)}) {
+      if (list == nullptr || !list->is_array()) return Expected(absl::StrCat("a list of input ", name));
+    }
+    const size_t count = inputs.values->size();
+    if (inputs.types->size() != count || inputs.shapes->size() != count) {
+      return Expected(absl::StrCat("as many shapes and types of inputs as values (", count, "), found ",
+                                   inputs.shapes->size(), " and ", inputs.types->size()));
+    }
+    const bool strides = inputs.strides != nullptr && inputs.strides->is_array() && inputs.strides->size() == count;
+    out->resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      const json& type = (*inputs.types)[i];
+      if (!type.is_string()) return Expected(absl::StrCat("a name as the type of input ", i));
+      const absl::Status status =
+          ReadValue((*inputs.values)[i], (*inputs.shapes)[i], strides ? &(*inputs.strides)[i] : nullptr,
+                    type.get_ref<const std::string&>(), &(*out)[i]);
+      if (!status.ok())
+        return absl::InvalidArgumentError(absl::StrCat("input ", i, ": ", std::string(status.message())));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Expected(const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat("expected ", what));
+  }
+
+  // Not deeper than the JSON is nested.
+  absl::Status ReadValue(const json& value, const json& shape, const json* strides, std::string_view type, Value* out) {
+    const size_t open = type.find_first_of("([");
+    const std::string_view kind = type.substr(0, open);
+    if (kind == "Tensor") {
+      std::string_view dtype = open == type.npos ? std::string_view() : type.substr(open + 1);
+      if (dtype.ends_with(')')) dtype.remove_suffix(1);
+      return ReadTensor(value, shape, strides, dtype, out);
+    }
+    if (kind == "GenericList" || kind == "Tuple") {
+      std::string_view types = open == type.npos ? std::string_view() : type.substr(open + 1);
+      if (types.ends_with(']')) types.remove_suffix(1);
+      out->tag = kind == "Tuple" ? ValueTag::kTuple : ValueTag::kList;
+      return ReadItems(value, shape, strides, types, out);
+    }
+    return ReadScalar(value, kind, out);
+  }
+
+  absl::Status ReadItems(const json& values, const json& shapes, const json* strides, std::string_view types,
+                         Value* out) {
+    if (!values.is_array()) return Expected("a list of values");
+    const size_t count = values.size();
+    const bool has_shapes = shapes.is_array() && shapes.size() == count;
+    const bool has_strides = strides != nullptr && strides->is_array() && strides->size() == count;
+    static const json* const kNoShape = new json(json::array());
+    out->items.resize(count);
+    out->whole = count;
+    for (size_t i = 0; i < count; ++i) {
+      if (types.empty()) return Expected(absl::StrCat("as many types as list items (", count, ")"));
+      const std::string_view type = TakeType(&types);
+      const absl::Status status = ReadValue(values[i], has_shapes ? shapes[i] : *kNoShape,
+                                            has_strides ? &(*strides)[i] : nullptr, type, &out->items[i]);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // Up to the next comma outside brackets.
+  static std::string_view TakeType(std::string_view* types) {
+    int depth = 0;
+    size_t i = 0;
+    for (; i < types->size(); ++i) {
+      const char c = (*types)[i];
+      if (c == '[' || c == '(' || c == '<') ++depth;
+      if (c == ']' || c == ')' || c == '>') --depth;
+      if (c == ',' && depth == 0) break;
+    }
+    const std::string_view type = types->substr(0, i);
+    types->remove_prefix(std::min(i + 1, types->size()));
+    return type;
+  }
+
+  static bool ReadDims(const json& list, std::vector<Dim>* out) {
+    if (!list.is_array()) return false;
+    out->reserve(list.size());
+    for (const json& size : list) {
+      if (!size.is_number_integer()) return false;
+      out->emplace_back(size.get<int64_t>());
+    }
+    return true;
+  }
+
+  // value: [tensor id, storage id, offset, elements, bytes of one, device]
+  static absl::Status ReadTensor(const json& value, const json& shape, const json* strides, std::string_view dtype,
+                                 Value* out) {
+    uint64_t storage = 0;
+    if (!value.is_array() || value.size() < 5 || !GetUint(&value[1], &storage)) {
+      return Expected("a tensor as [id, storage id, offset, elements, bytes of one, device]");
+    }
+    const std::string name = DtypeOfCppName(dtype);
+    if (name.empty()) {
+      out->tag = ValueTag::kUndefined;
+      return absl::OkStatus();
+    }
+    out->tag = ValueTag::kTensor;
+    out->text = name;
+    out->device = "unknown";
+    if (value.size() > 5 && value[5].is_string() && !value[5].get_ref<const std::string&>().empty()) {
+      out->device = value[5].get_ref<const std::string&>();
+    }
+    if (!ReadDims(shape, &out->shape)) return Expected("a tensor's shape as a list of integers");
+    if (storage == 0 && out->device == "unknown") {
+      // No storage: sizes are symbolic, and then written as [], or the layout is a sparse one.
+      if (out->shape.empty()) {
+        out->tensor_bits = kTensorShapeUnknown;
+      } else {
+        out->tensor_bits = kTensorHasLayout;
+        out->layout = "unknown";
+      }
+      return absl::OkStatus();
+    }
+    if (strides == nullptr) return absl::OkStatus();
+    if (!ReadDims(*strides, &out->strides)) return Expected("a tensor's strides as a list of integers");
+    if (out->strides.size() != out->shape.size() || IsContiguous(out->shape, out->strides)) {
+      out->strides.clear();
+    } else {
+      out->tensor_bits = kTensorHasStride;
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status ReadScalar(const json& value, std::string_view kind, Value* out) {
+    if (kind == "None") {
+      out->tag = ValueTag::kNone;
+    } else if (kind == "Int" && value.is_number_integer()) {
+      SetInt(value, out);
+    } else if (kind == "Double" && value.is_number()) {
+      out->tag = ValueTag::kFloat;
+      out->real = value.get<double>();
+    } else if (kind == "Double" && value.is_string()) {
+      // inf and nan
+      const std::string& text = value.get_ref<const std::string&>();
+      char* end = nullptr;
+      out->tag = ValueTag::kFloat;
+      out->real = std::strtod(text.c_str(), &end);
+      if (text.empty() || end != text.c_str() + text.size())
+        return Expected(absl::StrCat("a number, found ", Shown(text)));
+    } else if (kind == "Bool" && value.is_boolean()) {
+      out->tag = value.get<bool>() ? ValueTag::kTrue : ValueTag::kFalse;
+    } else if (kind == "String" && value.is_string()) {
+      out->tag = ValueTag::kString;
+      out->text = value.get_ref<const std::string&>();
+      out->whole = out->text.size();
+    } else if (kind == "Device" && value.is_string()) {
+      out->tag = ValueTag::kDevice;
+      out->text = value.get_ref<const std::string&>();
+    } else if (kind == "Int" || kind == "Double" || kind == "Bool" || kind == "String" || kind == "Device") {
+      return Expected(absl::StrCat("a value of type ", std::string(kind)));
+    } else if (kind == "SymInt" || kind == "SymFloat" || kind == "SymBool") {
+      out->tag = ValueTag::kSymbol;
+      out->text = kind;
+    } else if (kind == "Generator") {
+      out->tag = ValueTag::kGenerator;
+      out->text = "unknown";
+    } else {
+      // "<Object>": nothing but its kind is in the file.
+      out->tag = ValueTag::kObject;
+      out->text = kind == "Object" ? "torch.ScriptObject" : kind;
+    }
+    return absl::OkStatus();
+  }
+
+  static void SetInt(const json& value, Value* out) {
+    if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+      out->tag = ValueTag::kBigInt;
+      out->text = absl::StrCat(value.get<uint64_t>());
+    } else {
+      out->tag = ValueTag::kInt;
+      out->integer = value.get<int64_t>();
+    }
+  }
+};
+
+class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor {
+ public:
+  explicit ExecutionTraceSource(JsonFile file) : file_(std::move(file)), path_(file_.name) {
+    processes_.resize(1);
+    processes_[0].metadata = {{"dialect", "torch"}, {"levels", {2}}};
+  }
+
+  std::string format() const override { return "PyTorch execution trace"; }
+  const std::vector<ImportedProcess>& processes() const override { return processes_; }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  absl::Status Scan(const Visitor& visit) override {
+    if (!loaded_.has_value()) loaded_ = Load();
+    if (!loaded_->ok()) return *loaded_;
+
+    // Where each thread stands: the calls open on it, as indices of nodes.
+    std::vector<std::vector<uint32_t>> open(threads_);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = nodes_[i];
+      if (node.config == kNoConfig) continue;
+      std::vector<uint32_t>& stack = open[node.thread];
+      const uint32_t caller = CallerOf(i);
+      while (!stack.empty() && stack.back() != caller) stack.pop_back();
+      ImportedCall call;
+      call.identity = configs_.identity(node.config);
+      call.thread = node.thread;
+      call.depth = static_cast<uint32_t>(stack.size());
+      if (absl::Status status = visit(call); !status.ok()) return status;
+      stack.push_back(static_cast<uint32_t>(i));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Node {
+    uint64_t id;      // in order of entry
+    uint64_t parent;  // its id; once sorted, its index, or kNoParent
+    uint32_t config;  // kNoConfig: no operator
+    uint32_t thread;
+  };
+  static constexpr uint64_t kNoParent = UINT64_MAX;
+
+  // The nearest operator among the nodes around, or UINT32_MAX. Nodes that are no operators
+  // have been made to point at theirs, so this takes one step or two.
+  uint32_t CallerOf(size_t i) const {
+    const uint64_t parent = nodes_[i].parent;
+    if (parent == kNoParent) return UINT32_MAX;
+    if (nodes_[parent].config != kNoConfig) return static_cast<uint32_t>(parent);
+    const uint64_t outer = nodes_[parent].parent;
+    return outer == kNoParent ? UINT32_MAX : static_cast<uint32_t>(outer);
+  }
+
+  absl::Status Load() {
+    const absl::StatusOr<JsonStreamEnd> end =
+        ReadJsonStream(file_, {.array = "nodes", .members = {"schema", "pid", "time", "start_ts"}}, this);
+    if (!end.ok()) return end.status();
+    if (!end->found_array) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": ", end->cut ? "the file ends" : "the object ends",
+                                                     " at offset ", end->bytes,
+                                                     " without \"nodes\", which an execution trace has"));
+    }
+    if (nodes_.size() >= UINT32_MAX) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ": more than 4 billion nodes"));
+    }
+    std::stable_sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
+    for (size_t i = 0; i < nodes_.size(); ++i) LinkToParent(i);
+    NumberThreads();
+    schemas_.clear();
+    TakeNotes(*end);
+    return absl::OkStatus();
+  }
+
+  // A parent was entered before: its id is smaller. Whatever else the file says is no parent.
+  void LinkToParent(size_t i) {
+    Node& node = nodes_[i];
+    const auto found = std::lower_bound(nodes_.begin(), nodes_.begin() + static_cast<ptrdiff_t>(i), node.parent,
+                                        [](const Node& other, uint64_t id) { return other.id < id; });
+    const size_t at = static_cast<size_t>(found - nodes_.begin());
+    if (at >= i || found->id != node.parent) {
+      node.parent = kNoParent;
+      return;
+    }
+    node.parent = at;
+    // What is no operator points at the operator around it.
+    if (node.config == kNoConfig && nodes_[at].config == kNoConfig) node.parent = nodes_[at].parent;
+  }
+
+  // In order of first call, which is not the order of the file.
+  void NumberThreads() {
+    std::vector<uint32_t> number(thread_numbers_.size(), UINT32_MAX);
+    for (Node& node : nodes_) {
+      if (node.config == kNoConfig) continue;
+      if (number[node.thread] == UINT32_MAX) number[node.thread] = threads_++;
+      node.thread = number[node.thread];
+    }
+  }
+
+  void TakeNotes(const JsonStreamEnd& end) {
+    if (end.cut) {
+      notes_.push_back(absl::StrCat("the file ends at offset ", end.bytes, " in the middle; ", end.elements,
+                                    " whole nodes were read"));
+    }
+    notes_.push_back(
+        "an execution trace has every call of the dispatcher, composite operators and what they call: level 2 of a "
+        "trace "
+        "by torchtrace has only those below autograd");
+    notes_.push_back("it has no times, and no calls that raised");
+    notes_.push_back("floats have six decimals in it");
+    if (!saw_strides_ && calls_ > 0) notes_.push_back("it has no strides: every tensor is shown as contiguous");
+    if (bad_schemas_ > 0) {
+      notes_.push_back(
+          absl::StrCat(bad_schemas_, " calls have a schema that can't be read: their arguments are all positional"));
+    }
+    if (without_inputs_ > 0) {
+      notes_.push_back(absl::StrCat(without_inputs_, " calls have no arguments in it, though their schema has some"));
+    }
+  }
+
+  absl::Status Member(const std::string& key, const json& value) override {
+    if (key == "schema") {
+      if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat(path_, ": \"schema\" must be a string"));
+      const std::string& schema = value.get_ref<const std::string&>();
+      // What 1.x adds next is a further attribute, as all of its versions did.
+      if (!schema.starts_with("1.")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path_, ": execution trace of schema ", Shown(schema), "; known are 1.0.1 to 1.1.1"));
+      }
+      processes_[0].metadata["execution_trace"]["schema"] = schema;
+    } else if (key == "pid") {
+      if (value.is_number_integer()) processes_[0].metadata["pid"] = value;
+    } else if (value.is_string() || value.is_number()) {
+      processes_[0].metadata["execution_trace"][key] = value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Element(const json& node, uint64_t offset) override {
+    const absl::Status status = AddNode(node);
+    if (status.ok()) return status;
+    uint64_t id = 0;
+    const std::string which = GetUint(Find(node, "id"), &id) ? absl::StrCat("node ", id, " (offset ", offset, ")")
+                                                             : absl::StrCat("the node at offset ", offset);
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": ", which, ": ", std::string(status.message())));
+  }
+
+  absl::Status AddNode(const json& node) {
+    if (!node.is_object()) return absl::InvalidArgumentError("expected an object");
+    const json* const name = Find(node, "name");
+    Node added = {0, 0, kNoConfig, 0};
+    if (name == nullptr || !name->is_string()) return absl::InvalidArgumentError("expected a \"name\"");
+    if (!GetUint(Find(node, "id"), &added.id)) return absl::InvalidArgumentError("expected an integer \"id\"");
+    // Until 1.0.1 all of it stands in the node itself; after, what isn't the graph is a list of attributes.
+    const json* const attributes = Find(node, "attrs");
+    const json* const parent = Find(node, attributes != nullptr ? "ctrl_deps" : "parent");
+    if (!GetUint(parent != nullptr && parent->is_array() && parent->size() == 1 ? &(*parent)[0] : parent,
+                 &added.parent)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected its parent's id as \"", attributes != nullptr ? "ctrl_deps" : "parent", "\""));
+    }
+    const json* tid = Find(node, "tid");
+    const json* schema = Find(node, "op_schema");
+    Inputs inputs;
+    if (attributes != nullptr) {
+      if (!attributes->is_array()) return absl::InvalidArgumentError("expected a list of \"attrs\"");
+      for (const json& attribute : *attributes) {
+        const json* const key = Find(attribute, "name");
+        if (key == nullptr || !key->is_string())
+          return absl::InvalidArgumentError("expected a \"name\" in each of \"attrs\"");
+        if (*key == "tid") tid = Find(attribute, "value");
+        if (*key == "op_schema") schema = Find(attribute, "value");
+      }
+      const json* const all = Find(node, "inputs");
+      if (all != nullptr)
+        inputs = {Find(*all, "values"), Find(*all, "shapes"), Find(*all, "types"), Find(*all, "strides")};
+    } else {
+      inputs = {Find(node, "inputs"), Find(node, "input_shapes"), Find(node, "input_types"), nullptr};
+    }
+    if (schema != nullptr && schema->is_string() && !schema->get_ref<const std::string&>().empty()) {
+      if (absl::Status status =
+              AddCall(name->get_ref<const std::string&>(), schema->get_ref<const std::string&>(), inputs, &added);
+          !status.ok()) {
+        return status;
+      }
+      added.thread = ThreadOf(tid);
+    }
+    nodes_.push_back(added);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddCall(const std::string& name, const std::string& schema_text, const Inputs& inputs, Node* node) {
+    std::vector<Value> values;
+    if (absl::Status status = InputReader().Read(inputs, &values); !status.ok()) return status;
+    if (inputs.strides != nullptr) saw_strides_ = true;
+    ++calls_;
+    const auto [cached, is_new] = schemas_.try_emplace(schema_text);
+    if (is_new) {
+      if (std::optional<OpSchema> parsed = ParseOpSchema(schema_text)) cached->second = std::move(*parsed);
+    }
+    Config config;
+    if (!cached->second.name.empty()) {
+      if (values.empty() && !cached->second.arguments.empty()) ++without_inputs_;
+      config = CallOfSchema(cached->second, std::move(values), /*six_decimals=*/true);
+    } else {
+      ++bad_schemas_;
+      config = CallOfSchema(OpSchema{name, {}}, std::move(values), /*six_decimals=*/true);
+    }
+    node->config = configs_.config_of(configs_.Intern(EncodeConfig(config), ""));
+    return absl::OkStatus();
+  }
+
+  uint32_t ThreadOf(const json* tid) {
+    uint64_t number = 0;
+    GetUint(tid, &number);
+    return thread_numbers_.try_emplace(number, static_cast<uint32_t>(thread_numbers_.size())).first->second;
+  }
+
+  const JsonFile file_;
+  const std::string& path_;  // its name
+  std::optional<absl::Status> loaded_;
+  std::vector<Node> nodes_;
+  ConfigTable configs_;
+  absl::flat_hash_map<std::string, OpSchema> schemas_;  // by text; without a name: not a schema
+  std::map<uint64_t, uint32_t> thread_numbers_;         // by tid
+  uint32_t threads_ = 0;
+  std::vector<ImportedProcess> processes_;
+  std::vector<std::string> notes_;
+  bool saw_strides_ = false;
+  uint64_t calls_ = 0;
+  uint64_t bad_schemas_ = 0;
+  uint64_t without_inputs_ = 0;
+};
+
+}  // namespace
+
+bool LooksLikeExecutionTrace(std::string_view head) {
+  const size_t start = head.find_first_not_of(" \t\r\n");
+  if (start == head.npos || head[start] != '{' || head.find("\"traceEvents\"") != head.npos) return false;
+  return head.find("\"nodes\"") != head.npos &&
+         (head.find("\"schema\"") != head.npos || head.find("\"ctrl_deps\"") != head.npos);
+}
+
+std::unique_ptr<CallSource> MakeExecutionTraceSource(JsonFile file) {
+  return std::make_unique<ExecutionTraceSource>(std::move(file));
+}
+
+}  // namespace torchtrace
