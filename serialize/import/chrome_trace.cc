@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "serialize/config.h"
 #include "serialize/config_table.h"
 #include "serialize/import/c10_names.h"
@@ -209,28 +210,28 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
 
   void TakeNotes(const JsonStreamEnd& end) {
     if (end.cut) {
-      notes_.push_back(absl::StrCat("the file ends at offset ", end.bytes, " in the middle; ", end.elements,
+      notes_.push_back(absl::StrCat(path_, " ends at offset ", end.bytes, " in the middle; ", end.elements,
                                     " whole events were read"));
     }
-    notes_.push_back(
-        "a profiler trace has every call of the dispatcher, composite operators and what they call: level 2 of a trace "
-        "by torchtrace has only those below autograd");
-    notes_.push_back("it has no overloads and no argument names: aten::add stands for all of aten::add.*");
-    if (!saw_arguments_ && !events_.empty()) {
-      notes_.push_back("it has no arguments: record_shapes=True makes the profiler write them");
-      return;
+    std::vector<std::string> lacks = {"overloads (aten::add is any of aten::add.*)", "outcomes"};
+    if (saw_arguments_) {
+      lacks.insert(lacks.end(), {"names of arguments", "names of dtypes and other enums",
+                                 "arguments that are None, a string, a device or a long list (object(\"unknown\"))"});
+      if (saw_tensor_list_) lacks.push_back("dtypes of tensors in lists");
+      if (!saw_concrete_) lacks.push_back("values of numbers");
+      if (!saw_strides_) lacks.push_back("strides of tensors");
+      if (device_ == kUnknown) lacks.push_back("devices of tensors");
+    } else if (!events_.empty()) {
+      lacks.push_back("arguments, which record_shapes=True makes the profiler write");
     }
+    const std::string last = std::move(lacks.back());
+    lacks.pop_back();
     notes_.push_back(
-        "enums are numbers in it, and None, strings, devices, generators and long lists are missing: they are "
-        "shown as object(\"unknown\")");
-    if (saw_tensor_list_)
-      notes_.push_back("it has no dtypes of tensors in lists, and no lists of more than 30 tensors");
-    if (!saw_concrete_) notes_.push_back("it has no values of numbers: they are shown as object(\"Int\") and the like");
-    if (!saw_strides_) notes_.push_back("it has no strides: every tensor is shown as contiguous");
-    if (device_ == kUnknown) notes_.push_back("it has no devices of tensors");
+        absl::StrCat(path_, " lacks ", absl::StrJoin(lacks, ", "), " and ", last,
+                     "; it has composite operators and what they call, which level 2 of torchtrace has not"));
     if (shortened_ > 0) {
-      notes_.push_back(
-          absl::StrCat(shortened_, " calls ended after the call around them; they are shown to end with it"));
+      notes_.push_back(absl::StrCat(path_, " has ", shortened_,
+                                    " calls that ended after the call around them; they are shown to end with it"));
     }
   }
 

@@ -61,7 +61,8 @@ TEST(ChromeTrace, OverlapIsShortenedAndTold) {
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(
       Trace(absl::StrCat(Op("a::x", 1, 2, R"("Input Dims": [], "Input type": [])"), ",", Op("a::y", 2, 5)))));
   EXPECT_EQ(CallLines(source.get()), "a::x() [1000, 3000]\n  a::y() [2000, 3000]\n");
-  EXPECT_EQ(source->notes().back(), "1 calls ended after the call around them; they are shown to end with it");
+  EXPECT_EQ(source->notes().back(),
+            "file.json has 1 calls that ended after the call around them; they are shown to end with it");
 }
 
 TEST(ChromeTrace, OtherEventsAreLeftOut) {
@@ -139,7 +140,7 @@ TEST(ChromeTrace, WhatIsCutIsReadAsFarAsItGoes) {
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(json.substr(0, json.size() - 1)));
   EXPECT_EQ(CallLines(source.get()), "a::x() [1000, 2000]\n");
   EXPECT_EQ(source->notes()[0],
-            absl::StrCat("the file ends at offset ", json.size() - 1, " in the middle; 1 whole events were read"));
+            absl::StrCat("file.json ends at offset ", json.size() - 1, " in the middle; 1 whole events were read"));
 }
 
 TEST(ChromeTrace, Errors) {

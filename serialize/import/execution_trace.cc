@@ -341,22 +341,20 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
 
   void TakeNotes(const JsonStreamEnd& end) {
     if (end.cut) {
-      notes_.push_back(absl::StrCat("the file ends at offset ", end.bytes, " in the middle; ", end.elements,
+      notes_.push_back(absl::StrCat(path_, " ends at offset ", end.bytes, " in the middle; ", end.elements,
                                     " whole nodes were read"));
     }
-    notes_.push_back(
-        "an execution trace has every call of the dispatcher, composite operators and what they call: level 2 of a "
-        "trace "
-        "by torchtrace has only those below autograd");
-    notes_.push_back("it has no times, and no calls that raised");
-    notes_.push_back("floats have six decimals in it");
-    if (!saw_strides_ && calls_ > 0) notes_.push_back("it has no strides: every tensor is shown as contiguous");
+    notes_.push_back(absl::StrCat(path_, " lacks times, calls that raised",
+                                  saw_strides_ || calls_ == 0 ? "" : ", strides of tensors",
+                                  " and digits of floats after the sixth decimal; it has composite operators and what "
+                                  "they call, which level 2 of torchtrace has not"));
     if (bad_schemas_ > 0) {
-      notes_.push_back(
-          absl::StrCat(bad_schemas_, " calls have a schema that can't be read: their arguments are all positional"));
+      notes_.push_back(absl::StrCat(path_, " has ", bad_schemas_,
+                                    " calls with a schema that can't be read: their arguments are all positional"));
     }
     if (without_inputs_ > 0) {
-      notes_.push_back(absl::StrCat(without_inputs_, " calls have no arguments in it, though their schema has some"));
+      notes_.push_back(
+          absl::StrCat(path_, " has ", without_inputs_, " calls without arguments, though their schema has some"));
     }
   }
 

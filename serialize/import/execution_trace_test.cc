@@ -166,7 +166,7 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
   EXPECT_EQ(lines("a::x(int a, *, int b=2) -> ()", "1, 2, 3", R"("Int","Int","Int")"), "a::x(1, 2, 3)\n");
   EXPECT_EQ(lines("what is this", "1, 2", R"("Int","Int")"), "a::x(1, 2)\n");
   const std::vector<std::string> notes = Notes(Trace(Node(2, 1, "a::x", "what is this")));
-  EXPECT_EQ(notes.back(), "1 calls have a schema that can't be read: their arguments are all positional");
+  EXPECT_EQ(notes.back(), "file.json has 1 calls with a schema that can't be read: their arguments are all positional");
 }
 
 TEST(ExecutionTrace, WhatIsCutIsReadAsFarAsItGoes) {
@@ -179,7 +179,7 @@ TEST(ExecutionTrace, WhatIsCutIsReadAsFarAsItGoes) {
     calls = lines.empty() ? 0 : lines == "a::x()\n" ? 1 : 2;
     EXPECT_EQ(calls, size < first_end ? 0u : size < json.size() - 2 ? 1u : 2u) << size;
     EXPECT_EQ(Notes(json.substr(0, size))[0],
-              absl::StrCat("the file ends at offset ", size, " in the middle; ", calls, " whole nodes were read"));
+              absl::StrCat("file.json ends at offset ", size, " in the middle; ", calls, " whole nodes were read"));
   }
 }
 
