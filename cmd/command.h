@@ -22,6 +22,7 @@ extern const Command kStatsCommand;
 extern const Command kInfoCommand;
 extern const Command kDumpCommand;
 extern const Command kRenderCommand;
+extern const Command kDedupCommand;
 extern const Command kVersionCommand;
 extern const Command kHelpCommand;
 

@@ -7,7 +7,8 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand, &kStatsCommand, &kInfoCommand, &kDumpCommand, &kRenderCommand, &kHelpCommand, &kVersionCommand,
+      &kRunCommand,    &kStatsCommand, &kInfoCommand, &kDumpCommand,
+      &kRenderCommand, &kDedupCommand, &kHelpCommand, &kVersionCommand,
   };
   return commands;
 }

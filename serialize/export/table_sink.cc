@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "serialize/export/sinks.h"
+#include "serialize/placeholder.h"
 #include "serialize/readable_config.h"
 #include "serialize/text_form.h"
 
@@ -16,9 +17,10 @@ class TableSink final : public ConfigSink {
 
   absl::Status Add(const ConfigRow& row) override {
     const Config config = ReadableConfig(row.identity);
-    return table_->Add({config.level, table_->Intern(FormatApi(config.api)), table_->Intern(FormatConfig(config)),
-                        static_cast<int64_t>(row.calls), NumberOrNull(row.time_ns), TextOrNull(row.trace),
-                        TextOrNull(row.host), NumberOrNull(row.pid), NumberOrNull(row.rank)});
+    return table_->Add({config.level == kAnyLevel ? kNullCell : config.level, table_->Intern(FormatApi(config.api)),
+                        table_->Intern(FormatConfig(config)), static_cast<int64_t>(row.calls),
+                        NumberOrNull(row.time_ns), TextOrNull(row.trace), TextOrNull(row.host), NumberOrNull(row.pid),
+                        NumberOrNull(row.rank)});
   }
 
   absl::Status Finish() override { return table_->Finish(); }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/export/sinks.h"
+#include "serialize/placeholder.h"
 #include "serialize/readable_config.h"
 #include "serialize/yaml_form.h"
 
@@ -18,7 +19,8 @@ class YamlSink final : public ConfigSink {
   absl::Status Add(const ConfigRow& row) override {
     empty_ = false;
     const Config config = ReadableConfig(row.identity);
-    std::vector<std::string> extra = {absl::StrCat("level: ", config.level), absl::StrCat("calls: ", row.calls)};
+    std::vector<std::string> extra = {config.level == kAnyLevel ? "level: null" : absl::StrCat("level: ", config.level),
+                                      absl::StrCat("calls: ", row.calls)};
     const auto text = [&](const char* key, std::string_view value) {
       if (!value.empty()) extra.push_back(absl::StrCat(key, ": ", YamlScalar(value, /*in_flow=*/false)));
     };

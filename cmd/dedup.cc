@@ -1,0 +1,202 @@
+// `torchtrace dedup`.
+
+#include "serialize/dedup.h"
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/lists.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/output.h"
+#include "cmd/reading_options.h"
+#include "serialize/coarsen.h"
+#include "serialize/dedup_output.h"
+#include "serialize/export/config_sink.h"
+#include "serialize/generalize.h"
+#include "serialize/generalize_audit.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  torchtrace dedup out                               the lines of out/api_configs.txt\n"
+    "  torchtrace dedup rank* --ignore device --counts    over several traces\n"
+    "  torchtrace dedup out --generalize -o configs.yaml --audit audit.json";
+
+struct Arguments {
+  std::vector<std::string> paths;
+  std::string output, format, audit, python;
+  bool force = false, quiet = false, counts = false, provenance = false, generalize = false;
+  std::vector<std::string> ignore;
+  uint64_t keep_first = 0;
+  GeneralizeOptions generalizing;
+  CallFilterOptions filter;
+};
+
+bool ToFile(const Arguments& arguments) { return !arguments.output.empty() && arguments.output != "-"; }
+
+absl::StatusOr<ExportFormat> FormatOf(const Arguments& arguments) {
+  if (!arguments.format.empty()) return ParseExportFormat(arguments.format);
+  if (ToFile(arguments)) return ExportFormatOf(arguments.output);
+  return ExportFormat::kText;
+}
+
+// What can be said before anything is read.
+absl::Status Check(const Arguments& arguments, ExportFormat format) {
+  if (arguments.generalize && arguments.keep_first > 0) {
+    return absl::InvalidArgumentError("--keep-first and --generalize both choose what is kept: give one of them");
+  }
+  if (!arguments.generalize && !arguments.audit.empty()) {
+    return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
+  }
+  if (arguments.provenance && format != ExportFormat::kText && !KeepsProvenance(format)) {
+    return absl::InvalidArgumentError(absl::StrCat("--provenance has no place in ",
+                                                   std::string(ExportFormatName(format)),
+                                                   ": --format text, jsonl, csv or parquet"));
+  }
+  if (!arguments.audit.empty() && arguments.audit == arguments.output) {
+    return absl::InvalidArgumentError(absl::StrCat(arguments.audit, " can't be both the output and the audit"));
+  }
+  return absl::OkStatus();
+}
+
+// Drops what --generalize doesn't keep. `audit` may be null.
+absl::Status GeneralizeConfigs(const Arguments& arguments, std::ostream* audit, std::vector<DedupConfig>* configs) {
+  std::vector<std::string_view> identities;
+  identities.reserve(configs->size());
+  for (const DedupConfig& config : *configs) identities.push_back(config.identity);
+  absl::StatusOr<GeneralizeResult> result;
+  if (audit == nullptr) {
+    result = Generalize(identities, arguments.generalizing);
+  } else {
+    AuditWriter writer(*AuditFormatOf(arguments.audit), configs, audit);
+    result = Generalize(identities, arguments.generalizing,
+                        [&writer](const GeneralizeEntry& entry) { return writer.Add(entry); });
+    if (result.ok()) {
+      if (absl::Status s = writer.Finish(arguments.generalizing, *result); !s.ok()) return s;
+    }
+  }
+  if (!result.ok()) return result.status();
+  if (result->families_cut > 0 && !arguments.quiet) {
+    Say(absl::StrCat("--budget ", arguments.generalizing.budget, " was too small for ", result->families_cut, " of ",
+                     result->families, " families: ", result->features_lost,
+                     " features are not covered (--budget 0: no limit)"));
+  }
+  size_t index = 0;
+  std::erase_if(*configs, [&](const DedupConfig&) { return !result->kept[index++]; });
+  return absl::OkStatus();
+}
+
+int Run(const std::vector<std::string>& args) {
+  Arguments arguments;
+  const auto app = MakeApp(kDedupCommand, "[OPTIONS] TRACE...", kFooter);
+  app->add_option("TRACE", arguments.paths, kTraceText)->required();
+  app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")->option_text("FILE");
+  app->add_flag("-f,--force", arguments.force, "Replace files that exist");
+  app->add_option("--format", arguments.format,
+                  absl::StrCat(ExportFormatChoices(), " (default: by FILE's suffix, else text)"))
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseExportFormat(text); }));
+  app->add_flag("--counts", arguments.counts, "Begin each line of text with how often it was called");
+  app->add_flag("--provenance", arguments.provenance, "Say which traces and processes each config comes from");
+  app->add_option(
+         "--python", arguments.python,
+         "parquet: the environment that has pyarrow, by its python or its folder (default: as `run` finds one)")
+      ->option_text("PYTHON");
+  app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was written");
+  app->add_option("--ignore", arguments.ignore, absl::StrCat("Parts to forget: ", Coarsening::Choices()))
+      ->option_text("LIST")
+      ->allow_extra_args(false)
+      ->check(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }))
+      ->group("Choosing");
+  app->add_option("--keep-first", arguments.keep_first, "Only the N configs of each API that were seen first")
+      ->option_text("N")
+      ->check(IsCount())
+      ->group("Choosing");
+  app->add_flag("--generalize", arguments.generalize,
+                "Of configs that differ only in sizes and numbers, keep a subset that covers what matters")
+      ->group("Choosing");
+  app->add_option("--seed", arguments.generalizing.seed, "Which of equally good configs to keep (default: 0)")
+      ->option_text("N")
+      ->check(IsCount())
+      ->group("Choosing");
+  app->add_option("--budget", arguments.generalizing.budget,
+                  absl::StrCat("At most N configs of each family; 0: no limit (default: ", kDefaultFamilyBudget, ")"))
+      ->option_text("N")
+      ->check(IsCount())
+      ->group("Choosing");
+  app->add_option("--audit", arguments.audit, "Write what became of each config and why: .json, .jsonl or .csv")
+      ->option_text("FILE")
+      ->check(Checked([](const std::string& text) { return AuditFormatOf(text); }))
+      ->group("Choosing");
+  arguments.filter.AddTo(app.get());
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+
+  const absl::StatusOr<ExportFormat> format = FormatOf(arguments);
+  if (!format.ok()) return Fail(kExitTrouble, format.status());
+  if (absl::Status s = Check(arguments, *format); !s.ok()) return Fail(kExitTrouble, s);
+
+  const absl::StatusOr<std::unique_ptr<Output>> out =
+      Output::Open(arguments.output, {.force = arguments.force, .binary = IsBinary(*format)});
+  if (!out.ok()) return Fail(kExitTrouble, out.status());
+  std::unique_ptr<Output> audit;
+  if (!arguments.audit.empty()) {
+    absl::StatusOr<std::unique_ptr<Output>> opened = Output::Open(arguments.audit, {.force = arguments.force});
+    if (!opened.ok()) return Fail(kExitTrouble, opened.status());
+    audit = *std::move(opened);
+  }
+
+  DedupOptions options;
+  options.filter = arguments.filter.Globs();
+  options.levels = arguments.filter.Levels();
+  options.ignore = *Coarsening::Parse(SplitLists(arguments.ignore));
+  options.levels_apart = ShowsLevels(*format);
+  options.provenance = arguments.provenance;
+  options.keep_first = arguments.keep_first;
+  Dedup dedup(options);
+  for (const std::string& path : arguments.paths) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+    if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+    if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
+  }
+  std::vector<DedupConfig> configs = dedup.Finish();
+  if (arguments.generalize) {
+    const absl::Status done = GeneralizeConfigs(arguments, audit == nullptr ? nullptr : &audit->stream(), &configs);
+    if (!done.ok()) return audit == nullptr ? Fail(kExitTrouble, done) : audit->Finish(done);
+  }
+
+  DedupOutput output;
+  output.format = *format;
+  output.counts = arguments.counts;
+  output.provenance = arguments.provenance;
+  output.python = arguments.python;
+  const absl::StatusOr<std::vector<std::string>> notes =
+      WriteDedup(configs, dedup.sources(), output, &(*out)->stream());
+  if (const int code = (*out)->Finish(notes.status()); code != kExitOk || !notes.ok()) return code;
+  if (!arguments.quiet) {
+    for (const std::string& note : *notes) Say(note);
+    if ((*out)->is_file()) {
+      Say(absl::StrCat("wrote ", arguments.output, ": ", configs.size(), configs.size() == 1 ? " config" : " configs"));
+    }
+  }
+  if (audit != nullptr) {
+    if (const int code = audit->Finish(absl::OkStatus()); code != kExitOk) return code;
+    if (!arguments.quiet) Say(absl::StrCat("wrote ", arguments.audit));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command kDedupCommand = {"dedup", "Gather the unique configs of traces", "Read", Run};
+
+}  // namespace torchtrace
