@@ -164,6 +164,13 @@ def test_output_folder(tmp_path):
     assert folder.name.startswith("7-") and folder.name.endswith("-%")
 
 
+def test_output_folder_without_a_name(tmp_path):
+    refused = run(tmp_path, "-o", "", "-c", "print('it ran')")
+    assert refused.status == 125 and refused.out == ""
+    assert "--output" in refused.err and "empty" in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_output_folder_is_not_overwritten(tmp_path):
     assert run(tmp_path, "-qo", "out", "-c", "pass").status == 0
     before = sorted(path.name for path in (tmp_path / "out/log").iterdir())

@@ -93,6 +93,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                   "Folder for the trace; %p is the process id, %h the host, %r the rank "
                   "(default: torchtrace-<script>-%p)")
       ->option_text("DIR")
+      ->check([](const std::string& name) { return name.empty() ? "the folder's name is empty" : ""; })
       ->envname("TORCHTRACE_OUTPUT")
       ->group("Output");
   app->add_flag("-f,--force", options->force, "Overwrite the trace that is in DIR")

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ TORCHTRACE = os.environ.get("TORCHTRACE", str(ROOT / ".build/bin/torchtrace"))
 _VENV_PYTHON = ROOT / ".venv/bin/python3"
 PYTHON = str(_VENV_PYTHON) if _VENV_PYTHON.exists() else sys.executable
 SCRIPTS = ROOT / "testdata/scripts"
+
+# A shell's background job ignores Ctrl-C, and so would every program started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclasses.dataclass

@@ -1,6 +1,7 @@
 """torch.compile under tracing: the same graphs, and only the program's calls recorded."""
 
 import functools
+import re
 
 import pytest
 
@@ -83,3 +84,15 @@ def test_fused_kernels_are_named_as_not_seen(backend):
 
 def test_without_compile_nothing_is_said_of_it():
     assert trace("import torch\ntorch.ones(1)").check().run["not_seen"] == []
+
+
+def without_stamps(log):
+    return re.sub(r"(?m)^([A-Z]\d{4}) [0-9:.]+ \d+ ", r"\1 ", log)
+
+
+@pytest.mark.parametrize("levels", ["1", "2", "1,2"])
+def test_the_same_nodes(levels):
+    ran = trace("compiled_nodes.py", levels=levels, env=ENV).check()
+    expected = untraced("compiled_nodes.py", env=ENV).check()
+    assert ran.stdout.splitlines() == expected.stdout.splitlines()
+    assert without_stamps(ran.program_stderr) == without_stamps(expected.stderr)

@@ -32,21 +32,47 @@ class FunctionMode {
   }
 
   bool Is(const PyObject* object) const { return object == object_; }
+  PyObject* object() const { return object_; }
+
+  static int64_t StackLength() { return at::impl::PythonTorchFunctionTLS::stack_len(); }
+
+  // It stands under all modes of the program, or isn't on this thread's stack.
+  bool AtBottom() const {
+    return StackLength() > 0 && at::impl::PythonTorchFunctionTLS::get_stack_at(0)->ptr(interpreter_) == object_;
+  }
 
   void PushOnThisThread() const { at::impl::PythonTorchFunctionTLS::push_onto_stack(stacked_); }
 
-  // Takes the mode away from this thread's stack, wherever it is.
-  void RemoveFromThisThread() const {
-    using Stack = at::impl::PythonTorchFunctionTLS;
-    std::vector<std::shared_ptr<c10::SafePyObject>> others;
-    while (Stack::stack_len() > 0) {
-      std::shared_ptr<c10::SafePyObject> top = Stack::pop_stack();
-      if (top->ptr(interpreter_) != object_) others.push_back(std::move(top));
-    }
-    for (auto other = others.rbegin(); other != others.rend(); ++other) Stack::push_onto_stack(std::move(*other));
+  void PushUnderOthers() const {
+    if (AtBottom()) return;
+    std::vector<std::shared_ptr<c10::SafePyObject>> others = PopAll();
+    PushOnThisThread();
+    PushAll(std::move(others));
+  }
+
+  // False: it wasn't there.
+  bool RemoveFromThisThread() const {
+    if (!AtBottom()) return false;
+    std::vector<std::shared_ptr<c10::SafePyObject>> others = PopAll();
+    others.pop_back();
+    PushAll(std::move(others));
+    return true;
   }
 
  private:
+  // The topmost mode first.
+  static std::vector<std::shared_ptr<c10::SafePyObject>> PopAll() {
+    using Stack = at::impl::PythonTorchFunctionTLS;
+    std::vector<std::shared_ptr<c10::SafePyObject>> modes;
+    while (Stack::stack_len() > 0) modes.push_back(Stack::pop_stack());
+    return modes;
+  }
+  static void PushAll(std::vector<std::shared_ptr<c10::SafePyObject>> modes) {
+    for (auto mode = modes.rbegin(); mode != modes.rend(); ++mode) {
+      at::impl::PythonTorchFunctionTLS::push_onto_stack(std::move(*mode));
+    }
+  }
+
   // PyTorch and Python pop and push modes in new holders: the object tells.
   PyObject* const object_;
   c10::impl::PyInterpreter* const interpreter_;

@@ -1,23 +1,23 @@
-"""Level 1's mode, in the form that both PyTorch and Dynamo accept.
+"""Level 1's mode, in the form that PyTorch accepts.
 
 PyTorch's C++ enters it through the function's vectorcall slot, which is native;
 torch.overrides.handle_torch_function, being bytecode, through the body below.
 """
 
-from torch.compiler import is_compiling as torch_is_compiling
+from torch._C._dynamo import eval_frame
 from torch.overrides import TorchFunctionMode
 
 
 def make_mode(record):
     """Returns (mode, the function behind its __torch_function__)."""
-    # Dynamo traces the body, folding this to True. As a global it would make
-    # Dynamo import this module by name, and it has none.
-    is_compiling = torch_is_compiling
 
     class RecordingMode(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
-            if is_compiling():
-                return func(*args, **(kwargs or {}))
             return record(func, types, args, kwargs)
 
+    # Between two graphs of a function Dynamo would compile this one too.
+    strategy = eval_frame._FrameExecStrategy(
+        eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT
+    )
+    eval_frame.set_code_exec_strategy(RecordingMode.__torch_function__.__code__, strategy)
     return RecordingMode(), RecordingMode.__torch_function__

@@ -23,6 +23,11 @@ void HideFramesOf(PyObject* function) {
   code->_co_firsttraceable = kNeverTraceable;
 }
 
+PyCodeObject* CallingCode() {
+  const _PyInterpreterFrame* const frame = PyThreadState_GET()->cframe->current_frame;
+  return frame == nullptr ? nullptr : frame->f_code;
+}
+
 HiddenCaller::HiddenCaller() {
   const PyThreadState* const thread = PyThreadState_GET();
   // A debugger or coverage tool looks at the frames itself.
@@ -47,6 +52,15 @@ void HiddenCaller::Show() {
 
 namespace torchtrace::torch_dialect {
 void HideFramesOf(PyObject*) {}
+
+PyCodeObject* CallingCode() {
+  PyFrameObject* const frame = PyEval_GetFrame();  // borrowed
+  if (frame == nullptr) return nullptr;
+  PyCodeObject* const code = PyFrame_GetCode(frame);
+  Py_DECREF(code);  // the frame, which runs, keeps it
+  return code;
+}
+
 HiddenCaller::HiddenCaller() = default;
 void HiddenCaller::Show() {}
 }  // namespace torchtrace::torch_dialect

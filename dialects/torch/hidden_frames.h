@@ -18,6 +18,9 @@ namespace torchtrace::torch_dialect {
 // From now on no frame of this function is seen.
 void HideFramesOf(PyObject* python_function);
 
+// Of the innermost Python frame, hidden or not; borrowed, null when there is none.
+PyCodeObject* CallingCode();
+
 // To be made by a native function that hidden Python frames have called. Hides
 // the frame before those, the API function's first call, until Show().
 class HiddenCaller {

@@ -19,6 +19,7 @@ struct ThreadState {
   ThreadRecorder* recorder = nullptr;  // null until the first call
   ConfigBuilder* config = nullptr;     // likewise
   int compiling = 0;                   // inside torch.compile's own work: nothing is the program's
+  bool suspended = false;              // a level's hook was taken off while compiling
   bool armed = false;                  // this thread has the levels' modes and keys
   // Set while a native function is called whose API is still to be learned
   // (call_slots.h).
@@ -52,6 +53,14 @@ void ArmThisThread();
 // Makes every Python thread that starts from now on arm itself first. The
 // function objects of the _thread module stay the same.
 bool WatchThreadStarts();
+
+// What a level does around torch.compile's own work on a thread: `begin` at its beginning;
+// where that has said true, `end` at its end.
+struct CompileHooks {
+  bool (*begin)() = nullptr;
+  void (*end)() = nullptr;
+};
+void SetCompileHooks(CompileHooks hooks);
 
 // A Python context manager around `context_manager_maker(*args)` that also
 // marks its body as compiling: `wrap(install_callbacks)` in compile_watch.py.

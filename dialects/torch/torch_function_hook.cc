@@ -4,11 +4,11 @@
 
 #include "dialects/torch/call_slots.h"
 #include "dialects/torch/hidden_frames.h"
+#include "dialects/torch/mode_stack.h"
 #include "dialects/torch/module_fast_paths.h"
 #include "dialects/torch/python_call.h"
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/thread_state.h"
-#include "tracer/python_patch.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -94,18 +94,6 @@ PyObject* EnterMode(PyObject* callable, PyObject* const* arguments, size_t flags
   return RecordCall(parts[1], args, parts[4] == Py_None ? nullptr : parts[4]);
 }
 
-// PyTorch's Python code takes a mode off a thread's stack and puts it back in a holder
-// of its own, which needs the GIL when the thread ends. A daemon thread that ends with
-// the interpreter can't have it any more, and the process would abort: the mode is put
-// back in the holder that lives on.
-BuiltinPatch g_push;
-
-PyObject* PushOnStack(PyObject* self, PyObject* mode) {
-  if (!g_mode->Is(mode)) return g_push.original<PyCFunction>()(self, mode);
-  g_mode->PushOnThisThread();
-  Py_RETURN_NONE;
-}
-
 void ArmMode() { g_mode->PushOnThisThread(); }
 
 // Makes the mode's Python object and gives its function the native entry.
@@ -153,9 +141,9 @@ absl::Status TorchFunctionHook::Install() {
   }
   g_include_getters = include_getters_;
   if (absl::Status status = KeepModuleFastPaths(g_mode); !status.ok()) return status;
-  if (!g_push.Install("torch._C", "_push_on_torch_function_stack", METH_O, reinterpret_cast<void*>(PushOnStack))) {
+  if (absl::Status status = HideMode(g_mode); !status.ok()) {
     RestoreModuleFastPaths();
-    return absl::InternalError("torch's stack of function modes is not as expected");
+    return status;
   }
   InstallCallSlots({g_mode, g_names, include_getters_});
   AddThreadArmer(ArmMode);
@@ -168,7 +156,7 @@ void TorchFunctionHook::Uninstall() {
   installed_ = false;
   RemoveThreadArmer(ArmMode);
   UninstallCallSlots();
-  g_push.Restore();
+  ShowMode();
   RestoreModuleFastPaths();
   g_mode->RemoveFromThisThread();
 }
