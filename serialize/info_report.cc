@@ -97,10 +97,17 @@ class InfoReport {
         info_(BuildRunInfo(trace, statistics, nullptr)),
         facts_(GatherFacts(trace)) {}
 
-  std::string Json() const { return DumpPrettyJson(info_); }
+  std::string Json(const std::string& format) const {
+    if (format.empty()) return DumpPrettyJson(info_);
+    ordered_json info = info_;
+    info["format"] = format;
+    return DumpPrettyJson(info);
+  }
 
-  std::string Text(const std::string& path) {
+  std::string Text(const std::string& path, const std::string& format) {
+    is_log_ = format.empty();
     Line("trace", path);
+    Line("format", format);
     if (info_.contains("command")) Line("command", ShownCommand(info_["command"]));
     for (const auto& [label, key] : kMembers) {
       if (info_.contains(key)) Line(label, Shown(info_[key]));
@@ -140,11 +147,11 @@ class InfoReport {
     // Each call has two events, but for those that never ended.
     const uint64_t events = 2 * facts_.calls - facts_.open_calls;
     std::string size = Size(file_bytes);
-    if (events > 0) {
+    if (events > 0 && event_bytes > 0) {
       absl::StrAppend(&size, absl::StrFormat(", %.1f bytes per event",
                                              static_cast<double>(event_bytes) / static_cast<double>(events)));
     }
-    Line("log", size);
+    Line(is_log_ ? "log" : "file", size);
   }
 
   void Completeness() {
@@ -203,6 +210,7 @@ class InfoReport {
   const ordered_json info_;
   const RunFacts facts_;
   std::string text_;
+  bool is_log_ = true;
 };
 
 }  // namespace
@@ -211,7 +219,7 @@ absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions&
   const absl::StatusOr<Statistics> statistics = CountCalls(trace);
   if (!statistics.ok()) return statistics.status();
   InfoReport report(*trace, *statistics);
-  *out << (options.json ? report.Json() : report.Text(path));
+  *out << (options.json ? report.Json(options.format) : report.Text(path, options.format));
   out->flush();
   return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the report");
 }

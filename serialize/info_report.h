@@ -15,6 +15,8 @@ namespace torchtrace {
 
 struct InfoOptions {
   bool json = false;  // the object of run.json, else text
+  // How the trace is written, where that is not a log.
+  std::string format = {};
 };
 
 // `path` as the user gave it. Aborted when `out` fails.

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "serialize/placeholder.h"
+#include "serialize/torch_names.h"
 #include "serialize/utf8.h"
 
 namespace torchtrace {
@@ -47,12 +48,21 @@ bool AppendCommonEscape(uint32_t c, std::string* out) {
   }
 }
 
+// Whether `text` begins with a lone surrogate that would read as one character together with `high` before it.
+bool CompletesSurrogate(uint32_t high, std::string_view text) {
+  if (high >= 0xdc00 || text.empty()) return false;
+  const Utf8Char c = DecodeUtf8(text);
+  return c.kind == Utf8Char::kSurrogate && c.code_point >= 0xdc00;
+}
+
 void AppendQuoted(std::string_view text, std::string* out) {
   out->push_back('"');
   while (!text.empty()) {
     const Utf8Char c = DecodeUtf8(text);
     if (c.kind == Utf8Char::kInvalid) {
       AppendHexByte(static_cast<uint8_t>(c.code_point), out);
+    } else if (c.kind == Utf8Char::kSurrogate && CompletesSurrogate(c.code_point, text.substr(c.bytes))) {
+      for (const char byte : text.substr(0, c.bytes)) AppendHexByte(static_cast<uint8_t>(byte), out);
     } else if (c.kind == Utf8Char::kSurrogate) {
       AppendUtf16Escape(c.code_point, out);
     } else if (!AppendCommonEscape(c.code_point, out)) {
@@ -102,26 +112,7 @@ bool IsDecimal(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-template <size_t n>
-bool IsOneOf(std::string_view text, const std::string_view (&names)[n]) {
-  return std::find(std::begin(names), std::end(names), text) != std::end(names);
-}
-
-// CRITICAL: the parser tells these three kinds apart by these lists. A name that is on none of them is shown in
-// its long form, so a new one costs no more than a few characters until it is added.
-bool IsKnownLayout(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
-                                                "sparse_bsr", "sparse_bsc", "_mkldnn",    "jagged"};
-  return IsOneOf(name, kNames);
-}
-bool IsKnownMemoryFormat(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"contiguous_format", "preserve_format", "channels_last",
-                                                "channels_last_3d"};
-  return IsOneOf(name, kNames);
-}
-bool IsPlainDtype(std::string_view name) {
-  return IsIdentifier(name) && !IsKnownLayout(name) && !IsKnownMemoryFormat(name);
-}
+bool IsPlainDtype(std::string_view name) { return IsIdentifier(name) && KindOfTorchName(name) == ValueTag::kDtype; }
 
 void AppendCall(std::string_view name, std::string_view argument, std::string* out) {
   out->append(name);
@@ -311,9 +302,10 @@ void AppendValue(const Value& value, std::string* out) {
     case ValueTag::kDevice:
       return AppendCall("torch.device", value.text, out);
     case ValueTag::kLayout:
-      return AppendTorchName("torch.layout", value.text, IsKnownLayout(value.text), out);
+      return AppendTorchName("torch.layout", value.text, KindOfTorchName(value.text) == ValueTag::kLayout, out);
     case ValueTag::kMemoryFormat:
-      return AppendTorchName("torch.memory_format", value.text, IsKnownMemoryFormat(value.text), out);
+      return AppendTorchName("torch.memory_format", value.text, KindOfTorchName(value.text) == ValueTag::kMemoryFormat,
+                             out);
     case ValueTag::kGenerator:
       return AppendCallOrAny("torch.Generator", value.text, out);
     case ValueTag::kStorage:

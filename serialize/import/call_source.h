@@ -36,6 +36,7 @@ struct ImportedCall {
 struct ImportedProcess {
   nlohmann::json metadata = nlohmann::json::object();  // keys as in docs/FORMAT.md
   std::vector<std::string> thread_names;               // by thread number; may be shorter
+  std::string name;                                    // as dump shows it, "main-1234"; may be empty
 };
 
 class CallSource {
@@ -45,7 +46,7 @@ class CallSource {
   // As `info` names it: "api_trace.yaml", "TorchBench operator inputs".
   virtual std::string format() const = 0;
 
-  // Every call in program order, a call before the calls that it made. May be
+  // Every call in program order, by time where there are times, a call before the calls that it made. May be
   // called again and then says the same; memory goes with the configurations where the
   // format allows it. Errors name file, line or offset, and what was expected.
   using Visitor = std::function<absl::Status(const ImportedCall&)>;

@@ -1,0 +1,55 @@
+// Keeps what each distinct piece of a file was parsed to: calls repeat, and parsing
+// costs a hundred times what a look-up does. Bounded: when it is full it begins
+// anew. Not thread-safe; owns its content.
+
+#ifndef TORCHTRACE_SERIALIZE_IMPORT_IDENTITY_CACHE_H_
+#define TORCHTRACE_SERIALIZE_IMPORT_IDENTITY_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace torchtrace {
+
+// More calls of one configuration than any program makes; sums of such counts don't overflow.
+inline constexpr uint64_t kMaxCount = uint64_t{1} << 48;
+
+// A call as an item of a list tells it.
+struct ParsedCall {
+  std::string identity;  // config.h
+  std::string facets;
+  uint64_t count = 1;
+};
+
+class IdentityCache {
+ public:
+  static constexpr size_t kMaxBytes = size_t{64} << 20;
+
+  // Null when the text was not seen. Valid until the next Add.
+  const ParsedCall* Find(std::string_view text) const {
+    const auto at = calls_.find(absl::string_view(text.data(), text.size()));
+    return at == calls_.end() ? nullptr : &at->second;
+  }
+
+  const ParsedCall& Add(std::string_view text, ParsedCall call) {
+    bytes_ += text.size() + call.identity.size() + call.facets.size() + 128;
+    if (bytes_ > kMaxBytes) {
+      calls_.clear();
+      bytes_ = 0;
+    }
+    return calls_.insert_or_assign(std::string(text), std::move(call)).first->second;
+  }
+
+ private:
+  absl::flat_hash_map<std::string, ParsedCall> calls_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_IMPORT_IDENTITY_CACHE_H_

@@ -1,0 +1,279 @@
+#include "serialize/import/imported_trace.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace torchtrace {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+// b - a, of times that may be anybody's.
+int64_t Difference(int64_t a, int64_t b) {
+  int64_t difference;
+  return __builtin_sub_overflow(b, a, &difference) ? kNever : difference;
+}
+
+uint64_t ThreadKey(uint32_t process, uint32_t thread) { return uint64_t{process} << 32 | thread; }
+
+std::string ProcessPath(const std::string& path, const ImportedProcess& process, size_t index, bool alone) {
+  if (!process.name.empty()) return absl::StrCat(path, "/", process.name);
+  if (alone) return path;
+  const auto pid = process.metadata.find("pid");
+  const bool known = pid != process.metadata.end() && pid->is_number_integer();
+  return absl::StrCat(path, "/process-", known ? pid->get<int64_t>() : static_cast<int64_t>(index));
+}
+
+}  // namespace
+
+// Counts calls while they are scanned.
+class ImportedTrace::Tallies {
+ public:
+  void Add(VariantId variant, const ImportedCall& call) {
+    if (variant >= counts.size()) counts.resize(variant + 1);
+    counts[variant] = SaturatingAdd(counts[variant], call.count);
+    if (call.process >= by_process.size()) by_process.resize(call.process + 1);
+    Tally& tally = by_process[call.process];
+    tally.calls = SaturatingAdd(tally.calls, call.count);
+    if (call.outcome == CallOutcome::kNeverReturned) tally.open_calls = SaturatingAdd(tally.open_calls, call.count);
+    if (last_calls_ == nullptr || last_process_ != call.process || last_thread_ != call.thread) {
+      last_calls_ = &tally.thread_calls[call.thread];
+      last_process_ = call.process;
+      last_thread_ = call.thread;
+    }
+    *last_calls_ = SaturatingAdd(*last_calls_, call.count);
+  }
+
+  std::vector<uint64_t> counts;
+  std::vector<Tally> by_process;
+
+ private:
+  uint64_t* last_calls_ = nullptr;  // of the thread below; maps keep their nodes where they are
+  uint32_t last_process_ = 0;
+  uint32_t last_thread_ = 0;
+};
+
+// Makes entries and ends of calls with depths.
+class ImportedTrace::Sequence {
+ public:
+  explicit Sequence(const Visitor& visitor) : visitor_(visitor) {}
+
+  absl::Status Add(const ImportedCall& call, ConfigId config, VariantId variant) {
+    if (absl::Status s = EndBefore(call); !s.ok()) return s;
+    for (uint64_t i = 0; i < call.count; ++i) {
+      if (i > 0) {
+        if (absl::Status s = EndInnermost(ThreadOf(call), kNever); !s.ok()) return s;
+      }
+      if (absl::Status s = Enter(call, config, variant); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    if (absl::Status s = EndUntil(kNever, nullptr, 0); !s.ok()) return s;
+    for (const std::unique_ptr<Thread>& thread : threads_) {
+      while (!thread->open.empty()) {
+        if (absl::Status s = EndInnermost(thread.get(), kNever); !s.ok()) return s;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct OpenCall {
+    CallRecord entry;
+    int64_t end_ns = kUnknownTime;
+    CallOutcome outcome = CallOutcome::kReturned;
+    bool queued = false;  // stands in ends_
+    std::string exception;
+  };
+  struct Thread {
+    std::vector<OpenCall> open;
+    int64_t now_ns = 0;  // of its last record
+  };
+  struct End {
+    int64_t time_ns;
+    uint64_t call;
+    Thread* thread;
+    friend bool operator>(const End& a, const End& b) {
+      return std::tie(a.time_ns, a.call) > std::tie(b.time_ns, b.call);
+    }
+  };
+
+  Thread* ThreadOf(const ImportedCall& call) {
+    const uint64_t key = ThreadKey(call.process, call.thread);
+    if (last_thread_ != nullptr && last_key_ == key) return last_thread_;
+    Thread*& thread = by_key_[key];
+    if (thread == nullptr) thread = threads_.emplace_back(std::make_unique<Thread>()).get();
+    last_key_ = key;
+    return last_thread_ = thread;
+  }
+
+  // Ends what ended before `call` begins: on its own thread all that it doesn't stand in.
+  absl::Status EndBefore(const ImportedCall& call) {
+    Thread* const thread = ThreadOf(call);
+    if (call.start_ns != kUnknownTime) {
+      if (absl::Status s = EndUntil(call.start_ns, thread, call.depth); !s.ok()) return s;
+    }
+    while (!thread->open.empty() && thread->open.back().entry.depth >= call.depth) {
+      const int64_t latest = call.start_ns == kUnknownTime ? kNever : call.start_ns;
+      if (absl::Status s = EndInnermost(thread, latest); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // Ends calls whose ends are known and not after `time_ns`, in the order of these; on `own` only below `depth`.
+  absl::Status EndUntil(int64_t time_ns, const Thread* own, uint32_t depth) {
+    while (!ends_.empty() && ends_.front().time_ns <= time_ns) {
+      const End end = ends_.front();
+      std::pop_heap(ends_.begin(), ends_.end(), std::greater<>());
+      ends_.pop_back();
+      std::vector<OpenCall>& open = end.thread->open;
+      const auto at = std::lower_bound(open.begin(), open.end(), end.call,
+                                       [](const OpenCall& a, uint64_t call) { return a.entry.call < call; });
+      if (at == open.end() || at->entry.call != end.call) continue;  // it has ended
+      at->queued = false;
+      // It comes again when what is in it has ended.
+      if (at + 1 != open.end() || (end.thread == own && at->entry.depth < depth)) continue;
+      if (absl::Status s = EndInnermost(end.thread, kNever); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  void Queue(OpenCall* call, Thread* thread) {
+    if (call->queued || call->end_ns == kUnknownTime) return;
+    call->queued = true;
+    ends_.push_back({call->end_ns, call->entry.call, thread});
+    std::push_heap(ends_.begin(), ends_.end(), std::greater<>());
+  }
+
+  absl::Status Enter(const ImportedCall& call, ConfigId config, VariantId variant) {
+    Thread* const thread = ThreadOf(call);
+    OpenCall opened;
+    CallRecord& record = opened.entry;
+    record.kind = CallRecord::kEnter;
+    record.level = call.identity.empty() ? 0 : static_cast<uint8_t>(call.identity[0]);
+    record.process = call.process;
+    record.thread = call.thread;
+    record.depth = call.depth;
+    record.config = config;
+    record.variant = variant;
+    record.call = calls_++;
+    if (!thread->open.empty() && thread->open.back().entry.depth + 1 == call.depth) {
+      record.parent = thread->open.back().entry.call;
+    }
+    if (call.start_ns != kUnknownTime) thread->now_ns = call.start_ns;
+    record.time_ns = thread->now_ns;
+    opened.end_ns = call.end_ns;
+    opened.outcome = call.outcome;
+    opened.exception = call.exception;
+    thread->open.push_back(std::move(opened));
+    OpenCall& kept = thread->open.back();
+    if (kept.outcome != CallOutcome::kNeverReturned) Queue(&kept, thread);
+    return visitor_(kept.entry);
+  }
+
+  // `latest_ns`: when the next call begins.
+  absl::Status EndInnermost(Thread* thread, int64_t latest_ns) {
+    const OpenCall call = std::move(thread->open.back());
+    thread->open.pop_back();
+    if (!thread->open.empty() && thread->open.back().outcome != CallOutcome::kNeverReturned) {
+      Queue(&thread->open.back(), thread);
+    }
+    if (call.outcome == CallOutcome::kNeverReturned) return absl::OkStatus();
+    if (call.end_ns != kUnknownTime) {
+      thread->now_ns = std::max({thread->now_ns, call.entry.time_ns, std::min(call.end_ns, latest_ns)});
+    }
+    CallRecord record = call.entry;
+    record.kind = call.outcome == CallOutcome::kRaised ? CallRecord::kRaise : CallRecord::kLeave;
+    record.time_ns = thread->now_ns;
+    record.duration_ns = std::max<int64_t>(0, Difference(call.entry.time_ns, record.time_ns));
+    if (record.kind == CallRecord::kRaise) record.exception = call.exception;
+    return visitor_(record);
+  }
+
+  const Visitor& visitor_;
+  std::vector<std::unique_ptr<Thread>> threads_;  // by first call
+  absl::flat_hash_map<uint64_t, Thread*> by_key_;
+  uint64_t last_key_ = 0;
+  Thread* last_thread_ = nullptr;
+  std::vector<End> ends_;  // a heap, the earliest on top
+  uint64_t calls_ = 0;
+};
+
+ImportedTrace::ImportedTrace(std::string path, uint64_t file_bytes, std::unique_ptr<CallSource> source)
+    : path_(std::move(path)), file_bytes_(file_bytes), source_(std::move(source)) {
+  AddProcesses();
+}
+
+void ImportedTrace::AddProcesses() {
+  const std::vector<ImportedProcess>& processes = source_->processes();
+  for (size_t i = infos_.size(); i < processes.size(); ++i) {
+    ProcessInfo& info = infos_.emplace_back();
+    info.closed = true;
+    info.file_bytes = i == 0 ? file_bytes_ : 0;
+  }
+  for (size_t i = 0; i < infos_.size() && i < processes.size(); ++i) {
+    infos_[i].path = ProcessPath(path_, processes[i], i, processes.size() == 1);
+    infos_[i].metadata = std::make_shared<const nlohmann::json>(processes[i].metadata);
+  }
+}
+
+void ImportedTrace::KeepTallies(std::vector<uint64_t> counts, const std::vector<Tally>& tallies) {
+  AddProcesses();
+  counts.resize(configs_.variant_count());
+  counts_ = std::move(counts);
+  for (size_t i = 0; i < tallies.size() && i < infos_.size(); ++i) {
+    ProcessInfo& info = infos_[i];
+    info.calls = tallies[i].calls;
+    info.open_calls = tallies[i].open_calls;
+    info.threads.clear();
+    const std::vector<std::string>& names = source_->processes()[i].thread_names;
+    for (const auto& [number, calls] : tallies[i].thread_calls) {
+      ThreadInfo& thread = info.threads.emplace_back();
+      thread.number = number;
+      if (number < names.size()) thread.name = names[number];
+      thread.calls = calls;
+    }
+  }
+  counted_ = true;
+}
+
+absl::StatusOr<std::vector<uint64_t>> ImportedTrace::Count() {
+  if (counted_) return counts_;
+  Tallies tallies;
+  const absl::Status scanned = source_->Scan([&](const ImportedCall& call) -> absl::Status {
+    tallies.Add(configs_.Intern(call.identity, call.facets), call);
+    return absl::OkStatus();
+  });
+  if (!scanned.ok()) return scanned;
+  KeepTallies(std::move(tallies.counts), tallies.by_process);
+  return counts_;
+}
+
+absl::Status ImportedTrace::Read(const Visitor& visitor) {
+  Tallies tallies;
+  Sequence sequence(visitor);
+  const absl::Status scanned = source_->Scan([&](const ImportedCall& call) -> absl::Status {
+    if (call.process >= infos_.size()) AddProcesses();
+    const VariantId variant = configs_.Intern(call.identity, call.facets);
+    if (!counted_) tallies.Add(variant, call);
+    return sequence.Add(call, configs_.config_of(variant), variant);
+  });
+  if (!scanned.ok()) return scanned;
+  if (!counted_) KeepTallies(std::move(tallies.counts), tallies.by_process);
+  return sequence.Finish();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,57 @@
+#include <memory>
+#include <utility>
+
+#include "serialize/import/call_lines.h"
+#include "serialize/import/chrome_trace.h"
+#include "serialize/import/execution_trace.h"
+#include "serialize/import/importer.h"
+#include "serialize/import/text_list.h"
+#include "serialize/import/torchbench.h"
+#include "serialize/import/tritonbench.h"
+#include "serialize/import/yaml_list.h"
+
+namespace torchtrace {
+namespace {
+
+JsonFile MakeJsonFile(std::unique_ptr<InputFile> file) {
+  const std::shared_ptr<const InputFile> shared = std::move(file);
+  return {shared->name(), [shared](uint64_t offset, void* to, size_t bytes) {
+            const size_t got = shared->ReadAt(offset, to, bytes);
+            if (got < bytes) shared->Rest();
+            return got;
+          }};
+}
+
+const Importer kExecutionTraceImporter = {
+    "execution_trace", "PyTorch execution trace (JSON)",
+    [](const FileHead& head) { return LooksLikeExecutionTrace(head.bytes); },
+    [](std::unique_ptr<InputFile> file) -> absl::StatusOr<std::unique_ptr<CallSource>> {
+      return MakeExecutionTraceSource(MakeJsonFile(std::move(file)));
+    }};
+
+const Importer kChromeTraceImporter = {
+    "chrome_trace", "profiler trace of PyTorch (JSON)",
+    [](const FileHead& head) { return LooksLikeChromeTrace(head.bytes); },
+    [](std::unique_ptr<InputFile> file) -> absl::StatusOr<std::unique_ptr<CallSource>> {
+      return MakeChromeTraceSource(MakeJsonFile(std::move(file)));
+    }};
+
+}  // namespace
+
+const std::vector<const Importer*>& Importers() {
+  static const std::vector<const Importer*>* const importers = new std::vector<const Importer*>{
+      &kTorchBenchImporter,  &kExecutionTraceImporter, &kChromeTraceImporter,
+      &kTritonBenchImporter, &kCallLinesImporter,      &kYamlImporter,
+      &kTextImporter,  // the last: it takes what looks like a call
+  };
+  return *importers;
+}
+
+const Importer* FindImporter(std::string_view name) {
+  for (const Importer* const importer : Importers()) {
+    if (importer->name == name) return importer;
+  }
+  return nullptr;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,166 @@
+#include "serialize/import/input_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr size_t kBlockBytes = 256 << 10;
+constexpr char kStandardInput[] = "standard input";
+
+absl::Status Failed(const std::string& what, int error) {
+  const std::string text = absl::StrCat(what, ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(text);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+// A file without a name in the folder for temporary files.
+int OpenUnlinked(std::string* folder) {
+  const char* const from_environment = std::getenv("TMPDIR");
+  *folder = from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp";
+  const int fd = open(folder->c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0) return fd;
+  std::string path = absl::StrCat(*folder, "/torchtrace-XXXXXX");
+  const int named = mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) unlink(path.c_str());
+  return named;
+}
+
+// Copies what `from` still has. Returns the copy's descriptor.
+absl::StatusOr<int> Copy(int from, const std::string& name) {
+  std::string folder;
+  const int to = OpenUnlinked(&folder);
+  if (to < 0) return Failed(absl::StrCat("cannot create a temporary file in ", folder, " (see TMPDIR)"), errno);
+  std::vector<char> block(kBlockBytes);
+  while (true) {
+    const ssize_t got = read(from, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int error = errno;
+      close(to);
+      return Failed(absl::StrCat("cannot read ", name), error);
+    }
+    if (got == 0) return to;
+    for (ssize_t at = 0; at < got;) {
+      const ssize_t put = write(to, block.data() + at, static_cast<size_t>(got - at));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) {
+        const int error = errno;
+        close(to);
+        return Failed(absl::StrCat("cannot copy ", name, " to a temporary file in ", folder, " (see TMPDIR)"), error);
+      }
+      at += put;
+    }
+  }
+}
+
+}  // namespace
+
+InputFile::InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd)
+    : name_(std::move(name)), file_(std::move(file)), copy_fd_(copy_fd) {}
+
+InputFile::~InputFile() {
+  if (copy_fd_ >= 0) close(copy_fd_);
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+  const bool standard = path == "-";
+  struct stat file;
+  if (!standard) {
+    if (stat(path.c_str(), &file) != 0) return Failed(absl::StrCat("cannot read ", path), errno);
+    if (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) {
+      absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path);
+      if (!opened.ok()) return opened.status();
+      return std::unique_ptr<InputFile>(new InputFile(path, *std::move(opened), -1));
+    }
+  }
+  const std::string name = standard ? kStandardInput : path;
+  const int from = standard ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (from < 0) return Failed(absl::StrCat("cannot read ", name), errno);
+  absl::StatusOr<int> copy = Copy(from, name);
+  if (!standard) close(from);
+  if (!copy.ok()) return copy.status();
+  absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(absl::StrCat("/proc/self/fd/", *copy));
+  if (!opened.ok()) {
+    close(*copy);
+    return opened.status();
+  }
+  return std::unique_ptr<InputFile>(new InputFile(name, *std::move(opened), *copy));
+}
+
+std::string_view InputFile::file_name() const {
+  if (is_copy()) return {};
+  const std::string_view name = name_;
+  return name.substr(name.rfind('/') + 1);
+}
+
+std::string InputFile::Head(size_t bytes) const {
+  std::string head(bytes, '\0');
+  head.resize(ReadAt(0, head.data(), head.size()));
+  return head;
+}
+
+absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
+  size_t searched = begin_;
+  while (true) {
+    const void* const found = searched < end_ ? std::memchr(buffer_.data() + searched, '\n', end_ - searched) : nullptr;
+    if (found != nullptr || (at_end_ && begin_ < end_)) {
+      const size_t stop =
+          found != nullptr ? static_cast<size_t>(static_cast<const char*>(found) - buffer_.data()) : end_;
+      *line = std::string_view(buffer_.data() + begin_, stop - begin_);
+      if (line->ends_with('\r')) line->remove_suffix(1);
+      begin_ = std::min(stop + 1, end_);
+      ++number_;
+      return true;
+    }
+    if (at_end_) return false;
+    if (begin_ > 0) {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+    }
+    searched = end_;
+    if (end_ > kMaxLineBytes) {
+      return absl::DataLossError(
+          absl::StrCat(file_->name(), " line ", number_ + 1, " is longer than ", kMaxLineBytes >> 20, " MiB"));
+    }
+    if (end_ == buffer_.size()) {
+      // A small file needs no large buffer; one byte more than it has shows its end.
+      const size_t first = static_cast<size_t>(std::clamp<uint64_t>(file_->bytes() + 1, 256, kBlockBytes));
+      buffer_.resize(std::max(2 * buffer_.size(), first));
+    }
+    const size_t got = file_->ReadAt(offset_, buffer_.data() + end_, buffer_.size() - end_);
+    at_end_ = got < buffer_.size() - end_;
+    end_ += got;
+    offset_ += got;
+  }
+}
+
+InputStream::Buffer::int_type InputStream::Buffer::underflow() {
+  bytes_.resize(static_cast<size_t>(std::clamp<uint64_t>(file_->bytes() + 1, 256, kBlockBytes)));
+  const size_t got = file_->ReadAt(offset_, bytes_.data(), bytes_.size());
+  offset_ += got;
+  setg(bytes_.data(), bytes_.data(), bytes_.data() + got);
+  return got == 0 ? traits_type::eof() : traits_type::to_int_type(bytes_[0]);
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,104 @@
+// InputFile is a file of any format, as importers read it: by position, as often
+// as they like. What can be read only once (standard input, a pipe) is copied to
+// an unlinked temporary file first. Files with a name rest without a descriptor
+// between readings, so that thousands may be open. Not thread-safe.
+
+#ifndef TORCHTRACE_SERIALIZE_IMPORT_INPUT_FILE_H_
+#define TORCHTRACE_SERIALIZE_IMPORT_INPUT_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <streambuf>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialize/log_file.h"
+
+namespace torchtrace {
+
+class InputFile {
+ public:
+  // `-` is standard input. Errors name the path and the cause.
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  // As errors and reports name it: the path, or "standard input".
+  const std::string& name() const { return name_; }
+  // Without folders; empty for standard input.
+  std::string_view file_name() const;
+  // What opens the same bytes, as long as this lives.
+  const std::string& path() const { return file_->path(); }
+  bool is_copy() const { return copy_fd_ >= 0; }
+
+  uint64_t bytes() const { return file_->bytes(); }
+  // Fewer bytes than asked for where the file ends.
+  size_t ReadAt(uint64_t offset, void* to, size_t bytes) const { return file_->ReadAt(offset, to, bytes); }
+  // The first bytes, at most so many.
+  std::string Head(size_t bytes) const;
+  // Gives back the descriptor until the next reading.
+  void Rest() const { file_->Rest(); }
+
+ private:
+  InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd);
+
+  const std::string name_;
+  const std::unique_ptr<LogFile> file_;
+  const int copy_fd_;  // keeps the unlinked copy; -1 when there is none
+};
+
+// A file's lines, one after the other, without their ends (\n or \r\n).
+class LineReader {
+ public:
+  static constexpr size_t kMaxLineBytes = size_t{64} << 20;
+
+  // `file` must outlive it.
+  explicit LineReader(const InputFile* file) : file_(file) {}
+  ~LineReader() { file_->Rest(); }
+
+  // False at the end. DataLoss for a line beyond kMaxLineBytes. `line` is valid until the next call.
+  absl::StatusOr<bool> Next(std::string_view* line);
+  // Of the line that Next gave, from 1.
+  uint64_t number() const { return number_; }
+
+ private:
+  const InputFile* const file_;
+  std::vector<char> buffer_;
+  size_t begin_ = 0;  // of what is not yet given
+  size_t end_ = 0;
+  uint64_t offset_ = 0;  // in the file, of what comes behind the buffer
+  bool at_end_ = false;
+  uint64_t number_ = 0;
+};
+
+// The file as a stream, for parsers that take one. `file` must outlive it.
+class InputStream : public std::istream {
+ public:
+  explicit InputStream(const InputFile* file) : std::istream(nullptr), buffer_(file) { rdbuf(&buffer_); }
+
+ private:
+  class Buffer : public std::streambuf {
+   public:
+    explicit Buffer(const InputFile* file) : file_(file) {}
+    ~Buffer() override { file_->Rest(); }
+
+   protected:
+    int_type underflow() override;
+
+   private:
+    const InputFile* const file_;
+    uint64_t offset_ = 0;
+    std::vector<char> bytes_;
+  };
+
+  Buffer buffer_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_IMPORT_INPUT_FILE_H_

@@ -1,0 +1,153 @@
+#include "serialize/import/open_trace.h"
+
+#include <sys/stat.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "serialize/import/imported_trace.h"
+#include "serialize/import/importer.h"
+#include "serialize/import/input_file.h"
+#include "serialize/log_format.h"
+
+namespace torchtrace {
+namespace {
+
+// In the order of how much they hold.
+constexpr const char* kFolderFiles[] = {"api_trace.yaml", "api_trace.txt", "api_configs.yaml", "api_configs.txt"};
+
+// A log that came through a pipe: its copy has no name of its own.
+class LogFromPipe : public Trace {
+ public:
+  LogFromPipe(std::unique_ptr<InputFile> file, std::unique_ptr<Trace> log)
+      : file_(std::move(file)), log_(std::move(log)) {
+    Rename();
+  }
+
+  absl::Status Read(const Visitor& visitor) override {
+    const absl::Status status = log_->Read(visitor);
+    Rename();
+    return status;
+  }
+  absl::StatusOr<std::vector<uint64_t>> Count() override {
+    absl::StatusOr<std::vector<uint64_t>> counts = log_->Count();
+    Rename();
+    return counts;
+  }
+  size_t config_count() const override { return log_->config_count(); }
+  size_t variant_count() const override { return log_->variant_count(); }
+  std::string_view identity(ConfigId config) const override { return log_->identity(config); }
+  std::string_view facets(VariantId variant) const override { return log_->facets(variant); }
+  ConfigId config_of(VariantId variant) const override { return log_->config_of(variant); }
+  const std::vector<ProcessInfo>& processes() const override { return infos_; }
+  LogSource log_source(size_t process) const override { return log_->log_source(process); }
+
+ private:
+  void Rename() {
+    infos_ = log_->processes();
+    for (ProcessInfo& info : infos_) {
+      if (info.path == file_->path()) info.path = file_->name();
+    }
+  }
+
+  const std::unique_ptr<InputFile> file_;
+  const std::unique_ptr<Trace> log_;
+  std::vector<ProcessInfo> infos_;
+};
+
+struct Packing {
+  std::string_view magic;
+  const char* name;
+  const char* unpack;
+};
+constexpr Packing kPackings[] = {{"\x1f\x8b", "gzip", "gunzip -c"},
+                                 {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+                                 {"\xfd"
+                                  "7zXZ",
+                                  "xz", "xz -dc"}};
+
+absl::Status UnknownFormat(const InputFile& file, std::string_view head) {
+  for (const Packing& packing : kPackings) {
+    if (!head.starts_with(packing.magic)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(file.name(), " is compressed by ", packing.name,
+                                                   "; unpack it first: ", packing.unpack, " ",
+                                                   file.is_copy() ? "FILE" : file.name(), " | torchtrace ... -"));
+  }
+  std::string text = absl::StrCat(file.name(), " is no trace; expected a torchtrace log");
+  const std::vector<const Importer*>& importers = Importers();
+  for (size_t i = 0; i < importers.size(); ++i) {
+    absl::StrAppend(&text, i + 1 == importers.size() ? " or " : ", ", importers[i]->expected);
+  }
+  return absl::InvalidArgumentError(text);
+}
+
+absl::StatusOr<std::unique_ptr<Trace>> OpenLog(std::unique_ptr<InputFile> file) {
+  absl::StatusOr<std::unique_ptr<Trace>> log = Trace::Open(file->path());
+  if (!file->is_copy()) return log;
+  if (!log.ok()) {
+    return absl::Status(log.status().code(),
+                        absl::StrReplaceAll(log.status().message(), {{file->path(), file->name()}}));
+  }
+  return std::make_unique<LogFromPipe>(std::move(file), *std::move(log));
+}
+
+absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<InputFile>> opened = InputFile::Open(path);
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<InputFile> file = *std::move(opened);
+  const std::string bytes = file->Head(kFileHeadBytes);
+  file->Rest();
+  const FileHead head = {bytes, file->file_name()};
+  if (head.bytes.starts_with(std::string_view(kLogMagic, sizeof kLogMagic)) || head.file_name.ends_with(".ttlog")) {
+    return OpenLog(std::move(file));
+  }
+  if (bytes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file->name(), " is empty; expected a trace"));
+  }
+  for (const Importer* const importer : Importers()) {
+    if (!importer->sniff(head)) continue;
+    const std::string name = file->name();
+    const uint64_t file_bytes = file->bytes();
+    absl::StatusOr<std::unique_ptr<CallSource>> source = importer->open(std::move(file));
+    if (!source.ok()) return source.status();
+    return std::make_unique<ImportedTrace>(name, file_bytes, *std::move(source));
+  }
+  const absl::Status unknown = UnknownFormat(*file, bytes);
+  // A log whose first page is damaged has frames to be found; a newer version is refused by its number.
+  absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(std::move(file));
+  if (log.ok() || absl::IsUnimplemented(log.status())) return log;
+  return unknown;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path) {
+  struct stat file;
+  if (path == "-" || stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return OpenFile(path);
+  absl::StatusOr<std::unique_ptr<Trace>> logs = Trace::Open(path);
+  if (logs.ok() || !absl::IsNotFound(logs.status())) return logs;
+  for (const char* const name : kFolderFiles) {
+    const std::string in_folder = absl::StrCat(path, path.ends_with('/') ? "" : "/", name);
+    if (stat(in_folder.c_str(), &file) == 0 && S_ISREG(file.st_mode)) return OpenFile(in_folder);
+  }
+  return absl::NotFoundError(
+      absl::StrCat(std::string(logs.status().message()), ", or ", kFolderFiles[0], " or ", kFolderFiles[1], " in it"));
+}
+
+std::string TraceFormat(const Trace& trace) {
+  const auto* const imported = dynamic_cast<const ImportedTrace*>(&trace);
+  return imported == nullptr ? "torchtrace log" : imported->source().format();
+}
+
+bool IsImported(const Trace& trace) { return dynamic_cast<const ImportedTrace*>(&trace) != nullptr; }
+
+std::vector<std::string> TraceNotes(const Trace& trace) {
+  const auto* const imported = dynamic_cast<const ImportedTrace*>(&trace);
+  return imported == nullptr ? std::vector<std::string>() : imported->source().notes();
+}
+
+}  // namespace torchtrace
