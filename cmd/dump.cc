@@ -14,7 +14,7 @@
 #include "cmd/reading_options.h"
 #include "cmd/standard_output.h"
 #include "cmd/terminal.h"
-#include "serialize/trace.h"
+#include "serialize/import/open_trace.h"
 
 namespace torchtrace {
 namespace {
@@ -51,11 +51,16 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
-  const Pager pager(!no_pager);
-  StandardOutput out(pager.fd());
-  return out.Finish(WriteDump(trace->get(), options, &out));
+  int exit_code;
+  {
+    const Pager pager(!no_pager);
+    StandardOutput out(pager.fd());
+    exit_code = out.Finish(WriteDump(trace->get(), options, &out));
+  }
+  TellNotes(**trace);
+  return exit_code;
 }
 
 }  // namespace

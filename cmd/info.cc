@@ -13,8 +13,8 @@
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
 #include "cmd/standard_output.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/info_report.h"
-#include "serialize/trace.h"
 
 namespace torchtrace {
 namespace {
@@ -34,10 +34,14 @@ int Run(const std::vector<std::string>& args) {
       ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  InfoOptions options = *ParseFormat(format);
+  if (IsImported(**trace)) options.format = TraceFormat(**trace);
   StandardOutput out;
-  return out.Finish(WriteInfo(trace->get(), path, *ParseFormat(format), &out));
+  const int exit_code = out.Finish(WriteInfo(trace->get(), path, options, &out));
+  TellNotes(**trace);
+  return exit_code;
 }
 
 }  // namespace

@@ -2,9 +2,15 @@
 
 #include "cmd/levels.h"
 #include "cmd/lists.h"
+#include "cmd/message.h"
 #include "cmd/options.h"
+#include "serialize/import/open_trace.h"
 
 namespace torchtrace {
+
+void TellNotes(const Trace& trace) {
+  for (const std::string& note : TraceNotes(trace)) Say(note);
+}
 
 void CallFilterOptions::AddTo(CLI::App* app) {
   app->add_option("--include", include, "Only APIs that match GLOB ('*', '?'); may be repeated")

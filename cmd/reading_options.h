@@ -13,7 +13,13 @@
 
 namespace torchtrace {
 
-inline constexpr char kTraceText[] = "The output folder of a run, or a log file";
+class Trace;
+
+inline constexpr char kTraceText[] =
+    "The output folder of a run, a log, or another tool's file (see docs/IMPORT.md); - is standard input";
+
+// Tells what the format of a trace from OpenTrace can't say, once it was read.
+void TellNotes(const Trace& trace);
 
 // --include, --exclude and --level.
 struct CallFilterOptions {

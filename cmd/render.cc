@@ -16,8 +16,8 @@
 #include "cmd/reading_options.h"
 #include "cmd/standard_output.h"
 #include "nlohmann/json.hpp"
+#include "serialize/import/open_trace.h"
 #include "serialize/run_info.h"
-#include "serialize/trace.h"
 
 namespace torchtrace {
 namespace {
@@ -61,8 +61,11 @@ int Run(const std::vector<std::string>& args) {
   const bool in_place = options.folder.empty();
   if (in_place) options.folder = FolderOf(path);
 
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  if (in_place && (path == "-" || IsImported(**trace))) {
+    return Fail(kExitTrouble, absl::StrCat("-o DIR is needed: ", path, " has no output folder of its own"));
+  }
   const absl::StatusOr<RenderReport> report = Render(trace->get(), options);
   if (!report.ok()) return Fail(kExitTrouble, report.status());
   // A run that was killed has left no run.json.
@@ -72,6 +75,7 @@ int Run(const std::vector<std::string>& args) {
   }
   if (!quiet) {
     for (const std::string& line : RenderReportLines(*report)) Say(line);
+    TellNotes(**trace);
   }
   return kExitOk;
 }

@@ -11,8 +11,8 @@
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
 #include "cmd/standard_output.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/stats_report.h"
-#include "serialize/trace.h"
 
 namespace torchtrace {
 namespace {
@@ -47,13 +47,15 @@ int Run(const std::vector<std::string>& args) {
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<Trace*> traces;
   for (const std::string& path : paths) {
-    absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     opened.push_back(*std::move(trace));
     traces.push_back(opened.back().get());
   }
   StandardOutput out;
-  return out.Finish(WriteStats(traces, options, &out));
+  const int exit_code = out.Finish(WriteStats(traces, options, &out));
+  for (const Trace* const trace : traces) TellNotes(*trace);
+  return exit_code;
 }
 
 }  // namespace

@@ -1,0 +1,220 @@
+"""Other formats through the whole tool: what is read, what is said, and what is refused how."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location(
+    "whole_tool", Path(__file__).parent / "whole_tool.py"
+)
+tool = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tool)
+
+VERBS = (["stats"], ["info"], ["dump"], ["render", "-o", "rendered"])
+SEEDS = tool.ROOT / "testdata/fuzz"
+
+
+def torchtrace(*args, cwd, **kwargs):
+    return tool.torchtrace(*args, cwd=cwd, **kwargs)
+
+
+BENCH = """Operator: aten.addmm.default
+cnt: 48, ((T([768], f16), T([512, 768], f16), T([768, 768], f16, stride=(1, 768))), {})
+"""
+
+
+def test_formats_are_named_and_lacks_told_once(tmp_path):
+    (tmp_path / "inputs.txt").write_text(BENCH)
+    info = torchtrace("info", "inputs.txt", cwd=tmp_path)
+    assert info.status == 0
+    assert re.search(r"^format +TorchBench operator inputs$", info.out, re.M)
+    assert re.search(r"^calls +48$", info.out, re.M)
+    assert info.err.count("no devices of tensors") == 1
+    assert all(line.startswith("torchtrace: ") for line in info.err.splitlines())
+    as_json = torchtrace("info", "inputs.txt", "--format", "json", cwd=tmp_path)
+    assert json.loads(as_json.out)["format"] == "TorchBench operator inputs"
+    quiet = torchtrace("render", "-q", "inputs.txt", "-o", "out", cwd=tmp_path)
+    assert quiet == tool.Result(0, "", "")
+    assert (tmp_path / "out/api_configs.txt").read_text() == (
+        'aten::addmm(Tensor([768], "float16"), Tensor([512, 768], "float16"), '
+        'Tensor([768, 768], "float16", stride=[1, 768]))\n'
+    )
+
+
+def test_nothing_is_rendered_beside_other_tools_files(tmp_path):
+    (tmp_path / "inputs.txt").write_text(BENCH)
+    for path, stdin in (("inputs.txt", ""), ("-", BENCH)):
+        refused = torchtrace("render", path, cwd=tmp_path, stdin=stdin)
+        assert refused.status == 2 and "-o DIR is needed" in refused.err
+    assert os.listdir(tmp_path) == ["inputs.txt"]
+
+
+def test_standard_input(tmp_path):
+    for path, verb in ((SEEDS / "text/ours", "stats"), (SEEDS / "jsonl/dump", "dump")):
+        from_file = torchtrace(verb, path, cwd=tmp_path)
+        from_pipe = torchtrace(verb, "-", cwd=tmp_path, stdin=path.read_text())
+        assert from_file.status == from_pipe.status == 0
+        assert from_pipe.out == from_file.out
+    empty = torchtrace("stats", "-", cwd=tmp_path)
+    assert (empty.status, empty.out) == (2, "")
+    assert empty.err == "torchtrace: standard input is empty; expected a trace\n"
+
+
+def test_a_log_through_a_pipe(tmp_path):
+    log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
+    for args in (["stats"], ["dump"], ["dump", "--format", "jsonl"]):
+        from_file = torchtrace(*args, log, cwd=tmp_path)
+        with open(log, "rb") as file:
+            done = subprocess.run(
+                [tool.TORCHTRACE, *args, "-"], stdin=file, stdout=subprocess.PIPE, check=True
+            )
+        assert done.stdout.decode().replace("standard input", "sample") == from_file.out
+    cut = subprocess.run(
+        [tool.TORCHTRACE, "stats", "-"], input=log.read_bytes()[:9], stderr=subprocess.PIPE
+    )
+    assert cut.returncode == 2 and b"standard input" in cut.stderr and b"/proc/" not in cut.stderr
+
+
+def test_a_folder_without_a_log(tmp_path):
+    log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
+    assert torchtrace("render", log, "-o", "out", cwd=tmp_path).status == 0
+    from_log = json.loads(torchtrace("stats", log, "--format", "json", cwd=tmp_path).out)
+    from_folder = json.loads(torchtrace("stats", "out", "--format", "json", cwd=tmp_path).out)
+    assert from_folder["total_calls"] == from_log["total_calls"] > 0
+    for name in ("api_trace.yaml", "api_trace.txt", "api_configs.yaml"):
+        os.unlink(tmp_path / "out" / name)
+        assert torchtrace("stats", "out", cwd=tmp_path).status == 0
+    os.unlink(tmp_path / "out/api_configs.txt")
+    nothing = torchtrace("stats", "out", cwd=tmp_path)
+    assert nothing.status == 2 and "out holds no trace: expected logs named" in nothing.err
+
+
+def test_what_was_rendered_says_what_the_log_says(tmp_path):
+    """The same configs, the same calls of each; but for levels, which text can't tell."""
+    log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
+    assert torchtrace("render", log, "-o", "out", cwd=tmp_path).status == 0
+    for name in ("api_trace.yaml", "api_trace.txt"):
+        again = torchtrace("render", f"out/{name}", "-o", f"from-{name}", cwd=tmp_path)
+        assert again.status == 0, again.err
+        for file in ("api_trace.txt", "api_configs.txt", "api_apis.txt"):
+            ours = (tmp_path / f"from-{name}" / file).read_text()
+            assert ours == (tmp_path / "out" / file).read_text()
+    yaml = (tmp_path / "from-api_trace.yaml/api_trace.yaml").read_text()
+    assert yaml == (tmp_path / "out/api_trace.yaml").read_text()
+    counts = torchtrace("render", "out/api_configs.yaml", "-o", "from-configs", cwd=tmp_path)
+    assert counts.status == 0
+    statistics = "api_configs.yaml"
+    assert (tmp_path / "from-configs" / statistics).read_text() == (
+        tmp_path / "out" / statistics
+    ).read_text()
+
+
+def test_json_lines_keep_everything_that_dump_shows(tmp_path):
+    log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
+    first = torchtrace("dump", log, "--format", "jsonl", cwd=tmp_path)
+    (tmp_path / "calls.jsonl").write_text(first.out)
+    again = torchtrace("dump", "calls.jsonl", "--format", "jsonl", cwd=tmp_path)
+    assert again == first
+    assert torchtrace("dump", "calls.jsonl", cwd=tmp_path) == torchtrace("dump", log, cwd=tmp_path)
+
+
+BAD = {
+    "empty.yaml": (b"", "empty.yaml is empty; expected a trace"),
+    "noise.txt": (bytes(range(256)) * 40, "noise.txt is no trace; expected a torchtrace log"),
+    "noise.yaml": (b"\x00\x01\x02\xff" * 5000, "noise.yaml is no trace; expected"),
+    "noise.ttlog": (bytes(range(256)) * 40, "noise.ttlog is not a torchtrace log"),
+    "prose.txt": (b"Dear reader,\nthis is none.\n", "prose.txt is no trace; expected"),
+    "other.json": (b'{"answer": 42}\n', "other.json is no trace; expected"),
+    "cut.yaml": (b"- api: f\n  args: [1]\n- api: g\n  args: [1, {typ", "cut.yaml line "),
+    "cut.txt": (b"f(1)\ng(list[1, 2", "cut.txt line 2, column 14: expected"),
+    "cut.jsonl": (b'{"api":"f"}\n{"api":"g', "cut.jsonl line 2, offset 10: expected JSON"),
+    "bench.txt": (BENCH.encode()[:-9], "bench.txt line 2, column "),
+    "triton.json": (b'{"aten.f.x": [{"count": 1, "inp', "triton.json offset "),
+    "wrong.yaml": (b"- api: f\n  args: 3\n", "wrong.yaml line 1, args: expected a list, found 3"),
+    "packed.json.gz": (b"\x1f\x8b\x08" + bytes(99), "is compressed by gzip; unpack it first"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(name, tmp_path):
+    content, message = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    for verb in VERBS:
+        result = torchtrace(verb[0], name, *verb[1:], cwd=tmp_path)
+        assert result.status == 2, (verb, result)
+        assert message in result.err and len(result.err.splitlines()) == 1, (verb, result)
+        assert result.err.startswith("torchtrace: ")
+        if verb[0] != "dump":  # which streams
+            assert result.out == ""
+    rendered = tmp_path / "rendered"
+    assert not rendered.exists() or os.listdir(rendered) == []
+
+
+def test_bad_paths(tmp_path):
+    (tmp_path / "folder").mkdir()
+    for path, message in (
+        ("none.txt", "cannot read none.txt: No such file or directory"),
+        ("folder", "folder holds no trace: expected logs named folder/log/*.ttlog, or "),
+        ("/dev/null", "/dev/null is empty; expected a trace"),
+    ):
+        for verb in VERBS:
+            result = torchtrace(verb[0], path, *verb[1:], cwd=tmp_path)
+            assert (result.status, result.out) == (2, ""), (verb, result)
+            assert message in result.err and len(result.err.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(tmp_path):
+    (tmp_path / "secret.txt").write_text("f(1)\n")
+    (tmp_path / "secret.txt").chmod(0)
+    for verb in VERBS:
+        result = torchtrace(verb[0], "secret.txt", *verb[1:], cwd=tmp_path)
+        assert result.status == 2 and "cannot read secret.txt: Permission denied" in result.err
+
+
+def test_several_traces_of_several_formats(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.f(1)\n")
+    (tmp_path / "b.yaml").write_text("- api: torch.f\n  args: [1]\n")
+    stats = torchtrace("stats", "a.txt", "b.yaml", "--format", "json", cwd=tmp_path)
+    assert stats.status == 0 and stats.err.count("\n") == 2
+
+
+# ---- real programs ----
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["seed_example.py", "train_mlp.py", "opinfo_samples.py"])
+def test_every_config_of_a_program_reads_back(script, tmp_path):
+    """Text, model, text is the identity; and so is YAML's."""
+    result = torchtrace(
+        "run",
+        "-qo",
+        "out",
+        "-l1,2",
+        "--python",
+        tool.PYTHON,
+        "--formats",
+        "trace,configs",
+        "--render-limit",
+        "300000",
+        tool.SCRIPTS / script,
+        cwd=tmp_path,
+        timeout=900,
+    )
+    assert result.status == 0, result.err
+    lines = (tmp_path / "out/api_configs.txt").read_text()
+    assert lines.count("\n") > 3
+    for name in ("api_configs.txt", "api_configs.yaml", "api_trace.txt", "api_trace.yaml"):
+        if not (tmp_path / "out" / name).exists():
+            continue
+        again = torchtrace(
+            "render", f"out/{name}", "-qo", f"from-{name}", "--formats", "configs", cwd=tmp_path
+        )
+        assert again.status == 0, again.err
+        assert (tmp_path / f"from-{name}/api_configs.txt").read_text() == lines
