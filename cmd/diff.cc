@@ -1,0 +1,169 @@
+// `torchtrace diff`.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/lists.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/reading_options.h"
+#include "cmd/standard_output.h"
+#include "cmd/terminal.h"
+#include "serialize/coarsen.h"
+#include "serialize/diff/config_report.h"
+#include "serialize/diff/report_parts.h"
+#include "serialize/diff/sequence_report.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Exits with 0 when the traces are the same, 1 when they differ, 2 on trouble.\n\n"
+    "Examples:\n"
+    "  torchtrace diff before after\n"
+    "  torchtrace diff cpu gpu --ignore device,counts --level 2\n"
+    "  torchtrace diff before after --sequence --max-hunks 3\n"
+    "  torchtrace diff before after --summary && echo the same";
+
+constexpr char kCounts[] = "counts";
+
+// What --ignore names, of one list with commas or of several.
+struct Ignored {
+  Coarsening coarsening;
+  bool counts = false;
+  std::vector<std::string> names;  // each once
+};
+
+absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
+  Ignored ignored;
+  std::vector<std::string> parts;
+  for (std::string& name : SplitLists(lists)) {
+    if (std::find(ignored.names.begin(), ignored.names.end(), name) != ignored.names.end()) continue;
+    if (name == kCounts) {
+      ignored.counts = true;
+    } else {
+      parts.push_back(name);
+    }
+    ignored.names.push_back(std::move(name));
+  }
+  absl::StatusOr<Coarsening> coarsening = Coarsening::Parse(parts);
+  if (!coarsening.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(coarsening.status().message()), ", ", kCounts));
+  }
+  ignored.coarsening = *std::move(coarsening);
+  return ignored;
+}
+
+// Says which logs are not whole: what they lost is not compared.
+void WarnOfDamage(const std::string& path, const Trace& trace) {
+  for (const ProcessInfo& process : trace.processes()) {
+    if (process.damage.sentences.empty()) continue;
+    Say(absl::StrCat(process.path, " is damaged, and only what can be read is compared (torchtrace info ", path,
+                     " tells more)"));
+  }
+}
+
+int Run(const std::vector<std::string>& args) {
+  std::string a_path, b_path, format = "text", color = "auto";
+  std::vector<std::string> ignore;
+  bool sequence = false, no_pager = false;
+  DiffOptions options;
+  SequenceOptions sequence_options;
+  CallFilterOptions filter;
+  const auto app = MakeApp(kDiffCommand, "[OPTIONS] A B", kFooter);
+  app->add_option("A", a_path, kTraceText)->required();
+  app->add_option("B", b_path, "The trace that A is compared with")->required();
+  app->add_option("--ignore", ignore,
+                  absl::StrCat("Don't compare these, by commas: ", Coarsening::Choices(), ", ", kCounts))
+      ->option_text("WHAT")
+      ->allow_extra_args(false)
+      ->check(Checked([](const std::string& text) { return ParseIgnored({text}); }));
+  app->add_flag("--summary", options.summary, "Only the numbers");
+  app->add_option("--top", options.top, "Only the N APIs and N configs with the most calls")
+      ->option_text("N")
+      ->check(IsCount());
+  filter.AddTo(app.get());
+
+  app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
+      ->group("Sequence");
+  CLI::Option* const nested =
+      app->add_flag("--nested", sequence_options.levels_together, "Align all levels of a thread as one sequence")
+          ->group("Sequence");
+  CLI::Option* const context =
+      app->add_option("--context", sequence_options.context, "Calls shown around a change (default: 3)")
+          ->option_text("N")
+          ->check(IsCount())
+          ->group("Sequence");
+  CLI::Option* const max_hunks =
+      app->add_option("--max-hunks", sequence_options.max_hunks, "Hunks shown; 0: all (default: 20)")
+          ->option_text("N")
+          ->check(IsCount())
+          ->group("Sequence");
+  CLI::Option* const max_calls =
+      app->add_option("--max-calls", sequence_options.max_calls, "Calls shown of one hunk; 0: all (default: 100)")
+          ->option_text("N")
+          ->check(IsCount())
+          ->group("Sequence");
+
+  app->add_option("--format", format, "text, json or markdown (default: text)")
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseDiffFormat(text); }));
+  app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
+      ->option_text("WHEN")
+      ->check(Checked([](const std::string& text) { return UseColor(text); }));
+  app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+
+  const auto usage_error = [](const std::string& what) {
+    return Fail(kExitTrouble, absl::StrCat(what, " (see torchtrace diff --help)"));
+  };
+  for (const CLI::Option* option : {nested, context, max_hunks, max_calls}) {
+    if (!sequence && option->count() > 0) return usage_error(absl::StrCat(option->get_name(), " needs --sequence"));
+  }
+  const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
+  if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence compares no counts");
+  if (sequence && options.top > 0) return usage_error("--top: --sequence takes --max-hunks");
+  if (a_path == "-" && b_path == "-") return usage_error("only one of A and B can be standard input");
+  options.scope.coarsening = ignored->coarsening;
+  options.scope.filter = filter.Globs();
+  options.scope.levels = filter.Levels();
+  options.compare_counts = !ignored->counts;
+  options.ignored = ignored->names;
+  // Where levels don't tell calls apart, they can't part a thread's calls either.
+  if (std::find(ignored->names.begin(), ignored->names.end(), "level") != ignored->names.end()) {
+    sequence_options.levels_together = true;
+  }
+  options.a_name = a_path;
+  options.b_name = b_path;
+  options.format = *ParseDiffFormat(format);
+  options.color = *UseColor(color);
+
+  const absl::StatusOr<std::unique_ptr<Trace>> a = Trace::Open(a_path);
+  if (!a.ok()) return Fail(kExitTrouble, a.status());
+  const absl::StatusOr<std::unique_ptr<Trace>> b = Trace::Open(b_path);
+  if (!b.ok()) return Fail(kExitTrouble, b.status());
+  const Pager pager(!no_pager);
+  StandardOutput out(pager.fd());
+  const absl::StatusOr<bool> different = sequence
+                                             ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
+                                             : WriteConfigDiff(a->get(), b->get(), options, &out);
+  WarnOfDamage(a_path, **a);
+  WarnOfDamage(b_path, **b);
+  const int exit_code = out.Finish(different.status());
+  // A reader that has gone away took no answer with it, but has got one.
+  return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;
+}
+
+}  // namespace
+
+const Command kDiffCommand = {"diff", "Compare two traces: APIs, configs and counts, or call by call", "Compare", Run};
+
+}  // namespace torchtrace

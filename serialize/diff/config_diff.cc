@@ -1,0 +1,263 @@
+#include "serialize/diff/config_diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "serialize/diff/both_sides.h"
+
+namespace torchtrace {
+namespace {
+
+// So many pairs of one family are compared, each with each.
+constexpr size_t kMaxCandidates = size_t{1} << 20;
+
+// A config that only one side has.
+struct Lone {
+  uint32_t symbol;
+  uint64_t calls;
+  std::vector<FamilyNumber> numbers;
+};
+
+double ToDouble(const FamilyNumber& number) {
+  return number.kind == FamilyNumber::kFloat ? number.real : static_cast<double>(number.integer);
+}
+
+// 0 for equal numbers, up to 2 for those of opposite sign.
+double Distance(const FamilyNumber& a, const FamilyNumber& b) {
+  if (a.symbolic != b.symbolic) return 1;
+  if (a.symbolic) return 0;
+  if (a.kind != FamilyNumber::kFloat && b.kind != FamilyNumber::kFloat && a.integer == b.integer) return 0;
+  const double x = ToDouble(a), y = ToDouble(b);
+  if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
+  // Not finite, or too near for doubles.
+  const double distance = std::abs(x - y) / std::max(std::abs(x), std::abs(y));
+  return std::isfinite(distance) && distance > 0 ? distance : 1;
+}
+
+int Compare(const FamilyNumber& a, const FamilyNumber& b) {
+  if (a.symbolic != b.symbolic) return a.symbolic ? 1 : -1;
+  if (a.kind != FamilyNumber::kFloat && b.kind != FamilyNumber::kFloat) {
+    return a.integer < b.integer ? -1 : a.integer > b.integer ? 1 : 0;
+  }
+  const double x = ToDouble(a), y = ToDouble(b);
+  if (std::isnan(x) || std::isnan(y)) return static_cast<int>(std::isnan(x)) - static_cast<int>(std::isnan(y));
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+bool Less(const std::vector<FamilyNumber>& a, const std::vector<FamilyNumber>& b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (const int order = Compare(a[i], b[i]); order != 0) return order < 0;
+  }
+  return a.size() < b.size();
+}
+
+struct Candidate {
+  uint32_t differing;  // numbers
+  float distance;
+  uint64_t calls_apart;
+  uint32_t a, b;  // indexes
+
+  auto Key() const { return std::tuple(differing, distance, calls_apart, a, b); }
+};
+
+// Pairs of indexes, each index once: the nearest first, as far as both last.
+// Both sides are sorted by their numbers.
+std::vector<std::pair<size_t, size_t>> PairNearest(const std::vector<Lone>& a, const std::vector<Lone>& b) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  if (a.size() > kMaxCandidates / b.size()) {
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) pairs.emplace_back(i, i);
+    return pairs;
+  }
+  std::vector<Candidate> candidates;
+  candidates.reserve(a.size() * b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t j = 0; j < b.size(); ++j) {
+      uint32_t differing = 0;
+      double sum = 0;
+      for (size_t n = 0; n < std::min(a[i].numbers.size(), b[j].numbers.size()); ++n) {
+        const double distance = Distance(a[i].numbers[n], b[j].numbers[n]);
+        if (distance > 0) ++differing;
+        sum += distance;
+      }
+      const uint64_t apart = std::max(a[i].calls, b[j].calls) - std::min(a[i].calls, b[j].calls);
+      candidates.push_back(
+          {differing, static_cast<float>(sum), apart, static_cast<uint32_t>(i), static_cast<uint32_t>(j)});
+    }
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& x, const Candidate& y) { return x.Key() < y.Key(); });
+  std::vector<bool> a_taken(a.size()), b_taken(b.size());
+  for (const Candidate& candidate : candidates) {
+    if (a_taken[candidate.a] || b_taken[candidate.b]) continue;
+    a_taken[candidate.a] = b_taken[candidate.b] = true;
+    pairs.emplace_back(candidate.a, candidate.b);
+    if (pairs.size() == std::min(a.size(), b.size())) break;
+  }
+  return pairs;
+}
+
+struct Family {
+  std::vector<Lone> a;
+  std::vector<Lone> b;
+};
+
+// Calls by symbol; `counts` is by VariantId.
+std::vector<uint64_t> CountSymbols(const Trace& trace, const std::vector<uint64_t>& counts, const DiffScope& scope,
+                                   CommonConfigs* configs) {
+  const std::vector<uint32_t> symbols = configs->Add(trace, scope);
+  std::vector<uint64_t> calls(configs->size());
+  for (VariantId variant = 0; variant < counts.size(); ++variant) {
+    const uint32_t symbol = symbols[trace.config_of(variant)];
+    if (symbol != CommonConfigs::kLeftOut) calls[symbol] += counts[variant];
+  }
+  return calls;
+}
+
+class Comparison {
+ public:
+  Comparison(CommonConfigs* configs, std::vector<uint64_t> a_calls, std::vector<uint64_t> b_calls, bool compare_counts)
+      : configs_(*configs), a_calls_(std::move(a_calls)), b_calls_(std::move(b_calls)), counts_(compare_counts) {
+    a_calls_.resize(configs->size());
+    b_calls_.resize(configs->size());
+  }
+
+  ConfigDiff Run() {
+    CompareApis();
+    CompareAllConfigs();
+    return std::move(diff_);
+  }
+
+ private:
+  struct ApiCalls {
+    uint64_t a = 0;
+    uint64_t b = 0;
+  };
+
+  void CompareApis() {
+    std::map<std::pair<int, std::string_view>, ApiCalls> apis;
+    for (uint32_t symbol = 0; symbol < configs_.size(); ++symbol) {
+      const ConfigHead head = configs_.head(symbol);
+      ApiCalls& api = apis[{head.level, head.api}];
+      api.a += a_calls_[symbol];
+      api.b += b_calls_[symbol];
+      diff_.a.calls += a_calls_[symbol];
+      diff_.b.calls += b_calls_[symbol];
+      if (a_calls_[symbol] > 0) ++diff_.a.configs;
+      if (b_calls_[symbol] > 0) ++diff_.b.configs;
+    }
+    for (const auto& [key, api] : apis) {
+      if (api.a > 0) ++diff_.a.apis;
+      if (api.b > 0) ++diff_.b.apis;
+      if (api.a == 0 && api.b == 0) continue;
+      const Change change = api.a == 0 ? Change::kAdded : api.b == 0 ? Change::kRemoved : Change::kCount;
+      if (change == Change::kCount && (api.a == api.b || !counts_)) {
+        ++diff_.same_apis;
+      } else {
+        diff_.apis.push_back({change, key.first, std::string(key.second), api.a, api.b});
+      }
+    }
+  }
+
+  void CompareAllConfigs() {
+    // Few symbols differ mostly: only those are taken apart.
+    std::map<std::string, Family> families;
+    for (uint32_t symbol = 0; symbol < configs_.size(); ++symbol) {
+      const uint64_t a = a_calls_[symbol], b = b_calls_[symbol];
+      if (a == 0 && b == 0) continue;
+      if (a > 0 && b > 0 && (a == b || !counts_)) {
+        ++diff_.same_configs;
+        continue;
+      }
+      FamilyMember member = configs_.Member(symbol);
+      rows_.push_back({.family = FamilyName(symbol, member.key), .numbers = member.numbers, .difference = {}});
+      ConfigDifference& row = rows_.back().difference;
+      row.a_calls = a;
+      row.b_calls = b;
+      if (a > 0) row.a = symbol;
+      if (b > 0) row.b = symbol;
+      if (a > 0 && b > 0) {
+        row.change = Change::kCount;
+        continue;
+      }
+      Family& family = families[rows_.back().family];
+      (a > 0 ? family.a : family.b).push_back({symbol, a + b, std::move(member.numbers)});
+      rows_.pop_back();
+    }
+    for (auto& [name, family] : families) AddLone(name, &family);
+    std::sort(rows_.begin(), rows_.end(), [](const Row& x, const Row& y) {
+      if (const int order = x.family.compare(y.family); order != 0) return order < 0;
+      if (Less(x.numbers, y.numbers)) return true;
+      if (Less(y.numbers, x.numbers)) return false;
+      return std::pair(x.difference.a, x.difference.b) < std::pair(y.difference.a, y.difference.b);
+    });
+    for (const Row& row : rows_) diff_.configs.push_back(row.difference);
+  }
+
+  void AddLone(const std::string& name, Family* family) {
+    const auto by_numbers = [](const Lone& x, const Lone& y) { return Less(x.numbers, y.numbers); };
+    std::stable_sort(family->a.begin(), family->a.end(), by_numbers);
+    std::stable_sort(family->b.begin(), family->b.end(), by_numbers);
+    std::vector<bool> a_paired(family->a.size()), b_paired(family->b.size());
+    if (!family->a.empty() && !family->b.empty()) {
+      for (const auto& [i, j] : PairNearest(family->a, family->b)) {
+        const Lone &a = family->a[i], &b = family->b[j];
+        rows_.push_back({name, a.numbers, {Change::kChanged, a.symbol, b.symbol, a.calls, b.calls}});
+        a_paired[i] = b_paired[j] = true;
+      }
+    }
+    for (size_t i = 0; i < family->a.size(); ++i) {
+      const Lone& a = family->a[i];
+      if (!a_paired[i]) rows_.push_back({name, a.numbers, {Change::kRemoved, a.symbol, kNone, a.calls, 0}});
+    }
+    for (size_t j = 0; j < family->b.size(); ++j) {
+      const Lone& b = family->b[j];
+      if (!b_paired[j]) rows_.push_back({name, b.numbers, {Change::kAdded, kNone, b.symbol, 0, b.calls}});
+    }
+  }
+
+  // Sorts families by level and API, and tells them apart.
+  std::string FamilyName(uint32_t symbol, const std::string& key) const {
+    const ConfigHead head = configs_.head(symbol);
+    std::string name(1, static_cast<char>(head.level));
+    name.append(head.api);
+    name.push_back('\0');
+    return name + key;
+  }
+
+  static constexpr uint32_t kNone = CommonConfigs::kLeftOut;
+  struct Row {
+    std::string family;
+    std::vector<FamilyNumber> numbers;
+    ConfigDifference difference;
+  };
+
+  const CommonConfigs& configs_;
+  std::vector<uint64_t> a_calls_;  // by symbol
+  std::vector<uint64_t> b_calls_;
+  const bool counts_;
+  ConfigDiff diff_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+absl::StatusOr<ConfigDiff> CompareConfigs(Trace* a, Trace* b, const DiffScope& scope, bool compare_counts,
+                                          CommonConfigs* configs) {
+  std::vector<uint64_t> a_counts, b_counts;
+  const auto count = [](Trace* trace, std::vector<uint64_t>* counts) {
+    absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
+    if (counted.ok()) *counts = *std::move(counted);
+    return counted.status();
+  };
+  absl::Status counted = DoBoth([&] { return count(a, &a_counts); }, [&] { return count(b, &b_counts); });
+  if (!counted.ok()) return counted;
+  std::vector<uint64_t> a_calls = CountSymbols(*a, a_counts, scope, configs);
+  std::vector<uint64_t> b_calls = CountSymbols(*b, b_counts, scope, configs);
+  return Comparison(configs, std::move(a_calls), std::move(b_calls), compare_counts).Run();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,64 @@
+// The APIs and configs that two traces differ in, without regard to order: added,
+// removed, changed in count; and of configs, those of one family (family.h) that
+// went on one side and came on the other, as pairs of nearest ones. Counting is all
+// the reading there is: memory and, but for it, time go with the configs.
+
+#ifndef TORCHTRACE_SERIALIZE_DIFF_CONFIG_DIFF_H_
+#define TORCHTRACE_SERIALIZE_DIFF_CONFIG_DIFF_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialize/diff/common_configs.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+
+// kChanged: a config of A went and one of its family came in B.
+enum class Change : uint8_t { kRemoved, kAdded, kChanged, kCount };
+inline constexpr int kChanges = 4;
+
+// Of one trace, what the scope accepts.
+struct SideTotals {
+  uint64_t calls = 0;
+  uint64_t apis = 0;
+  uint64_t configs = 0;
+};
+
+struct ApiDifference {
+  Change change = Change::kCount;  // never kChanged
+  int level = 0;
+  std::string api;
+  uint64_t a_calls = 0;
+  uint64_t b_calls = 0;
+};
+
+struct ConfigDifference {
+  Change change = Change::kCount;
+  uint32_t a = CommonConfigs::kLeftOut;  // symbols; kLeftOut where the side has none
+  uint32_t b = CommonConfigs::kLeftOut;
+  uint64_t a_calls = 0;
+  uint64_t b_calls = 0;
+};
+
+struct ConfigDiff {
+  SideTotals a;
+  SideTotals b;
+  std::vector<ApiDifference> apis;        // by level and name
+  std::vector<ConfigDifference> configs;  // by level, API, family and numbers
+  uint64_t same_apis = 0;
+  uint64_t same_configs = 0;
+
+  bool different() const { return !apis.empty() || !configs.empty(); }
+};
+
+// Fills in `configs`, which is empty before. Without `compare_counts` what both
+// have is the same however often it was called.
+absl::StatusOr<ConfigDiff> CompareConfigs(Trace* a, Trace* b, const DiffScope& scope, bool compare_counts,
+                                          CommonConfigs* configs);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_DIFF_CONFIG_DIFF_H_

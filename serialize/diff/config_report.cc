@@ -1,0 +1,288 @@
+#include "serialize/diff/config_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/diff/changed_text.h"
+#include "serialize/diff/colors.h"
+#include "serialize/diff/config_diff.h"
+#include "serialize/json_form.h"
+#include "serialize/placeholder.h"
+#include "serialize/text_form.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ChangeWords {
+  const char* name;  // in JSON and Markdown
+  const char* past;  // after a number
+  char mark;
+  const char* color;
+};
+// In Change's order.
+constexpr ChangeWords kWords[kChanges] = {
+    {"removed", "removed", '-', kRed},
+    {"added", "added", '+', kGreen},
+    {"changed", "changed", '~', kYellow},
+    {"count", "changed in count", '~', kYellow},
+};
+
+const ChangeWords& WordsOf(Change change) { return kWords[static_cast<size_t>(change)]; }
+
+using ChangeCounts = std::array<uint64_t, kChanges>;
+
+template <typename Row>
+ChangeCounts CountChanges(const std::vector<Row>& rows) {
+  ChangeCounts counts = {};
+  for (const Row& row : rows) ++counts[static_cast<size_t>(row.change)];
+  return counts;
+}
+
+// How many calls a difference is about.
+template <typename Row>
+uint64_t Weight(const Row& row) {
+  const uint64_t more = std::max(row.a_calls, row.b_calls);
+  return row.change == Change::kCount ? more - std::min(row.a_calls, row.b_calls) : more;
+}
+
+// Keeps the `top` heaviest; returns how many it left out.
+template <typename Row>
+uint64_t KeepTop(uint64_t top, std::vector<Row>* rows) {
+  if (top == 0) return 0;
+  std::stable_sort(rows->begin(), rows->end(), [](const Row& x, const Row& y) { return Weight(x) > Weight(y); });
+  if (rows->size() <= top) return 0;
+  const uint64_t left_out = rows->size() - top;
+  rows->erase(rows->begin() + static_cast<ptrdiff_t>(top), rows->end());
+  return left_out;
+}
+
+template <typename Row>
+std::string CallsOf(const Row& row) {
+  if (row.change == Change::kRemoved) return std::to_string(row.a_calls);
+  if (row.change == Change::kAdded) return std::to_string(row.b_calls);
+  if (row.a_calls == row.b_calls) return std::to_string(row.a_calls);
+  return absl::StrCat(row.a_calls, " -> ", row.b_calls);
+}
+
+class ConfigReport {
+ public:
+  ConfigReport(ConfigDiff diff, const CommonConfigs& configs, const DiffOptions& options, std::ostream* out)
+      : diff_(std::move(diff)),
+        configs_(configs),
+        options_(options),
+        out_(*out),
+        different_(diff_.different()),
+        api_counts_(CountChanges(diff_.apis)),
+        config_counts_(CountChanges(diff_.configs)) {
+    apis_left_out_ = KeepTop(options.top, &diff_.apis);
+    configs_left_out_ = KeepTop(options.top, &diff_.configs);
+  }
+
+  bool Write() {
+    switch (options_.format) {
+      case DiffFormat::kText:
+        if (different_ || options_.summary) WriteText();
+        break;
+      case DiffFormat::kJson:
+        WriteJson();
+        break;
+      case DiffFormat::kMarkdown:
+        WriteMarkdown();
+        break;
+    }
+    out_.flush();
+    return different_;
+  }
+
+ private:
+  const char* Color(const char* code) const { return options_.color ? code : ""; }
+
+  int LevelOf(const ConfigDifference& row) const {
+    return configs_.head(row.a != CommonConfigs::kLeftOut ? row.a : row.b).level;
+  }
+  static int LevelOf(const ApiDifference& row) { return row.level; }
+  // Levels may be ignored.
+  static std::string LevelText(int level) { return level == kAnyLevel ? "*" : std::to_string(level); }
+  static ordered_json LevelJson(int level) { return level == kAnyLevel ? ordered_json() : ordered_json(level); }
+
+  // `1 removed, 2 added, 3 the same`
+  static std::string Numbers(const ChangeCounts& counts, uint64_t same) {
+    std::string numbers;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) absl::StrAppend(&numbers, counts[i], " ", kWords[i].past, ", ");
+    }
+    return absl::StrCat(numbers, same, " the same");
+  }
+
+  static std::string Totals(const SideTotals& side) {
+    return absl::StrCat(Counted(side.calls, "call", "calls"), " of ", Counted(side.apis, "API", "APIs"), " in ",
+                        Counted(side.configs, "config", "configs"));
+  }
+
+  std::string Line(const ConfigDifference& row, bool color) const {
+    if (row.change != Change::kChanged) {
+      return configs_.Text(row.a != CommonConfigs::kLeftOut ? row.a : row.b);
+    }
+    return FormatPieces(CompareLines(configs_.Text(row.a), configs_.Text(row.b)), color);
+  }
+  static std::string Line(const ApiDifference& row, bool /*color*/) { return FormatApi(row.api); }
+
+  template <typename Row>
+  void WriteRows(const std::vector<Row>& rows, uint64_t left_out) {
+    size_t width = 0;
+    bool levels = false;
+    for (const Row& row : rows) {
+      width = std::max(width, CallsOf(row).size());
+      levels = levels || LevelOf(row) != LevelOf(rows.front());
+    }
+    for (const Row& row : rows) {
+      const std::string calls = CallsOf(row);
+      const ChangeWords& words = WordsOf(row.change);
+      out_ << Color(words.color) << words.mark << "  " << std::string(width - calls.size(), ' ') << calls;
+      if (levels) out_ << "  level " << LevelText(LevelOf(row));
+      // A changed config has colours of its own.
+      const bool own = row.change == Change::kChanged || row.change == Change::kCount;
+      out_ << "  " << (own ? Color(kReset) : "") << Line(row, options_.color) << (own ? "" : Color(kReset)) << "\n";
+    }
+    if (left_out > 0) out_ << "... and " << left_out << " more\n";
+  }
+
+  void WriteText() {
+    const size_t width = std::max(options_.a_name.size(), options_.b_name.size());
+    const auto side = [&](const char* mark, const char* color, const std::string& name, const SideTotals& totals) {
+      out_ << Color(color) << mark << " " << name << Color(kReset) << std::string(width - name.size(), ' ') << "  "
+           << Totals(totals) << "\n";
+    };
+    side("---", kRed, options_.a_name, diff_.a);
+    side("+++", kGreen, options_.b_name, diff_.b);
+    if (!options_.ignored.empty()) out_ << "ignored: " << absl::StrJoin(options_.ignored, ", ") << "\n";
+    out_ << "\n" << Color(kBold) << "APIs" << Color(kReset) << ": " << Numbers(api_counts_, diff_.same_apis) << "\n";
+    if (!options_.summary) {
+      WriteRows(diff_.apis, apis_left_out_);
+      out_ << "\n";
+    }
+    out_ << Color(kBold) << "configs" << Color(kReset) << ": " << Numbers(config_counts_, diff_.same_configs) << "\n";
+    if (!options_.summary) WriteRows(diff_.configs, configs_left_out_);
+  }
+
+  static ordered_json SideJson(const std::string& name, const SideTotals& totals) {
+    return {{"trace", name}, {"calls", totals.calls}, {"apis", totals.apis}, {"configs", totals.configs}};
+  }
+
+  ordered_json RowJson(const ApiDifference& row) const {
+    return {{"change", WordsOf(row.change).name},
+            {"level", LevelJson(row.level)},
+            {"api", row.api},
+            {"a_calls", row.a_calls},
+            {"b_calls", row.b_calls}};
+  }
+
+  ordered_json RowJson(const ConfigDifference& row) const {
+    const uint32_t symbol = row.a != CommonConfigs::kLeftOut ? row.a : row.b;
+    const ConfigHead head = configs_.head(symbol);
+    ordered_json json = {{"change", WordsOf(row.change).name},
+                         {"level", LevelJson(head.level)},
+                         {"api", std::string(head.api)},
+                         {"a_calls", row.a_calls},
+                         {"b_calls", row.b_calls}};
+    const std::string a = row.a != CommonConfigs::kLeftOut ? configs_.Text(row.a) : "";
+    const std::string b = row.b != CommonConfigs::kLeftOut ? configs_.Text(row.b) : "";
+    if (!a.empty()) json["a"] = a;
+    if (!b.empty()) json["b"] = b;
+    if (row.change == Change::kChanged) {
+      json["differences"] = ordered_json::array();
+      for (const TextPiece& piece : CompareLines(a, b)) {
+        if (!piece.same) json["differences"].push_back({{"a", piece.before}, {"b", piece.after}});
+      }
+    }
+    return json;
+  }
+
+  template <typename Row>
+  void WriteJsonRows(const char* name, const std::vector<Row>& rows) {
+    out_ << ",\n  \"" << name << "\": [";
+    const char* separator = "\n    ";
+    for (const Row& row : rows) {
+      out_ << separator << DumpJson(RowJson(row));
+      separator = ",\n    ";
+    }
+    out_ << (rows.empty() ? "]" : "\n  ]");
+  }
+
+  static ordered_json CountsJson(const ChangeCounts& counts, uint64_t same, bool configs) {
+    ordered_json json = ordered_json::object();
+    for (size_t i = 0; i < counts.size(); ++i) {
+      if (configs || static_cast<Change>(i) != Change::kChanged) json[kWords[i].name] = counts[i];
+    }
+    json["same"] = same;
+    return json;
+  }
+
+  void WriteJson() {
+    const ordered_json summary = {{"apis", CountsJson(api_counts_, diff_.same_apis, false)},
+                                  {"configs", CountsJson(config_counts_, diff_.same_configs, true)}};
+    out_ << "{\n  \"different\": " << (different_ ? "true" : "false")
+         << ",\n  \"ignored\": " << DumpJson(ordered_json(options_.ignored))
+         << ",\n  \"a\": " << DumpJson(SideJson(options_.a_name, diff_.a))
+         << ",\n  \"b\": " << DumpJson(SideJson(options_.b_name, diff_.b)) << ",\n  \"summary\": " << DumpJson(summary);
+    if (!options_.summary) {
+      WriteJsonRows("apis", diff_.apis);
+      WriteJsonRows("configs", diff_.configs);
+      out_ << ",\n  \"left_out\": {\"apis\": " << apis_left_out_ << ", \"configs\": " << configs_left_out_ << "}";
+    }
+    out_ << "\n}\n";
+  }
+
+  template <typename Row>
+  void WriteMarkdownRows(const char* what, const std::vector<Row>& rows, uint64_t left_out) {
+    if (rows.empty()) return;
+    out_ << "\n| | level | calls in A | calls in B | " << what << " |\n|---|---:|---:|---:|---|\n";
+    for (const Row& row : rows) {
+      out_ << "| " << WordsOf(row.change).name << " | " << LevelText(LevelOf(row)) << " | " << row.a_calls << " | "
+           << row.b_calls << " | " << MarkdownCode(Line(row, false)) << " |\n";
+    }
+    if (left_out > 0) out_ << "\n... and " << left_out << " more\n";
+  }
+
+  void WriteMarkdown() {
+    out_ << "# torchtrace diff\n\n| | A | B |\n|---|---|---|\n| trace | " << MarkdownCode(options_.a_name) << " | "
+         << MarkdownCode(options_.b_name) << " |\n| calls | " << diff_.a.calls << " | " << diff_.b.calls
+         << " |\n| APIs | " << diff_.a.apis << " | " << diff_.b.apis << " |\n| configs | " << diff_.a.configs << " | "
+         << diff_.b.configs << " |\n";
+    if (!options_.ignored.empty()) out_ << "\nIgnored: " << absl::StrJoin(options_.ignored, ", ") << ".\n";
+    out_ << "\n## APIs\n\n" << Numbers(api_counts_, diff_.same_apis) << "\n";
+    if (!options_.summary) WriteMarkdownRows("API", diff_.apis, apis_left_out_);
+    out_ << "\n## Configs\n\n" << Numbers(config_counts_, diff_.same_configs) << "\n";
+    if (!options_.summary) WriteMarkdownRows("config", diff_.configs, configs_left_out_);
+  }
+
+  ConfigDiff diff_;
+  const CommonConfigs& configs_;
+  const DiffOptions& options_;
+  std::ostream& out_;
+  const bool different_;
+  const ChangeCounts api_counts_;
+  const ChangeCounts config_counts_;
+  uint64_t apis_left_out_ = 0;
+  uint64_t configs_left_out_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& options, std::ostream* out) {
+  CommonConfigs configs;
+  absl::StatusOr<ConfigDiff> diff = CompareConfigs(a, b, options.scope, options.compare_counts, &configs);
+  if (!diff.ok()) return diff.status();
+  return ConfigReport(*std::move(diff), configs, options, out).Write();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,131 @@
+#include "serialize/diff/thread_match.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/run_facts.h"
+#include "serialize/text_form.h"
+
+namespace torchtrace {
+namespace {
+
+struct Process {
+  uint32_t index = 0;
+  std::optional<int64_t> rank;
+  std::string role;   // empty: not known
+  std::string label;  // of a run that was merged
+  std::vector<ThreadId> threads;
+};
+
+std::optional<int64_t> RankOf(const ProcessInfo& process) {
+  const nlohmann::json* const rank = FindMember(*process.metadata, "rank");
+  if (rank == nullptr || !rank->is_number_integer()) return std::nullopt;
+  return rank->get<int64_t>();
+}
+
+// Empty where there is none.
+std::string TextOf(const ProcessInfo& process, const char* name) {
+  const nlohmann::json* const text = FindMember(*process.metadata, name);
+  return text != nullptr && text->is_string() ? text->get<std::string>() : "";
+}
+
+std::vector<Process> ProcessesOf(const Trace& trace, const std::vector<ThreadId>& threads) {
+  std::vector<Process> processes;
+  for (const ThreadId& thread : threads) {
+    if (processes.empty() || processes.back().index != thread.process) {
+      const ProcessInfo& info = trace.processes()[thread.process];
+      Process& process = processes.emplace_back();
+      process.index = thread.process;
+      process.rank = RankOf(info);
+      process.role = TextOf(info, "role");
+      process.label = TextOf(info, "label");
+    }
+    processes.back().threads.push_back(thread);
+  }
+  return processes;
+}
+
+// Pairs of what `alike` accepts, in order, of what has no partner yet.
+template <typename T, typename Alike>
+void Pair(const std::vector<T>& a, const std::vector<T>& b, std::vector<bool>* a_paired, std::vector<bool>* b_paired,
+          const Alike& alike, std::vector<std::pair<size_t, size_t>>* pairs) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((*a_paired)[i]) continue;
+    for (size_t j = 0; j < b.size(); ++j) {
+      if ((*b_paired)[j] || !alike(a[i], b[j])) continue;
+      (*a_paired)[i] = (*b_paired)[j] = true;
+      pairs->emplace_back(i, j);
+      break;
+    }
+  }
+}
+
+const ThreadInfo* InfoOf(const Trace& trace, ThreadId thread) {
+  for (const ThreadInfo& info : trace.processes()[thread.process].threads) {
+    if (info.number == thread.thread) return &info;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const std::vector<ThreadId>& a_threads,
+                                                        const Trace& b, const std::vector<ThreadId>& b_threads) {
+  const std::vector<Process> a_processes = ProcessesOf(a, a_threads), b_processes = ProcessesOf(b, b_threads);
+  std::vector<bool> a_paired(a_processes.size()), b_paired(b_processes.size());
+  std::vector<std::pair<size_t, size_t>> processes;
+  Pair(
+      a_processes, b_processes, &a_paired, &b_paired,
+      [](const Process& x, const Process& y) { return x.rank == y.rank && x.role == y.role; }, &processes);
+  // What one side doesn't know can't tell them apart.
+  Pair(
+      a_processes, b_processes, &a_paired, &b_paired,
+      [](const Process& x, const Process& y) {
+        return (!x.rank.has_value() || !y.rank.has_value() || x.rank == y.rank) &&
+               (x.role.empty() || y.role.empty() || x.role == y.role);
+      },
+      &processes);
+  // One rank against another: there is no other choice.
+  if (a_processes.size() == 1 && b_processes.size() == 1 && processes.empty()) processes.emplace_back(0, 0);
+
+  std::vector<std::pair<ThreadId, ThreadId>> matched;
+  for (const auto& [i, j] : processes) {
+    const std::vector<ThreadId>&x = a_processes[i].threads, &y = b_processes[j].threads;
+    std::vector<bool> x_paired(x.size()), y_paired(y.size());
+    std::vector<std::pair<size_t, size_t>> threads;
+    const auto name = [](const Trace& trace, ThreadId thread) {
+      const ThreadInfo* const info = InfoOf(trace, thread);
+      return info == nullptr ? std::string() : info->name;
+    };
+    Pair(
+        x, y, &x_paired, &y_paired,
+        [&](ThreadId p, ThreadId q) { return p.thread == q.thread && name(a, p) == name(b, q); }, &threads);
+    Pair(x, y, &x_paired, &y_paired, [&](ThreadId p, ThreadId q) { return name(a, p) == name(b, q); }, &threads);
+    Pair(x, y, &x_paired, &y_paired, [&](ThreadId p, ThreadId q) { return p.thread == q.thread; }, &threads);
+    for (const auto& [p, q] : threads) matched.emplace_back(x[p], y[q]);
+  }
+  return matched;
+}
+
+std::string DescribeThread(const Trace& trace, ThreadId thread) {
+  const ProcessInfo& process = trace.processes()[thread.process];
+  std::string text;
+  if (const std::string label = TextOf(process, "label"); !label.empty()) {
+    absl::StrAppend(&text, FormatApi(label), ", ");
+  }
+  if (const std::optional<int64_t> rank = RankOf(process); rank.has_value()) {
+    absl::StrAppend(&text, "rank ", *rank, ", ");
+  }
+  // A log of many processes says where it has each from.
+  const std::string source = TextOf(process, "source");
+  const std::string name = source.empty() ? ProcessName(process) : std::filesystem::path(source).stem().string();
+  absl::StrAppend(&text, name, ", thread ", thread.thread);
+  const ThreadInfo* const info = InfoOf(trace, thread);
+  if (info != nullptr && !info->name.empty()) absl::StrAppend(&text, " (", FormatApi(info->name), ")");
+  return text;
+}
+
+}  // namespace torchtrace
