@@ -24,6 +24,7 @@ extern const Command kDumpCommand;
 extern const Command kDiffCommand;
 extern const Command kRenderCommand;
 extern const Command kDedupCommand;
+extern const Command kExportCommand;
 extern const Command kVersionCommand;
 extern const Command kHelpCommand;
 

@@ -7,8 +7,8 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand,   &kStatsCommand, &kInfoCommand, &kDumpCommand,    &kRenderCommand,
-      &kDedupCommand, &kDiffCommand,  &kHelpCommand, &kVersionCommand,
+      &kRunCommand,   &kStatsCommand, &kInfoCommand,   &kDumpCommand, &kRenderCommand,
+      &kDedupCommand, &kDiffCommand,  &kExportCommand, &kHelpCommand, &kVersionCommand,
   };
   return commands;
 }

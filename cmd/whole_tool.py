@@ -34,8 +34,9 @@ def environment(changes=None):
     """The tests' own, without what chooses a Python or speaks to torchtrace."""
     drop = ("TORCHTRACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTEST_", "PYTHONSAFEPATH", "PYTHONPATH")
     env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}
-    if "TORCHTRACE_RUNTIME_DIR" in os.environ:
-        env["TORCHTRACE_RUNTIME_DIR"] = os.environ["TORCHTRACE_RUNTIME_DIR"]
+    for key in ("TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PARQUET_DIR"):
+        if key in os.environ:
+            env[key] = os.environ[key]
     env.update(changes or {})
     return {key: value for key, value in env.items() if value is not None}
 

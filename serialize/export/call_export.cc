@@ -89,6 +89,7 @@ class CallExport {
     int64_t host = kNullCell;
     int64_t pid = kNullCell;
     int64_t rank = kNullCell;
+    bool clock = false;
   };
 
   const ConfigCells& CellsOfConfig(ConfigId config) {
@@ -116,6 +117,7 @@ class CallExport {
       if (!origin.host.empty()) cells.host = table_->Intern(origin.host);
       if (origin.pid >= 0) cells.pid = origin.pid;
       if (origin.rank >= 0) cells.rank = origin.rank;
+      cells.clock = origin.clock;
     }
     return processes_[process];
   }
@@ -177,8 +179,8 @@ class CallExport {
     row_[kLevel] = config.level;
     row_[kApi] = config.api;
     row_[kConfig] = config.config;
-    row_[kStart] = call.start_ns;
-    row_[kDuration] = call.duration_ns;
+    row_[kStart] = process.clock ? call.start_ns : kNullCell;
+    row_[kDuration] = process.clock ? call.duration_ns : kNullCell;
     row_[kOutcome] = call.outcome == kNullCell ? never_returned_ : call.outcome;
     row_[kException] = call.exception;
     row_[kProcess] = process.process;

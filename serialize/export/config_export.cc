@@ -76,7 +76,7 @@ absl::Status ExportByProcess(Trace* trace, const std::string& label, const Expor
       const ConfigTotal& total = processes[i].configs[config];
       const absl::Status added = sink->Add({.identity = trace->identity(config),
                                             .calls = total.calls,
-                                            .time_ns = total.time_ns,
+                                            .time_ns = origin.clock ? total.time_ns : -1,
                                             .trace = origin.label,
                                             .host = origin.host,
                                             .pid = origin.pid,
@@ -153,6 +153,7 @@ ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_labe
   origin.host = TextMember(*process.metadata, "host");
   origin.pid = NumberMember(*process.metadata, "pid");
   origin.rank = NumberMember(*process.metadata, "rank");
+  origin.clock = process.metadata->contains("clock");
   return origin;
 }
 

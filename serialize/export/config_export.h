@@ -27,12 +27,14 @@ struct ExportFilter {
   bool Accepts(std::string_view identity) const;
 };
 
-// What the metadata of a process says about where it ran, -1 or empty when it doesn't.
+// What the metadata of a process says about where and when it ran, -1 or empty when it
+// doesn't.
 struct ProcessOrigin {
   std::string label;  // its own (metadata `label`, which merge writes), else the trace's
   std::string host;
   int64_t pid = -1;
   int64_t rank = -1;
+  bool clock = false;  // else the times of its calls are only an order
 };
 ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_label);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/edit_distance.h"
 #include "serialize/export/sinks.h"
 
 namespace torchtrace {
@@ -39,11 +40,13 @@ constexpr Suffix kSuffixes[] = {
 }  // namespace
 
 absl::StatusOr<ExportFormat> ParseExportFormat(std::string_view text) {
+  std::vector<std::string> names;
   for (const FormatName& known : kFormats) {
     if (text == known.name) return known.format;
+    names.emplace_back(known.name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown format '", std::string(text), "'; there are ", ExportFormatChoices()));
+  return absl::InvalidArgumentError(absl::StrCat("unknown format '", std::string(text), "'", DidYouMean(text, names),
+                                                 "; there are ", ExportFormatChoices()));
 }
 
 absl::StatusOr<ExportFormat> ExportFormatOf(std::string_view file_name) {

@@ -138,8 +138,8 @@ pip_install() {
     die "setup: could not install; type: $VENV/bin/python3 -m pip install $*"
 }
 
-# .venv with torch: any torch that is there already is taken.
-setup_venv() {
+# .venv without anything in it yet.
+make_venv() {
   if [[ ! -x $VENV/bin/python3 ]] || ! "$VENV/bin/python3" -c 'import pip' 2>/dev/null; then
     local python
     if ! python=$(find_base_python); then
@@ -153,16 +153,29 @@ setup_venv() {
     say "setup: making .venv with $python"
     logged venv "$python" -m venv "$VENV" || die "setup: could not make $VENV"
   fi
+}
+
+# .venv with torch: any torch that is there already is taken.
+setup_venv() {
+  make_venv
   if ! venv_has torch || ! venv_has numpy; then
     say "setup: installing torch into .venv (some minutes the first time)"
     pip_install pip-torch -r "$ROOT/tools/requirements.txt"
   fi
 }
 
+# pyarrow in .venv, any that is there already, for Parquet alone.
+setup_pyarrow() {
+  make_venv
+  venv_has pyarrow && return
+  say "setup: installing pyarrow into .venv, for Parquet"
+  pip_install pip-pyarrow -r "$ROOT/tools/requirements-parquet.txt"
+}
+
 # What only tests and checks need, in .venv and .build/node.
 setup_test_env() {
   local stamp=$BUILD_DIR/test-env wanted
-  wanted=$(cat "$ROOT/tools/requirements-test.txt" && ls -d "$VENV"/lib/python3*)
+  wanted=$(cat "$ROOT"/tools/requirements-{parquet,test}.txt && ls -d "$VENV"/lib/python3*)
   if [[ ! -f $stamp || $(<"$stamp") != "$wanted" ]] || ! venv_has pytest; then
     say "setup: installing Python packages for the tests into .venv"
     pip_install pip-test -r "$ROOT/tools/requirements-test.txt"
@@ -253,6 +266,22 @@ _install_exe() {
   install_file "$1/cmd/torchtrace" "$BUILD_DIR/bin/torchtrace"
 }
 
+# The module that writes Parquet belongs to one version of Arrow's libraries, which come
+# with pyarrow in .venv. Only who asks for Parquet has it built.
+parquet_is_fresh() {
+  local version
+  version=$(arrow_version 2>/dev/null) && [[ -f $(parquet_module "$version") ]] && is_fresh parquet \
+    "$VENV/pyvenv.cfg" "$VENV"/lib/python3*/site-packages/pyarrow/__init__.py
+}
+
+arrow_version() {
+  "$VENV/bin/python3" -B "$ROOT/tools/bazel/describe_pyarrow.py" --version
+}
+
+parquet_module() {
+  echo "$BUILD_DIR/lib/torchtrace_parquet-arrow$1.so"
+}
+
 _install_runtime() {
   local runtime=$BUILD_DIR/runtime/$2
   install_file "$1/tracer/libtorchtrace_runtime.so" "$runtime/libtorchtrace_runtime.so"
@@ -287,6 +316,23 @@ build_default() {
     echo "$key" >"$BUILD_DIR/default-key"
     _stamp_done "$key"
   fi
+}
+
+# build_parquet: the module for the pyarrow of .venv, which is installed when there is none.
+build_parquet() {
+  local version bin
+  lock_setup
+  setup_packages "$BUILD_PACKAGES"
+  setup_pyarrow
+  unlock_setup
+  version=$(arrow_version) || die "setup: .venv has no pyarrow that can be built with"
+  _stamp parquet
+  say "setup: building the Parquet module for Arrow $version"
+  logged build-parquet bazel build --curses=no --noshow_progress //serialize/export:torchtrace_parquet ||
+    die "setup: the build failed"
+  bin=$(bazel info bazel-bin 2>/dev/null) || die "setup: bazel does not say where it built"
+  install_file "$bin/serialize/export/libtorchtrace_parquet.so" "$(parquet_module "$version")"
+  _stamp_done parquet
 }
 
 # build_runtime PYTHON KEY: the runtime for another Python, in an output base of its own

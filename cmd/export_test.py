@@ -1,0 +1,511 @@
+"""torchtrace export: every format as its consumers read it."""
+
+import csv
+import importlib.util
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+_spec = importlib.util.spec_from_file_location(
+    "whole_tool", Path(__file__).parent / "whole_tool.py"
+)
+tool = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tool)
+
+LOGS = sorted((tool.ROOT / "testdata/logs").glob("*/*.ttlog"))
+SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
+CONFIG_COLUMNS = ["level", "api", "config", "calls", "time_ns", "trace", "host", "pid", "rank"]
+CALL_COLUMNS = (
+    "call parent depth level api config start_ns duration_ns outcome exception "
+    "process thread trace host pid rank"
+).split()
+
+
+def torchtrace(*args, cwd="/", **kwargs):
+    return tool.torchtrace(*args, cwd=cwd, **kwargs)
+
+
+def export(*args, **kwargs):
+    result = torchtrace("export", *args, **kwargs)
+    assert result.status == 0, result.err
+    return result
+
+
+def config_counts(*traces):
+    """{(level, config): calls} as stats counts them."""
+    report = json.loads(torchtrace("stats", *traces, "--by", "config", "--format", "json").out)
+    return {(row["level"], row["config"]): row["calls"] for row in report["configs"]}
+
+
+def sums(rows):
+    """The same of rows of an export."""
+    counts = Counter()
+    for row in rows:
+        counts[int(row["level"]), row["config"]] += int(row["calls"])
+    return dict(counts)
+
+
+def code_block(page, language, number=0):
+    text = (tool.ROOT / "docs" / page).read_text()
+    return re.findall(rf"```{language}\n(.*?)```", text, re.S)[number]
+
+
+@pytest.fixture(scope="session")
+def configs_folder(tmp_path_factory):
+    """configs/*.parquet, a file per trace, as docs/SCALE.md has it."""
+    folder = tmp_path_factory.mktemp("scale")
+    (folder / "configs").mkdir()
+    for i in range(3):
+        for log in LOGS:
+            export("parquet", log, "-o", folder / f"configs/{log.stem}-{i}.parquet")
+    return folder
+
+
+# ---- each format ----
+
+
+def test_text_and_yaml_are_the_rendered_files(tmp_path):
+    rendered = torchtrace("render", SAMPLE, "-o", tmp_path, "--formats", "configs")
+    assert rendered.status == 0
+    assert export("text", SAMPLE).out == (tmp_path / "api_configs.txt").read_text()
+    assert export("yaml", SAMPLE).out == (tmp_path / "api_configs.yaml").read_text()
+    rows = yaml.safe_load(export("yaml", SAMPLE).out)
+    assert sum(row["calls"] for row in rows) == sum(config_counts(SAMPLE).values())
+
+
+def test_text_with_counts():
+    lines = export("text", SAMPLE, "--counts").out.splitlines()
+    counted = {line[9:]: int(line[:7]) for line in lines}
+    assert counted == {config: calls for (_, config), calls in config_counts(SAMPLE).items()}
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.name}-{log.stem}")
+def test_csv_and_json_tell_the_same(log):
+    rows = list(csv.DictReader(export("csv", log).out.splitlines()))
+    assert not rows or list(rows[0]) == CONFIG_COLUMNS
+    assert sums(rows) == config_counts(log)
+    lines = [json.loads(line) for line in export("jsonl", log).out.splitlines()]
+    assert [(row["api"], row["calls"], row["trace"]) for row in lines] == [
+        (row["api"], int(row["calls"]), row["trace"]) for row in rows
+    ]
+    listed = json.loads(export("json", log).out)
+    assert sum(row["calls"] for row in listed) == sum(row["calls"] for row in lines)
+
+
+def test_several_traces_are_told_apart_or_added_up(tmp_path):
+    copy = tmp_path / "copy.ttlog"
+    shutil.copy(SAMPLE, copy)
+    once = config_counts(SAMPLE)
+    rows = list(csv.DictReader(export("csv", SAMPLE, copy).out.splitlines()))
+    assert {row["trace"] for row in rows} == {str(SAMPLE), str(copy)}
+    assert sums(rows) == {config: 2 * calls for config, calls in once.items()}
+    added = yaml.safe_load(export("yaml", SAMPLE, copy).out)
+    assert len(added) == len(once)
+    assert sum(row["calls"] for row in added) == 2 * sum(once.values())
+
+
+def test_filters():
+    rows = list(csv.DictReader(export("csv", SAMPLE, "--level", "2").out.splitlines()))
+    assert rows and {row["level"] for row in rows} == {"2"}
+    rows = list(csv.DictReader(export("csv", SAMPLE, "--include", "aten::mm").out.splitlines()))
+    assert {row["api"] for row in rows} == {"aten::mm"}
+    out = export("csv", SAMPLE, "--calls", "--exclude", "aten::*").out
+    rows = list(csv.DictReader(out.splitlines()))
+    assert rows and not any(row["api"].startswith("aten::") for row in rows)
+
+
+def test_calls_are_those_of_dump():
+    dumped = {}
+    for line in torchtrace("dump", SAMPLE, "--format", "jsonl").out.splitlines():
+        row = json.loads(line)
+        dumped[row["call"]] = row
+    lines = [json.loads(line) for line in export("jsonl", SAMPLE, "--calls").out.splitlines()]
+    assert [row["call"] for row in lines] == sorted(dumped)
+    for row in lines:
+        call = dumped[row["call"]]
+        for key in ("parent", "depth", "level", "api", "process", "thread", "outcome"):
+            assert row.get(key) == call.get(key), key
+        assert row.get("duration_ns") == call.get("duration_ns")
+        assert row["start_ns"] == call["time_ns"]
+        assert row.get("exception") == call.get("exception")
+    rows = list(csv.DictReader(export("csv", SAMPLE, "--calls").out.splitlines()))
+    assert list(rows[0]) == CALL_COLUMNS
+    assert [row["config"] for row in rows] == [row["config"] for row in lines]
+
+
+def test_paddle_lines():
+    lines = export("paddle", SAMPLE, "-q").out.splitlines()
+    assert lines and len(set(lines)) == len(lines)
+    assert all(re.fullmatch(r"[\w.:]+\((.*, )?\)", line) for line in lines)
+
+
+# ---- Parquet ----
+
+
+def test_parquet_types_and_values(tmp_path):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "x.parquet"
+    said = export("parquet", SAMPLE, "-o", out)
+    assert said.err == f"torchtrace: wrote {out}\n"
+    table = pq.read_table(out)
+    assert table.column_names == CONFIG_COLUMNS
+    types = {field.name: str(field.type) for field in table.schema}
+    assert types["calls"] == "int64"
+    assert types["config"] == "dictionary<values=string, indices=int32, ordered=0>"
+    assert table.schema.metadata[b"torchtrace.table"] == b"configs"
+    expected = list(csv.DictReader(export("csv", SAMPLE).out.splitlines()))
+    for row, wanted in zip(table.to_pylist(), expected):
+        assert {key: "" if value is None else str(value) for key, value in row.items()} == wanted
+    assert table.num_rows == len(expected)
+
+
+def test_parquet_of_calls(tmp_path):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "calls.parquet"
+    export("parquet", "--calls", *LOGS, "-o", out)
+    table = pq.read_table(out)
+    assert table.column_names == CALL_COLUMNS
+    text = export("csv", "--calls", *LOGS).out
+    expected = list(csv.DictReader(text.splitlines()))
+    assert table.num_rows == len(expected)
+    for row, wanted in zip(table.to_pylist(), expected):
+        assert {key: "" if value is None else str(value) for key, value in row.items()} == wanted
+
+
+def test_parquet_without_rows(tmp_path):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "x.parquet"
+    export("parquet", SAMPLE, "--include", "nothing", "-o", out)
+    assert pq.read_table(out).num_rows == 0
+
+
+def test_parquet_on_standard_output(tmp_path):
+    with open(tmp_path / "x.parquet", "wb") as out:
+        subprocess.run([tool.TORCHTRACE, "export", "parquet", SAMPLE], stdout=out, check=True)
+    data = (tmp_path / "x.parquet").read_bytes()
+    assert data[:4] == data[-4:] == b"PAR1"
+
+
+def test_parquet_is_not_for_a_terminal():
+    main, other = pty.openpty()
+    done = subprocess.run(
+        [tool.TORCHTRACE, "export", "parquet", SAMPLE],
+        stdout=other,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(other)
+    os.close(main)
+    assert done.returncode == 2
+    assert "standard output is a terminal; -o FILE" in done.stderr
+
+
+def test_parquet_without_pyarrow(tmp_path):
+    """Says what to install, and where."""
+    empty = tmp_path / "venv"
+    (empty / "bin").mkdir(parents=True)
+    out = tmp_path / "x.parquet"
+    result = torchtrace("export", "parquet", SAMPLE, "--python", empty, "-o", out)
+    assert result.status == 2
+    assert f"to install it: {empty}/bin/python3 -m pip install 'pyarrow==" in result.err
+    other = empty / "lib/python3.11/site-packages/pyarrow"
+    other.mkdir(parents=True)
+    (other / "libparquet.so.100").write_text("")
+    result = torchtrace("export", "parquet", SAMPLE, "--python", empty, "-o", out)
+    assert result.status == 2 and f"there is pyarrow 1.0 in {other}" in result.err
+    assert os.listdir(tmp_path) == ["venv"]
+
+
+def test_parquet_without_the_module(tmp_path):
+    result = torchtrace("export", "parquet", SAMPLE, env={"TORCHTRACE_PARQUET_DIR": str(tmp_path)})
+    assert result.status == 2 and result.out == ""
+    assert f"not in {tmp_path}; `tools/torchtrace export parquet ...` builds it" in result.err
+
+
+def test_arrow_is_loaded_for_parquet_alone(tmp_path):
+    for verb in (["export", "csv"], ["stats"]):
+        done = subprocess.run(
+            [tool.TORCHTRACE, *verb, SAMPLE],
+            env=tool.environment({"LD_DEBUG": "libs"}),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "libc.so" in done.stderr and "libarrow" not in done.stderr
+
+
+def test_duckdb_reads_a_folder_as_documented(configs_folder):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    query = code_block("SCALE.md", "sql").replace("configs/", f"{configs_folder}/configs/")
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    rows = [dict(zip(names, row)) for row in cursor.fetchall()]
+    expected = config_counts(*LOGS)
+    assert sums(rows) == {config: 3 * calls for config, calls in expected.items()}
+    assert len(rows) == len(expected)
+    assert all(1 <= row["traces"] <= row["processes"] for row in rows)
+
+
+def test_duckdb_sums_self_time_as_stats_does(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    (tmp_path / "calls").mkdir()
+    export("parquet", "--calls", SAMPLE, "-o", tmp_path / "calls/x.parquet")
+    query = code_block("SCALE.md", "sql", 1).replace("calls/*", f"{tmp_path}/calls/*")
+    rows = duckdb.connect().execute(query).fetchall()
+    report = json.loads(torchtrace("stats", SAMPLE, "--format", "json").out)
+    expected = {(row["level"], row["api"]): row["self_time_ns"] for row in report["apis"]}
+    assert {(row[0], row[1]): row[3] or 0 for row in rows} == expected
+
+
+@pytest.mark.slow
+def test_spark_reads_a_folder_as_documented(configs_folder):
+    """In a Python of its own, as $SPARK_PYTHON names one or this environment has pyspark."""
+    python = os.environ.get("SPARK_PYTHON", sys.executable)
+    if not shutil.which("java"):
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
+    if subprocess.run([python, "-c", "import pyspark"], capture_output=True).returncode != 0:
+        pytest.skip(f"there is no pyspark: {python} -m pip install pyspark (or SPARK_PYTHON)")
+    code = code_block("SCALE.md", "python").replace("unique.show(50, truncate=False)", "")
+    code += "import json\nprint('ROWS', json.dumps([r.asDict() for r in unique.collect()]))\n"
+    done = subprocess.run(
+        [python, "-c", code], cwd=configs_folder, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(re.search(r"^ROWS (.*)$", done.stdout, re.M).group(1))
+    expected = config_counts(*LOGS)
+    assert sums(rows) == {config: 3 * calls for config, calls in expected.items()}
+
+
+# ---- operator benchmarks ----
+
+ABBREVIATIONS = {
+    "bf16": "bfloat16",
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "c32": "complex32",
+    "c64": "complex64",
+    "c128": "complex128",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "b8": "bool",
+    "u8": "uint8",
+}
+
+
+class FakeTorch:
+    """torch.float8_e4m3fn, torch.strided, torch.Size: whatever is named."""
+
+    Size = tuple
+
+    def __getattr__(self, name):
+        return f"torch.{name}"
+
+
+def evaluate(inputs):
+    """As the loader does: dtypes lose their quotes, and only its own names are there."""
+
+    def tensor(size, dtype, stride=None):
+        assert isinstance(size, list) and (stride is None or len(stride) == len(size))
+        return ("tensor", size, dtype, stride)
+
+    scope = {"T": tensor, "inf": float("inf"), "torch": FakeTorch(), "th": FakeTorch()}
+    scope.update(ABBREVIATIONS)
+    for abbreviation in ABBREVIATIONS:
+        inputs = inputs.replace(f"'{abbreviation}'", abbreviation)
+    args, kwargs = eval(inputs.strip().strip("'").strip('"'), scope)
+    assert isinstance(args, tuple) and isinstance(kwargs, dict)
+    return args, kwargs
+
+
+def load_operators(text):
+    """{operator: {inputs: count}} of a file of operator inputs; asserts what the loader does."""
+    operators, name = {}, None
+    for line in text.splitlines():
+        if header := re.fullmatch(r"Operator: (.*)", line):
+            name = header.group(1)
+            assert re.fullmatch(r"aten\.\w+\.\w+", name) and name not in operators
+            operators[name] = {}
+            continue
+        count, inputs = re.fullmatch(r"cnt: (\d+), (.*)", line).groups()
+        assert inputs not in operators[name]
+        evaluate(inputs)
+        operators[name][inputs] = int(count)
+    assert list(operators) == sorted(operators)
+    return operators
+
+
+def operator_calls(*traces):
+    counts = Counter()
+    for (level, config), calls in config_counts(*traces).items():
+        if level == 2:
+            api = config.partition("(")[0].removeprefix("aten::")
+            counts["aten." + (api if "." in api else api + ".default")] += calls
+    return counts
+
+
+def test_torchbench_file_is_what_its_loader_needs():
+    result = export("torchbench", *LOGS)
+    operators = load_operators(result.out)
+    calls = {name: sum(counts.values()) for name, counts in operators.items()}
+    assert calls == operator_calls(*LOGS)
+    assert re.search(
+        r"^torchtrace: torchbench leaves out \d+ configs .*: not of level 2$", result.err, re.M
+    )
+    assert export("torchbench", "-q", *LOGS).err == ""
+    assert export("torchbench", "--level", "2", SAMPLE).err == ""
+
+
+def test_tritonbench_holds_the_same():
+    loaded = json.loads(export("tritonbench", *LOGS).out)
+    metadata = loaded.pop("metadata")
+    assert metadata["generator"].startswith("torchtrace ")
+    assert str(SAMPLE) in metadata["traces"]
+    operators = load_operators(export("torchbench", *LOGS).out)
+    assert {
+        name: {row["inputs"]: row["count"] for row in rows} for name, rows in loaded.items()
+    } == operators
+
+
+@pytest.mark.torch
+def test_torchbench_file_of_a_training_run(tmp_path):
+    """Its inputs, made into tensors as the loader makes them, can be given to the operators."""
+    import torch
+
+    trace = tmp_path / "trace"
+    script = tool.SCRIPTS / "train_mlp.py"
+    ran = torchtrace(
+        "run", "-qo", trace, "-l2", "--formats=none", "--python", tool.PYTHON, script, cwd=tmp_path
+    )
+    assert ran.status == 0, ran.err
+    operators = load_operators(export("torchbench", "-q", trace).out)
+    scope = {
+        "T": lambda size, dtype, stride=None: (
+            torch.ones(size, dtype=dtype)
+            if stride is None
+            else torch.empty_strided(size, stride, dtype=dtype).fill_(1)
+        ),
+        "inf": float("inf"),
+        "torch": torch,
+    }
+    scope.update({short: getattr(torch, name) for short, name in ABBREVIATIONS.items()})
+    assert any(name.startswith("aten.addmm.") for name in operators)
+    for name, counts in operators.items():
+        _, packet, overload = name.split(".")
+        operator = getattr(getattr(torch.ops.aten, packet), overload)
+        for inputs in counts:
+            args, kwargs = eval(inputs, scope)
+            operator(*args, **kwargs)
+
+
+# ---- output, and trouble ----
+
+
+def test_output_is_not_overwritten(tmp_path):
+    out = tmp_path / "x.csv"
+    out.write_text("mine")
+    refused = torchtrace("export", "csv", SAMPLE, "-o", out)
+    assert refused.status == 2 and f"{out} exists; --force replaces it" in refused.err
+    assert out.read_text() == "mine"
+    assert export("csv", SAMPLE, "-fo", out).err == f"torchtrace: wrote {out}\n"
+    assert out.read_text() == export("csv", SAMPLE, "-o", "-").out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("jpeg", SAMPLE), "unknown format 'jpeg'; there are text, yaml"),
+        (("parket", SAMPLE), "did you mean parquet?"),
+        (("csv",), "TRACE is required"),
+        (("yaml", "--calls", SAMPLE), "jsonl, csv and parquet hold calls"),
+        (("csv", "/not/there"), "/not/there"),
+        (("csv", SAMPLE, "/etc/passwd"), "/etc/passwd"),
+        (("csv", SAMPLE, "-o", "/not/there/x.csv"), "/not/there/x.csv"),
+        (("csv", SAMPLE, "-fo", "/tmp"), "/tmp is a folder"),
+        (("csv", "--level", "9", SAMPLE), "unknown level '9'"),
+    ],
+)
+def test_trouble(args, message):
+    result = torchtrace("export", *args)
+    assert result.status == 2 and message in result.err
+    assert all(line.startswith("torchtrace: ") for line in result.err.splitlines())
+
+
+def test_trouble_leaves_the_output_as_it_was(tmp_path):
+    bad = tmp_path / "bad.ttlog"
+    bad.write_bytes(os.urandom(5000))
+    out = tmp_path / "x.csv"
+    out.write_text("mine")
+    for kind in ("csv", "parquet", "torchbench"):
+        result = torchtrace("export", kind, SAMPLE, bad, "-fo", out)
+        assert result.status == 2 and str(bad) in result.err
+        assert out.read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["bad.ttlog", "x.csv"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "torchbench", "json"])
+def test_a_full_disk_is_said(kind):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [tool.TORCHTRACE, "export", kind, SAMPLE],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert "cannot write to standard output: No space left on device" in done.stderr
+
+
+def test_reader_that_has_gone_is_no_failure():
+    process = subprocess.Popen(
+        [tool.TORCHTRACE, "export", "csv", SAMPLE], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_cannot_grow(tmp_path, kind):
+    """The sentence names the file, and nothing is left behind."""
+    out = tmp_path / f"x.{kind}"
+
+    def limit():
+        import resource
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = subprocess.run(
+        [tool.TORCHTRACE, "export", kind, SAMPLE, "-o", out],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
+    )
+    assert done.returncode == 2 and f"cannot write {out}" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_flag_is_undocumented():
+    page = (tool.ROOT / "docs/EXPORT.md").read_text()
+    flags = set(re.findall(r"--[a-z-]+", torchtrace("export", "--help").out))
+    for flag in flags - {"--help", "--output", "--quiet", "--levels"}:
+        assert flag in page, flag
+    unknown = torchtrace("export", "jpeg", SAMPLE).err
+    for name in re.search(r"there are ([\w, ]*)", unknown).group(1).strip().split(", "):
+        assert f"| `{name}` |" in page

@@ -1,0 +1,151 @@
+// What export makes of traces, config_export.h and call_export.h, as its tables show it.
+
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/export/call_export.h"
+#include "serialize/export/config_export.h"
+#include "serialize/export/config_sink.h"
+#include "serialize/export/table_writer.h"
+#include "serialize/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+nlohmann::json Metadata(int pid) { return {{"clock", nlohmann::json::object()}, {"host", "h"}, {"pid", pid}}; }
+
+std::string Configs(const std::vector<LabelledTrace>& traces, ExportFormat format, const ExportFilter& filter = {}) {
+  std::ostringstream out;
+  auto sink = MakeConfigSink(format, &out);
+  EXPECT_TRUE(ExportConfigs(traces, filter, format, sink->get()).ok());
+  EXPECT_TRUE((*sink)->Finish().ok());
+  return out.str();
+}
+
+std::string Calls(Trace* trace, const CallExportOptions& options = {}) {
+  std::ostringstream out;
+  const auto table = MakeCsvTable(CallColumns(), &out);
+  EXPECT_TRUE(ExportCalls(trace, "t", options, table.get()).ok());
+  EXPECT_TRUE(table->Finish().ok());
+  return out.str().substr(out.str().find('\n') + 1);
+}
+
+// Two processes: a() around b(), then a() again; b() in the other.
+std::unique_ptr<FakeTrace> TwoProcesses() {
+  auto trace = std::make_unique<FakeTrace>(Metadata(1));
+  trace->Enter(MakeConfig(1, "a"));
+  trace->Call(MakeConfig(2, "b", {IntValue(1)}));
+  trace->Leave();
+  trace->Call(MakeConfig(1, "a"));
+  nlohmann::json other = Metadata(2);
+  other["rank"] = 7;
+  other["label"] = "mine";
+  trace->In(trace->AddProcess(other), 0);
+  trace->Call(MakeConfig(2, "b", {IntValue(1)}));
+  return trace;
+}
+
+LabelledTrace Labelled(const std::string& label) {
+  return {label, [] { return absl::StatusOr<std::unique_ptr<Trace>>(TwoProcesses()); }};
+}
+
+TEST(ExportConfigs, GivesARowPerTraceProcessAndConfigWhereTheFormatHoldsIt) {
+  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, ExportFormat::kCsv),
+            "level,api,config,calls,time_ns,trace,host,pid,rank\n"
+            "1,a,a(),2,40,x,h,1,\n"
+            "2,b,b(1),1,10,x,h,1,\n"
+            "2,b,b(1),1,10,mine,h,2,7\n"
+            "1,a,a(),2,40,y,h,1,\n"
+            "2,b,b(1),1,10,y,h,1,\n"
+            "2,b,b(1),1,10,mine,h,2,7\n");
+}
+
+TEST(ExportConfigs, AddsUpWhereItDoesNot) {
+  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, ExportFormat::kYaml),
+            "- api: a\n  args: []\n  kwargs: {}\n  level: 1\n  calls: 4\n"
+            "- api: b\n  args: [1]\n  kwargs: {}\n  level: 2\n  calls: 4\n");
+  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, ExportFormat::kText), "a()\nb(1)\n");
+}
+
+TEST(ExportConfigs, Filters) {
+  EXPECT_EQ(Configs({Labelled("x")}, ExportFormat::kText, {.filter = {}, .levels = {2}}), "b(1)\n");
+  EXPECT_EQ(Configs({Labelled("x")}, ExportFormat::kText, {.filter = {.include = {"a"}, .exclude = {}}, .levels = {}}),
+            "a()\n");
+}
+
+TEST(ExportConfigs, EndsAtATraceThatCannotBeOpened) {
+  std::ostringstream out;
+  auto sink = MakeConfigSink(ExportFormat::kText, &out);
+  const LabelledTrace bad = {"bad", [] { return absl::StatusOr<std::unique_ptr<Trace>>(absl::NotFoundError("bad")); }};
+  EXPECT_EQ(ExportConfigs({Labelled("x"), bad}, {}, ExportFormat::kText, sink->get()).message(), "bad");
+}
+
+TEST(ExportConfigs, SaysNoTimeWhereThereIsNoClock) {
+  const LabelledTrace trace = {"x", [] {
+                                 auto fake = std::make_unique<FakeTrace>();
+                                 fake->Call(MakeConfig(1, "a"));
+                                 return absl::StatusOr<std::unique_ptr<Trace>>(std::move(fake));
+                               }};
+  EXPECT_EQ(Configs({trace}, ExportFormat::kCsv),
+            "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
+}
+
+TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
+  const auto trace = TwoProcesses();
+  trace->Enter(MakeConfig(1, "c"));
+  trace->Enter(MakeConfig(1, "d"));
+  trace->Raise("ValueError");
+  EXPECT_EQ(Calls(trace.get()),
+            "0,,0,1,a,a(),10,30,returned,,main-0,0,t,h,1,\n"
+            "1,0,1,2,b,b(1),20,10,returned,,main-0,0,t,h,1,\n"
+            "2,,0,1,a,a(),50,10,returned,,main-0,0,t,h,1,\n"
+            "3,,0,2,b,b(1),70,10,returned,,main-1,0,mine,h,2,7\n"
+            "4,,0,1,c,c(),90,,never returned,,main-1,0,mine,h,2,7\n"
+            "5,4,1,1,d,d(),100,10,raised,ValueError,main-1,0,mine,h,2,7\n");
+}
+
+// A call that outlives the window comes when it ends, and no call is lost.
+TEST(ExportCalls, WaitForSoManyCallsOnly) {
+  const auto trace = std::make_unique<FakeTrace>(Metadata(1));
+  trace->Enter(MakeConfig(1, "outer"));
+  for (int i = 0; i < 3; ++i) trace->Call(MakeConfig(1, "inner"));
+  trace->Leave();
+  trace->Enter(MakeConfig(1, "open"));
+  for (int i = 0; i < 3; ++i) trace->Call(MakeConfig(1, "inner"));
+  CallExportOptions options;
+  options.max_waiting_calls = 2;
+  std::vector<std::string> order;
+  std::istringstream lines(Calls(trace.get(), options));
+  for (std::string line; std::getline(lines, line);) order.push_back(line.substr(0, line.find(',')));
+  EXPECT_EQ(order, (std::vector<std::string>{"1", "2", "3", "0", "5", "6", "7", "4"}));
+}
+
+TEST(ExportCalls, FilterKeepsTheNumbers) {
+  const auto trace = TwoProcesses();
+  CallExportOptions options;
+  options.filter.levels = {2};
+  options.max_waiting_calls = 1;
+  EXPECT_EQ(Calls(trace.get(), options),
+            "1,0,1,2,b,b(1),20,10,returned,,main-0,0,t,h,1,\n"
+            "3,,0,2,b,b(1),70,10,returned,,main-1,0,mine,h,2,7\n");
+}
+
+TEST(JsonlTable, LeavesOutWhatIsNotKnown) {
+  std::ostringstream out;
+  const auto table = MakeJsonlTable({{"n", ColumnType::kInt}, {"text", ColumnType::kText}}, &out);
+  const int64_t text = table->Intern("a\"\n\xff");
+  EXPECT_EQ(table->Intern("a\"\n\xff"), text);
+  ASSERT_TRUE(table->Add({-1, text}).ok());
+  ASSERT_TRUE(table->Add({kNullCell, kNullCell}).ok());
+  ASSERT_TRUE(table->Finish().ok());
+  EXPECT_EQ(out.str(), "{\"n\":-1,\"text\":\"a\\\"\\n\xef\xbf\xbd\"}\n{}\n");
+}
+
+}  // namespace
+}  // namespace torchtrace
