@@ -18,7 +18,19 @@ _spec = importlib.util.spec_from_file_location(
 tool = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tool)
 
-VERBS = ["run", "stats", "info", "dump", "render", "dedup", "diff", "export", "help", "version"]
+VERBS = [
+    "run",
+    "stats",
+    "info",
+    "dump",
+    "render",
+    "merge",
+    "dedup",
+    "diff",
+    "export",
+    "help",
+    "version",
+]
 
 
 def torchtrace(*args, cwd="/", **kwargs):

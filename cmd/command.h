@@ -25,6 +25,7 @@ extern const Command kDiffCommand;
 extern const Command kRenderCommand;
 extern const Command kDedupCommand;
 extern const Command kExportCommand;
+extern const Command kMergeCommand;
 extern const Command kVersionCommand;
 extern const Command kHelpCommand;
 

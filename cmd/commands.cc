@@ -7,7 +7,7 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand,   &kStatsCommand, &kInfoCommand,   &kDumpCommand, &kRenderCommand,
+      &kRunCommand,   &kStatsCommand, &kInfoCommand,   &kDumpCommand, &kRenderCommand,  &kMergeCommand,
       &kDedupCommand, &kDiffCommand,  &kExportCommand, &kHelpCommand, &kVersionCommand,
   };
   return commands;

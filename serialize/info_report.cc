@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/duration_text.h"
 #include "serialize/json_form.h"
+#include "serialize/ranks.h"
 #include "serialize/run_facts.h"
 #include "serialize/run_info.h"
 #include "serialize/shell_quote.h"
@@ -21,6 +22,10 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
+
+// What people read; thousands may have been merged.
+constexpr size_t kMaxProcesses = 100;
+constexpr size_t kMaxSentences = 200;
 
 // Members of run.json that are shown as they are.
 struct Member {
@@ -113,11 +118,12 @@ class InfoReport {
       if (info_.contains(key)) Line(label, Shown(info_[key]));
     }
     if (info_.contains("environment")) Line("environment", ShownEnvironment(info_["environment"]));
-    if (!facts_.processes.empty()) {
+    if (!facts_.processes.empty() && !IsMerged(trace_)) {
       if (const auto& duration = facts_.processes[facts_.main].duration_ns; duration.has_value()) {
         Line("duration", FormatDuration(*duration));
       }
     }
+    Order();
     Counts();
     Completeness();
     Processes();
@@ -128,6 +134,21 @@ class InfoReport {
   void Line(const std::string& label, const std::string& value) {
     if (value.empty()) return;
     absl::StrAppend(&text_, label, std::string(label.size() < 13 ? 13 - label.size() : 1, ' '), value, "\n");
+  }
+
+  // Of a merged trace.
+  void Order() {
+    if (!info_.contains("order")) return;
+    const ordered_json& order = info_["order"];
+    std::string text;
+    if (order["by_clock"] != 0)
+      text = absl::StrCat("processes by the ", order["clock"] == "monotonic" ? "machine's clock" : "time of day");
+    if (order["as_given"] != 0) {
+      absl::StrAppend(&text, text.empty()
+                                 ? "processes as given: they have no clock"
+                                 : absl::StrCat(", but ", DumpJson(order["as_given"]), " without a clock as given"));
+    }
+    Line("order", text);
   }
 
   void Counts() {
@@ -156,7 +177,7 @@ class InfoReport {
 
   void Completeness() {
     std::vector<std::string> missing;
-    missing.reserve(facts_.stopped.size());
+    if (IsMerged(trace_)) missing = RankSentences(FindRankGaps(trace_.processes()));
     for (const std::string& reason : facts_.stopped) {
       missing.push_back(absl::StrCat("tracing stopped before the program's end: ", OneLine(reason)));
     }
@@ -186,22 +207,50 @@ class InfoReport {
     for (size_t i = 1; i < missing.size(); ++i) Line("", missing[i]);
   }
 
+  // Members of run.json's processes, for merged traces.
+  static std::string MemberOf(const ordered_json& process, const char* key) {
+    return process.contains(key) ? Shown(process[key]) : "";
+  }
+
   void Processes() {
-    TextTable table({{"process", TextTable::kLeft},
-                     {"calls"},
-                     {"never returned"},
-                     {"threads"},
-                     {"log"},
-                     {"ended", TextTable::kLeft}});
-    for (const ProcessInfo& process : trace_.processes()) {
-      table.AddRow({ProcessName(process), absl::StrCat(process.calls), absl::StrCat(process.open_calls),
-                    absl::StrCat(process.threads.size()), Size(process.file_bytes), DescribeEnd(process)});
+    const bool merged = IsMerged(trace_);
+    std::vector<TextTable::Column> columns = {{"process", TextTable::kLeft}};
+    const auto add_column = [&columns](const char* title, TextTable::Align align = TextTable::kRight) {
+      columns.push_back({title, align});
+    };
+    if (merged) {
+      add_column("label", TextTable::kLeft);
+      add_column("rank");
+    }
+    for (const char* const title : {"calls", "never returned", "threads", "log"}) add_column(title);
+    add_column("ended", TextTable::kLeft);
+    if (merged) add_column("source", TextTable::kLeft);
+    TextTable table(columns);
+    const std::vector<ProcessInfo>& processes = trace_.processes();
+    const size_t shown = processes.size() > kMaxProcesses ? kMaxProcesses : processes.size();
+    for (size_t i = 0; i < shown; ++i) {
+      const ProcessInfo& process = processes[i];
+      const ordered_json& json = info_["processes"][i];
+      std::vector<std::string> row = {OneLine(ProcessName(process))};
+      if (merged) row.insert(row.end(), {MemberOf(json, "label"), MemberOf(json, "rank")});
+      row.insert(row.end(), {absl::StrCat(process.calls), absl::StrCat(process.open_calls),
+                             absl::StrCat(process.threads.size()), Size(process.file_bytes), DescribeEnd(process)});
+      if (merged) row.push_back(MemberOf(json, "source"));
+      table.AddRow(row);
     }
     absl::StrAppend(&text_, "\n", table.Format());
-    for (const ProcessInfo& process : trace_.processes()) {
+    if (shown < processes.size()) {
+      absl::StrAppend(&text_, "and ", processes.size() - shown, " more processes (--format json tells of all)\n");
+    }
+    size_t sentences = 0;
+    for (const ProcessInfo& process : processes) {
       for (const std::string& sentence : process.damage.sentences) {
-        absl::StrAppend(&text_, "damage in ", ProcessName(process), ": ", OneLine(sentence), "\n");
+        if (++sentences > kMaxSentences) continue;
+        absl::StrAppend(&text_, "damage in ", OneLine(ProcessName(process)), ": ", OneLine(sentence), "\n");
       }
+    }
+    if (sentences > kMaxSentences) {
+      absl::StrAppend(&text_, "and ", sentences - kMaxSentences, " more places of damage (--format json)\n");
     }
   }
 

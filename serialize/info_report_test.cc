@@ -71,6 +71,47 @@ TEST(InfoReport, TellsWhatIsMissing) {
   EXPECT_THAT(text, HasSubstr("damage in main-0: frame 3 at byte 9 is broken\n"));
 }
 
+TEST(InfoReport, MergedTrace) {
+  const json common = json::parse(R"({"torchtrace": "0.1.0", "source": "r/log/main-7.ttlog"})");
+  json first = common, second = common;
+  first.update({{"label", "gpt2"}, {"rank", 0}, {"world_size", 2}, {"command", {"a.py"}}});
+  second.update({{"source", "s/fork-8.ttlog"}, {"command", {"b.py"}}});
+  FakeTrace trace(first);
+  trace.AddProcess(second);
+  trace.process(1).closed = false;
+  AddExampleCalls(&trace);
+  EXPECT_EQ(Info(&trace, {}),
+            "trace        out\n"
+            "torchtrace   0.1.0\n"
+            "order        processes as given: they have no clock\n"
+            "calls        4\n"
+            "APIs         4\n"
+            "configs      4\n"
+            "level 1      4 calls, 4 APIs, 4 configs\n"
+            "log          0 bytes, 0.0 bytes per event\n"
+            "complete     rank 1 of 2 is missing (gpt2)\n"
+            "             logs not closed, of processes killed or still running: 1 of 2\n"
+            "\n"
+            "process      label  rank  calls  never returned  threads      log  ended                                "
+            "source\n"
+            "gpt2:main-7  gpt2      0      4               0        1  0 bytes  closed without saying how the program "
+            "ended  r/log/main-7.ttlog\n"
+            "fork-8                        0               0        0  0 bytes  not closed: killed or still running   "
+            "        s/fork-8.ttlog\n");
+}
+
+TEST(InfoReport, ManyProcesses) {
+  FakeTrace trace;
+  for (int i = 1; i < 1000; ++i) {
+    trace.AddProcess(json::object());
+    trace.process(static_cast<uint32_t>(i)).damage.sentences = {"broken"};
+  }
+  const std::string text = Info(&trace, {});
+  EXPECT_LT(text.size(), 20'000u);
+  EXPECT_THAT(text, HasSubstr("and 900 more processes (--format json tells of all)\n"));
+  EXPECT_THAT(text, HasSubstr("and 799 more places of damage (--format json)\n"));
+}
+
 TEST(InfoReport, Json) {
   FakeTrace trace;
   AddExampleCalls(&trace);

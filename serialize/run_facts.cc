@@ -140,7 +140,23 @@ CappedCounts CountCapped(const Trace& trace, const Statistics& statistics) {
   return capped;
 }
 
-std::string ProcessName(const ProcessInfo& process) { return std::filesystem::path(process.path).stem().string(); }
+bool IsMerged(const Trace& trace) {
+  const std::vector<ProcessInfo>& processes = trace.processes();
+  return std::any_of(processes.begin(), processes.end(), [](const ProcessInfo& process) {
+    return process.metadata != nullptr && FindMember(*process.metadata, "source") != nullptr;
+  });
+}
+
+std::string ProcessName(const ProcessInfo& process) {
+  std::string path, label;
+  if (process.metadata != nullptr) {
+    path = TextMember(*process.metadata, "source");
+    label = TextMember(*process.metadata, "label");
+  }
+  if (path.empty()) path = process.path;
+  const std::string name = std::filesystem::path(path).stem().string();
+  return label.empty() ? name : absl::StrCat(label, ":", name);
+}
 
 std::string DescribeEnd(const ProcessInfo& process) {
   if (!process.closed) return "not closed: killed or still running";

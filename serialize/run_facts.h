@@ -59,7 +59,11 @@ struct CappedCounts {
 };
 CappedCounts CountCapped(const Trace& trace, const Statistics& statistics);
 
-// The name of its log: `main-1234`.
+// True when the processes came from several traces: each one's metadata says from where.
+bool IsMerged(const Trace& trace);
+
+// The name of its log: `main-1234`; of a merged process the name of that which it came
+// from, after its run's label: `gpt2:main-1234`.
 std::string ProcessName(const ProcessInfo& process);
 
 // How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, or `not closed:

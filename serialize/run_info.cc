@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,8 @@
 #include "nlohmann/json.hpp"
 #include "serialize/json_form.h"
 #include "serialize/output_file.h"
+#include "serialize/process_order.h"
+#include "serialize/ranks.h"
 #include "serialize/run_facts.h"
 #include "serialize/shell_quote.h"
 
@@ -26,7 +30,8 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command", "program",         
                                    "environment", "python",  "packages",        "dialect", "levels",
                                    "include",     "exclude", "include_getters", "rank",    "world_size"};
 // What concerns one process, or is shown under another name.
-constexpr std::array kProcessKeys = {"format", "role", "pid", "ppid", "forked_from", "clock", "end"};
+constexpr std::array kProcessKeys = {"format", "role",   "pid",   "ppid",   "forked_from",
+                                     "clock",  "source", "label", "damage", "end"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {
@@ -54,6 +59,52 @@ void AddMetadata(const json& metadata, ordered_json* info) {
   const json* const started = clock == nullptr ? nullptr : FindMember(*clock, "origin_realtime_ns");
   if (started == nullptr || !started->is_number_integer()) return;
   if (const std::string time = IsoTime(started->get<int64_t>()); !time.empty()) (*info)["started"] = time;
+}
+
+// What all processes of several traces have in common.
+json CommonMetadata(const Trace& trace) {
+  json common = json::object();
+  bool first = true;
+  for (const ProcessInfo& process : trace.processes()) {
+    if (process.metadata == nullptr || !process.metadata->is_object()) return json::object();
+    if (std::exchange(first, false)) {
+      common = *process.metadata;
+      common.erase("clock");
+      continue;
+    }
+    for (auto member = common.begin(); member != common.end();) {
+      const json* const value = FindMember(*process.metadata, member.key().c_str());
+      member = value != nullptr && *value == *member ? std::next(member) : common.erase(member);
+    }
+  }
+  return common;
+}
+
+// Of a trace that was made of several: the order of its processes, how they ended, what ranks lack.
+void AddMerged(const Trace& trace, ordered_json* info) {
+  std::vector<ProcessClock> clocks;
+  std::map<std::string, uint64_t> ends;
+  uint64_t clocked = 0;
+  for (const ProcessInfo& process : trace.processes()) {
+    clocks.push_back(ReadProcessClock(process.metadata == nullptr ? json() : *process.metadata));
+    ++ends[DescribeEnd(process)];
+  }
+  const ProcessOrder order = OrderProcesses(clocks);
+  for (const std::vector<uint32_t>& group : order.groups) {
+    if (order.clock != ProcessOrder::kNone && (group.size() > 1 || clocks[group[0]].known)) clocked += group.size();
+  }
+  static constexpr std::array kClocks = {"none", "monotonic", "time of day"};
+  (*info)["order"] = ordered_json{
+      {"clock", kClocks[order.clock]}, {"by_clock", clocked}, {"as_given", trace.processes().size() - clocked}};
+  (*info)["ends"] = ends;
+  ordered_json ranks = ordered_json::array();
+  for (const RankGap& gap : FindRankGaps(trace.processes())) {
+    ranks.push_back(ordered_json{{"label", gap.label.empty() ? ordered_json(nullptr) : ordered_json(gap.label)},
+                                 {"world_size", gap.world_size},
+                                 {"missing", gap.missing},
+                                 {"duplicate", gap.duplicate}});
+  }
+  (*info)["incomplete_ranks"] = std::move(ranks);
 }
 
 void AddEnd(const ProcessInfo& process, const ProcessFacts& facts, ordered_json* json) {
@@ -88,6 +139,11 @@ ordered_json ProcessJson(const ProcessInfo& process, const ProcessFacts& facts) 
   for (const char* key : {"role", "pid", "ppid", "forked_from"}) {
     if (process.metadata == nullptr) break;
     if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
+  }
+  if (process.metadata != nullptr && FindMember(*process.metadata, "source") != nullptr) {
+    for (const char* key : {"source", "label", "host", "rank", "world_size", "command"}) {
+      if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
+    }
   }
   AddEnd(process, facts, &json);
   json["calls"] = process.calls;
@@ -126,7 +182,10 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   const RunFacts facts = GatherFacts(trace);
   const CappedCounts capped = CountCapped(trace, statistics);
   ordered_json info = ordered_json::object();
-  if (!facts.processes.empty()) {
+  if (IsMerged(trace)) {
+    AddMetadata(CommonMetadata(trace), &info);
+    AddMerged(trace, &info);
+  } else if (!facts.processes.empty()) {
     const ProcessInfo& main = trace.processes()[facts.main];
     if (main.metadata != nullptr) AddMetadata(*main.metadata, &info);
     AddEnd(main, facts.processes[facts.main], &info);
@@ -163,6 +222,9 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
   lines.push_back(absl::StrCat("the trace is in ", folder, ": ", Counted(statistics.calls, "call", "calls"), " of ",
                                Counted(statistics.apis.size(), "API", "APIs"), " in ",
                                Counted(statistics.configs, "config", "configs")));
+  if (IsMerged(trace)) {
+    for (const std::string& sentence : RankSentences(FindRankGaps(trace.processes()))) lines.push_back(sentence);
+  }
   if (facts.processes.size() > 1) {
     std::string line = absl::StrCat("processes recorded: ", facts.processes.size());
     if (facts.unclosed > 0) absl::StrAppend(&line, ", of which killed or still running: ", facts.unclosed);

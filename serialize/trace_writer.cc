@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -155,6 +156,7 @@ struct WrittenProcess {
 struct UsableRecords {
   uint64_t bytes = 0;
   uint64_t calls = 0;
+  std::optional<uint64_t> hash;  // where the frame tells it
 };
 
 UsableRecords FindUsableRecords(const LogReader& log, const LogFrame& frame, uint64_t bytes) {
@@ -262,7 +264,8 @@ class LogTraceWriter : public TraceWriter {
       const FramePayload payload = log.Verify(frame);
       whole = whole && payload.trust != FramePayload::kUseless && payload.note.empty();
       if (payload.trust == FramePayload::kUseless) continue;
-      UsableRecords usable{payload.bytes, payload.calls.value_or(0)};
+      UsableRecords usable{payload.bytes, payload.calls.value_or(0), std::nullopt};
+      if (payload.trust == FramePayload::kVerified && payload.note.empty()) usable.hash = frame.header.payload_hash;
       if (payload.trust == FramePayload::kUnverified) {
         usable = FindUsableRecords(log, frame, payload.bytes);
         whole = whole && usable.bytes == payload.bytes && !log.HasUncommittedBytes(frame);
@@ -386,7 +389,7 @@ class LogTraceWriter : public TraceWriter {
   }
 
   absl::Status CopyFrame(const LogReader& log, const LogFrame& frame, const UsableRecords& usable, uint32_t process) {
-    const uint64_t hash = log.file().HashAt(frame.payload_offset(), usable.bytes);
+    const uint64_t hash = usable.hash ? *usable.hash : log.file().HashAt(frame.payload_offset(), usable.bytes);
     FrameHeader header = {};
     Open(FrameType::kCalls, process, usable.bytes, &header);
     Close(usable.bytes, usable.calls, hash, &header);

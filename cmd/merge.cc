@@ -1,0 +1,213 @@
+// `torchtrace merge`.
+
+#include "serialize/merge.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/message.h"
+#include "cmd/new_trace_folder.h"
+#include "cmd/options.h"
+#include "cmd/progress.h"
+#include "nlohmann/json.hpp"
+#include "serialize/render.h"
+#include "serialize/run_info.h"
+#include "serialize/trace.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "TRACE is an output folder, a log file, or a folder of output folders.\n"
+    "A manifest has one TRACE a line, or TRACE, a tab and a label; blank lines and those that\n"
+    "start with # are passed over; - is standard input.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace merge out-0 out-1 out-2 out-3 -o all\n"
+    "  torchtrace merge --label gpt2=runs/1 --label bert=runs/2 -o models\n"
+    "  find runs -name log | torchtrace merge --manifest - -o all --formats configs";
+
+constexpr char kLogName[] = "log/merged.ttlog";
+
+struct MergeArguments {
+  std::vector<std::string> paths;
+  std::vector<std::string> labels;  // NAME=PATH
+  std::string manifest;
+  std::string output;
+  bool force = false;
+  bool merge_output = true;
+  std::string formats = "all";
+  uint64_t render_limit = kDefaultRenderLimit;
+  bool quiet = false;
+};
+
+// "" or what is wrong with it.
+std::string CheckLabel(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals != std::string::npos && equals > 0 && equals + 1 < text.size()) return "";
+  return absl::StrCat("'", text, "' names no run: expected NAME=TRACE");
+}
+
+absl::Status ReadManifest(const std::string& path, std::vector<MergeInput>* inputs) {
+  std::ifstream file;
+  if (path != "-") {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      return absl::InvalidArgumentError(absl::StrCat("the manifest ", path, " is a folder"));
+    }
+    file.open(path);
+    if (!file.is_open()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the manifest ", path));
+  }
+  std::istream& in = path == "-" ? std::cin : file;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    const size_t tab = line.find('\t');
+    if (line.find('\0') != std::string::npos || tab == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the manifest ", path, ", line ", number, ": expected a TRACE, or a TRACE, a tab and a label"));
+    }
+    inputs->push_back({line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1)});
+  }
+  if (in.bad()) return absl::UnavailableError(absl::StrCat("cannot read the manifest ", path));
+  return absl::OkStatus();
+}
+
+// What is to be merged, in the order given: positional ones, those that only --label
+// names, the manifest's.
+absl::StatusOr<std::vector<MergeInput>> GatherInputs(const MergeArguments& arguments) {
+  std::vector<MergeInput> named;
+  for (const std::string& path : arguments.paths) named.push_back({path, ""});
+  if (!arguments.manifest.empty()) {
+    if (absl::Status s = ReadManifest(arguments.manifest, &named); !s.ok()) return s;
+  }
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code error;
+    return a == b || std::filesystem::equivalent(a, b, error);
+  };
+  size_t next = arguments.paths.size();
+  for (const std::string& text : arguments.labels) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    const std::string path = text.substr(equals + 1);
+    bool found = false;
+    for (MergeInput& input : named) {
+      if (!same(input.path, path)) continue;
+      found = true;
+      input.label = name;
+    }
+    if (!found) named.insert(named.begin() + static_cast<ptrdiff_t>(next++), {path, name});
+  }
+  if (named.empty()) {
+    return absl::InvalidArgumentError(
+        "nothing to merge: give a TRACE, --label or --manifest (see torchtrace merge --help)");
+  }
+  std::vector<MergeInput> inputs;
+  for (const MergeInput& input : named) {
+    const absl::StatusOr<std::vector<MergeInput>> expanded = ExpandMergeInput(input);
+    if (!expanded.ok()) return expanded.status();
+    inputs.insert(inputs.end(), expanded->begin(), expanded->end());
+  }
+  return inputs;
+}
+
+struct Merged {
+  std::vector<std::string> summary;
+};
+
+absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const MergeArguments& arguments) {
+  if (absl::Status s = CheckMergeInputs(inputs); !s.ok()) return s;
+  uint64_t bytes = 0;
+  for (const MergeInput& input : inputs) bytes += MergeInputBytes(input.path);
+  const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
+      NewTraceFolder::Create(arguments.output, arguments.force);
+  if (!folder.ok()) return folder.status();
+  const std::string& path = (*folder)->path();
+  {
+    Progress progress("merging", Progress::kBytes, bytes);
+    const absl::Status merged =
+        MergeInputs(inputs, (std::filesystem::path(path) / kLogName).string(), [&progress](uint64_t more) {
+          progress.Add(more);
+          return absl::OkStatus();
+        });
+    if (!merged.ok()) return (*folder)->Shown(merged);
+  }
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  if (!trace.ok()) return (*folder)->Shown(trace.status());
+  RenderOptions render;
+  render.formats = *RenderFormats::Parse(arguments.formats);
+  render.render_limit = arguments.render_limit;
+  render.merge_output = arguments.merge_output;
+  render.folder = path;
+  render.trace_path = arguments.output;
+  const absl::StatusOr<RenderReport> report = Render(trace->get(), render);
+  if (!report.ok()) return (*folder)->Shown(report.status());
+  const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), path);
+  if (!written.ok()) return (*folder)->Shown(written);
+  Merged result{SummaryLines(**trace, report->statistics, &*report, arguments.output)};
+  if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
+  return result;
+}
+
+int Run(const std::vector<std::string>& args) {
+  MergeArguments arguments;
+  const auto app = MakeApp(kMergeCommand, "[OPTIONS] TRACE... -o DIR", kFooter);
+  app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't tell another");
+  app->add_option("-o,--output", arguments.output, "Folder for the merged trace")->option_text("DIR")->required();
+  app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
+  app->add_option("--label", arguments.labels, "Name the run at TRACE; TRACE is merged, given otherwise or not")
+      ->option_text("NAME=TRACE")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(CheckLabel, ""));
+  app->add_option("--manifest", arguments.manifest, "Merge what FILE lists as well")->option_text("FILE");
+  app->add_option("--formats", arguments.formats,
+                  absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
+      ->option_text("LIST")
+      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
+  app->add_option(
+         "--render-limit", arguments.render_limit,
+         absl::StrCat("Beyond N calls, leave out the files that list every call (default: ", kDefaultRenderLimit, ")"))
+      ->option_text("N")
+      ->check(IsCount());
+  app->add_flag("--merge-output,!--no-merge-output", arguments.merge_output,
+                "All levels in one set of files (the default), or one set for each level");
+  app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+
+  const absl::StatusOr<std::vector<MergeInput>> inputs = GatherInputs(arguments);
+  if (!inputs.ok()) return Fail(kExitTrouble, inputs.status());
+  for (const MergeInput& input : *inputs) {
+    if (LiesIn(input.path, arguments.output)) {
+      return Fail(kExitTrouble, absl::StrCat("the input ", input.path, " is in the output folder ", arguments.output,
+                                             "; give another with -o"));
+    }
+  }
+  // A file that may not grow is an error like a full disk.
+  signal(SIGXFSZ, SIG_IGN);
+  const absl::StatusOr<Merged> merged = MergeInto(*inputs, arguments);
+  if (!merged.ok()) return Fail(kExitTrouble, merged.status());
+  if (!arguments.quiet) {
+    for (const std::string& line : merged->summary) Say(line);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command kMergeCommand = {"merge", "Make one trace of many: processes, ranks, runs, models", "Make", Run};
+
+}  // namespace torchtrace

@@ -1,0 +1,55 @@
+// An output folder that appears whole or not at all: it is written under a
+// temporary name beside its own, and gets that at Commit. Ctrl-C, SIGTERM and a
+// terminal that goes away leave nothing either; a folder that it replaces stays until then.
+// One thread uses it; signals may come at any time.
+
+#ifndef TORCHTRACE_CMD_NEW_TRACE_FOLDER_H_
+#define TORCHTRACE_CMD_NEW_TRACE_FOLDER_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace torchtrace {
+
+class NewTraceFolder {
+ public:
+  // `folder` as the user named it. It may exist when it is empty or, with `force`, whatever
+  // it holds: then the trace in it is replaced, and what else is there is kept.
+  static absl::StatusOr<std::unique_ptr<NewTraceFolder>> Create(const std::string& folder, bool force);
+  ~NewTraceFolder();  // without Commit: takes everything away
+  NewTraceFolder(const NewTraceFolder&) = delete;
+  NewTraceFolder& operator=(const NewTraceFolder&) = delete;
+
+  // Where to write. It has a log/, empty.
+  const std::string& path() const { return temporary_; }
+
+  // Names the folder as the user did, where the text names path().
+  std::string Shown(std::string_view text) const;
+  absl::Status Shown(const absl::Status& status) const;
+
+  absl::Status Commit();
+
+ private:
+  NewTraceFolder(std::string folder, std::string target, std::string temporary)
+      : folder_(std::move(folder)), target_(std::move(target)), temporary_(std::move(temporary)) {}
+
+  absl::Status Replace();
+
+  const std::string folder_;     // as it was named
+  const std::string target_;     // absolute, without links
+  const std::string temporary_;  // the same
+  std::string created_;          // the outermost folder around it that was created for it
+  bool committed_ = false;
+};
+
+// True when `path` is `folder` or lies in it, links followed.
+bool LiesIn(const std::string& path, const std::string& folder);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_NEW_TRACE_FOLDER_H_
