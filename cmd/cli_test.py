@@ -25,6 +25,7 @@ VERBS = [
     "dump",
     "render",
     "merge",
+    "filter",
     "dedup",
     "diff",
     "export",

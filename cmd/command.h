@@ -26,6 +26,7 @@ extern const Command kRenderCommand;
 extern const Command kDedupCommand;
 extern const Command kExportCommand;
 extern const Command kMergeCommand;
+extern const Command kFilterCommand;
 extern const Command kVersionCommand;
 extern const Command kHelpCommand;
 

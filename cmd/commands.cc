@@ -7,8 +7,8 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand,   &kStatsCommand, &kInfoCommand,   &kDumpCommand, &kRenderCommand,  &kMergeCommand,
-      &kDedupCommand, &kDiffCommand,  &kExportCommand, &kHelpCommand, &kVersionCommand,
+      &kRunCommand,    &kStatsCommand, &kInfoCommand, &kDumpCommand,   &kRenderCommand, &kMergeCommand,
+      &kFilterCommand, &kDedupCommand, &kDiffCommand, &kExportCommand, &kHelpCommand,   &kVersionCommand,
   };
   return commands;
 }

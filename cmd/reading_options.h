@@ -21,16 +21,27 @@ inline constexpr char kTraceText[] =
 // Tells what the format of a trace from OpenTrace can't say, once it was read.
 void TellNotes(const Trace& trace);
 
-// --include, --exclude and --level.
+// The globs that --include and --exclude name, `%group`s replaced by theirs.
+// `groups_file` as --groups has it; empty: only the built-in groups.
+absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, const std::vector<std::string>& exclude,
+                                       const std::string& groups_file);
+
+// --include, --exclude, --groups and --level.
 struct CallFilterOptions {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  std::string groups;
   std::vector<std::string> levels;
 
+  // It must outlive the parsing.
   void AddTo(CLI::App* app);
-  GlobFilter Globs() const;
+  // What --include and --exclude name; checked when the options were parsed.
+  const GlobFilter& Globs() const { return globs_; }
   // What --level names; checked when the options were parsed.
   std::vector<int> Levels() const;
+
+ private:
+  GlobFilter globs_;
 };
 
 }  // namespace torchtrace

@@ -17,6 +17,7 @@
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/output_folder.h"
+#include "cmd/reading_options.h"
 #include "cmd/run_arguments.h"
 #include "cmd/run_metadata.h"
 #include "cmd/run_request.h"
@@ -47,6 +48,7 @@ struct RunOptions {
   std::string dialect = "torch";
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+  std::string groups;
   bool include_getters = false;
   std::string output;
   bool force = false;
@@ -72,13 +74,18 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_LEVELS")
       ->group("Capture")
       ->check(Checked([](const std::string& text) { return ParseLevels(text); }));
-  list("--include", &options->include, "Record only APIs that match GLOB ('*', '?'); may be repeated")
+  list("--include", &options->include,
+       "Record only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_INCLUDE")
       ->group("Capture");
   list("--exclude", &options->exclude, "Don't record APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_EXCLUDE")
+      ->group("Capture");
+  app->add_option("--groups", options->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
+      ->option_text("FILE")
+      ->envname("TORCHTRACE_GROUPS")
       ->group("Capture");
   app->add_flag("--include-getters", options->include_getters,
                 "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
@@ -168,6 +175,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<std::vector<int>> levels = ParseLevels(options.levels);
   if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
+  const absl::StatusOr<GlobFilter> globs = ExpandGlobs(options.include, options.exclude, options.groups);
+  if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty() ? absl::StrCat("torchtrace-", ProgramStem(program), "-%p") : options.output);
   if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
@@ -211,8 +220,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.dialect = options.dialect;
   content.levels = *levels;
   content.include_getters = options.include_getters;
-  content.include = metadata.include;
-  content.exclude = metadata.exclude;
+  content.include = globs->include;
+  content.exclude = globs->exclude;
   content.metadata_json = FormatRunMetadata(metadata);
   const std::string died =
       absl::StrCat("torchtrace: the program died of a signal; its trace is in ", *shown_folder, "\n");

@@ -1,16 +1,20 @@
 // `torchtrace stats`.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
+#include "cmd/lists.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
 #include "cmd/standard_output.h"
+#include "serialize/census.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/stats_report.h"
 
@@ -18,43 +22,113 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
+    "Several traces stand side by side, a column group for each; --sum adds them up.\n"
+    "\n"
     "Examples:\n"
     "  torchtrace stats out --top 20\n"
-    "  torchtrace stats out --by config --include 'aten::*'\n"
-    "  torchtrace stats rank0 rank1 --format json";
+    "  torchtrace stats out --by config --include %matmul --sort time\n"
+    "  torchtrace stats rank0 rank1 --by family --format markdown\n"
+    "  torchtrace stats out --census";
+
+// `a/b/` is `a/b`.
+std::string NameOf(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  return end == std::string::npos ? path : path.substr(0, end + 1);
+}
+
+// --label NAME=TRACE, by trace.
+absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector<std::string>& labels,
+                                                               const std::vector<std::string>& paths) {
+  std::map<std::string, std::string> names;
+  for (const std::string& label : labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--label: '", label, "' is not NAME=TRACE"));
+    }
+    const std::string path = NameOf(label.substr(equals + 1));
+    bool found = false;
+    for (const std::string& candidate : paths) found = found || NameOf(candidate) == path;
+    if (!found) return absl::InvalidArgumentError(absl::StrCat("--label: '", path, "' is none of the traces"));
+    names[path] = label.substr(0, equals);
+  }
+  return names;
+}
 
 int Run(const std::vector<std::string>& args) {
-  std::vector<std::string> paths;
-  std::string by = "api", format = "text";
+  std::vector<std::string> paths, ignore, labels;
+  std::string by = "api", format = "text", sort = "calls";
   StatsOptions options;
+  bool census = false, no_times = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
-  app->add_option("--by", by, "What a row is: api, config, level, thread or process (default: api)")
-      ->option_text("WHAT")
-      ->check(Checked([](const std::string& text) { return ParseStatsBy(text); }));
-  app->add_option("--top", options.top, "Only the N most called")->option_text("N")->check(IsCount());
-  app->add_option("--format", format, "text, json or csv (default: text)")
+  CLI::Option* const by_option =
+      app->add_option("--by", by,
+                      "What a row is: api, config, family (configs that differ only in sizes and numbers), level, "
+                      "thread, process, rank or label (default: api)")
+          ->option_text("WHAT")
+          ->check(Checked([](const std::string& text) { return ParseStatsBy(text); }));
+  CLI::Option* const sort_option =
+      app->add_option("--sort", sort, "calls, configs, time, self (time), name or first (call) (default: calls)")
+          ->option_text("ORDER")
+          ->check(Checked([](const std::string& text) { return ParseStatsSort(text); }));
+  app->add_option("--top", options.top, "Only the first N rows in that order")->option_text("N")->check(IsCount());
+  app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
+  app->add_flag("--sum", options.sum, "Several traces as one, and not side by side");
+  app->add_option("--label", labels, "What the columns of TRACE are called (default: TRACE); may be repeated")
+      ->option_text("NAME=TRACE")
+      ->allow_extra_args(false);
+  app->add_flag("--no-times", no_times, "Only count, which is several times faster");
+  app->add_option("--ignore", ignore,
+                  absl::StrCat("Count configs as one that differ only in these: ", Coarsening::Choices()))
+      ->option_text("PARTS")
+      ->allow_extra_args(false)
+      ->check(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }));
+  CLI::Option* const census_option =
+      app->add_flag("--census", census,
+                    "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
   filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.by = *ParseStatsBy(by);
   options.format = *ParseStatsFormat(format);
+  options.sort = *ParseStatsSort(sort);
+  options.times = !no_times;
   options.filter = filter.Globs();
   options.levels = filter.Levels();
+  options.ignore = *Coarsening::Parse(SplitLists(ignore));
+  if (*census_option &&
+      (*by_option || *sort_option || options.sum || no_times || !ignore.empty() || !options.levels.empty())) {
+    return Fail(kExitTrouble,
+                "--census has rows and an order of its own: of the other options it takes --top, "
+                "--format, --label, --include and --exclude (see torchtrace stats --help)");
+  }
+  const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
+  if (!names.ok()) return Fail(kExitTrouble, names.status());
 
   std::vector<std::unique_ptr<Trace>> opened;
-  std::vector<Trace*> traces;
+  std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
     absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     opened.push_back(*std::move(trace));
-    traces.push_back(opened.back().get());
+    const auto name = names->find(NameOf(path));
+    traces.push_back({opened.back().get(), name == names->end() ? NameOf(path) : name->second});
   }
   StandardOutput out;
-  const int exit_code = out.Finish(WriteStats(traces, options, &out));
-  for (const Trace* const trace : traces) TellNotes(*trace);
+  absl::Status status;
+  if (census) {
+    CensusOptions census_options;
+    census_options.format = options.format;
+    census_options.top = options.top;
+    census_options.filter = options.filter;
+    status = WriteCensus(traces, census_options, &out);
+  } else {
+    status = WriteStats(traces, options, &out);
+  }
+  const int exit_code = out.Finish(status);
+  for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
   return exit_code;
 }
 

@@ -14,6 +14,8 @@ class Summer {
 
   void Add(const CallRecord& call) {
     if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
+    empty_ = false;
+    totals_.has_times = totals_.has_times || call.time_ns != 0;
     const bool accepted = accepted_[call.config];
     ThreadState& thread = ThreadOf(call);
     if (call.kind == CallRecord::kEnter) {
@@ -28,7 +30,10 @@ class Summer {
     }
   }
 
-  TraceTotals Take() { return std::move(totals_); }
+  TraceTotals Take() {
+    totals_.has_times = totals_.has_times || empty_;
+    return std::move(totals_);
+  }
 
  private:
   struct ThreadState {
@@ -82,6 +87,7 @@ class Summer {
   const std::function<bool(ConfigId)>& accepts_;
   std::vector<bool> accepted_;  // by ConfigId
   TraceTotals totals_;
+  bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
@@ -97,6 +103,25 @@ absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(Conf
   });
   if (!read.ok()) return read;
   return summer.Take();
+}
+
+absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<bool(ConfigId)>& accepts) {
+  const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
+  if (!counts.ok()) return counts.status();
+  TraceTotals totals;
+  totals.configs.resize(trace->config_count());
+  for (VariantId variant = 0; variant < counts->size(); ++variant) {
+    totals.configs[trace->config_of(variant)].calls += (*counts)[variant];
+  }
+  for (ConfigId config = 0; config < totals.configs.size(); ++config) {
+    CallTotal& total = totals.configs[config];
+    if (total.calls == 0 || !accepts(config)) {
+      total = CallTotal();
+    } else {
+      total.first = config;
+    }
+  }
+  return totals;
 }
 
 }  // namespace torchtrace

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -82,7 +83,11 @@ class Dump {
     if (call.call < options_.calls.first || call.call > options_.calls.last) return false;
     const std::vector<int>& levels = options_.levels;
     if (!levels.empty() && std::find(levels.begin(), levels.end(), call.level) == levels.end()) return false;
-    return options_.filter.AcceptsAll() || options_.filter.Accepts(ReadConfigHead(trace_->identity(call.config)).api);
+    if (options_.filter.AcceptsAll()) return true;
+    if (call.config >= accepted_.size()) accepted_.resize(call.config + size_t{1});
+    std::optional<bool>& accepted = accepted_[call.config];
+    if (!accepted.has_value()) accepted = options_.filter.Accepts(ReadConfigHead(trace_->identity(call.config)).api);
+    return *accepted;
   }
 
   void Enter(const CallRecord& call) {
@@ -205,6 +210,7 @@ class Dump {
   std::ostream* const out_;
   LineCache text_;
   LineCache json_;
+  std::vector<std::optional<bool>> accepted_;  // by ConfigId: whether the filter does
   bool several_threads_ = false;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> shown_depths_;
   std::deque<std::shared_ptr<Shown>> waiting_;       // in program order, not yet written

@@ -29,8 +29,24 @@ TEST(Glob, Table) {
       {"**a**", "bab", true},
       {"*?", "", false},
       {"*a*b", "aab", true},
-      {"[a]", "a", false},
-      {"[a]", "[a]", true},
+      {"[a]", "a", true},
+      {"[a]", "[a]", false},
+      {"x[ab]y", "xby", true},
+      {"x[ab]y", "xcy", false},
+      {"[a-c]", "b", true},
+      {"[a-c]", "d", false},
+      {"[a-]", "-", true},
+      {"[!a-c]", "b", false},
+      {"[!a-c]", "d", true},
+      {"[!a]", "", false},
+      {"[]]", "]", true},
+      {"[!]]", "]", false},
+      {"[[]a", "[a", true},
+      {"[a", "[a", true},
+      {"[a", "a", false},
+      {"[!", "[!", true},
+      {"torch.*[!_]_", "torch.relu_", true},
+      {"torch.*[!_]_", "torch.Tensor.__add__", false},
   };
   for (const auto& row : kRows) {
     EXPECT_EQ(GlobMatch(row.pattern, row.text), row.matches) << row.pattern << " on " << row.text;
@@ -56,6 +72,16 @@ TEST(Glob, Filter) {
   EXPECT_FALSE(filter.Accepts("torch.Tensor.sum"));
   EXPECT_TRUE(filter.Accepts("torch.Tensor.add"));
   EXPECT_FALSE(filter.AcceptsAll());
+}
+
+TEST(Glob, Memo) {
+  GlobMemo memo({.include = {"torch.*"}, .exclude = {"*.sum"}});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(memo.Accepts("torch.add"));
+    EXPECT_FALSE(memo.Accepts("torch.sum"));
+    EXPECT_FALSE(memo.Accepts("aten::sum"));
+  }
+  EXPECT_TRUE(GlobMemo({}).Accepts("anything"));
 }
 
 }  // namespace

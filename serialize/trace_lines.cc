@@ -9,9 +9,9 @@
 
 namespace torchtrace {
 
-std::string ConfigText(const Trace& trace, ConfigId config) {
-  return FormatConfig(ReadableConfig(trace.identity(config)));
-}
+std::string ConfigText(std::string_view identity) { return FormatConfig(ReadableConfig(identity)); }
+
+std::string ConfigText(const Trace& trace, ConfigId config) { return ConfigText(trace.identity(config)); }
 
 std::string VariantYaml(const Trace& trace, VariantId variant) {
   return FormatYamlItem(ReadableConfig(trace.identity(trace.config_of(variant))),

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/trace.h"
@@ -15,6 +16,7 @@ namespace torchtrace {
 
 // Without a line break.
 std::string ConfigText(const Trace& trace, ConfigId config);
+std::string ConfigText(std::string_view identity);
 // An item of api_trace.yaml.
 std::string VariantYaml(const Trace& trace, VariantId variant);
 // An item of api_configs.yaml, with its level and how often it was called.

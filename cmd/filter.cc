@@ -1,0 +1,203 @@
+// `torchtrace filter`.
+
+#include "serialize/filter.h"
+
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/lists.h"
+#include "cmd/message.h"
+#include "cmd/new_trace_folder.h"
+#include "cmd/options.h"
+#include "cmd/progress.h"
+#include "cmd/reading_options.h"
+#include "nlohmann/json.hpp"
+#include "serialize/import/open_trace.h"
+#include "serialize/render.h"
+#include "serialize/run_info.h"
+#include "serialize/trace.h"
+#include "serialize/trace_writer.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "A call is kept when it passes every filter. docs/FILTER.md has the groups and the\n"
+    "conditions of --where.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace filter out -o half --where 'dtype = float16 and ndim >= 3'\n"
+    "  torchtrace filter out -o matmuls --include %matmul --with-parents\n"
+    "  torchtrace filter out -o slow --level 1 --where 'duration > 1ms or raised'\n"
+    "  torchtrace filter out -o part --calls 1000-1999,@calls.txt --thread 0";
+
+constexpr char kLogName[] = "log/filtered.ttlog";
+
+struct FilterArguments {
+  std::string path;
+  std::string output;
+  bool force = false;
+  bool merge_output = true;
+  std::string formats = "all";
+  uint64_t render_limit = kDefaultRenderLimit;
+  bool quiet = false;
+  CallFilterOptions calls;
+  std::string numbers, ranks, where;
+  std::vector<std::string> threads;
+  bool with_parents = false;
+};
+
+// What run.json tells of it: as it was typed.
+nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& options) {
+  nlohmann::json description = {{"from", arguments.path}};
+  const auto add = [&](const char* name, const std::vector<std::string>& list) {
+    if (!list.empty()) description[name] = SplitLists(list);
+  };
+  const auto add_text = [&](const char* name, const std::string& text) {
+    if (!text.empty()) description[name] = text;
+  };
+  add("include", arguments.calls.include);
+  add("exclude", arguments.calls.exclude);
+  add_text("groups", arguments.calls.groups);
+  if (!options.levels.empty()) description["levels"] = options.levels;
+  add_text("calls", arguments.numbers);
+  add("threads", arguments.threads);
+  add_text("ranks", arguments.ranks);
+  add_text("where", arguments.where);
+  if (options.with_parents) description["with_parents"] = true;
+  return description;
+}
+
+std::string Counted(uint64_t count, const char* one, const char* many) {
+  return absl::StrCat(count, " ", count == 1 ? one : many);
+}
+
+absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& arguments, const FilterOptions& options) {
+  const absl::StatusOr<std::unique_ptr<Trace>> source = OpenTrace(arguments.path);
+  if (!source.ok()) return source.status();
+  const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
+      NewTraceFolder::Create(arguments.output, arguments.force);
+  if (!folder.ok()) return folder.status();
+  const std::string& path = (*folder)->path();
+  FilterReport filtered;
+  {
+    const std::string log = (std::filesystem::path(path) / kLogName).string();
+    const absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(log);
+    if (!writer.ok()) return (*folder)->Shown(writer.status());
+    Progress progress("filtering", Progress::kCalls, 0);
+    const absl::StatusOr<FilterReport> report =
+        FilterTrace(source->get(), options, writer->get(), [&progress](uint64_t records) {
+          progress.Add(records / 2);
+          return absl::OkStatus();
+        });
+    if (!report.ok()) return (*folder)->Shown(report.status());
+    filtered = *report;
+    if (absl::Status s = (*writer)->Finish(); !s.ok()) return (*folder)->Shown(s);
+  }
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  if (!trace.ok()) return (*folder)->Shown(trace.status());
+  RenderOptions render;
+  render.formats = *RenderFormats::Parse(arguments.formats);
+  render.render_limit = arguments.render_limit;
+  render.merge_output = arguments.merge_output;
+  render.folder = path;
+  render.trace_path = arguments.output;
+  const absl::StatusOr<RenderReport> report = Render(trace->get(), render);
+  if (!report.ok()) return (*folder)->Shown(report.status());
+  const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), path);
+  if (!written.ok()) return (*folder)->Shown(written);
+  std::vector<std::string> summary;
+  std::string kept = absl::StrCat("kept ", filtered.kept, " of ", Counted(filtered.read, "call", "calls"));
+  if (options.with_parents) {
+    absl::StrAppend(&kept, ", ", filtered.parents, " of them for the calls in them");
+  }
+  summary.push_back(std::move(kept));
+  for (const std::string& line : SummaryLines(**trace, report->statistics, &*report, arguments.output)) {
+    summary.push_back(line);
+  }
+  if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
+  TellNotes(**source);
+  return summary;
+}
+
+int Run(const std::vector<std::string>& args) {
+  FilterArguments arguments;
+  const auto app = MakeApp(kFilterCommand, "[OPTIONS] TRACE -o DIR", kFooter);
+  app->add_option("TRACE", arguments.path, kTraceText)->required();
+  app->add_option("-o,--output", arguments.output, "Folder for the calls that are kept")
+      ->option_text("DIR")
+      ->required();
+  app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
+  arguments.calls.AddTo(app.get());
+  app->add_option("--calls", arguments.numbers,
+                  "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
+      ->option_text("NUMBERS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+      ->group("Filtering");
+  app->add_option("--thread", arguments.threads,
+                  "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
+      ->option_text("THREADS")
+      ->allow_extra_args(false)
+      ->group("Filtering");
+  app->add_option("--rank", arguments.ranks, "Only calls of processes of these ranks, as --calls takes numbers")
+      ->option_text("RANKS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+      ->group("Filtering");
+  app->add_option("--where", arguments.where,
+                  "Only calls of which CONDITION is true, as 'dtype = float16 and ndim >= 3'")
+      ->option_text("CONDITION")
+      ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
+      ->group("Filtering");
+  app->add_flag("--with-parents", arguments.with_parents, "Keep the calls around a kept call as well")
+      ->group("Filtering");
+  app->add_option("--formats", arguments.formats,
+                  absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
+      ->option_text("LIST")
+      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
+  app->add_option(
+         "--render-limit", arguments.render_limit,
+         absl::StrCat("Beyond N calls, leave out the files that list every call (default: ", kDefaultRenderLimit, ")"))
+      ->option_text("N")
+      ->check(IsCount());
+  app->add_flag("--merge-output,!--no-merge-output", arguments.merge_output,
+                "All levels in one set of files (the default), or one set for each level");
+  app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  if (LiesIn(arguments.path, arguments.output)) {
+    return Fail(kExitTrouble, absl::StrCat("the input ", arguments.path, " is in the output folder ", arguments.output,
+                                           "; give another with -o"));
+  }
+  FilterOptions options;
+  options.filter = arguments.calls.Globs();
+  options.levels = arguments.calls.Levels();
+  if (!arguments.numbers.empty()) options.calls = *NumberSet::Parse(arguments.numbers);
+  if (!arguments.ranks.empty()) options.ranks = *NumberSet::Parse(arguments.ranks);
+  options.threads = SplitLists(arguments.threads);
+  if (!arguments.where.empty()) options.where = *Where::Parse(arguments.where);
+  options.with_parents = arguments.with_parents;
+  options.description = Describe(arguments, options);
+
+  // A file that may not grow is an error like a full disk.
+  signal(SIGXFSZ, SIG_IGN);
+  const absl::StatusOr<std::vector<std::string>> summary = FilterInto(arguments, options);
+  if (!summary.ok()) return Fail(kExitTrouble, summary.status());
+  if (!arguments.quiet) {
+    for (const std::string& line : *summary) Say(line);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command kFilterCommand = {"filter", "Make a trace of some calls of another", "Make", Run};
+
+}  // namespace torchtrace
