@@ -129,6 +129,13 @@ std::string DtypeOfCppName(std::string_view name) {
   for (const Spelling& spelling : kSpellings) {
     if (plain == spelling.cpp) return std::string(spelling.torch);
   }
+  // dummy_uint1_7_t<3>: integers of less than a byte have no type of their own.
+  for (const std::string_view kind : {"uint", "int"}) {
+    const std::string prefix = "dummy_" + std::string(kind) + "1_7_t<";
+    if (plain.starts_with(prefix) && plain.size() == prefix.size() + 2 && plain.back() == '>') {
+      return std::string(kind) + plain[prefix.size()];
+    }
+  }
   return plain;
 }
 

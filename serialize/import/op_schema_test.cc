@@ -113,6 +113,8 @@ TEST(C10Names, Dtypes) {
   EXPECT_EQ(DtypeOfCppName("c10::complex<c10::Half>"), "complex32");
   EXPECT_EQ(DtypeOfCppName("torch::headeronly::Float8_e4m3fn"), "float8_e4m3fn");
   EXPECT_EQ(DtypeOfCppName("c10::quint8"), "quint8");
+  EXPECT_EQ(DtypeOfCppName("c10::dummy_uint1_7_t<1>"), "uint1");
+  EXPECT_EQ(DtypeOfCppName("c10::dummy_int1_7_t<7>"), "int7");
   EXPECT_EQ(DtypeOfCppName("nullptr (uninitialized)"), "");
   EXPECT_EQ(DtypeOfNumber(0), "uint8");
   EXPECT_EQ(DtypeOfNumber(15), "bfloat16");
