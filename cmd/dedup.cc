@@ -21,6 +21,7 @@
 #include "serialize/export/config_sink.h"
 #include "serialize/generalize.h"
 #include "serialize/generalize_audit.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -164,9 +165,10 @@ int Run(const std::vector<std::string>& args) {
   options.keep_first = arguments.keep_first;
   Dedup dedup(options);
   for (const std::string& path : arguments.paths) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
+    if (!arguments.quiet) TellNotes(**trace);
   }
   std::vector<DedupConfig> configs = dedup.Finish();
   if (arguments.generalize) {

@@ -20,6 +20,7 @@
 #include "serialize/diff/config_report.h"
 #include "serialize/diff/report_parts.h"
 #include "serialize/diff/sequence_report.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -146,9 +147,9 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDiffFormat(format);
   options.color = *UseColor(color);
 
-  const absl::StatusOr<std::unique_ptr<Trace>> a = Trace::Open(a_path);
+  const absl::StatusOr<std::unique_ptr<Trace>> a = OpenTrace(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
-  const absl::StatusOr<std::unique_ptr<Trace>> b = Trace::Open(b_path);
+  const absl::StatusOr<std::unique_ptr<Trace>> b = OpenTrace(b_path);
   if (!b.ok()) return Fail(kExitTrouble, b.status());
   const Pager pager(!no_pager);
   StandardOutput out(pager.fd());
@@ -157,6 +158,8 @@ int Run(const std::vector<std::string>& args) {
                                              : WriteConfigDiff(a->get(), b->get(), options, &out);
   WarnOfDamage(a_path, **a);
   WarnOfDamage(b_path, **b);
+  TellNotes(**a);
+  TellNotes(**b);
   const int exit_code = out.Finish(different.status());
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;

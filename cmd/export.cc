@@ -20,6 +20,7 @@
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -49,7 +50,7 @@ std::vector<LabelledTrace> Traces(const std::vector<std::string>& paths) {
   std::vector<LabelledTrace> traces;
   traces.reserve(paths.size());
   for (const std::string& path : paths) {
-    traces.push_back({LabelOf(path), [path] { return Trace::Open(path); }});
+    traces.push_back({LabelOf(path), [path] { return OpenTrace(path); }});
   }
   return traces;
 }

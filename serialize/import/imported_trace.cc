@@ -124,7 +124,11 @@ class ImportedTrace::Sequence {
   absl::Status EndBefore(const ImportedCall& call) {
     Thread* const thread = ThreadOf(call);
     if (call.start_ns != kUnknownTime) {
-      if (absl::Status s = EndUntil(call.start_ns, thread, call.depth); !s.ok()) return s;
+      // What it stands in stays open whatever the times say; but where calls between are missing, times alone tell.
+      const auto parent = std::lower_bound(thread->open.begin(), thread->open.end(), call.depth,
+                                           [](const OpenCall& a, uint32_t depth) { return a.entry.depth + 1 < depth; });
+      const bool parent_is_open = parent != thread->open.end() && parent->entry.depth + 1 == call.depth;
+      if (absl::Status s = EndUntil(call.start_ns, thread, parent_is_open ? call.depth : 0); !s.ok()) return s;
     }
     while (!thread->open.empty() && thread->open.back().entry.depth >= call.depth) {
       const int64_t latest = call.start_ns == kUnknownTime ? kNever : call.start_ns;
