@@ -36,6 +36,19 @@ DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process)
   return source;
 }
 
+// Processes of one log have one name: what tells them apart is added to it.
+void NameApart(std::vector<DedupSource>* sources, size_t first) {
+  std::map<std::string, size_t> named;
+  for (size_t i = first; i < sources->size(); ++i) ++named[(*sources)[i].process];
+  for (size_t i = first; i < sources->size(); ++i) {
+    DedupSource& source = (*sources)[i];
+    if (named[source.process] == 1) continue;
+    source.process += source.rank >= 0  ? absl::StrCat("[rank ", source.rank, "]")
+                      : source.pid >= 0 ? absl::StrCat("[pid ", source.pid, "]")
+                                        : absl::StrCat("[", i - first, "]");
+  }
+}
+
 // A path as it is, unless it would break the line or the column.
 std::string OneLine(const std::string& path) {
   const bool plain =
@@ -75,6 +88,7 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
   const auto first_source = static_cast<uint32_t>(sources_.size());
   if (options_.provenance) {
     for (const ProcessInfo& process : trace->processes()) sources_.push_back(DescribeSource(name, process));
+    NameApart(&sources_, first_source);
   }
   const bool one_process = trace->processes().size() == 1;
   const bool exact = options_.levels_apart && options_.ignore.empty();

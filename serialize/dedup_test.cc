@@ -153,6 +153,26 @@ TEST(Dedup, Provenance) {
   EXPECT_EQ(out.str().substr(0, 10), "      4  f");
 }
 
+TEST(Dedup, ProcessesOfOneLogAreToldApart) {
+  FakeTrace trace(nlohmann::json({{"rank", 3}, {"pid", 7}}));
+  trace.AddProcess(nlohmann::json({{"pid", 8}}));
+  trace.AddProcess(nlohmann::json::object());
+  for (uint32_t process = 0; process < 3; ++process) {
+    trace.process(process).path = "all.ttlog";
+    trace.In(process, 0);
+    trace.Call(Call(1, "f", 2));
+  }
+  DedupOptions options;
+  options.provenance = true;
+  Dedup dedup(options);
+  ASSERT_TRUE(dedup.Add(&trace, "all.ttlog").ok());
+  std::ostringstream out;
+  ASSERT_TRUE(WriteProvenanceText(dedup.Finish(), dedup.sources(), false, &out).ok());
+  EXPECT_EQ(out.str(),
+            "f(Tensor([2], \"float32\"))\tall.ttlog/all[rank 3]: 1 call, all.ttlog/all[pid 8]: 1 call, "
+            "all.ttlog/all[2]: 1 call\n");
+}
+
 // The sources of configs that become one are added up.
 TEST(Dedup, ProvenanceOfCoarsened) {
   FakeTrace one;
