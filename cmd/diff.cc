@@ -156,10 +156,10 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<bool> different = sequence
                                              ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
                                              : WriteConfigDiff(a->get(), b->get(), options, &out);
-  WarnOfDamage(a_path, **a);
-  WarnOfDamage(b_path, **b);
-  TellNotes(**a);
-  TellNotes(**b);
+  for (const auto& [path, trace] : {std::pair(&a_path, a->get()), std::pair(&b_path, b->get())}) {
+    WarnOfDamage(*path, *trace);
+    TellNotes(*trace);
+  }
   const int exit_code = out.Finish(different.status());
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;
@@ -167,6 +167,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kDiffCommand = {"diff", "Compare two traces: APIs, configs and counts, or call by call", "Compare", Run};
+const Command kDiffCommand = {"diff", "Compare two traces: APIs, configs and counts, or call by call", "Read", Run};
 
 }  // namespace torchtrace

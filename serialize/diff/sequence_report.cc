@@ -222,7 +222,7 @@ class SequenceReport {
       WriteOutside(diff.hunks.front());
     }
     if (options_.summary) {
-      out_ << "\n";
+      if (differing_ > 0) out_ << "\n";
       for (const SequenceDiff& diff : diffs_.sequences) {
         if (!diff.different()) continue;
         out_ << Title(diff) << ": " << (IsLone(diff) ? OnlySide(diff) : Numbers(diff.counts)) << "\n";
