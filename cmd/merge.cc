@@ -30,7 +30,7 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "TRACE is an output folder, a log file, or a folder of output folders.\n"
+    "TRACE is an output folder, a log, another tool's file, a folder of output folders, or -.\n"
     "A manifest has one TRACE a line, or TRACE, a tab and a label; blank lines and those that\n"
     "start with # are passed over; - is standard input.\n"
     "\n"
@@ -137,13 +137,16 @@ absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const Me
       NewTraceFolder::Create(arguments.output, arguments.force);
   if (!folder.ok()) return folder.status();
   const std::string& path = (*folder)->path();
+  std::vector<std::string> notes;
   {
     Progress progress("merging", Progress::kBytes, bytes);
-    const absl::Status merged =
-        MergeInputs(inputs, (std::filesystem::path(path) / kLogName).string(), [&progress](uint64_t more) {
+    const absl::Status merged = MergeInputs(
+        inputs, (std::filesystem::path(path) / kLogName).string(),
+        [&progress](uint64_t more) {
           progress.Add(more);
           return absl::OkStatus();
-        });
+        },
+        &notes);
     if (!merged.ok()) return (*folder)->Shown(merged);
   }
   const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
@@ -158,7 +161,10 @@ absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const Me
   if (!report.ok()) return (*folder)->Shown(report.status());
   const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), path);
   if (!written.ok()) return (*folder)->Shown(written);
-  Merged result{SummaryLines(**trace, report->statistics, &*report, arguments.output)};
+  Merged result{std::move(notes)};
+  for (std::string& line : SummaryLines(**trace, report->statistics, &*report, arguments.output)) {
+    result.summary.push_back(std::move(line));
+  }
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
   return result;
 }
@@ -188,6 +194,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
+  if (arguments.output.empty()) return Fail(kExitTrouble, "the output folder's name is empty");
   const absl::StatusOr<std::vector<MergeInput>> inputs = GatherInputs(arguments);
   if (!inputs.ok()) return Fail(kExitTrouble, inputs.status());
   for (const MergeInput& input : *inputs) {

@@ -1,5 +1,6 @@
 """torchtrace merge as its users meet it: real logs, real folders, exit codes."""
 
+import importlib.util
 import json
 import os
 import pty
@@ -11,7 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
-import whole_tool as tool
+
+_spec = importlib.util.spec_from_file_location(
+    "whole_tool", Path(__file__).parent / "whole_tool.py"
+)
+tool = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tool)
 
 LOGS = tool.ROOT / "testdata/logs"
 SAMPLE = LOGS / "v1/sample.ttlog"  # 3 threads, ended in order
@@ -121,6 +127,22 @@ def test_manifest(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_other_tools_files_stand_where_they_were_given(tmp_path):
+    (tmp_path / "api_trace.txt").write_text("torch.first(1)\ntorch.first(2)\n")
+    result = merge(tmp_path, "api_trace.txt", SAMPLE, "-", "-o", "out", stdin="torch.last(3)\n")
+    assert result.status == 0, result.err
+    assert "killed" not in result.err
+    lines = (tmp_path / "out/api_trace.txt").read_text().splitlines()
+    assert lines[:2] == ["torch.first(1)", "torch.first(2)"] and lines[-1] == "torch.last(3)"
+    info = json.loads((tmp_path / "out/run.json").read_text())
+    assert info["order"] == {"clock": "monotonic", "by_clock": 1, "as_given": 2}
+    assert [process["source"] for process in info["processes"]][:2] == [
+        "api_trace.txt",
+        str(SAMPLE),
+    ]
+    refused(merge(tmp_path, "-", "-", "-o", "x"), "standard input can be merged only once")
+
+
 def test_folder_of_folders(tmp_path):
     for name in ("r1", "r0"):
         make_run(tmp_path / "runs" / name)
@@ -176,18 +198,16 @@ def test_damage_is_told_for_ever(tmp_path):
 def test_errors_write_nothing(tmp_path):
     run = make_run(tmp_path / "run")
     (tmp_path / "text").write_text("torch.add(1, 2)\n" * 3)
+    (tmp_path / "bad_syntax.txt").write_text("torch.add(1, 2)\ntorch.add(1,, 2)\n")
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 100)
     (tmp_path / "empty").touch()
     (tmp_path / "nothing").mkdir()
-    newer = bytearray(SAMPLE.read_bytes())
-    newer[8] = 9
-    (tmp_path / "newer.ttlog").write_bytes(newer)
     before = tree(tmp_path)
     refused(merge(tmp_path, "run"), "--output is required")
     refused(merge(tmp_path, "-o", "out"), "nothing to merge")
     refused(merge(tmp_path, "run", "-o", ""), "output folder's name is empty")
     refused(merge(tmp_path, "run", "-o", "out", "--label", "run"), "expected NAME=TRACE")
-    for bad in ("none", "noise", "empty", "nothing", "newer.ttlog"):
+    for bad in ("none", "noise", "empty", "nothing", "bad_syntax.txt"):
         refused(merge(tmp_path, "run", bad, "-o", "out"), bad)
     refused(merge(tmp_path, "run", "-o", "text"), "output folder text is a file")
     refused(merge(tmp_path, "run", "-o", "text/below"), "text/below")

@@ -92,12 +92,12 @@ TEST(InfoReport, MergedTrace) {
             "complete     rank 1 of 2 is missing (gpt2)\n"
             "             logs not closed, of processes killed or still running: 1 of 2\n"
             "\n"
-            "process      label  rank  calls  never returned  threads      log  ended                                "
-            "source\n"
-            "gpt2:main-7  gpt2      0      4               0        1  0 bytes  closed without saying how the program "
-            "ended  r/log/main-7.ttlog\n"
-            "fork-8                        0               0        0  0 bytes  not closed: killed or still running   "
-            "        s/fork-8.ttlog\n");
+            "process      label  rank  calls  never returned  threads    "
+            "  log  ended                                        source\n"
+            "gpt2:main-7  gpt2      0      4               0        1  0 bytes"
+            "  closed without saying how the program ended  r/log/main-7.ttlog\n"
+            "fork-8                        0               0        0  0 bytes"
+            "  not closed: killed or still running          s/fork-8.ttlog\n");
 }
 
 TEST(InfoReport, ManyProcesses) {

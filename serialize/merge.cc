@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/import/open_trace.h"
 #include "serialize/log_metadata.h"
 #include "serialize/log_reader.h"
 #include "serialize/ranks.h"
@@ -152,8 +153,14 @@ absl::StatusOr<std::vector<MergeInput>> ExpandMergeInput(const MergeInput& input
 }
 
 absl::Status CheckMergeInputs(const std::vector<MergeInput>& inputs) {
+  int standard_inputs = 0;
   for (const MergeInput& input : inputs) {
-    if (absl::Status s = Trace::Open(input.path).status(); !s.ok()) return s;
+    // It can be read only once.
+    if (input.path == "-") {
+      if (++standard_inputs > 1) return absl::InvalidArgumentError("standard input can be merged only once");
+      continue;
+    }
+    if (absl::Status s = OpenTrace(input.path).status(); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -184,13 +191,17 @@ absl::Status MergeTrace(Trace* trace, const std::string& label, TraceWriter* wri
 }
 
 absl::Status MergeInputs(const std::vector<MergeInput>& inputs, const std::string& path,
-                         const TraceWriter::Progress& progress) {
+                         const TraceWriter::Progress& progress, std::vector<std::string>* notes) {
   const absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(path);
   if (!writer.ok()) return writer.status();
   for (const MergeInput& input : inputs) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(input.path);
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(input.path);
     if (!trace.ok()) return trace.status();
     if (absl::Status s = MergeTrace(trace->get(), input.label, writer->get(), progress); !s.ok()) return s;
+    if (notes == nullptr) continue;
+    for (const std::string& note : TraceNotes(**trace)) {
+      if (std::find(notes->begin(), notes->end(), note) == notes->end()) notes->push_back(note);
+    }
   }
   return (*writer)->Finish();
 }

@@ -31,8 +31,8 @@ struct MergeInput {
 // and holds some, each of them, by name. NotFound, PermissionDenied or InvalidArgument name the path.
 absl::StatusOr<std::vector<MergeInput>> ExpandMergeInput(const MergeInput& input);
 
-// Opens every input that is a folder or a log, so that what can't be read is said
-// before anything is written.
+// Opens every input, so that what can't be read is said before anything is written:
+// damage and other tools' syntax errors excepted, and standard input, which must be there once.
 absl::Status CheckMergeInputs(const std::vector<MergeInput>& inputs);
 
 // Bytes of the logs, or of the file, at `path`; 0 when that can't be known.
@@ -42,9 +42,10 @@ uint64_t MergeInputBytes(const std::string& path);
 absl::Status MergeTrace(Trace* trace, const std::string& label, TraceWriter* writer,
                         const TraceWriter::Progress& progress = nullptr);
 
-// All inputs, one after the other, into a log at `path`, which must not exist.
+// All inputs, one after the other, into a log at `path`, which must not exist. `notes`
+// gets what the formats of inputs can't say, each sentence once.
 absl::Status MergeInputs(const std::vector<MergeInput>& inputs, const std::string& path,
-                         const TraceWriter::Progress& progress = nullptr);
+                         const TraceWriter::Progress& progress = nullptr, std::vector<std::string>* notes = nullptr);
 
 }  // namespace torchtrace
 
