@@ -28,6 +28,68 @@ def diff_json(*args, **kwargs):
     return report
 
 
+def tensor(*shape, dtype="float32", device="cpu"):
+    return {
+        "type": "torch.Tensor",
+        "shape": list(shape),
+        "dtype": f"torch.{dtype}",
+        "device": device,
+    }
+
+
+def call(api, *args, level=1, inside=(), thread=0, **kwargs):
+    """One call; `inside` are the calls that it makes."""
+    return {
+        "level": level,
+        "api": api,
+        "args": list(args),
+        "kwargs": kwargs,
+        "inside": inside,
+        "thread": thread,
+    }
+
+
+def write(path, *calls):
+    """A trace of these calls, as `dump --format jsonl` writes them."""
+    lines, clock = [], [1000]
+
+    def add(one, depth, parent, thread):
+        number = len(lines)
+        clock[0] += 10
+        line = {"call": number}
+        if parent is not None:
+            line["parent"] = parent
+        line |= {"depth": depth, "process": "main-7", "thread": thread, "time_ns": clock[0]}
+        lines.append(line)
+        for inner in one["inside"]:
+            add(inner, depth + 1, number, thread)
+        clock[0] += 10
+        line |= {"outcome": "returned", "duration_ns": clock[0] - line["time_ns"]}
+        line |= {key: one[key] for key in ("level", "api", "args", "kwargs")}
+
+    for one in calls:
+        add(one, 0, None, one["thread"])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def linear(batch):
+    """A level-1 call with the operators below it."""
+    return call(
+        "torch.nn.functional.linear",
+        tensor(batch, 128),
+        tensor(64, 128),
+        inside=[
+            call("aten::t", tensor(64, 128), level=2),
+            call("aten::addmm", tensor(batch, 128), tensor(64, 128), level=2),
+        ],
+    )
+
+
+RELU = call("torch.relu", tensor(4))
+GELU = call("torch.nn.functional.gelu", tensor(4))
+
+
 # ---- logs ----
 
 
@@ -57,15 +119,6 @@ def test_damage_is_told(tmp_path):
     assert f"{cut} is damaged, and only what can be read is compared" in result.err
 
 
-def test_ignore():
-    """Each by name; what is forgotten shows in the report."""
-    logs = (LOGS / "sample.ttlog", LOGS / "tiny.ttlog")
-    for args in (["device,dtype"], ["device", "--ignore", "dtype,device"]):
-        for mode in ([], ["--sequence"]):
-            assert diff_json(*logs, *mode, "--ignore", *args)["ignored"] == ["device", "dtype"]
-    assert "ignored: counts\n" in diff(*logs, "--ignore", "counts").out
-
-
 def test_filters():
     sample, tiny = LOGS / "sample.ttlog", LOGS / "tiny.ttlog"
     report = diff_json(sample, tiny, "--level", "1", "--include", "torch.add")
@@ -74,24 +127,144 @@ def test_filters():
     assert diff(sample, tiny, "--include", "nothing").status == 0
 
 
-def test_forms():
-    a, b = LOGS / "sample.ttlog", LOGS / "tiny.ttlog"
+# ---- configs ----
+
+
+def test_counts_changed(tmp_path):
+    a = write(tmp_path / "a.jsonl", RELU, RELU, GELU)
+    b = write(tmp_path / "b.jsonl", *[RELU] * 12, GELU)
+    result = diff(a, b)
+    assert (result.status, result.err) == (1, "")
+    assert "~  2 -> 12  torch.relu\n" in result.out
+    assert "~  2 -> 12  torch.relu(Tensor([4]" in result.out
+    assert "gelu" not in result.out
+    assert diff(a, b, "--ignore", "counts") == tool.Result(0, "", "")
+
+
+def test_shapes_changed(tmp_path):
+    a = write(tmp_path / "a.jsonl", linear(8), linear(8), RELU)
+    b = write(tmp_path / "b.jsonl", linear(16), linear(16), RELU)
+    result = diff(a, b)
+    assert result.status == 1
+    assert (
+        "2  level 1  torch.nn.functional.linear("
+        'Tensor([8 -> 16, 128], "float32"), Tensor([64, 128], "float32"))\n' in result.out
+    )
+    assert "APIs: 4 the same\n" in result.out
+    assert "configs: 2 changed, 2 the same\n" in result.out
+    rows = diff_json(a, b)["configs"]
+    assert [row["differences"] for row in rows] == [[{"a": "8", "b": "16"}]] * 2
+    assert {row["change"] for row in rows} == {"changed"}
+    assert diff(a, b, "--ignore", "shape").status == 0
+
+
+def test_an_api_added(tmp_path):
+    a = write(tmp_path / "a.jsonl", RELU)
+    b = write(tmp_path / "b.jsonl", RELU, GELU)
+    there, back = diff_json(a, b), diff_json(b, a)
+    row = {"level": 1, "api": "torch.nn.functional.gelu"}
+    assert there["apis"] == [{"change": "added", **row, "a_calls": 0, "b_calls": 1}]
+    assert back["apis"] == [{"change": "removed", **row, "a_calls": 1, "b_calls": 0}]
+    assert diff(a, b, "--exclude", "*gelu").status == 0
+    assert diff(a, b, "--include", "*gelu").status == 1
+    assert diff(a, b, "--level", "2").status == 0
+
+
+def test_ignore(tmp_path):
+    a = write(tmp_path / "a.jsonl", call("f", tensor(4), 1))
+    b = write(tmp_path / "b.jsonl", call("f", tensor(4, device="cuda:0", dtype="float16"), 2))
+    assert diff(a, b, "--ignore", "device,dtype").status == 1
+    for args in (["device,dtype,scalars"], ["device", "--ignore", "dtype,scalars"]):
+        assert diff(a, b, "--ignore", *args).status == 0
+        assert diff(a, b, "--sequence", "--ignore", *args).status == 0
+    assert diff_json(a, b, "--ignore", "dtype,device")["ignored"] == ["dtype", "device"]
+
+
+def test_forms(tmp_path):
+    a = write(tmp_path / "a.jsonl", RELU, linear(8))
+    b = write(tmp_path / "b.jsonl", GELU, linear(16))
     for mode in ([], ["--sequence"]):
-        text = diff(a, b, *mode)
-        assert text.status == 1 and text.out.startswith(f"--- {a}")
         markdown = diff(a, b, *mode, "--format", "markdown")
         assert markdown.status == 1 and markdown.out.startswith("# torchtrace diff")
+        assert "8 -> 16" in markdown.out
         summary = diff(a, b, *mode, "--summary")
-        assert summary.status == 1 and len(summary.out) < len(text.out)
-        same = diff(a, a, *mode, "--summary")
-        assert same.status == 0 and "the same" in same.out
+        assert summary.status == 1 and "8 -> 16" not in summary.out
+        assert len(summary.out.splitlines()) < 10
+        assert diff(a, a, *mode, "--summary").status == 0
+        assert diff(a, a, *mode, "--summary").out != ""
         assert not diff_json(a, a, *mode)["different"]
         assert diff(a, a, *mode, "--format", "markdown").status == 0
-        assert "\x1b" not in text.out
-        assert "\x1b[3" in diff(a, b, *mode, "--color", "always").out
-        assert "\x1b[3" in diff(a, b, *mode, env={"CLICOLOR_FORCE": "1"}).out
+        assert "\x1b" not in diff(a, b, *mode).out
+        assert "\x1b[32m16\x1b[0m" in diff(a, b, *mode, "--color", "always").out
+        assert "\x1b[32m16\x1b[0m" in diff(a, b, *mode, env={"CLICOLOR_FORCE": "1"}).out
         assert "\x1b" not in diff(a, b, *mode, env={"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}).out
-    assert len(diff_json(a, b, "--top", "1")["configs"]) == 1
+    assert "... and 3 more\n" in diff(a, b, "--top", "1").out
+
+
+# ---- sequences ----
+
+
+def test_insertion_deletion_and_change(tmp_path):
+    steps = [call("step", number) for number in range(20)]
+    a = write(tmp_path / "a.jsonl", *steps[:5], RELU, *steps[5:14], linear(8), *steps[14:])
+    b = write(tmp_path / "b.jsonl", *steps[:14], linear(16), *steps[14:17], GELU, *steps[17:])
+    result = diff(a, b, "--sequence", "--level", "1", cwd=tmp_path)
+    assert result.status == 1
+    assert "first divergence: call 5 of " in result.out
+    lines = re.findall(r"^([-+~]) +([\d ]+?)  (\S.*)$", result.out, re.M)
+    lines = [line for line in lines if not line[1].startswith(("-", "+"))]
+    assert [(mark, text[:10]) for mark, _, text in lines] == [
+        ("-", "torch.relu"),
+        ("~", "torch.nn.f"),
+        ("+", "torch.nn.f"),
+    ]
+    assert "Tensor([8 -> 16, 128]" in lines[1][2]
+    # The numbers are those of `dump`.
+    a_call, b_call = lines[1][1].split()
+    assert "linear(Tensor([8, 128]" in tool.torchtrace("dump", a, "--calls", a_call, cwd="/").out
+    assert "linear(Tensor([16, 128]" in tool.torchtrace("dump", b, "--calls", b_call, cwd="/").out
+    report = diff_json(a, b, "--sequence", "--level", "1", "--context", "0", "--max-hunks", "2")
+    (sequence,) = report["sequences"]
+    numbers = {key: sequence[key] for key in ("same", "changed", "removed", "added")}
+    assert numbers == {"same": 20, "changed": 1, "removed": 1, "added": 1}
+    assert sequence["hunks_found"] == 3 and len(sequence["hunks"]) == 2
+
+
+def test_standard_input(tmp_path):
+    a = write(tmp_path / "a.jsonl", RELU)
+    b = write(tmp_path / "b.jsonl", GELU)
+    for mode in ([], ["--sequence"]):
+        assert diff(a, "-", *mode, stdin=a.read_text()).status == 0
+        assert diff(a, "-", *mode, stdin=b.read_text()).status == 1
+
+
+def test_nested_calls(tmp_path):
+    a = write(tmp_path / "a.jsonl", RELU, linear(8))
+    other = linear(8)
+    other["inside"] = [other["inside"][0], call("aten::detach", level=2), other["inside"][1]]
+    b = write(tmp_path / "b.jsonl", RELU, other)
+    result = diff(a, b, "--sequence")
+    assert result.status == 1
+    assert "  inside 1 torch.nn.functional.linear(Tensor([8, 128]" in result.out
+    assert "level 2: 1 added, 2 the same" in result.out and "level 1:" not in result.out
+    assert diff(a, b, "--sequence", "--level", "1").status == 0
+    nested = diff_json(a, b, "--sequence", "--nested")
+    assert [line["depth"] for line in nested["sequences"][0]["hunks"][0]["lines"]] == [
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
+
+
+def test_threads_of_one_side(tmp_path):
+    a = write(tmp_path / "a.jsonl", RELU)
+    b = write(tmp_path / "b.jsonl", RELU, RELU | {"thread": 1})
+    assert "only in " + str(b) in diff(a, b, "--sequence").out
+    report = diff_json(b, a, "--sequence")
+    assert [sequence["b_calls"] for sequence in report["sequences"]] == [1, 0]
+    assert report["sequences"][1]["b_thread"] is None
 
 
 # ---- trouble ----
@@ -127,14 +300,16 @@ def test_trouble(args, message):
     assert all(line.startswith("torchtrace: ") for line in result.err.splitlines())
 
 
-def test_a_reader_that_has_gone():
-    a, b = LOGS / "sample.ttlog", LOGS / "tiny.ttlog"
-    for mode in ([], ["--sequence", "--format", "json"]):
+def test_a_reader_that_has_gone(tmp_path):
+    a = write(tmp_path / "a.jsonl", *[call("f", number) for number in range(3000)])
+    b = write(tmp_path / "b.jsonl", *[call("g", number) for number in range(3000)])
+    for mode in ([], ["--sequence", "--max-calls", "0"]):
         process = subprocess.Popen(
             [tool.TORCHTRACE, "diff", a, b, *mode],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        process.stdout.readline()
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (b"", 1)
 
