@@ -47,31 +47,32 @@ void RemoveAll(const std::string& folder) {
   }
 }
 
-// A thread waits for the signals that end a program, cleans up, and lets it end.
+// A thread waits for the signals that end a program, cleans up, and lets it end. A fork
+// has its parent's mask and not its thread: it gets one of its own.
 void WatchSignals() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction action;
-      const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-      if (!ignored) sigaddset(&signals, number);
-    }
-    // Other threads of ours are none: so nobody takes them but the one that waits.
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    std::thread([signals] {
-      int number = 0;
-      if (sigwait(&signals, &number) != 0) return;
-      Unfinished& unfinished = TheUnfinished();
-      // Never unlocked: the main thread must not tell of the failures that this causes.
-      unfinished.mutex.lock();
-      for (const std::string& folder : unfinished.folders) RemoveAll(folder);
-      signal(number, SIG_DFL);
-      pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-      kill(getpid(), number);
-    }).detach();
-  });
+  static pid_t watched = 0;
+  if (watched == getpid()) return;
+  watched = getpid();
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action;
+    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (!ignored) sigaddset(&signals, number);
+  }
+  // Other threads of ours are none: so nobody takes them but the one that waits.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    int number = 0;
+    if (sigwait(&signals, &number) != 0) return;
+    Unfinished& unfinished = TheUnfinished();
+    // Never unlocked: the main thread must not tell of the failures that this causes.
+    unfinished.mutex.lock();
+    for (const std::string& folder : unfinished.folders) RemoveAll(folder);
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    kill(getpid(), number);
+  }).detach();
 }
 
 absl::Status Failed(std::string_view what, const std::string& path, int error) {

@@ -125,6 +125,7 @@ TEST_F(NewTraceFolderTest, SignalsTakeItAway) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
+      signal(number, SIG_DFL);  // a shell's background job ignores some
       const auto folder = NewTraceFolder::Create(root_ + "/a/out", false);
       Write((*folder)->path() + "/log/a.ttlog", "log");
       kill(getpid(), number);

@@ -88,7 +88,7 @@ TEST(InfoReport, MergedTrace) {
             "APIs         4\n"
             "configs      4\n"
             "level 1      4 calls, 4 APIs, 4 configs\n"
-            "log          0 bytes, 0.0 bytes per event\n"
+            "log          0 bytes\n"
             "complete     rank 1 of 2 is missing (gpt2)\n"
             "             logs not closed, of processes killed or still running: 1 of 2\n"
             "\n"
