@@ -37,6 +37,7 @@ struct ExportArguments {
   std::vector<std::string> paths;
   ExportFilter filter;
   bool counts = false;
+  bool quiet = false;
   std::string python;
 };
 
@@ -46,11 +47,14 @@ std::string LabelOf(std::string path) {
   return path;
 }
 
-std::vector<LabelledTrace> Traces(const std::vector<std::string>& paths) {
+std::vector<LabelledTrace> Traces(const ExportArguments& arguments) {
   std::vector<LabelledTrace> traces;
-  traces.reserve(paths.size());
-  for (const std::string& path : paths) {
-    traces.push_back({LabelOf(path), [path] { return OpenTrace(path); }});
+  traces.reserve(arguments.paths.size());
+  const auto tell = [quiet = arguments.quiet](const Trace& trace) {
+    if (!quiet) TellNotes(trace);
+  };
+  for (const std::string& path : arguments.paths) {
+    traces.push_back({LabelOf(path), [path] { return OpenTrace(path); }, tell});
   }
   return traces;
 }
@@ -67,7 +71,7 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, s
       .counts = arguments.counts, .metadata = Metadata(arguments, "configs"), .python = arguments.python};
   absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(arguments.format, out, options);
   if (!sink.ok()) return sink.status();
-  const absl::Status exported = ExportConfigs(Traces(arguments.paths), arguments.filter, arguments.format, sink->get());
+  const absl::Status exported = ExportConfigs(Traces(arguments), arguments.filter, arguments.format, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
   *notes = (*sink)->notes();
@@ -86,10 +90,11 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out) {
         arguments.format == ExportFormat::kCsv ? MakeCsvTable(CallColumns(), out) : MakeJsonlTable(CallColumns(), out);
   }
   const CallExportOptions options = {.filter = arguments.filter};
-  for (const LabelledTrace& labelled : Traces(arguments.paths)) {
+  for (const LabelledTrace& labelled : Traces(arguments)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
     if (absl::Status s = ExportCalls(trace->get(), labelled.label, options, table.get()); !s.ok()) return s;
+    labelled.done(**trace);
   }
   return table->Finish();
 }
@@ -97,7 +102,7 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out) {
 int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
   std::string format, output;
-  bool force = false, calls = false, quiet = false;
+  bool force = false, calls = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", kFooter);
   app->add_option("FORMAT", format, ExportFormatChoices())->required()->check(Checked([](const std::string& text) {
@@ -112,7 +117,7 @@ int Run(const std::vector<std::string>& args) {
          "--python", arguments.python,
          "parquet: the environment that has pyarrow, by its python or its folder (default: as `run` finds one)")
       ->option_text("PYTHON");
-  app->add_flag("-q,--quiet", quiet, "Don't tell what was left out or written");
+  app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
   filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   arguments.format = *ParseExportFormat(format);
@@ -129,7 +134,7 @@ int Run(const std::vector<std::string>& args) {
   std::ostream* const stream = &(*out)->stream();
   const absl::Status written = calls ? WriteCalls(arguments, stream) : WriteConfigs(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
-  if (exit_code == kExitOk && !quiet) {
+  if (exit_code == kExitOk && !arguments.quiet) {
     for (const std::string& note : notes) Say(note);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", output));
   }

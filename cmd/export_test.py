@@ -372,6 +372,24 @@ def test_torchbench_file_is_what_its_loader_needs():
     assert export("torchbench", "--level", "2", SAMPLE).err == ""
 
 
+def test_operator_inputs_are_read_back(tmp_path):
+    """By torchtrace's own importer: the same lines again."""
+    for kind, name in (("torchbench", "ops.txt"), ("tritonbench", "ops.json")):
+        export(kind, "-q", *LOGS, "-o", tmp_path / name)
+        again = export(kind, "-q", tmp_path / name).out
+        if kind == "torchbench":
+            assert again == (tmp_path / name).read_text()
+        else:
+            loaded = json.loads((tmp_path / name).read_text())
+            assert {**json.loads(again), "metadata": {}} == {**loaded, "metadata": {}}
+
+
+def test_paddle_lines_are_read_back(tmp_path):
+    export("paddle", "-q", *LOGS, "-o", tmp_path / "paddle.txt")
+    again = export("paddle", "-q", tmp_path / "paddle.txt").out
+    assert again == (tmp_path / "paddle.txt").read_text()
+
+
 def test_tritonbench_holds_the_same():
     loaded = json.loads(export("tritonbench", *LOGS).out)
     metadata = loaded.pop("metadata")

@@ -179,8 +179,9 @@ class CallExport {
     row_[kLevel] = config.level;
     row_[kApi] = config.api;
     row_[kConfig] = config.config;
-    row_[kStart] = process.clock ? call.start_ns : kNullCell;
-    row_[kDuration] = process.clock ? call.duration_ns : kNullCell;
+    const bool timed = process.clock || call.start_ns != 0 || call.duration_ns > 0;
+    row_[kStart] = timed ? call.start_ns : kNullCell;
+    row_[kDuration] = timed ? call.duration_ns : kNullCell;
     row_[kOutcome] = call.outcome == kNullCell ? never_returned_ : call.outcome;
     row_[kException] = call.exception;
     row_[kProcess] = process.process;

@@ -76,7 +76,7 @@ absl::Status ExportByProcess(Trace* trace, const std::string& label, const Expor
       const ConfigTotal& total = processes[i].configs[config];
       const absl::Status added = sink->Add({.identity = trace->identity(config),
                                             .calls = total.calls,
-                                            .time_ns = origin.clock ? total.time_ns : -1,
+                                            .time_ns = origin.clock || total.time_ns != 0 ? total.time_ns : -1,
                                             .trace = origin.label,
                                             .host = origin.host,
                                             .pid = origin.pid,
@@ -166,6 +166,7 @@ absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const Expor
     const absl::Status read = KeepsProvenance(format) ? ExportByProcess(trace->get(), labelled.label, filter, sink)
                                                       : sum.AddTrace(trace->get(), filter);
     if (!read.ok()) return read;
+    if (labelled.done) labelled.done(**trace);
   }
   if (KeepsProvenance(format)) return absl::OkStatus();
   if (format == ExportFormat::kText || format == ExportFormat::kYaml) {

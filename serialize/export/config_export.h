@@ -34,7 +34,7 @@ struct ProcessOrigin {
   std::string host;
   int64_t pid = -1;
   int64_t rank = -1;
-  bool clock = false;  // else the times of its calls are only an order
+  bool clock = false;  // else its times may be unknown, and then all are 0
 };
 ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_label);
 
@@ -42,6 +42,7 @@ ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_labe
 struct LabelledTrace {
   std::string label;
   std::function<absl::StatusOr<std::unique_ptr<Trace>>()> open;
+  std::function<void(const Trace&)> done = {};  // called when it was read, if there is one
 };
 
 // In a format that KeepsProvenance a row for each trace, process and config, in the order

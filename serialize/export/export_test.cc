@@ -52,7 +52,7 @@ std::unique_ptr<FakeTrace> TwoProcesses() {
 }
 
 LabelledTrace Labelled(const std::string& label) {
-  return {label, [] { return absl::StatusOr<std::unique_ptr<Trace>>(TwoProcesses()); }};
+  return {label, [] { return absl::StatusOr<std::unique_ptr<Trace>>(TwoProcesses()); }, {}};
 }
 
 TEST(ExportConfigs, GivesARowPerTraceProcessAndConfigWhereTheFormatHoldsIt) {
@@ -82,16 +82,19 @@ TEST(ExportConfigs, Filters) {
 TEST(ExportConfigs, EndsAtATraceThatCannotBeOpened) {
   std::ostringstream out;
   auto sink = MakeConfigSink(ExportFormat::kText, &out);
-  const LabelledTrace bad = {"bad", [] { return absl::StatusOr<std::unique_ptr<Trace>>(absl::NotFoundError("bad")); }};
+  const LabelledTrace bad = {
+      "bad", [] { return absl::StatusOr<std::unique_ptr<Trace>>(absl::NotFoundError("bad")); }, {}};
   EXPECT_EQ(ExportConfigs({Labelled("x"), bad}, {}, ExportFormat::kText, sink->get()).message(), "bad");
 }
 
-TEST(ExportConfigs, SaysNoTimeWhereThereIsNoClock) {
-  const LabelledTrace trace = {"x", [] {
+TEST(ExportConfigs, SaysNoTimeWhereItIsNotKnown) {
+  const LabelledTrace trace = {"x",
+                               [] {
                                  auto fake = std::make_unique<FakeTrace>();
-                                 fake->Call(MakeConfig(1, "a"));
+                                 fake->Enter(MakeConfig(1, "a"));
                                  return absl::StatusOr<std::unique_ptr<Trace>>(std::move(fake));
-                               }};
+                               },
+                               {}};
   EXPECT_EQ(Configs({trace}, ExportFormat::kCsv),
             "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
 }
