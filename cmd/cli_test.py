@@ -83,7 +83,7 @@ def test_version():
     assert torchtrace("-V") == version
     more = torchtrace("version", "-v", env={"TORCHTRACE_PYTHON": tool.PYTHON})
     assert more.out.startswith(version.out)
-    assert "log format: 1\n" in more.out and f"python: {tool.PYTHON} " in more.out
+    assert "log format: 2\n" in more.out and f"python: {tool.PYTHON} " in more.out
 
 
 @pytest.mark.parametrize(

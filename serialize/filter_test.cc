@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,7 +42,6 @@ Filtered FilterFake(FakeTrace* trace, const FilterOptions& options) {
   const absl::Status finished = writer->Finish();
   EXPECT_TRUE(finished.ok()) << finished;
   filtered.trace = Trace::Open(path).value();
-  std::remove(path.c_str());
   return filtered;
 }
 
