@@ -172,7 +172,7 @@ TEST(OpenTrace, YamlErrorsNameTheLine) {
   EXPECT_EQ(Error(Write("y3.yaml", "- api: f\n  args: [1\n- api: g\n")).substr(0, folder.size() + 13),
             folder + "y3.yaml line ");
   EXPECT_EQ(Error(Write("y4.yaml", "- api: f\n  args: [&a [1], *a]\n")),
-            folder + "y4.yaml line 2, column 17: expected a value, found an alias, which is not supported");
+            folder + "y4.yaml line 2, column 18: expected a value, found an alias, which is not supported");
   EXPECT_EQ(Error(Write("y5.yaml", absl::StrCat("- api: f\n  args: ", std::string(100'000, '['), "\n")))
                 .substr(0, folder.size() + 15),
             folder + "y5.yaml line 2,");

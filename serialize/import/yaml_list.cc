@@ -316,9 +316,9 @@ bool Sniff(const FileHead& head) {
     if (IsMarker(line, "---")) line.remove_prefix(std::min<size_t>(4, line.size()));
     if (IsBlankOrComment(line) || line.starts_with('%')) continue;
     // Binary noise is no YAML, whatever its name.
-    return BeginsCall(line) || line.starts_with("[{") || (named && std::none_of(line.begin(), line.end(), [](char c) {
-                                                            return c >= 0 && c < ' ' && c != '\t' && c != '\r';
-                                                          }));
+    return BeginsCall(line) || line.starts_with("[{") || line == "[]" ||
+           (named &&
+            std::none_of(line.begin(), line.end(), [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\r'; }));
   }
   return named;
 }
