@@ -158,7 +158,7 @@ int Run(const std::vector<std::string>& args) {
                                              : WriteConfigDiff(a->get(), b->get(), options, &out);
   for (const auto& [path, trace] : {std::pair(&a_path, a->get()), std::pair(&b_path, b->get())}) {
     WarnOfDamage(*path, *trace);
-    TellNotes(*trace);
+    if (different.ok()) TellNotes(*trace);
   }
   const int exit_code = out.Finish(different.status());
   // A reader that has gone away took no answer with it, but has got one.

@@ -59,7 +59,7 @@ int Run(const std::vector<std::string>& args) {
     StandardOutput out(pager.fd());
     exit_code = out.Finish(WriteDump(trace->get(), options, &out));
   }
-  TellNotes(**trace);
+  if (exit_code == kExitOk) TellNotes(**trace);
   return exit_code;
 }
 

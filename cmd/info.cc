@@ -40,7 +40,7 @@ int Run(const std::vector<std::string>& args) {
   if (IsImported(**trace)) options.format = TraceFormat(**trace);
   StandardOutput out;
   const int exit_code = out.Finish(WriteInfo(trace->get(), path, options, &out));
-  TellNotes(**trace);
+  if (exit_code == kExitOk) TellNotes(**trace);
   return exit_code;
 }
 

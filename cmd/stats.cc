@@ -128,7 +128,9 @@ int Run(const std::vector<std::string>& args) {
     status = WriteStats(traces, options, &out);
   }
   const int exit_code = out.Finish(status);
-  for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
+  if (exit_code == kExitOk) {
+    for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
+  }
   return exit_code;
 }
 

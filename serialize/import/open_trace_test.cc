@@ -296,6 +296,7 @@ TEST(OpenTrace, TritonBench) {
 
 TEST(OpenTrace, Folders) {
   const std::string folder = testing::TempDir();
+  std::filesystem::remove_all(folder + "folder");
   Write("folder/api_configs.txt", "f(1)\n");
   EXPECT_EQ(Configs(Open(folder + "folder").get()), (Lines{"1 x1 f(1)"}));
   Write("folder/api_trace.yaml", "- api: g\n");
