@@ -269,8 +269,12 @@ absl::StatusOr<std::vector<uint64_t>> ImportedTrace::Count() {
 absl::Status ImportedTrace::Read(const Visitor& visitor) {
   Tallies tallies;
   Sequence sequence(visitor);
+  uint32_t known_processes = 0;
   const absl::Status scanned = source_->Scan([&](const ImportedCall& call) -> absl::Status {
-    if (call.process >= infos_.size()) AddProcesses();
+    if (call.process >= known_processes) {
+      AddProcesses();  // a source may name a process when it meets it
+      known_processes = call.process + 1;
+    }
     const VariantId variant = configs_.Intern(call.identity, call.facets);
     if (!counted_) tallies.Add(variant, call);
     return sequence.Add(call, configs_.config_of(variant), variant);

@@ -203,6 +203,7 @@ TEST(OpenTrace, JsonLinesRoundTrip) {
   fake.AddProcess({{"role", "fork"}});
   fake.process(0).path = "out/log/main-1234.ttlog";
   fake.process(1).path = "out/log/fork-1235.ttlog";
+  fake.Call(MakeConfig(1, "first"));  // has a line before anything else is read
   const std::string facets("\1\0\3\1P", 5);
   fake.Enter(MakeConfig(1, "a", {TensorValue({2, 3})}), facets);
   fake.In(1, 3);
@@ -228,6 +229,7 @@ TEST(OpenTrace, JsonLinesRoundTrip) {
     EXPECT_EQ(first.str() == second.str(), waiting == kMaxWaitingCalls);
     const auto trace = Open(Write("dump.jsonl", second.str()));
     options.max_waiting_calls = kMaxWaitingCalls;
+    ASSERT_NE(trace, nullptr);
     const absl::Status dumped = WriteDump(trace.get(), options, &third);
     ASSERT_TRUE(dumped.ok()) << dumped;
     EXPECT_EQ(third.str(), first.str());
