@@ -131,7 +131,7 @@ BAD = {
     "prose.txt": (b"Dear reader,\nthis is none.\n", "prose.txt is no trace; expected"),
     "other.json": (b'{"answer": 42}\n', "other.json is no trace; expected"),
     "cut.yaml": (b"- api: f\n  args: [1]\n- api: g\n  args: [1, {typ", "cut.yaml line "),
-    "cut.txt": (b"f(1)\ng(list[1, 2", "cut.txt line 2, column 14: expected"),
+    "cut.txt": (b"f(1)\ng(list[1, 2", "cut.txt line 2, column 12: expected"),
     "cut.jsonl": (b'{"api":"f"}\n{"api":"g', "cut.jsonl line 2, offset 10: expected JSON"),
     "bench.txt": (BENCH.encode()[:-9], "bench.txt line 2, column "),
     "triton.json": (b'{"aten.f.x": [{"count": 1, "inp', "triton.json offset "),
