@@ -871,15 +871,16 @@ class Parser {
 
   static std::optional<Number> ParseNumber(std::string_view text) {
     Number number;
-    const char* const end = text.data() + text.size();
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
     // What from_chars takes beyond that (inf, nan, infinity) are words of ours as well.
-    if (auto [at, error] = std::from_chars(text.data(), end, number.integer); error == std::errc() && at == end) {
+    if (auto [at, error] = std::from_chars(begin, end, number.integer); error == std::errc() && at == end) {
       number.real = static_cast<double>(number.integer);
       return text.empty() ? std::nullopt : std::optional<Number>(number);
     }
     number.whole = false;
     number.integer = 0;
-    if (auto [at, error] = std::from_chars(text.data(), end, number.real); error == std::errc() && at == end) {
+    if (auto [at, error] = std::from_chars(begin, end, number.real); error == std::errc() && at == end) {
       return text.empty() ? std::nullopt : std::optional<Number>(number);
     }
     return std::nullopt;

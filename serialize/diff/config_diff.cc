@@ -248,10 +248,11 @@ class Comparison {
 absl::StatusOr<ConfigDiff> CompareConfigs(Trace* a, Trace* b, const DiffScope& scope, bool compare_counts,
                                           CommonConfigs* configs) {
   std::vector<uint64_t> a_counts, b_counts;
-  const auto count = [](Trace* trace, std::vector<uint64_t>* counts) {
+  const auto count = [](Trace* trace, std::vector<uint64_t>* counts) -> absl::Status {
     absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
-    if (counted.ok()) *counts = *std::move(counted);
-    return counted.status();
+    if (!counted.ok()) return counted.status();
+    *counts = *std::move(counted);
+    return absl::OkStatus();
   };
   absl::Status counted = DoBoth([&] { return count(a, &a_counts); }, [&] { return count(b, &b_counts); });
   if (!counted.ok()) return counted;

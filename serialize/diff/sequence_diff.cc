@@ -44,11 +44,12 @@ class Comparison {
     if (absl::Status s = DoBoth([&] { return count(a_.trace); }, [&] { return count(b_.trace); }); !s.ok()) return s;
     a_.symbols = configs_.Add(*a_.trace, scope_);
     b_.symbols = configs_.Add(*b_.trace, scope_);
-    const auto read = [this](Side* side) {
+    const auto read = [this](Side* side) -> absl::Status {
       absl::StatusOr<std::vector<CallSequence>> sequences =
           ReadSequences(side->trace, side->symbols, options_.levels_together);
-      if (sequences.ok()) side->sequences = *std::move(sequences);
-      return sequences.status();
+      if (!sequences.ok()) return sequences.status();
+      side->sequences = *std::move(sequences);
+      return absl::OkStatus();
     };
     if (absl::Status s = DoBoth([&] { return read(&a_); }, [&] { return read(&b_); }); !s.ok()) return s;
 

@@ -94,8 +94,11 @@ class Splitter {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(std::string& name) {
-    if (where_ == Where::kObject) key_ = std::move(name);
-    if (where_ == Where::kValue) slot_ = &(*open_.back())[std::move(name)];
+    if (where_ == Where::kObject) {
+      key_ = std::move(name);
+    } else if (where_ == Where::kValue) {
+      slot_ = &(*open_.back())[std::move(name)];
+    }
     return true;
   }
   bool parse_error(size_t position, const std::string&, const json::exception& error) {
