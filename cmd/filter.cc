@@ -20,6 +20,7 @@
 #include "cmd/options.h"
 #include "cmd/progress.h"
 #include "cmd/reading_options.h"
+#include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
 #include "serialize/import/open_trace.h"
 #include "serialize/render.h"
@@ -46,10 +47,7 @@ struct FilterArguments {
   std::string path;
   std::string output;
   bool force = false;
-  bool merge_output = true;
-  std::string formats = "all";
-  uint64_t render_limit = kDefaultRenderLimit;
-  bool quiet = false;
+  RenderingOptions rendering;
   CallFilterOptions calls;
   std::string numbers, ranks, where;
   std::vector<std::string> threads;
@@ -106,9 +104,7 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
   if (!trace.ok()) return (*folder)->Shown(trace.status());
   RenderOptions render;
-  render.formats = *RenderFormats::Parse(arguments.formats);
-  render.render_limit = arguments.render_limit;
-  render.merge_output = arguments.merge_output;
+  arguments.rendering.Apply(&render);
   render.folder = path;
   render.trace_path = arguments.output;
   const absl::StatusOr<RenderReport> report = Render(trace->get(), render);
@@ -159,18 +155,7 @@ int Run(const std::vector<std::string>& args) {
       ->group("Filtering");
   app->add_flag("--with-parents", arguments.with_parents, "Keep the calls around a kept call as well")
       ->group("Filtering");
-  app->add_option("--formats", arguments.formats,
-                  absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
-      ->option_text("LIST")
-      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
-  app->add_option(
-         "--render-limit", arguments.render_limit,
-         absl::StrCat("Beyond N calls, leave out the files that list every call (default: ", kDefaultRenderLimit, ")"))
-      ->option_text("N")
-      ->check(IsCount());
-  app->add_flag("--merge-output,!--no-merge-output", arguments.merge_output,
-                "All levels in one set of files (the default), or one set for each level");
-  app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (LiesIn(arguments.path, arguments.output)) {
     return Fail(kExitTrouble, absl::StrCat("the input ", arguments.path, " is in the output folder ", arguments.output,
@@ -190,7 +175,7 @@ int Run(const std::vector<std::string>& args) {
   signal(SIGXFSZ, SIG_IGN);
   const absl::StatusOr<std::vector<std::string>> summary = FilterInto(arguments, options);
   if (!summary.ok()) return Fail(kExitTrouble, summary.status());
-  if (!arguments.quiet) {
+  if (!arguments.rendering.quiet) {
     for (const std::string& line : *summary) Say(line);
   }
   return kExitOk;

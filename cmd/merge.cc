@@ -21,6 +21,7 @@
 #include "cmd/new_trace_folder.h"
 #include "cmd/options.h"
 #include "cmd/progress.h"
+#include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
 #include "serialize/render.h"
 #include "serialize/run_info.h"
@@ -47,10 +48,7 @@ struct MergeArguments {
   std::string manifest;
   std::string output;
   bool force = false;
-  bool merge_output = true;
-  std::string formats = "all";
-  uint64_t render_limit = kDefaultRenderLimit;
-  bool quiet = false;
+  RenderingOptions rendering;
 };
 
 // "" or what is wrong with it.
@@ -152,9 +150,7 @@ absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const Me
   const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
   if (!trace.ok()) return (*folder)->Shown(trace.status());
   RenderOptions render;
-  render.formats = *RenderFormats::Parse(arguments.formats);
-  render.render_limit = arguments.render_limit;
-  render.merge_output = arguments.merge_output;
+  arguments.rendering.Apply(&render);
   render.folder = path;
   render.trace_path = arguments.output;
   const absl::StatusOr<RenderReport> report = Render(trace->get(), render);
@@ -180,18 +176,7 @@ int Run(const std::vector<std::string>& args) {
       ->allow_extra_args(false)
       ->check(CLI::Validator(CheckLabel, ""));
   app->add_option("--manifest", arguments.manifest, "Merge what FILE lists as well")->option_text("FILE");
-  app->add_option("--formats", arguments.formats,
-                  absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
-      ->option_text("LIST")
-      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
-  app->add_option(
-         "--render-limit", arguments.render_limit,
-         absl::StrCat("Beyond N calls, leave out the files that list every call (default: ", kDefaultRenderLimit, ")"))
-      ->option_text("N")
-      ->check(IsCount());
-  app->add_flag("--merge-output,!--no-merge-output", arguments.merge_output,
-                "All levels in one set of files (the default), or one set for each level");
-  app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   if (arguments.output.empty()) return Fail(kExitTrouble, "the output folder's name is empty");
@@ -207,7 +192,7 @@ int Run(const std::vector<std::string>& args) {
   signal(SIGXFSZ, SIG_IGN);
   const absl::StatusOr<Merged> merged = MergeInto(*inputs, arguments);
   if (!merged.ok()) return Fail(kExitTrouble, merged.status());
-  if (!arguments.quiet) {
+  if (!arguments.rendering.quiet) {
     for (const std::string& line : merged->summary) Say(line);
   }
   return kExitOk;

@@ -1,0 +1,28 @@
+#include "cmd/rendering_options.h"
+
+#include "absl/strings/str_cat.h"
+#include "cmd/options.h"
+
+namespace torchtrace {
+
+void RenderingOptions::AddTo(CLI::App* app) {
+  app->add_option("--formats", formats, absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
+      ->option_text("LIST")
+      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
+  app->add_option(
+         "--render-limit", render_limit,
+         absl::StrCat("Beyond N calls, leave out the files that list every call (default: ", kDefaultRenderLimit, ")"))
+      ->option_text("N")
+      ->check(IsCount());
+  app->add_flag("--merge-output,!--no-merge-output", merge_output,
+                "All levels in one set of files (the default), or one set for each level");
+  app->add_flag("-q,--quiet", quiet, "Say nothing but errors");
+}
+
+void RenderingOptions::Apply(RenderOptions* options) const {
+  options->formats = *RenderFormats::Parse(formats);
+  options->render_limit = render_limit;
+  options->merge_output = merge_output;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,30 @@
+// The options that verbs which write a new trace have in common: its files, and how
+// much is said. Spelled and told the same everywhere.
+
+#ifndef TORCHTRACE_CMD_RENDERING_OPTIONS_H_
+#define TORCHTRACE_CMD_RENDERING_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "CLI/App.hpp"
+#include "serialize/render.h"
+
+namespace torchtrace {
+
+// --formats, --render-limit, --merge-output and --quiet.
+struct RenderingOptions {
+  std::string formats = "all";
+  uint64_t render_limit = kDefaultRenderLimit;
+  bool merge_output = true;
+  bool quiet = false;
+
+  // It must outlive the parsing.
+  void AddTo(CLI::App* app);
+  // Once the options were parsed.
+  void Apply(RenderOptions* options) const;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_RENDERING_OPTIONS_H_
