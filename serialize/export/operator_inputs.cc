@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "serialize/export/value_kind.h"
 #include "serialize/text_form.h"
 #include "serialize/utf8.h"
 #include "serialize/value_tree.h"
@@ -251,22 +252,15 @@ class InputsWriter {
       case ValueTag::kMemoryFormat:
         return TorchName(value.text);
       case ValueTag::kGenerator:
-        return Cannot("a torch.Generator");
       case ValueTag::kStorage:
-        return Cannot("a storage");
       case ValueTag::kFunction:
-        return Cannot("a function");
       case ValueTag::kType:
-        return Cannot("a type");
       case ValueTag::kNdarray:
       case ValueTag::kNumpyScalar:
-        return Cannot("a NumPy value");
       case ValueTag::kObject:
-        return Cannot("an object of another library");
       case ValueTag::kSymbol:
-        return Cannot("a symbolic number");
       case ValueTag::kDeep:
-        return Cannot("a container nested too deeply");
+        return Cannot(ValueKind(value.tag));
     }
   }
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/export/value_kind.h"
 #include "serialize/text_form.h"
 #include "serialize/utf8.h"
 #include "serialize/value_tree.h"
@@ -185,35 +186,22 @@ class PaddleWriter {
         absl::StrAppend(&out_, "type(", value.text, ")");
         return;
       case ValueTag::kBytes:
-        return Cannot("bytes");
       case ValueTag::kSet:
       case ValueTag::kFrozenSet:
-        return Cannot("a set");
       case ValueTag::kDict:
-        return Cannot("a dict");
       case ValueTag::kRange:
-        return Cannot("a range");
       case ValueTag::kUndefined:
-        return Cannot("an undefined tensor");
       case ValueTag::kLayout:
-        return Cannot("a layout");
       case ValueTag::kMemoryFormat:
-        return Cannot("a memory format");
       case ValueTag::kGenerator:
-        return Cannot("a torch.Generator");
       case ValueTag::kStorage:
-        return Cannot("a storage");
       case ValueTag::kFunction:
-        return Cannot("a function");
       case ValueTag::kNdarray:
       case ValueTag::kNumpyScalar:
-        return Cannot("a NumPy value");
       case ValueTag::kObject:
-        return Cannot("an object of another library");
       case ValueTag::kSymbol:
-        return Cannot("a symbolic number");
       case ValueTag::kDeep:
-        return Cannot("a container nested too deeply");
+        return Cannot(ValueKind(value.tag));
     }
   }
 
