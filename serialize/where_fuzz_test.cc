@@ -1,38 +1,47 @@
-// Replays where_fuzzer.cc on conditions of every kind and on mutants of them.
+// Replays where_fuzzer.cc on its corpus and on mutants of that.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
+#include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-constexpr const char* kSeeds[] = {
-    "dtype = float16 and ndim >= 3",
-    "api ~ 'torch.*' and not (raised or returned = false)",
-    "any(dtype != half and device = cuda:0) or all(shape in ([2, *], []))",
-    "arg(alpha) = \"x\\\"y\" or arg(0) <= -1.5e3 or arg('a b')",
-    "duration > 10us and size(-1) not in (1, 2) and stride != [3, 1]",
-    "rank = 0 or label !~ *x* or thread_name = main or pid == 12",
-};
+std::vector<std::string> Corpus() {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator("testdata/fuzz/where")) paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> inputs;
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return inputs;
+}
 
 TEST(WhereFuzz, SeedsAndMutants) {
+  const std::vector<std::string> seeds = Corpus();
+  ASSERT_GE(seeds.size(), 6u);
   std::mt19937 random(1);
   const auto run = [](const std::string& text) {
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   };
-  for (const std::string seed : kSeeds) {
+  for (const std::string& seed : seeds) {
     run(seed);
     for (int i = 0; i < 3000; ++i) {
       std::string mutant = seed;
       for (size_t n = 1 + random() % 5; n-- > 0 && !mutant.empty();) {
         const size_t at = random() % mutant.size();
-        const std::string other = kSeeds[random() % std::size(kSeeds)];
+        const std::string& other = seeds[random() % seeds.size()];
         switch (random() % 4) {
           case 0:
             mutant[at] = static_cast<char>(random());

@@ -31,6 +31,10 @@ clang-tidy-19        /usr/bin/clang-tidy-19
 git                  /usr/bin/git
 shellcheck           /usr/bin/shellcheck
 "
+FUZZ_PACKAGES="
+clang-19             /usr/bin/clang-19
+libclang-rt-19-dev   /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(uname -m).a
+"
 TEST_PACKAGES="
 npm                  /usr/bin/npm
 "
