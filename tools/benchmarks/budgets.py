@@ -11,6 +11,8 @@ EVENTS_READ_PER_SECOND = 10e6
 SMALL_STATS_SECONDS = 0.020
 # Of the resident memory after a tenth of a long run; more than noise would be growth.
 MEMORY_GROWTH = 0.02
+# Of a verb's peak memory at ten times the calls.
+SAME_MEMORY = 0.1
 
 
 class Budgets:

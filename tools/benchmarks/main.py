@@ -17,7 +17,8 @@ import tempfile
 
 import budgets as budgets_module
 import processes
-from tables import Table, count, megabytes, milliseconds, ratio, replace_in
+import scale
+from tables import Table, count, megabytes, milliseconds, progress, ratio, replace_in
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
@@ -318,6 +319,7 @@ SECTIONS = {
     "render": section_render,
     "start": section_start,
     "known": section_known,
+    "scale": scale.section,
 }
 
 
@@ -351,16 +353,12 @@ def machine(options):
     }
 
 
-def progress(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
-
-
 def parse(args):
-    """The command line; the first three options come from tools/bench."""
+    """The command line; the first options come from tools/bench."""
     parser = argparse.ArgumentParser(
         prog="tools/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    for name in ("--exe", "--runtime", "--bench-module"):
+    for name in ("--exe", "--runtime", "--bench-module", "--make-trace"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, help="rounds (default: 12; 3 with --quick)")
     parser.add_argument(

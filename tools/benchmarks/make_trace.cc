@@ -38,6 +38,7 @@ struct Options {
   double skew = 1.1;        // of Zipf's law over the configs
   double nested = 1.5;      // level-2 calls in a level-1 call, on average
   double raising = 0.0005;  // share of calls
+  uint64_t leave_out = 0;   // so many calls at level 2, evenly spread
   uint64_t seed = 1;
 };
 
@@ -119,12 +120,15 @@ class Maker {
   }
 
  private:
-  // One call and those in it.
+  // One call and those in it. Those left out draw their numbers too, so that the others stay the same.
   absl::Status Call(int level) {
     ++made_;
+    const bool written = !LeftOut(level);
     const std::string& identity = identities_[level - 1][zipf_(&random_)];
-    if (absl::Status s = writer_->Enter(process_, thread_, time_ += 200 + random_() % 400, identity, ""); !s.ok())
-      return s;
+    time_ += 200 + random_() % 400;
+    if (written) {
+      if (absl::Status s = writer_->Enter(process_, thread_, time_, identity, ""); !s.ok()) return s;
+    }
     if (level == 1) {
       for (auto inside = std::poisson_distribution<int>(options_.nested)(random_); inside > 0 && made_ < options_.calls;
            --inside) {
@@ -132,10 +136,17 @@ class Maker {
       }
     }
     time_ += 500 + random_() % 5000;
-    if (std::bernoulli_distribution(options_.raising)(random_)) {
-      return writer_->Raise(process_, thread_, time_, "RuntimeError");
+    const bool raises = std::bernoulli_distribution(options_.raising)(random_);
+    if (!written) return absl::OkStatus();
+    return raises ? writer_->Raise(process_, thread_, time_, "RuntimeError") : writer_->Leave(process_, thread_, time_);
+  }
+
+  bool LeftOut(int level) {
+    if (level != 2 || left_out_ == options_.leave_out || made_ <= left_out_ * (options_.calls / options_.leave_out)) {
+      return false;
     }
-    return writer_->Leave(process_, thread_, time_);
+    ++left_out_;
+    return true;
   }
 
   const Options options_;
@@ -144,6 +155,7 @@ class Maker {
   const Zipf zipf_;
   std::vector<std::string> identities_[2];  // by level
   uint64_t made_ = 0;
+  uint64_t left_out_ = 0;
   uint64_t time_ = 1'000'000'000;
   uint32_t process_ = 0;
   uint64_t thread_ = 0;
@@ -188,6 +200,9 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--raising", options.raising, "Share of calls that raise")
       ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--leave-out", options.leave_out,
+                 "Leaves out so many calls of level 2, evenly spread, for a trace that is nearly another one")
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Another trace of the same kind")->capture_default_str();
   try {

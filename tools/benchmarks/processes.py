@@ -6,31 +6,65 @@ import os
 import shutil
 import statistics
 import subprocess
+import threading
 import time
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs.py")
 
 
 class Process:
-    """One run of a command."""
+    """One run of a command: its output, wall and CPU seconds, and with `peak` the most memory that
+    was resident. `codes` are the exit codes that are no failure."""
 
-    def __init__(self, command, cwd):
+    def __init__(self, command, cwd, peak=False, codes=(0,)):
         start = time.time()
         self.child = subprocess.Popen(
             command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         )
+        watch = PeakMemory(self.child.pid) if peak else None
         self.output = self.child.stdout.read()
         _, status, usage = os.wait4(self.child.pid, 0)
         self.end = time.time()
+        self.hwm_kb = watch.stop() if peak else None
         self.child.returncode = os.waitstatus_to_exitcode(status)
         self.wall = self.end - start
         self.cpu = usage.ru_utime + usage.ru_stime
-        if self.child.returncode != 0:
+        if self.child.returncode not in codes:
             raise SystemExit(f"bench: exit code {self.child.returncode}: {' '.join(command)}")
 
     def json(self):
         """What the program said about itself."""
         return json.loads(self.output.splitlines()[-1])
+
+
+class PeakMemory:
+    """Watches the peak of a process's resident memory. The kernel's own figure for an ended child
+    is no use: it begins with the memory of the parent that started it."""
+
+    def __init__(self, pid):
+        self.path = f"/proc/{pid}/status"
+        self.hwm_kb = 0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self):
+        while True:
+            try:
+                with open(self.path, encoding="utf-8") as file:
+                    for line in file:
+                        if line.startswith("VmHWM"):
+                            self.hwm_kb = int(line.split()[1])
+            except OSError:
+                return
+            if self.ended.wait(0.01):
+                return
+
+    def stop(self):
+        """kB, but for what came in the last hundredth of a second."""
+        self.ended.set()
+        self.thread.join()
+        return self.hwm_kb
 
 
 class Bench:
@@ -43,8 +77,8 @@ class Bench:
         self.rounds = rounds
         self.quick = quick
 
-    def run(self, *command):
-        return Process([str(word) for word in command], self.folder)
+    def run(self, *command, **how):
+        return Process([str(word) for word in command], self.folder, **how)
 
     def plain(self, *args):
         """`python ARGS`"""

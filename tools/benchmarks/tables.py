@@ -1,5 +1,7 @@
 """Tables of results, as text for a terminal or as Markdown."""
 
+import sys
+
 
 class Table:
     """A title, columns and rows of text; `key` is its name in documents."""
@@ -68,3 +70,7 @@ def megabytes(kb):
 
 def count(number):
     return f"{number:,}"
+
+
+def progress(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
