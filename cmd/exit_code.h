@@ -8,6 +8,7 @@ namespace torchtrace {
 enum ExitCode : int {
   kExitOk = 0,
   kExitDifferent = 1,     // diff: the traces differ
+  kExitBelow = 1,         // coverage: below the bar
   kExitTrouble = 2,       // of any kind, in every verb but run
   kExitNotStarted = 125,  // run: torchtrace failed before the program started
 };

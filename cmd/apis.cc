@@ -1,0 +1,52 @@
+// `torchtrace apis`: hands over to the verbs under it.
+
+#include "cmd/apis.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/help_formatter.h"
+#include "cmd/message.h"
+#include "cmd/standard_output.h"
+#include "serialize/edit_distance.h"
+
+namespace torchtrace {
+namespace {
+
+const std::vector<const Command*>& ApisCommands() {
+  static const std::vector<const Command*> commands = {&kApisCoverageCommand};
+  return commands;
+}
+
+std::string ShortName(const Command& command) { return std::string(command.name).substr(sizeof "apis " - 1); }
+
+std::string Page() {
+  std::string page =
+      "Lists of APIs: what a library has, and what of it traces called.\n\nUsage: torchtrace apis VERB [OPTIONS] "
+      "...\n\n";
+  for (const Command* command : ApisCommands()) {
+    absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", ShortName(*command)), command->description, 12));
+  }
+  return absl::StrCat(page, "\n`torchtrace apis VERB --help` tells a verb's options.\n");
+}
+
+int Run(const std::vector<std::string>& args) {
+  std::vector<std::string> names;
+  for (const Command* command : ApisCommands()) {
+    names.push_back(ShortName(*command));
+    if (!args.empty() && args[0] == names.back()) return command->run({args.begin() + 1, args.end()});
+  }
+  if (!args.empty() && (args[0] == "--help" || args[0] == "-h")) return WriteStandardOutput(Page(), kExitTrouble);
+  return Fail(kExitTrouble,
+              absl::StrCat(args.empty() ? "apis: which verb?" : "apis: unknown verb '" + args[0] + "'",
+                           args.empty() ? "" : DidYouMean(args[0], names), " (see torchtrace apis --help)"));
+}
+
+}  // namespace
+
+const Command kApisCommand = {"apis", "Lists of APIs: coverage of traces", "Read", Run};
+
+}  // namespace torchtrace

@@ -1,0 +1,15 @@
+// The verbs under `torchtrace apis`, a file for each.
+
+#ifndef TORCHTRACE_CMD_APIS_H_
+#define TORCHTRACE_CMD_APIS_H_
+
+#include "cmd/command.h"
+
+namespace torchtrace {
+
+// Their names begin with `apis `.
+extern const Command kApisCoverageCommand;
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_APIS_H_

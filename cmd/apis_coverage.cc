@@ -1,0 +1,117 @@
+// `torchtrace apis coverage`.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/apis.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/lists.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/reading_options.h"
+#include "cmd/standard_output.h"
+#include "serialize/api_list.h"
+#include "serialize/coverage.h"
+#include "serialize/edit_distance.h"
+#include "serialize/import/open_trace.h"
+#include "serialize/stats_report.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Several traces count together. Exits with 1 below --fail-under, with 2 for trouble of any kind.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace apis coverage out --list my_backend.yaml --show never\n"
+    "  torchtrace apis coverage runs/* --list ops.txt --exclude '*.out' --fail-under 90";
+
+absl::StatusOr<double> ParsePercent(const std::string& text) {
+  double percent = 0;
+  if (absl::SimpleAtod(text, &percent) && percent >= 0 && percent <= 100) return percent;
+  return absl::InvalidArgumentError(absl::StrCat("--fail-under: '", text, "' is no percentage from 0 to 100"));
+}
+
+// What --show names, into `options`.
+absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* options) {
+  static const std::vector<std::string> names = {"called", "never", "outside", "none"};
+  options->called = options->never = options->outside = false;
+  for (const std::string& item : SplitLists(lists)) {
+    if (item == "called") {
+      options->called = true;
+    } else if (item == "never") {
+      options->never = true;
+    } else if (item == "outside") {
+      options->outside = true;
+    } else if (item != "none") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--show: '", item, "' is none of called, never, outside, none", DidYouMean(item, names)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int Run(const std::vector<std::string>& args) {
+  std::vector<std::string> paths, show = {"called", "never"};
+  std::string list_name, format = "text", fail_under;
+  CoverageOptions options;
+  CallFilterOptions filter;
+  const auto app = MakeApp(kApisCoverageCommand, "[OPTIONS] TRACE...", kFooter);
+  app->add_option("TRACE", paths, kTraceText)->required();
+  app->add_option("--list", list_name,
+                  "What to measure against: a file of names, of APIs or operators (see docs/APIS.md)")
+      ->option_text("FILE")
+      ->required();
+  app->add_option("--format", format, "text, json, csv or markdown (default: text)")
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
+  app->add_option("--show", show,
+                  "Rows to show: called, never, outside (called, and not in the list), or none (default: called,never)")
+      ->option_text("ROWS")
+      ->allow_extra_args(false)
+      ->check([&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); });
+  app->add_option("--fail-under", fail_under, "Exit with 1 when less than P percent of the list were called")
+      ->option_text("P")
+      ->check(Checked([](const std::string& text) { return ParsePercent(text); }));
+  filter.AddTo(app.get());
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  options.format = *ParseStatsFormat(format);
+  options.filter = filter.Globs();
+  options.levels = filter.Levels();
+  if (absl::Status s = ParseShow(show, &options); !s.ok()) return Fail(kExitTrouble, s);
+
+  const absl::StatusOr<ApiList> list = ReadApiList(list_name);
+  if (!list.ok()) return Fail(kExitTrouble, list.status());
+  std::vector<std::unique_ptr<Trace>> opened;
+  std::vector<StatsTrace> traces;
+  for (const std::string& path : paths) {
+    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+    if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+    opened.push_back(*std::move(trace));
+    traces.push_back({opened.back().get(), path});
+  }
+
+  StandardOutput out;
+  const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, list_name, options, &out);
+  const int exit_code = out.Finish(totals.status());
+  if (exit_code != kExitOk) return exit_code;
+  for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
+  const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
+  return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", list_name, " were called"))
+               : static_cast<int>(kExitOk);
+}
+
+}  // namespace
+
+const Command kApisCoverageCommand = {"apis coverage", "Which APIs or operators of a list were called, and which never",
+                                      "Read", Run};
+
+}  // namespace torchtrace
