@@ -17,7 +17,7 @@ namespace torchtrace {
 namespace {
 
 const std::vector<const Command*>& ApisCommands() {
-  static const std::vector<const Command*> commands = {&kApisCoverageCommand};
+  static const std::vector<const Command*> commands = {&kApisNameCommand, &kApisCoverageCommand, &kApisScanCommand};
   return commands;
 }
 
@@ -25,7 +25,7 @@ std::string ShortName(const Command& command) { return std::string(command.name)
 
 std::string Page() {
   std::string page =
-      "Lists of APIs: what a library has, and what of it traces called.\n\nUsage: torchtrace apis VERB [OPTIONS] "
+      "The APIs of a library: their names, and which of them traces called.\n\nUsage: torchtrace apis VERB [OPTIONS] "
       "...\n\n";
   for (const Command* command : ApisCommands()) {
     absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", ShortName(*command)), command->description, 12));
@@ -47,6 +47,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kApisCommand = {"apis", "Lists of APIs: coverage of traces", "Read", Run};
+const Command kApisCommand = {"apis", "The APIs of a library: names, lists, coverage of traces", "Read", Run};
 
 }  // namespace torchtrace

@@ -9,6 +9,8 @@ namespace torchtrace {
 
 // Their names begin with `apis `.
 extern const Command kApisCoverageCommand;
+extern const Command kApisNameCommand;
+extern const Command kApisScanCommand;
 
 }  // namespace torchtrace
 

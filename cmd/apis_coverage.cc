@@ -18,11 +18,13 @@
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
 #include "cmd/standard_output.h"
+#include "dialects/torch/api_list/torch_api_list.h"
 #include "serialize/api_list.h"
 #include "serialize/coverage.h"
 #include "serialize/edit_distance.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/stats_report.h"
+#include "serialize/trace_operators.h"
 
 namespace torchtrace {
 namespace {
@@ -31,8 +33,10 @@ constexpr char kFooter[] =
     "Several traces count together. Exits with 1 below --fail-under, with 2 for trouble of any kind.\n"
     "\n"
     "Examples:\n"
-    "  torchtrace apis coverage out --list my_backend.yaml --show never\n"
-    "  torchtrace apis coverage runs/* --list ops.txt --exclude '*.out' --fail-under 90";
+    "  torchtrace apis coverage out --show called\n"
+    "  torchtrace apis coverage out --list aten --exclude '*.out' --show never\n"
+    "  torchtrace apis coverage out --list my_backend.yaml --fail-under 90\n"
+    "  torchtrace apis coverage runs/* --list ops.txt --format csv";
 
 absl::StatusOr<double> ParsePercent(const std::string& text) {
   double percent = 0;
@@ -59,6 +63,19 @@ absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* o
   return absl::OkStatus();
 }
 
+constexpr char kAten[] = "aten";
+
+// What --list names.
+absl::StatusOr<ApiList> FindList(const std::string& name, const std::vector<StatsTrace>& traces) {
+  if (name.empty()) return ParseApiList(TorchApiList(), "torch_api_list.yaml");
+  if (name != kAten) return ReadApiList(name);
+  ApiList list;
+  for (const StatsTrace& trace : traces) {
+    if (absl::Status s = AddOperators(*trace.trace, trace.name, kAten, &list); !s.ok()) return s;
+  }
+  return list;
+}
+
 int Run(const std::vector<std::string>& args) {
   std::vector<std::string> paths, show = {"called", "never"};
   std::string list_name, format = "text", fail_under;
@@ -67,9 +84,9 @@ int Run(const std::vector<std::string>& args) {
   const auto app = MakeApp(kApisCoverageCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   app->add_option("--list", list_name,
-                  "What to measure against: a file of names, of APIs or operators (see docs/APIS.md)")
-      ->option_text("FILE")
-      ->required();
+                  "What to measure against: a file of names, of APIs or operators (see docs/APIS.md); or aten, the "
+                  "ATen operators that the traced PyTorch had (default: PyTorch's public APIs)")
+      ->option_text("FILE");
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
@@ -88,8 +105,6 @@ int Run(const std::vector<std::string>& args) {
   options.levels = filter.Levels();
   if (absl::Status s = ParseShow(show, &options); !s.ok()) return Fail(kExitTrouble, s);
 
-  const absl::StatusOr<ApiList> list = ReadApiList(list_name);
-  if (!list.ok()) return Fail(kExitTrouble, list.status());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
@@ -98,14 +113,20 @@ int Run(const std::vector<std::string>& args) {
     opened.push_back(*std::move(trace));
     traces.push_back({opened.back().get(), path});
   }
+  options.exact_overloads = list_name == kAten;
+  const absl::StatusOr<ApiList> list = FindList(list_name, traces);
+  if (!list.ok()) return Fail(kExitTrouble, list.status());
+  const std::string shown_name = list_name.empty()    ? absl::StrCat("PyTorch ", list->version)
+                                 : list_name == kAten ? absl::StrCat("the ATen of PyTorch ", list->version)
+                                                      : list_name;
 
   StandardOutput out;
-  const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, list_name, options, &out);
+  const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
   for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
-  return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", list_name, " were called"))
+  return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))
                : static_cast<int>(kExitOk);
 }
 

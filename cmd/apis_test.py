@@ -1,12 +1,14 @@
-"""`torchtrace apis`: coverage of traces against lists."""
+"""`torchtrace apis`: names, lists of a library's APIs, coverage of traces against lists."""
 
 import csv
 import importlib.util
 import io
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
 _spec = importlib.util.spec_from_file_location(
     "whole_tool", Path(__file__).parent / "whole_tool.py"
@@ -89,3 +91,315 @@ def test_trouble(tmp_path, backend):
         result = apis(*args)
         assert result.status == 2 and result.out == "", args
         assert words in result.err and result.err.startswith("torchtrace: "), result.err
+
+
+# ---- scan ----
+
+LIBRARY = {
+    "__init__": """
+        __all__ = ["twice", "Box", "shown"]
+        __version__ = "1.5"
+        from ._hidden import shown
+        def twice(x): return 2 * x
+        def helper(): pass
+        class _Base:
+            def inherited(self): pass
+        class Box(_Base):
+            side: int = 1
+            def __init__(self): pass
+            def __add__(self, other): pass
+            def __getattribute__(self, name): return object.__getattribute__(self, name)
+            def grow(self): pass
+            def _private(self): pass
+            @classmethod
+            def make(cls): pass
+            @staticmethod
+            def check(): pass
+            @property
+            def area(self): pass
+            class Inner:
+                def deep(self): pass
+        also_twice = twice
+        """,
+    "_hidden": "def shown(): pass\n",
+    "sub/__init__": "import os\nfrom .. import twice as doubled\nfrom math import sqrt\n",
+    "sub/plain": "def found(): pass\nopen('left_behind', 'w').close()\n",
+    "bad/missing": "import no_such_module_anywhere\n",
+    "bad/__init__": "",
+    "bad/exits": "import sys\nprint('to stdout')\nsys.exit('bye')\n",
+    "bad/exits_hard": "import os\nprint('x', flush=True)\nos._exit(3)\n",
+    "bad/crashes": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+    "bad/hangs": "import time\ntime.sleep(1000)\n",
+    "bad/interrupts": "raise KeyboardInterrupt\n",
+    "bad/wrong": "def (:\n",
+    "loud": "import os, sys, warnings\nprint('loud')\nsys.stderr.write('loud')\n"
+    "os.write(1, b'loud')\n"
+    "warnings.warn('loud')\ndef whisper(): pass\n",
+    "__main__": "open('ran', 'w').close()\n",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("library")
+    for name, text in LIBRARY.items():
+        path = folder / "mine" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    # Not to be taken for the standard library's.
+    (folder / "json.py").write_text("raise SystemExit('the wrong json')\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scanned(library):
+    result = apis(
+        "scan", "--library", "mine", "--timeout", "5", "--python", tool.PYTHON, cwd=library
+    )
+    assert result.status == 0, result.err
+    return result
+
+
+def test_scan_finds_everything(scanned, library):
+    data = yaml.safe_load(scanned.out)
+    assert data["library"] == "mine" and data["version"] == "1.5"
+    found = {entry["api"]: entry for entry in data["apis"]}
+    kinds = {api.removeprefix("mine."): entry["kind"] for api, entry in found.items()}
+    assert kinds == {
+        "twice": "function",
+        "helper": "function",
+        "shown": "function",
+        "Box": "class",
+        "Box.__add__": "slot",
+        "Box.__init__": "method",
+        "Box.grow": "method",
+        "Box._private": "method",
+        "Box.inherited": "method",
+        "Box.make": "classmethod",
+        "Box.check": "staticmethod",
+        "Box.area": "property",
+        "Box.Inner": "class",
+        "Box.Inner.deep": "method",
+        "_Base": "class",
+        "sub.plain.found": "function",
+        "loud.whisper": "function",
+    }
+    public = {api.removeprefix("mine.") for api, entry in found.items() if entry.get("public")}
+    assert public == set(kinds) - {"helper", "_Base", "Box._private", "Box.__init__"}
+    assert found["mine.twice"]["elsewhere"] == ["mine.also_twice", "mine.sub.doubled"]
+    assert found["mine.shown"]["elsewhere"] == ["mine._hidden.shown"]
+    assert not (library / "left_behind").exists() and not (library / "ran").exists()
+    assert not list(library.rglob("__pycache__"))
+
+
+def test_scan_tells_what_it_could_not_import(scanned):
+    data = yaml.safe_load(scanned.out)
+    reasons = {item["module"]: item["reason"] for item in data["not_imported"]}
+    assert reasons == {
+        "mine.__main__": "it is a program and would run",
+        "mine.bad.crashes": "the process died of signal 11 when importing it",
+        "mine.bad.exits": "SystemExit: bye",
+        "mine.bad.exits_hard": "ends the process with exit code 3 when imported",
+        "mine.bad.hangs": "takes longer than 5 s to import",
+        "mine.bad.interrupts": "KeyboardInterrupt",
+        "mine.bad.missing": "ModuleNotFoundError: No module named 'no_such_module_anywhere'",
+        "mine.bad.wrong": reasons["mine.bad.wrong"],
+    }
+    assert reasons["mine.bad.wrong"].startswith("SyntaxError: ")
+    assert "loud" not in scanned.err and scanned.err.splitlines()[-1] == (
+        "torchtrace: 17 APIs of mine 1.5; 8 modules could not be imported: "
+        "the end of the list tells why"
+    )
+
+
+def test_scan_default(library, tmp_path):
+    args = ("scan", "--library", "mine.sub", "--default", "-q", "--python", tool.PYTHON)
+    target = tmp_path / "list.yaml"
+    result = apis(*args, "-o", target, cwd=library)
+    assert (result.status, result.out, result.err) == (0, "", "")
+    assert [entry["api"] for entry in yaml.safe_load(target.read_text())["apis"]] == [
+        "mine.sub.plain.found"
+    ]
+    again = apis(*args, "-o", target, cwd=library)
+    assert again.status == 2 and "--force" in again.err
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (["--library", "no_such_library"], "No module named 'no_such_library'"),
+        (["--library", "mine.bad.hangs", "--timeout", "1"], "takes longer than 1 s to import"),
+        (["--library", "mine.bad.crashes"], "signal 11"),
+        (
+            ["--library", "mine.sub", "--import", "mine.bad.exits"],
+            "mine.bad.exits: SystemExit: bye",
+        ),
+        (["--library", "../x"], "is no name of a Python module"),
+        (["--dialect", "jax"], "unknown dialect"),
+        (["--timeout", "soon"], "is no number of seconds"),
+        (["--library", "mine.sub", "--python", "/nowhere/python"], "/nowhere/python"),
+    ],
+)
+def test_scan_trouble(args, words, library, tmp_path):
+    if "--python" not in args:
+        args = [*args, "--python", tool.PYTHON]
+    target = tmp_path / "list.yaml"
+    result = apis("scan", "-o", target, *args, cwd=library)
+    assert result.status == 2 and result.out == "" and not target.exists()
+    assert words in result.err
+
+
+def test_scan_numpy(tmp_path):
+    result = apis("scan", "--library", "numpy", "--default", "--python", tool.PYTHON, cwd=tmp_path)
+    assert result.status == 0, result.err
+    found = {entry["api"]: entry["kind"] for entry in yaml.safe_load(result.out)["apis"]}
+    for api, kind in {
+        "numpy.add": "builtin",
+        "numpy.sum": "builtin",
+        "numpy.linalg.norm": "builtin",
+        "numpy.fft.fft": "builtin",
+        "numpy.ndarray.reshape": "method",
+        "numpy.ndarray.__add__": "slot",
+        "numpy.random.default_rng": "builtin",
+        "numpy.ndarray": "class",
+    }.items():
+        assert found.get(api) == kind, (api, found.get(api))
+    assert not [api for api in found if "._" in api.replace(".__", "")]
+
+
+# ---- name ----
+
+
+def test_name():
+    result = apis("name", "torch.nn.functional.relu_")
+    assert (result.status, result.err) == (0, "")
+    assert result.out == (
+        "torch.relu_\n"
+        "  kind       builtin\n"
+        "  aliases    torch.nn.functional.relu_\n"
+        "  seen by    0 (setattr), 1 (function)\n"
+        "  operators  aten::relu_\n"
+    )
+    data = json.loads(apis("name", "torch.nn.functional.linear", "--format", "json").out)
+    assert data["operators"] == ["aten::linear"] and data["composite"] == ["aten::linear"]
+    assert data["levels"] == [0, 1] and data["library"] == "torch"
+    assert "0 (setattr)\n" in apis("name", "torch.nn.Linear").out
+
+
+def test_name_in_a_python(library):
+    result = apis("name", "mine.sub.doubled", "--python", tool.PYTHON, cwd=library)
+    assert result.status == 0, result.err
+    assert result.out.startswith("mine.twice\n  kind       function\n")
+    # Modules on the way are imported.
+    result = apis("name", "mine.sub.plain.found", "--python", tool.PYTHON, cwd=library)
+    assert result.out.startswith("mine.sub.plain.found\n")
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("mine.twic", "there is no API 'mine.twic', did you mean mine.twice?"),
+        ("mine.sub.whispr", "there is no API 'mine.sub.whispr'\n"),
+        ("mine.sub.twic", "there is no API 'mine.sub.twic', did you mean mine.twice?"),
+        ("mine.other.grow", "there is no API 'mine.other.grow', did you mean mine.Box.grow?"),
+        ("no_such_library.f", "No module named 'no_such_library'"),
+    ],
+)
+def test_name_that_is_wrong(name, words, library):
+    result = apis("name", name, "--python", tool.PYTHON, cwd=library)
+    assert (result.status, result.out) == (2, "")
+    assert words in result.err
+
+
+def test_name_in_a_list(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("torch.abs\n")
+    assert apis("name", "torch.abs", "--list", names).out == "torch.abs\n"
+    result = apis("name", "torch.asb", "--list", names)
+    assert result.status == 2
+    assert result.err == (
+        f"torchtrace: there is no API 'torch.asb' in {names}, did you mean torch.abs?\n"
+    )
+
+
+# ---- with torch ----
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trace")
+    code = (
+        "import torch; x = torch.ones(2, 3, requires_grad=True)\n"
+        "y = torch.nn.functional.linear(x, x) + 1; y.sum().backward(); x.shape; y.relu_()\n"
+        "torch.linalg.norm(y); torch.fft.fft(y); y[0]; 2 - y; y @ y; torch.tensor([1])\n"
+    )
+    args = ("run", "-qo", folder / "out", "-l", "1,2", "--python", tool.PYTHON, "-c", code)
+    result = tool.torchtrace(*args, cwd=folder)
+    assert result.status == 0, result.err
+    return folder / "out"
+
+
+@pytest.mark.torch
+def test_coverage_of_pytorch(trace):
+    result = apis("coverage", trace, "--format=json", "--show=called,never,outside")
+    assert result.status == 0, result.err
+    report = json.loads(result.out)
+    called = {row["api"] for row in report["apis"] if row["called"]}
+    assert called >= {
+        "torch.ones",
+        "torch.nn.functional.linear",
+        "torch.Tensor.sum",
+        "torch.Tensor.backward",
+        "torch.linalg.norm",
+        "torch.fft.fft",
+        "torch.Tensor.__getitem__",
+        "torch.tensor",
+    }
+    # Level 1 calls everything by a name of the list.
+    assert report["not_in_list"] == []
+    assert report["not_visible"] > 100
+
+
+@pytest.mark.torch
+def test_coverage_of_aten(trace, tmp_path):
+    args = ("--list", "aten", "--format=json", "--show=called,never,outside")
+    result = apis("coverage", trace, *args)
+    assert result.status == 0, result.err
+    report = json.loads(result.out)
+    assert report["total"] > 3000 and report["not_in_list"] == []
+    stats = json.loads(tool.torchtrace("stats", trace, "--format=json", cwd="/").out)["apis"]
+    operators = {row["api"]: row["calls"] for row in stats if row["level"] == 2}
+    assert {row["api"]: row["calls"] for row in report["apis"] if row["called"]} == operators
+    # They stand in the log, and not in run.json.
+    assert "operators" not in json.loads((trace / "run.json").read_text())
+    # Merging and filtering keep them, merging once.
+    merged, filtered = tmp_path / "merged", tmp_path / "filtered"
+    assert tool.torchtrace("merge", trace, trace, "-o", merged, cwd="/").status == 0
+    result = tool.torchtrace("filter", merged, "--level", "2", "-o", filtered, cwd="/")
+    assert result.status == 0, result.err
+    for folder in (merged, filtered):
+        again = json.loads(apis("coverage", folder, *args).out)
+        assert again["total"] == report["total"] and again["called"] == report["called"]
+        logs = b"".join(path.read_bytes() for path in folder.rglob("*.ttlog"))
+        assert logs.count(b"_adaptive_avg_pool2d_backward") == 1
+
+
+def test_coverage_of_aten_needs_a_trace_that_tells(tmp_path):
+    result = apis("coverage", SAMPLE, "--list", "aten")
+    assert result.status == 2 and result.out == ""
+    assert f"{SAMPLE} does not tell which operators its PyTorch had" in result.err
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_default_list_is_what_the_rules_give(tmp_path):
+    kept = tool.ROOT / "dialects/torch/api_list/torch_api_list.yaml"
+    args = ("scan", "--default", "-q", "--python", tool.PYTHON)
+    result = tool.torchtrace("apis", *args, cwd=tmp_path, timeout=600)
+    assert result.status == 0, result.err
+    if (
+        yaml.safe_load(result.out.split("apis:")[0])["version"]
+        != (yaml.safe_load(kept.read_text().split("apis:")[0])["version"])
+    ):
+        pytest.skip("the list is of another version of torch")
+    assert result.out.splitlines() == kept.read_text().splitlines()

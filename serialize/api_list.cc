@@ -176,7 +176,7 @@ class Reader {
     if (const SimpleYaml* const value = map.Find("public"); value != nullptr)
       entry->is_public = value->scalar == "true";
     for (auto [key, to] : {std::pair("aliases", &entry->aliases), std::pair("operators", &entry->operators),
-                           std::pair("composite", &entry->composite)}) {
+                           std::pair("composite", &entry->composite), std::pair("elsewhere", &entry->elsewhere)}) {
       const SimpleYaml* const names = map.Find(key);
       if (names == nullptr) continue;
       if (names->kind != SimpleYaml::kList) return Wrong(name_, names->line, absl::StrCat("expected a list in ", key));
@@ -246,6 +246,7 @@ std::string FormatApiList(const ApiList& list, std::string_view comment) {
     AppendNames("operators", entry.operators, &text);
     AppendNames("composite", entry.composite, &text);
     AppendNames("aliases", entry.aliases, &text);
+    AppendNames("elsewhere", entry.elsewhere, &text);
     absl::StrAppend(&text, "}\n");
   }
   if (list.not_imported.empty()) return text;

@@ -26,7 +26,8 @@ struct ApiEntry {
   // What it is: `function`, `builtin`, `method`, `classmethod`, `staticmethod`, `property`,
   // `slot`, `class` or `operator`; empty where the list doesn't tell.
   std::string kind;
-  std::vector<std::string> aliases;    // other names of the same object
+  std::vector<std::string> aliases;    // other public names of the same object
+  std::vector<std::string> elsewhere;  // names that it has where modules import it
   std::vector<int> levels;             // that can see a call of it; empty: not told
   std::vector<std::string> operators;  // that a call of it is known to call
   // Of those, what is made of other operators: level 2 sees these and not it.

@@ -86,8 +86,10 @@ TEST(ApiList, WritesWhatItReads) {
   entry.levels = {0, 1};
   entry.operators = {"aten::linear"};
   entry.composite = {"aten::linear"};
-  entry.aliases = {"torch.F.linear", "torch._C._nn.linear"};
-  list.apis = {entry, {"torch.abs", "", {}, {}, {}, {}, false}};
+  entry.aliases = {"torch.F.linear"};
+  entry.elsewhere = {"torch._C._nn.linear"};
+  list.apis = {entry, {}};
+  list.apis[1].name = "torch.abs";
   list.not_imported = {{"torch.x", "ImportError: no \"y\" in C:\\z\nat all"}};
   const std::string text = FormatApiList(list, "# Made by hand.\n");
   EXPECT_EQ(
@@ -97,7 +99,7 @@ TEST(ApiList, WritesWhatItReads) {
       "version: \"2.13.0+cpu\"\n"
       "apis:\n"
       "- {api: torch.nn.functional.linear, kind: builtin, public: true, levels: [0, 1], operators: [aten::linear], "
-      "composite: [aten::linear], aliases: [torch.F.linear, torch._C._nn.linear]}\n"
+      "composite: [aten::linear], aliases: [torch.F.linear], elsewhere: [torch._C._nn.linear]}\n"
       "- {api: torch.abs}\n"
       "not_imported:\n"
       "- {module: \"torch.x\", reason: \"ImportError: no \\\"y\\\" in C:\\\\z at all\"}\n");

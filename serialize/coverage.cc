@@ -105,6 +105,7 @@ class Coverage {
       entries_.push_back({&entry, {}});
       AddKeys(entry.name, index);
       for (const std::string& alias : entry.aliases) AddKeys(alias, index);
+      for (const std::string& alias : entry.elsewhere) AddKeys(alias, index);
       (IsOperator(Canonical(entry.name)) ? lists_operators_ : lists_apis_) = true;
     }
   }
@@ -227,11 +228,11 @@ class Coverage {
     *out_ << called_ << " of " << entries_.size() << " " << What() << " of " << list_name_ << " were called ("
           << FormatPercent(called_, entries_.size()) << "), " << entries_.size() - called_ << " never\n";
     if (invisible_ > 0) {
-      *out_ << invisible_ << " of these can't be seen at level " << absl::StrJoin(levels_, ", ")
-            << ", which is what was recorded\n";
+      *out_ << invisible_ << " of these can't be seen at " << (levels_.size() == 1 ? "level " : "levels ")
+            << absl::StrJoin(levels_, ", ") << ", which is what was recorded\n";
     }
     if (!outside_.empty()) {
-      *out_ << outside_.size() << " called " << What() << " are not in the list"
+      *out_ << outside_.size() << " more " << (outside_.size() == 1 ? "was" : "were") << " called"
             << (options_.outside ? "" : " (--show outside)") << "\n";
     }
     const auto section = [&](Status status, const char* title) {

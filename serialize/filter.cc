@@ -12,6 +12,7 @@
 #include "serialize/config.h"
 #include "serialize/log_metadata.h"
 #include "serialize/run_facts.h"
+#include "serialize/trace_operators.h"
 
 namespace torchtrace {
 namespace {
@@ -118,6 +119,10 @@ class Filter {
     const bool usable = process.metadata != nullptr && process.metadata->is_object();
     json metadata = InNanoseconds(usable ? *process.metadata : json::object());
     if (!metadata.contains("source")) metadata["source"] = process.path;
+    // The process that has them may be left out. The writer keeps them once.
+    if (const json* const operators = FindOperators(*trace_, process); operators != nullptr) {
+      metadata["operators"] = *operators;
+    }
     if (!process.damage.sentences.empty()) metadata["damage"] = FormatSourceDamage(process.damage);
     if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
       if (!process.dropped.empty()) (*end)["dropped"] = process.dropped;

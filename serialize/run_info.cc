@@ -30,8 +30,8 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command", "program",         
                                    "environment", "python",  "packages",        "dialect", "levels",
                                    "include",     "exclude", "include_getters", "rank",    "world_size"};
 // What concerns one process, or is shown under another name.
-constexpr std::array kProcessKeys = {"format", "role",   "pid",   "ppid",   "forked_from",
-                                     "clock",  "source", "label", "damage", "end"};
+constexpr std::array kProcessKeys = {"format", "role",  "pid",    "ppid",      "forked_from", "clock",
+                                     "source", "label", "damage", "operators", "end"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {

@@ -25,6 +25,8 @@
 #include "serialize/log_reader.h"
 #include "serialize/log_survey.h"
 #include "serialize/log_writer.h"
+#include "serialize/run_facts.h"
+#include "serialize/trace_operators.h"
 
 namespace torchtrace {
 namespace {
@@ -192,7 +194,7 @@ class LogTraceWriter : public TraceWriter {
   absl::StatusOr<uint32_t> AddProcess(const Json& metadata) override {
     const auto process = static_cast<uint32_t>(processes_.size());
     processes_.emplace_back().damage = ReadSourceDamage(metadata);
-    if (absl::Status s = WriteMetadata(process, metadata); !s.ok()) return s;
+    if (absl::Status s = WriteMetadata(process, WithNewOperators(metadata)); !s.ok()) return s;
     return process;
   }
 
@@ -382,6 +384,15 @@ class LogTraceWriter : public TraceWriter {
     return file_->Append(std::string(header.capacity_bytes - sizeof header - payload.size(), '\0'));
   }
 
+  // Without the operators of PyTorch where a process before has the same.
+  Json WithNewOperators(Json metadata) {
+    const Json* const operators = FindMember(metadata, "operators");
+    if (operators != nullptr && !operators_.emplace(TorchVersion(metadata), operators->dump()).second) {
+      metadata.erase("operators");
+    }
+    return metadata;
+  }
+
   absl::Status WriteMetadata(uint32_t process, const Json& metadata) {
     const std::string text = metadata.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
     if (text.size() > UINT32_MAX / 2) return absl::InvalidArgumentError("the metadata of a process is too large");
@@ -452,6 +463,7 @@ class LogTraceWriter : public TraceWriter {
   uint64_t open_bytes_ = 0;  // of their frames
   ConfigTable configs_;
   std::vector<char> copy_;
+  std::set<std::pair<std::string, std::string>> operators_;  // written, with PyTorch's version
 };
 
 }  // namespace

@@ -155,6 +155,10 @@ absl::Status Recorder::OpenLog(const char* role) {
   for (const std::string& json : added_metadata_) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
+  for (const std::string& json : own_metadata_) {
+    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+  }
+  own_metadata_.clear();
   absl::StatusOr<Frame> end = (*log)->Reserve(FrameType::kMetadata, kEndFrameBytes);
   if (!end.ok()) return end.status();
   log_ = std::move(*log);
@@ -238,6 +242,15 @@ void Recorder::AddMetadata(const std::string& json) {
   std::lock_guard<std::mutex> lock(mutex_);
   added_metadata_.push_back(json);
   if (log_ != nullptr && !finished_) log_->AppendMetadata(json).IgnoreError();
+}
+
+void Recorder::AddOwnMetadata(const std::string& json) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (log_ == nullptr) {
+    own_metadata_.push_back(json);
+  } else if (!finished_) {
+    log_->AppendMetadata(json).IgnoreError();
+  }
 }
 
 void Recorder::NoteNotSeen(const std::string& text) {

@@ -129,6 +129,8 @@ class TORCHTRACE_EXPORT Recorder {
 
   // Merges a JSON object into the log's metadata.
   void AddMetadata(const std::string& json);
+  // The same for this process's log alone: forked ones don't repeat it.
+  void AddOwnMetadata(const std::string& json);
 
   // For run.json's list of what was not seen or was cut; said once per text.
   void NoteNotSeen(const std::string& text);
@@ -186,6 +188,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::set<ThreadRecorder*> threads_;
   std::map<uint64_t, ThreadTotals> ended_threads_;
   std::vector<std::string> added_metadata_;
+  std::vector<std::string> own_metadata_;  // for a log that isn't there yet
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
   std::string stop_reason_;

@@ -3,7 +3,9 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "dialects/torch/describe_python.h"
 #include "dialects/torch/python_source.h"
@@ -11,6 +13,7 @@
 #include "dialects/torch/torch_dispatch_hook.h"
 #include "dialects/torch/torch_function_hook.h"
 #include "nlohmann/json.hpp"
+#include "serialize/operator_metadata.h"
 #include "tracer/export.h"
 #include "tracer/import_watch.h"
 
@@ -64,6 +67,21 @@ void AddTorchMetadata(Recorder* recorder) {
   recorder->AddMetadata(json.dump());
 }
 
+// For `apis coverage --list aten`: what there was to be called.
+void AddOperators(Recorder* recorder) {
+  PyObject* const c = PyImport_ImportModule("torch._C");
+  PyObject* const names = c == nullptr ? nullptr : PyObject_CallMethod(c, "_dispatch_get_all_op_names", nullptr);
+  if (names != nullptr && PyList_Check(names)) {
+    std::vector<std::string> operators;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) operators.emplace_back(Utf8(PyList_GET_ITEM(names, i)));
+    const nlohmann::json json = {{"operators", FormatOperators(std::move(operators))}};
+    recorder->AddOwnMetadata(json.dump());
+  }
+  PyErr_Clear();
+  Py_XDECREF(names);
+  Py_XDECREF(c);
+}
+
 class Module final : public TorchModule {
  public:
   absl::Status CreateHooks(Recorder* recorder, const HookOptions& options,
@@ -73,6 +91,7 @@ class Module final : public TorchModule {
       return absl::InternalError("this torch or Python is not as expected");
     }
     AddTorchMetadata(recorder);
+    AddOperators(recorder);
     if (absl::Status status = WatchImport("torch._dynamo.callback", WatchCompiling); !status.ok()) return status;
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();

@@ -1,0 +1,179 @@
+// `torchtrace apis name`.
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cmd/apis.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/levels.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/standard_output.h"
+#include "dialects/scan/scan_library.h"
+#include "dialects/torch/api_list/torch_api_list.h"
+#include "nlohmann/json.hpp"
+#include "serialize/api_list.h"
+#include "serialize/edit_distance.h"
+#include "serialize/json_form.h"
+#include "tracer/find_python.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Looks in the list of PyTorch's APIs that is part of torchtrace; what isn't there, or is\n"
+    "another library's, is looked for in your Python. With --python or --list, only there.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace apis name torch.nn.functional.relu_\n"
+    "  torchtrace apis name numpy.linalg.norm --python ~/venvs/mine";
+
+const ApiEntry* Find(const ApiList& list, const std::string& name) {
+  for (const ApiEntry& entry : list.apis) {
+    if (entry.name == name) return &entry;
+  }
+  for (const ApiEntry& entry : list.apis) {
+    if (std::find(entry.aliases.begin(), entry.aliases.end(), name) != entry.aliases.end()) return &entry;
+    if (std::find(entry.elsewhere.begin(), entry.elsewhere.end(), name) != entry.elsewhere.end()) return &entry;
+  }
+  return nullptr;
+}
+
+std::string LastPart(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+std::string ShortestEndingIn(const std::string& last_part, const std::vector<std::string>& names) {
+  std::string shortest;
+  for (const std::string& name : names) {
+    if (LastPart(name) == last_part && (shortest.empty() || name.size() < shortest.size())) shortest = name;
+  }
+  return shortest;
+}
+
+// ", did you mean X?" or nothing.
+std::string Suggest(const std::vector<const ApiList*>& lists, const std::string& name) {
+  std::vector<std::string> names;
+  for (const ApiList* list : lists) {
+    for (const ApiEntry& entry : list->apis) {
+      names.push_back(entry.name);
+      names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
+    }
+  }
+  // The same last part elsewhere says more than a few letters.
+  std::string found = ShortestEndingIn(LastPart(name), names);
+  if (found.empty()) found = Nearest(name, names);
+  if (found.empty()) {
+    std::vector<std::string> last_parts;
+    std::transform(names.begin(), names.end(), std::back_inserter(last_parts), LastPart);
+    if (const std::string last = Nearest(LastPart(name), last_parts); !last.empty())
+      found = ShortestEndingIn(last, names);
+  }
+  return found.empty() ? "" : absl::StrCat(", did you mean ", found, "?");
+}
+
+// Of what a call of it is known to call, as one line.
+std::string DescribeOperators(const ApiEntry& entry) {
+  std::vector<std::string> words;
+  for (const std::string& name : entry.operators) {
+    const bool composite = std::find(entry.composite.begin(), entry.composite.end(), name) != entry.composite.end();
+    words.push_back(absl::StrCat(name, composite ? " (made of others, which level 2 sees)" : ""));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+std::string FormatText(const ApiEntry& entry) {
+  std::string text = absl::StrCat(entry.name, "\n");
+  const auto add = [&](const char* title, const std::string& value) {
+    if (!value.empty())
+      absl::StrAppend(&text, "  ", title, std::string(11 - std::string(title).size(), ' '), value, "\n");
+  };
+  add("kind", entry.kind);
+  add("aliases", absl::StrJoin(entry.aliases, ", "));
+  std::vector<std::string> levels;
+  std::transform(entry.levels.begin(), entry.levels.end(), std::back_inserter(levels), DescribeLevel);
+  add("seen by", absl::StrJoin(levels, ", "));
+  add("operators", DescribeOperators(entry));
+  return text;
+}
+
+std::string FormatJson(const ApiEntry& entry, const ApiList& list) {
+  const nlohmann::ordered_json json = {
+      {"api", entry.name},       {"kind", entry.kind},           {"aliases", entry.aliases},
+      {"levels", entry.levels},  {"operators", entry.operators}, {"composite", entry.composite},
+      {"library", list.library}, {"version", list.version}};
+  return DumpJson(json) + "\n";
+}
+
+// What of the library `import` shows, and what lies toward the name.
+absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& python) {
+  const absl::StatusOr<FoundPython> found = FindPython(python);
+  if (!found.ok()) return found.status();
+  const absl::StatusOr<PythonInfo> info = AskPython(*found);
+  if (!info.ok()) return info.status();
+  ScanOptions scan;
+  scan.python = info->executable;
+  scan.library = name.substr(0, name.find('.'));
+  scan.all_modules = false;
+  scan.toward = name;
+  return ScanLibrary(scan);
+}
+
+int Run(const std::vector<std::string>& args) {
+  std::string name, list_path, python, format = "text";
+  const auto app = MakeApp(kApisNameCommand, "[OPTIONS] NAME", kFooter);
+  app->add_option("NAME", name, "Any name of an API: torch.nn.functional.relu_")->required();
+  CLI::Option* const list_option =
+      app->add_option("--list", list_path, "Look in this list alone (see docs/APIS.md)")->option_text("FILE");
+  CLI::Option* const python_option =
+      app->add_option("--python", python, "Look in this Python alone")->option_text("PYTHON")->excludes(list_option);
+  app->add_option("--format", format, "text or json (default: text)")
+      ->option_text("FORMAT")
+      ->check(
+          [](const std::string& text) { return text == "text" || text == "json" ? "" : "there are text and json"; });
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+
+  ApiList list;
+  if (*list_option) {
+    absl::StatusOr<ApiList> read = ReadApiList(list_path);
+    if (!read.ok()) return Fail(kExitTrouble, read.status());
+    list = *std::move(read);
+  } else if (!*python_option && name.substr(0, 6) == "torch.") {
+    absl::StatusOr<ApiList> read = ParseApiList(TorchApiList(), "torch_api_list.yaml");
+    if (!read.ok()) return Fail(kExitTrouble, read.status());
+    list = *std::move(read);
+  }
+  const ApiEntry* entry = Find(list, name);
+  ApiList asked;
+  if (entry == nullptr && !*list_option) {
+    absl::StatusOr<ApiList> answer = AskLibrary(name, python);
+    if (!answer.ok()) {
+      return Fail(kExitTrouble,
+                  absl::StrCat(list.apis.empty() ? ""
+                                                 : absl::StrCat(name, " is not in the list of PyTorch's public APIs",
+                                                                Suggest({&list}, name), " and "),
+                               answer.status().message()));
+    }
+    asked = *std::move(answer);
+    entry = Find(asked, name);
+  }
+  if (entry == nullptr) {
+    return Fail(kExitTrouble, absl::StrCat("there is no API '", name, "'", *list_option ? " in " + list_path : "",
+                                           Suggest({&list, &asked}, name)));
+  }
+  const ApiList& where = asked.apis.empty() ? list : asked;
+  return WriteStandardOutput(format == "json" ? FormatJson(*entry, where) : FormatText(*entry), kExitTrouble);
+}
+
+}  // namespace
+
+const Command kApisNameCommand = {"apis name", "An API's shortest name, its aliases and the levels that see it", "Read",
+                                  Run};
+
+}  // namespace torchtrace

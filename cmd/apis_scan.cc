@@ -1,0 +1,127 @@
+// `torchtrace apis scan`.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cmd/apis.h"
+#include "cmd/command.h"
+#include "cmd/exit_code.h"
+#include "cmd/lists.h"
+#include "cmd/message.h"
+#include "cmd/options.h"
+#include "cmd/output.h"
+#include "dialects/scan/api_rules.h"
+#include "dialects/scan/scan_library.h"
+#include "serialize/api_list.h"
+#include "tracer/find_python.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Imports every module of the library, in processes of its own: what can't be imported is\n"
+    "listed with the reason. PyTorch takes about a minute.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace apis scan -o torch_api_list_full.yaml\n"
+    "  torchtrace apis scan --library numpy --python ~/venvs/mine -o numpy.yaml\n"
+    "  torchtrace apis scan --default --import torchvision -o mine.yaml";
+
+absl::StatusOr<double> ParseSeconds(const std::string& text) {
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds) && seconds >= 0.1 && seconds <= 86400) return seconds;
+  return absl::InvalidArgumentError(absl::StrCat("--timeout: '", text, "' is no number of seconds, 0.1 or more"));
+}
+
+absl::Status CheckModuleName(const std::string& text) {
+  for (const char c : text) {
+    const bool known = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '.' || static_cast<unsigned char>(c) >= 0x80;
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
+  }
+  if (text.empty() || text.front() == '.' || text.back() == '.') {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
+  }
+  return absl::OkStatus();
+}
+
+std::string Comment(const ScanOptions& scan, bool is_default) {
+  std::string made = "torchtrace apis scan";
+  if (is_default) absl::StrAppend(&made, " --default");
+  if (scan.library != "torch") absl::StrAppend(&made, " --library ", scan.library);
+  if (!scan.imports.empty()) absl::StrAppend(&made, " --import ", absl::StrJoin(scan.imports, ","));
+  return absl::StrCat("# Made by `", made, "`: edit nothing here, it would be lost (see docs/APIS.md).\n");
+}
+
+int Run(const std::vector<std::string>& args) {
+  ScanOptions scan;
+  std::string dialect = "torch", library, python, output, timeout = "120";
+  std::vector<std::string> imports;
+  bool is_default = false, force = false, quiet = false;
+  const auto app = MakeApp(kApisScanCommand, "[OPTIONS] [-o FILE]", kFooter);
+  const auto module_name = [](const std::string& text) { return std::string(CheckModuleName(text).message()); };
+  app->add_option("--dialect", dialect, "The framework whose library to scan (default: torch)")
+      ->option_text("NAME")
+      ->check([](const std::string& name) { return name == "torch" ? "" : "unknown dialect: this build knows torch"; });
+  app->add_option("--library", library, "Any Python library instead: numpy, mypackage.ops")
+      ->option_text("NAME")
+      ->check(module_name);
+  app->add_option("--import", imports, "Import MODULE too, for the operators that it adds; may be repeated")
+      ->option_text("MODULE")
+      ->allow_extra_args(false);
+  app->add_flag("--default", is_default,
+                "Write the default list: what is public and no noise, by the rules in docs/APIS.md");
+  app->add_option("--timeout", timeout, "Give up importing a module after so many seconds (default: 120)")
+      ->option_text("SECONDS")
+      ->check(Checked([](const std::string& text) { return ParseSeconds(text); }));
+  app->add_option("--python", python, "The Python whose library to scan (default: as `run` finds one)")
+      ->option_text("PYTHON");
+  app->add_option("-o,--output", output, "File to write (default: standard output)")->option_text("FILE");
+  app->add_flag("-f,--force", force, "Replace a file that exists");
+  app->add_flag("-q,--quiet", quiet, "Say nothing but what went wrong");
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  scan.library = library.empty() ? dialect : library;
+  scan.imports = SplitLists(imports);
+  for (const std::string& name : scan.imports) {
+    if (absl::Status s = CheckModuleName(name); !s.ok()) return Fail(kExitTrouble, s);
+  }
+  scan.timeout_s = *ParseSeconds(timeout);
+
+  const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output, {.force = force});
+  if (!out.ok()) return Fail(kExitTrouble, out.status());
+  const absl::StatusOr<FoundPython> found = FindPython(python);
+  if (!found.ok()) return Fail(kExitTrouble, found.status());
+  const absl::StatusOr<PythonInfo> info = AskPython(*found);
+  if (!info.ok()) return Fail(kExitTrouble, info.status());
+  scan.python = info->executable;
+  if (!quiet) Say(absl::StrCat("importing all modules of ", scan.library, " in ", scan.python, " ..."));
+  absl::StatusOr<ApiList> list = ScanLibrary(scan);
+  if (!list.ok()) return (*out)->Finish(list.status());
+  const size_t not_imported = list->not_imported.size();
+  if (is_default) list = BuiltInApiRules().Default(*list);
+  (*out)->stream() << FormatApiList(*list, Comment(scan, is_default));
+  const int exit_code = (*out)->Finish(absl::OkStatus());
+  if (exit_code == kExitOk && !quiet) {
+    Say(absl::StrCat((*out)->is_file() ? absl::StrCat("wrote ", output, ": ") : "", list->apis.size(), " APIs of ",
+                     list->library, list->version.empty() ? "" : " ", list->version,
+                     not_imported == 0 ? ""
+                                       : absl::StrCat("; ", not_imported, not_imported == 1 ? " module" : " modules",
+                                                      " could not be imported",
+                                                      is_default ? "" : ": the end of the list tells why")));
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+const Command kApisScanCommand = {"apis scan", "Write the list of a Python library's APIs", "Read", Run};
+
+}  // namespace torchtrace
