@@ -175,7 +175,7 @@ class Coverage {
     Find(by_name_, PropertyOf(name), &entries);
     for (const size_t entry : entries) AddTo(&entries_[entry].tally, head.level, calls, config);
     if (!entries.empty() || !(IsOperator(name) ? lists_operators_ : lists_apis_) || !filter_.Accepts(name)) return;
-    AddTo(&outside_[std::string(head.api)], head.level, calls, config);
+    AddTo(&outside_[name], head.level, calls, config);
   }
 
   static void Find(const absl::flat_hash_map<std::string, std::vector<size_t>>& index, std::string_view name,

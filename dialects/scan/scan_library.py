@@ -171,7 +171,8 @@ class Walk:
         self._members(cls, vars(cls), name, found.public)
         # What is known as torch.Tensor's is in a base of it.
         for base in self._shown_by(cls):
-            members = {key: value for key, value in vars(base).items() if key not in vars(cls)}
+            own = vars(cls)
+            members = {key: it for key, it in vars(base).items() if own.get(key, it) is it}
             self._members(base, members, name, True)
 
     def _shown_by(self, cls):

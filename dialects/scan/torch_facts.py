@@ -74,6 +74,8 @@ class TorchFacts:
 
     def _level_1(self, item):
         thing = item.thing
+        if item.kind == "slot":
+            return self._told_of(thing)
         try:
             if type(thing) is types.GetSetDescriptorType:
                 return thing.__get__ in self.overridable
@@ -84,6 +86,28 @@ class TorchFacts:
         if not self._is_torch_builtin(thing):
             return False
         return self._own_operator(thing) is not None or thing.__name__ in self._SEEN
+
+    def _told_of(self, slot):
+        """Whether a mode is told of the slot itself: x + 1 is known to it as Tensor.add."""
+        if not callable(slot):
+            return False
+        seen = []
+
+        class Mode(self.torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(function)
+                return args[0]
+
+        x = self.torch.ones(2)
+        for args in ((x,), (x, x), (x, 0, x)):
+            try:
+                with Mode():
+                    slot(*args)
+            except BaseException:
+                pass
+            if seen:
+                return seen[0] is slot
+        return False
 
     def _is_torch_builtin(self, thing):
         if type(thing) is types.MethodDescriptorType:
