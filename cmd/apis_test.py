@@ -390,7 +390,7 @@ def test_coverage_of_aten(trace, tmp_path):
         again = json.loads(apis("coverage", folder, *args).out)
         assert again["total"] == report["total"] and again["called"] == report["called"]
         logs = b"".join(path.read_bytes() for path in folder.rglob("*.ttlog"))
-        assert logs.count(b"_adaptive_avg_pool2d_backward") == 1
+        assert logs.count(b'"operators":{') == 1
 
 
 def test_coverage_of_aten_needs_a_trace_that_tells(tmp_path):
