@@ -34,6 +34,7 @@ constexpr char kFooter[] =
     "\n"
     "Examples:\n"
     "  torchtrace apis name torch.nn.functional.relu_\n"
+    "  torchtrace apis name aten::relu_\n"
     "  torchtrace apis name numpy.linalg.norm --python ~/venvs/mine";
 
 const ApiEntry* Find(const ApiList& list, const std::string& name) {
@@ -111,6 +112,30 @@ std::string FormatJson(const ApiEntry& entry, const ApiList& list) {
   return DumpJson(json) + "\n";
 }
 
+// An operator: who is known to call it.
+int TellOperator(const std::string& name, const ApiList& list, bool json) {
+  const std::string packet = name.substr(0, name.find('.', name.find("::")));
+  std::vector<std::string> callers, operators;
+  for (const ApiEntry& entry : list.apis) {
+    operators.insert(operators.end(), entry.operators.begin(), entry.operators.end());
+    if (std::find(entry.operators.begin(), entry.operators.end(), packet) != entry.operators.end()) {
+      callers.push_back(entry.name);
+    }
+  }
+  if (callers.empty()) {
+    return Fail(kExitTrouble, absl::StrCat("no public API of PyTorch is known to call an operator '", packet, "'",
+                                           DidYouMean(packet, operators)));
+  }
+  if (json) {
+    const nlohmann::ordered_json object = {
+        {"api", name}, {"kind", "operator"}, {"levels", {2}}, {"called_by", callers}};
+    return WriteStandardOutput(DumpJson(object) + "\n", kExitTrouble);
+  }
+  return WriteStandardOutput(absl::StrCat(name, "\n  kind       operator\n  seen by    ", DescribeLevel(2),
+                                          "\n  called by  ", absl::StrJoin(callers, ", "), "\n"),
+                             kExitTrouble);
+}
+
 // What of the library `import` shows, and what lies toward the name.
 absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& python) {
   const absl::StatusOr<FoundPython> found = FindPython(python);
@@ -128,7 +153,12 @@ absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& p
 int Run(const std::vector<std::string>& args) {
   std::string name, list_path, python, format = "text";
   const auto app = MakeApp(kApisNameCommand, "[OPTIONS] NAME", kFooter);
-  app->add_option("NAME", name, "Any name of an API: torch.nn.functional.relu_")->required();
+  app->add_option("NAME", name, "Any name of an API, or an operator: torch.nn.functional.relu_, aten::relu_")
+      ->required()
+      ->check([](const std::string& text) {
+        const bool has_blank = text.find_first_of(" \t\n()") != std::string::npos;
+        return text.empty() || has_blank ? absl::StrCat("'", text, "' is no name of an API") : std::string();
+      });
   CLI::Option* const list_option =
       app->add_option("--list", list_path, "Look in this list alone (see docs/APIS.md)")->option_text("FILE");
   CLI::Option* const python_option =
@@ -139,17 +169,20 @@ int Run(const std::vector<std::string>& args) {
           [](const std::string& text) { return text == "text" || text == "json" ? "" : "there are text and json"; });
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
+  const bool is_operator = name.find("::") != std::string::npos;
+  if (is_operator && *python_option) return Fail(kExitTrouble, "--python: operators are looked for in a list");
   ApiList list;
   if (*list_option) {
     absl::StatusOr<ApiList> read = ReadApiList(list_path);
     if (!read.ok()) return Fail(kExitTrouble, read.status());
     list = *std::move(read);
-  } else if (!*python_option && name.substr(0, 6) == "torch.") {
+  } else if (is_operator || (!*python_option && name.substr(0, 6) == "torch.")) {
     absl::StatusOr<ApiList> read = ParseApiList(TorchApiList(), "torch_api_list.yaml");
     if (!read.ok()) return Fail(kExitTrouble, read.status());
     list = *std::move(read);
   }
   const ApiEntry* entry = Find(list, name);
+  if (entry == nullptr && is_operator) return TellOperator(name, list, format == "json");
   ApiList asked;
   if (entry == nullptr && !*list_option) {
     absl::StatusOr<ApiList> answer = AskLibrary(name, python);

@@ -286,6 +286,21 @@ def test_name():
     assert "0 (setattr)\n" in apis("name", "torch.nn.Linear").out
 
 
+def test_name_of_an_operator():
+    result = apis("name", "aten::relu_.default")
+    assert result.status == 0 and result.out.startswith(
+        "aten::relu_.default\n  kind       operator\n"
+    )
+    assert "  seen by    2 (dispatch)\n" in result.out
+    callers = result.out.split("called by")[1].strip().split(", ")
+    assert {"torch.relu_", "torch.Tensor.relu_", "torch.nn.functional.relu"} <= set(callers)
+    data = json.loads(apis("name", "aten::relu_", "--format", "json").out)
+    assert data["called_by"] == callers and data["levels"] == [2]
+    result = apis("name", "aten::reluu_")
+    assert result.status == 2 and "did you mean aten::relu_?" in result.err
+    assert "is no name of an API" in apis("name", "torch.add(x)").err
+
+
 def test_name_in_a_python(library):
     result = apis("name", "mine.sub.doubled", "--python", tool.PYTHON, cwd=library)
     assert result.status == 0, result.err
@@ -391,6 +406,23 @@ def test_coverage_of_aten(trace, tmp_path):
         assert again["total"] == report["total"] and again["called"] == report["called"]
         logs = b"".join(path.read_bytes() for path in folder.rglob("*.ttlog"))
         assert logs.count(b'"operators":{') == 1
+
+
+@pytest.mark.torch
+def test_operators_stand_once_in_a_trace(tmp_path):
+    code = (
+        "import os, torch\nif os.fork() == 0: torch.ones(1); os._exit(0)\nos.wait(); torch.ones(1)"
+    )
+    args = ("run", "-qo", tmp_path / "out", "-l", "2", "--python", tool.PYTHON, "-c", code)
+    result = tool.torchtrace(*args, cwd=tmp_path)
+    assert result.status == 0, result.err
+    logs = {path.name.split("-")[0]: path for path in (tmp_path / "out/log").iterdir()}
+    told = {name: b'"operators":{' in path.read_bytes() for name, path in logs.items()}
+    assert told == {"main": True, "fork": False}
+    args = ("--list", "aten", "--format=csv", "--show=called")
+    assert "aten::ones,called,2,1,2\n" in apis("coverage", tmp_path / "out", *args).out
+    # A fork alone has nothing to tell.
+    assert apis("coverage", logs["fork"], "--list", "aten").status == 2
 
 
 def test_coverage_of_aten_needs_a_trace_that_tells(tmp_path):

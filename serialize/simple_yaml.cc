@@ -152,7 +152,8 @@ class Parser {
       const Line& line = lines_[at_];
       const size_t colon = KeyEnd(line.text);
       if (colon == std::string_view::npos) break;
-      auto& [key, value] = node->members.emplace_back(line.text.substr(0, colon), SimpleYaml());
+      node->keys.push_back(line.text.substr(0, colon));
+      SimpleYaml& value = node->items.emplace_back();
       value.line = line.number;
       const std::string rest(SkipBlanks(std::string_view(line.text).substr(colon + 1)));
       ++at_;
@@ -220,9 +221,9 @@ class Parser {
     std::string_view scalar = text->substr(0, end);
     text->remove_prefix(end);
     while (!scalar.empty() && scalar.back() == ' ') scalar.remove_suffix(1);
+    if (scalar == "null" || scalar == "~") return absl::OkStatus();
     node->kind = SimpleYaml::kScalar;
     node->scalar = std::string(scalar);
-    if (scalar == "null" || scalar == "~") *node = {SimpleYaml::kNull, line, "", {}, {}};
     return absl::OkStatus();
   }
 
@@ -251,7 +252,8 @@ class Parser {
       size_t colon = 0;
       while (colon < text->size() && IsKeyCharacter((*text)[colon])) ++colon;
       if (colon == 0 || text->substr(colon, 2) != ": ") return Wrong(line, "expected `key: value` within { }");
-      auto& [key, value] = node->members.emplace_back(std::string(text->substr(0, colon)), SimpleYaml());
+      node->keys.emplace_back(text->substr(0, colon));
+      SimpleYaml& value = node->items.emplace_back();
       text->remove_prefix(colon + 1);
       if (absl::Status s = FlowValue(text, line, depth + 1, &value); !s.ok()) return s;
       *text = SkipBlanks(*text);
@@ -295,8 +297,8 @@ class Parser {
 }  // namespace
 
 const SimpleYaml* SimpleYaml::Find(std::string_view key) const {
-  for (const auto& [name, value] : members) {
-    if (name == key) return &value;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i] == key) return &items[i];
   }
   return nullptr;
 }

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,8 +21,8 @@ struct SimpleYaml {
   Kind kind = kNull;
   int line = 0;  // from 1
   std::string scalar;
-  std::vector<SimpleYaml> items;                            // of a list
-  std::vector<std::pair<std::string, SimpleYaml>> members;  // of a map, in their order
+  std::vector<SimpleYaml> items;  // of a list; of a map, its values
+  std::vector<std::string> keys;  // of a map, one for each value
 
   // Null when there is none of that key.
   const SimpleYaml* Find(std::string_view key) const;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -26,8 +27,8 @@ std::string Compact(const SimpleYaml& node) {
       }
       return absl::StrCat("[", text, "]");
     case SimpleYaml::kMap:
-      for (const auto& [key, value] : node.members) {
-        absl::StrAppend(&text, separator, key, ":", Compact(value));
+      for (size_t i = 0; i < node.keys.size(); ++i) {
+        absl::StrAppend(&text, separator, node.keys[i], ":", Compact(node.items[i]));
         separator = ",";
       }
       return absl::StrCat("{", text, "}");

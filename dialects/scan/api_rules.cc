@@ -22,7 +22,9 @@ bool Fits(std::string_view pattern, std::string_view name) {
 absl::Status ApiRules::Add(std::string_view text, const std::string& name) {
   const absl::StatusOr<SimpleYaml> root = ParseSimpleYaml(text, name);
   if (!root.ok()) return root.status();
-  for (const auto& [section, rules] : root->members) {
+  for (size_t i = 0; i < root->keys.size(); ++i) {
+    const std::string& section = root->keys[i];
+    const SimpleYaml& rules = root->items[i];
     const bool keep = section == "keep";
     if (!keep && section != "unsafe" && section != "noise") {
       return absl::InvalidArgumentError(
