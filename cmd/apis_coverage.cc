@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cmd/apis.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
@@ -76,6 +78,17 @@ absl::StatusOr<ApiList> FindList(const std::string& name, const std::vector<Stat
   return list;
 }
 
+// Says which traces are of another PyTorch than the list.
+void TellOtherVersions(const std::vector<StatsTrace>& traces, const std::string& version) {
+  for (const StatsTrace& trace : traces) {
+    std::set<std::string> others = TorchVersions(*trace.trace);
+    others.erase(version);
+    if (others.empty()) continue;
+    Say(absl::StrCat(trace.name, " is of PyTorch ", absl::StrJoin(others, ", "), ", the list of ", version,
+                     "; `torchtrace apis scan --default` makes one for another version"));
+  }
+}
+
 int Run(const std::vector<std::string>& args) {
   std::vector<std::string> paths, show = {"called", "never"};
   std::string list_name, format = "text", fail_under;
@@ -125,6 +138,7 @@ int Run(const std::vector<std::string>& args) {
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
   for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
+  if (list_name.empty()) TellOtherVersions(traces, list->version);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
   return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))
                : static_cast<int>(kExitOk);

@@ -32,6 +32,13 @@ std::string TorchVersion(const json& metadata) {
   return version != nullptr && version->is_string() ? version->get<std::string>() : std::string();
 }
 
+std::set<std::string> TorchVersions(const Trace& trace) {
+  std::set<std::string> versions;
+  for (const ProcessInfo& process : trace.processes()) versions.insert(VersionOf(process));
+  versions.erase("");
+  return versions;
+}
+
 const json* FindOperators(const Trace& trace, const ProcessInfo& process) {
   if (const json* const own = OwnOperators(process); own != nullptr) return own;
   const std::string version = VersionOf(process);

@@ -4,6 +4,7 @@
 #ifndef TORCHTRACE_SERIALIZE_TRACE_OPERATORS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_OPERATORS_H_
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ namespace torchtrace {
 
 // The version of PyTorch that a process's metadata tells; may be empty.
 std::string TorchVersion(const nlohmann::json& metadata);
+
+// Those that the processes of a trace tell of.
+std::set<std::string> TorchVersions(const Trace& trace);
 
 // The value of the key for a process, which another process of the trace with the same
 // version may have; null when none has.
