@@ -475,6 +475,20 @@ def test_reading_is_quick(trace, verb):
     assert best < 0.020
 
 
+@pytest.mark.parametrize("verb", ["run", "stats", "dedup", "diff", "filter", "export", "merge"])
+def test_no_option_is_undocumented(verb):
+    """Each option, by one of its names, is on its verb's page, and the page names no other."""
+    page = (tool.ROOT / f"docs/{verb.upper()}.md").read_text()
+    text = torchtrace(verb, "--help").out
+    options = re.findall(r"^ +((?:-\w, )?--[a-z-]+(?:, --[a-z-]+)*)", text, re.M)
+    assert len(options) > 5
+    for names in (option.split(", ") for option in options):
+        assert any(re.search(rf"{name}\b", page) for name in names) or "--help" in names, names
+    for row in re.findall(r"^\| (`-.*?) \|", page, re.M):
+        for name in re.findall(r"(?<![\w-])--[a-z-]+", row):
+            assert re.search(rf"{name}\b", text), name
+
+
 def test_no_flag_is_undocumented():
     """Every flag of `run` is in docs/RUN.md."""
     page = (tool.ROOT / "docs/RUN.md").read_text()

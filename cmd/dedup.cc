@@ -6,6 +6,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,12 +17,12 @@
 #include "cmd/options.h"
 #include "cmd/output.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "serialize/coarsen.h"
 #include "serialize/dedup_output.h"
 #include "serialize/export/config_sink.h"
 #include "serialize/generalize.h"
 #include "serialize/generalize_audit.h"
-#include "serialize/import/open_trace.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -59,10 +60,10 @@ absl::Status Check(const Arguments& arguments, ExportFormat format) {
   if (!arguments.generalize && !arguments.audit.empty()) {
     return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
   }
-  if (arguments.provenance && format != ExportFormat::kText && !KeepsProvenance(format)) {
-    return absl::InvalidArgumentError(absl::StrCat("--provenance has no place in ",
-                                                   std::string(ExportFormatName(format)),
-                                                   ": --format text, jsonl, csv or parquet"));
+  if (arguments.provenance && !HoldsProvenance(format)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--provenance: ", std::string(ExportFormatName(format)),
+                     " has no place for it; text, yaml, json, jsonl, csv and parquet have"));
   }
   if (!arguments.audit.empty() && arguments.audit == arguments.output) {
     return absl::InvalidArgumentError(absl::StrCat(arguments.audit, " can't be both the output and the audit"));
@@ -101,7 +102,9 @@ int Run(const std::vector<std::string>& args) {
   Arguments arguments;
   const auto app = MakeApp(kDedupCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
-  app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")->option_text("FILE");
+  app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")
+      ->option_text("FILE")
+      ->check(IsName());
   app->add_flag("-f,--force", arguments.force, "Replace files that exist");
   app->add_option("--format", arguments.format,
                   absl::StrCat(ExportFormatChoices(), " (default: by FILE's suffix, else text)"))
@@ -164,11 +167,13 @@ int Run(const std::vector<std::string>& args) {
   options.provenance = arguments.provenance;
   options.keep_first = arguments.keep_first;
   Dedup dedup(options);
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  std::vector<std::string> missing;
   for (const std::string& path : arguments.paths) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
-    if (!arguments.quiet) TellNotes(**trace);
+    for (std::string& sentence : WhatIsMissing(path, **trace)) missing.push_back(std::move(sentence));
   }
   std::vector<DedupConfig> configs = dedup.Finish();
   if (arguments.generalize) {
@@ -183,8 +188,12 @@ int Run(const std::vector<std::string>& args) {
   output.python = arguments.python;
   const absl::StatusOr<std::vector<std::string>> notes =
       WriteDedup(configs, dedup.sources(), output, &(*out)->stream());
+  if (audit != nullptr && notes.ok()) {
+    if (absl::Status s = audit->Flush(); !s.ok()) return Fail(kExitTrouble, s);
+  }
   if (const int code = (*out)->Finish(notes.status()); code != kExitOk || !notes.ok()) return code;
   if (!arguments.quiet) {
+    for (const std::string& sentence : missing) Say(sentence);
     for (const std::string& note : *notes) Say(note);
     if ((*out)->is_file()) {
       Say(absl::StrCat("wrote ", arguments.output, ": ", configs.size(), configs.size() == 1 ? " config" : " configs"));

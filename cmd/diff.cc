@@ -14,13 +14,13 @@
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "cmd/terminal.h"
 #include "serialize/coarsen.h"
 #include "serialize/diff/config_report.h"
 #include "serialize/diff/report_parts.h"
 #include "serialize/diff/sequence_report.h"
-#include "serialize/import/open_trace.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -61,15 +61,6 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
   }
   ignored.coarsening = *std::move(coarsening);
   return ignored;
-}
-
-// Says which logs are not whole: what they lost is not compared.
-void WarnOfDamage(const std::string& path, const Trace& trace) {
-  for (const ProcessInfo& process : trace.processes()) {
-    if (process.damage.sentences.empty()) continue;
-    Say(absl::StrCat(process.path, " is damaged, and only what can be read is compared (torchtrace info ", path,
-                     " tells more)"));
-  }
 }
 
 int Run(const std::vector<std::string>& args) {
@@ -147,20 +138,24 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDiffFormat(format);
   options.color = *UseColor(color);
 
-  const absl::StatusOr<std::unique_ptr<Trace>> a = OpenTrace(a_path);
+  ReadingProgress progress(/*quiet=*/false, 2);
+  const absl::StatusOr<std::unique_ptr<Trace>> a = progress.Open(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
-  const absl::StatusOr<std::unique_ptr<Trace>> b = OpenTrace(b_path);
+  const absl::StatusOr<std::unique_ptr<Trace>> b = progress.Open(b_path);
   if (!b.ok()) return Fail(kExitTrouble, b.status());
-  const Pager pager(!no_pager);
-  StandardOutput out(pager.fd());
-  const absl::StatusOr<bool> different = sequence
-                                             ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
-                                             : WriteConfigDiff(a->get(), b->get(), options, &out);
-  for (const auto& [path, trace] : {std::pair(&a_path, a->get()), std::pair(&b_path, b->get())}) {
-    WarnOfDamage(*path, *trace);
-    if (different.ok()) TellNotes(*trace);
+  absl::StatusOr<bool> different = false;
+  int exit_code;
+  {
+    const Pager pager(!no_pager);
+    StandardOutput out(pager.fd());
+    different = sequence ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
+                         : WriteConfigDiff(a->get(), b->get(), options, &out);
+    exit_code = out.Finish(different.status());
   }
-  const int exit_code = out.Finish(different.status());
+  for (const auto& [path, trace] : {std::pair(&a_path, a->get()), std::pair(&b_path, b->get())}) {
+    if (exit_code != kExitOk) break;
+    for (const std::string& sentence : WhatIsMissing(*path, *trace)) Say(sentence);
+  }
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;
 }

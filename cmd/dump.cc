@@ -12,9 +12,9 @@
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "cmd/terminal.h"
-#include "serialize/import/open_trace.h"
 
 namespace torchtrace {
 namespace {
@@ -51,7 +51,8 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+  ReadingProgress progress(/*quiet=*/false);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   int exit_code;
   {
@@ -59,7 +60,9 @@ int Run(const std::vector<std::string>& args) {
     StandardOutput out(pager.fd());
     exit_code = out.Finish(WriteDump(trace->get(), options, &out));
   }
-  if (exit_code == kExitOk) TellNotes(**trace);
+  if (exit_code == kExitOk) {
+    for (const std::string& sentence : WhatIsMissing(path, **trace)) Say(sentence);
+  }
   return exit_code;
 }
 

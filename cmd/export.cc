@@ -15,12 +15,12 @@
 #include "cmd/options.h"
 #include "cmd/output.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/version.h"
 #include "serialize/export/call_export.h"
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
 #include "serialize/export/table_writer.h"
-#include "serialize/import/open_trace.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -47,14 +47,16 @@ std::string LabelOf(std::string path) {
   return path;
 }
 
-std::vector<LabelledTrace> Traces(const ExportArguments& arguments) {
+// `missing` gets what is to be told of them.
+std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgress* progress,
+                                  std::vector<std::string>* missing) {
   std::vector<LabelledTrace> traces;
   traces.reserve(arguments.paths.size());
-  const auto tell = [quiet = arguments.quiet](const Trace& trace) {
-    if (!quiet) TellNotes(trace);
-  };
   for (const std::string& path : arguments.paths) {
-    traces.push_back({LabelOf(path), [path] { return OpenTrace(path); }, tell});
+    const auto tell = [path, missing](const Trace& trace) {
+      for (std::string& sentence : WhatIsMissing(path, trace)) missing->push_back(std::move(sentence));
+    };
+    traces.push_back({LabelOf(path), [path, progress] { return progress->Open(path); }, tell});
   }
   return traces;
 }
@@ -71,14 +73,16 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, s
       .counts = arguments.counts, .metadata = Metadata(arguments, "configs"), .python = arguments.python};
   absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(arguments.format, out, options);
   if (!sink.ok()) return sink.status();
-  const absl::Status exported = ExportConfigs(Traces(arguments), arguments.filter, arguments.format, sink->get());
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  const absl::Status exported =
+      ExportConfigs(Traces(arguments, &progress, notes), arguments.filter, arguments.format, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
-  *notes = (*sink)->notes();
+  for (std::string& note : (*sink)->notes()) notes->push_back(std::move(note));
   return absl::OkStatus();
 }
 
-absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out) {
+absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
   std::unique_ptr<TableWriter> table;
   if (arguments.format == ExportFormat::kParquet) {
     absl::StatusOr<std::unique_ptr<TableWriter>> made =
@@ -90,7 +94,8 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out) {
         arguments.format == ExportFormat::kCsv ? MakeCsvTable(CallColumns(), out) : MakeJsonlTable(CallColumns(), out);
   }
   const CallExportOptions options = {.filter = arguments.filter};
-  for (const LabelledTrace& labelled : Traces(arguments)) {
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  for (const LabelledTrace& labelled : Traces(arguments, &progress, notes)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
     if (absl::Status s = ExportCalls(trace->get(), labelled.label, options, table.get()); !s.ok()) return s;
@@ -109,7 +114,9 @@ int Run(const std::vector<std::string>& args) {
     return ParseExportFormat(text);
   }));
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
-  app->add_option("-o,--output", output, "File to write (default: standard output)")->option_text("FILE");
+  app->add_option("-o,--output", output, "File to write (default: standard output)")
+      ->option_text("FILE")
+      ->check(IsName());
   app->add_flag("-f,--force", force, "Replace a file that exists");
   app->add_flag("--calls", calls, "A row per call instead of a row per config: jsonl, csv, parquet");
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
@@ -132,7 +139,7 @@ int Run(const std::vector<std::string>& args) {
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::vector<std::string> notes;
   std::ostream* const stream = &(*out)->stream();
-  const absl::Status written = calls ? WriteCalls(arguments, stream) : WriteConfigs(arguments, stream, &notes);
+  const absl::Status written = calls ? WriteCalls(arguments, stream, &notes) : WriteConfigs(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {
     for (const std::string& note : notes) Say(note);

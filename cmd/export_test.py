@@ -390,6 +390,37 @@ def test_paddle_lines_are_read_back(tmp_path):
     assert again == (tmp_path / "paddle.txt").read_text()
 
 
+@pytest.mark.parametrize("name", ["yaml", "json", "jsonl"])
+def test_configs_are_read_back(name, tmp_path):
+    path = tmp_path / f"configs.{name}"
+    export(name, *LOGS, "-o", path)
+    assert config_counts(path) == config_counts(*LOGS, "--sum")
+    stats = torchtrace("stats", path, "--format", "json")
+    row = json.loads(stats.out)["apis"][0]
+    # The time of all calls of a config is no time of day of one.
+    assert "time_ns" not in row and "has no times" in stats.err or name == "yaml"
+    if name == "jsonl":
+        processes = json.loads(torchtrace("info", path, "--format", "json").out)["processes"]
+        rows = {(row["trace"], row.get("pid")) for row in map(json.loads, path.open())}
+        assert len(processes) == len(rows) > 2
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
+def test_calls_are_read_back(log, tmp_path):
+    path = tmp_path / "calls.jsonl"
+    export("jsonl", "--calls", log, "-o", path)
+    assert config_counts(path) == config_counts(log)
+
+    def calls(trace):
+        rows = map(json.loads, torchtrace("dump", trace, "--format", "jsonl").out.splitlines())
+        keys = "depth thread time_ns duration_ns outcome exception level api".split()
+        return [{key: row.get(key) for key in keys} for row in rows if "api" in row]
+
+    # Rows of calls that were open for long come with their ends.
+    key = json.dumps
+    assert sorted(map(key, calls(path))) == sorted(map(key, calls(log)))
+
+
 def test_tritonbench_holds_the_same():
     loaded = json.loads(export("tritonbench", *LOGS).out)
     metadata = loaded.pop("metadata")

@@ -2,8 +2,6 @@
 
 #include "serialize/filter.h"
 
-#include <signal.h>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -18,11 +16,10 @@
 #include "cmd/message.h"
 #include "cmd/new_trace_folder.h"
 #include "cmd/options.h"
-#include "cmd/progress.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
-#include "serialize/import/open_trace.h"
 #include "serialize/render.h"
 #include "serialize/run_info.h"
 #include "serialize/trace.h"
@@ -80,7 +77,8 @@ std::string Counted(uint64_t count, const char* one, const char* many) {
 }
 
 absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& arguments, const FilterOptions& options) {
-  const absl::StatusOr<std::unique_ptr<Trace>> source = OpenTrace(arguments.path);
+  ReadingProgress filtering(arguments.rendering.quiet, 1, "filtering");
+  const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, arguments.force);
@@ -91,17 +89,13 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
     const std::string log = (std::filesystem::path(path) / kLogName).string();
     const absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(log);
     if (!writer.ok()) return (*folder)->Shown(writer.status());
-    Progress progress("filtering", Progress::kCalls, 0);
-    const absl::StatusOr<FilterReport> report =
-        FilterTrace(source->get(), options, writer->get(), [&progress](uint64_t records) {
-          progress.Add(records / 2);
-          return absl::OkStatus();
-        });
+    const absl::StatusOr<FilterReport> report = FilterTrace(source->get(), options, writer->get());
     if (!report.ok()) return (*folder)->Shown(report.status());
     filtered = *report;
     if (absl::Status s = (*writer)->Finish(); !s.ok()) return (*folder)->Shown(s);
   }
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  ReadingProgress rendering(arguments.rendering.quiet, 1, "rendering");
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path, rendering.NextObserver());
   if (!trace.ok()) return (*folder)->Shown(trace.status());
   RenderOptions render;
   arguments.rendering.Apply(&render);
@@ -131,6 +125,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("TRACE", arguments.path, kTraceText)->required();
   app->add_option("-o,--output", arguments.output, "Folder for the calls that are kept")
       ->option_text("DIR")
+      ->check(IsName())
       ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
   arguments.calls.AddTo(app.get());
@@ -157,10 +152,7 @@ int Run(const std::vector<std::string>& args) {
       ->group("Filtering");
   arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  if (LiesIn(arguments.path, arguments.output)) {
-    return Fail(kExitTrouble, absl::StrCat("the input ", arguments.path, " is in the output folder ", arguments.output,
-                                           "; give another with -o"));
-  }
+  if (absl::Status s = CheckInput(arguments.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   FilterOptions options;
   options.filter = arguments.calls.Globs();
   options.levels = arguments.calls.Levels();
@@ -171,8 +163,6 @@ int Run(const std::vector<std::string>& args) {
   options.with_parents = arguments.with_parents;
   options.description = Describe(arguments, options);
 
-  // A file that may not grow is an error like a full disk.
-  signal(SIGXFSZ, SIG_IGN);
   const absl::StatusOr<std::vector<std::string>> summary = FilterInto(arguments, options);
   if (!summary.ok()) return Fail(kExitTrouble, summary.status());
   if (!arguments.rendering.quiet) {

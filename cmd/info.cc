@@ -12,6 +12,7 @@
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/info_report.h"
@@ -34,7 +35,8 @@ int Run(const std::vector<std::string>& args) {
       ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+  ReadingProgress progress(/*quiet=*/false);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   InfoOptions options = *ParseFormat(format);
   if (IsImported(**trace)) options.format = TraceFormat(**trace);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cmd/command.h"
+#include "cmd/ending_signals.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
 #include "serialize/edit_distance.h"
@@ -22,7 +23,11 @@ int Main(const std::vector<std::string>& args) {
     return Fail(kExitTrouble, absl::StrCat("unknown option ", word, DidYouMean(word, {"--help", "--version"}),
                                            " (a verb comes first, see torchtrace --help)"));
   }
-  if (const Command* const command = FindCommand(word)) return command->run(rest);
+  if (const Command* const command = FindCommand(word)) {
+    // What signals do to a traced program is its own matter.
+    if (command != &kRunCommand) MakeWritesFail();
+    return command->run(rest);
+  }
   return Fail(kExitTrouble,
               absl::StrCat("unknown verb '", word, "'", SuggestCommand(word), " (see torchtrace --help)"));
 }

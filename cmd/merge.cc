@@ -2,7 +2,6 @@
 
 #include "serialize/merge.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -21,6 +20,7 @@
 #include "cmd/new_trace_folder.h"
 #include "cmd/options.h"
 #include "cmd/progress.h"
+#include "cmd/reading_progress.h"
 #include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
 #include "serialize/render.h"
@@ -137,17 +137,20 @@ absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const Me
   const std::string& path = (*folder)->path();
   std::vector<std::string> notes;
   {
-    Progress progress("merging", Progress::kBytes, bytes);
+    Progress progress(arguments.rendering.quiet);
+    uint64_t done = 0;
+    ReadingProgress reading(arguments.rendering.quiet);
     const absl::Status merged = MergeInputs(
         inputs, (std::filesystem::path(path) / kLogName).string(),
-        [&progress](uint64_t more) {
-          progress.Add(more);
+        [&](uint64_t more) {
+          progress.Show("merging", Progress::kBytes, done += more, bytes);
           return absl::OkStatus();
         },
-        &notes);
+        &notes, reading.NextObserver());
     if (!merged.ok()) return (*folder)->Shown(merged);
   }
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  ReadingProgress progress(arguments.rendering.quiet, 1, "rendering");
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path, progress.NextObserver());
   if (!trace.ok()) return (*folder)->Shown(trace.status());
   RenderOptions render;
   arguments.rendering.Apply(&render);
@@ -169,7 +172,10 @@ int Run(const std::vector<std::string>& args) {
   MergeArguments arguments;
   const auto app = MakeApp(kMergeCommand, "[OPTIONS] TRACE... -o DIR", kFooter);
   app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't tell another");
-  app->add_option("-o,--output", arguments.output, "Folder for the merged trace")->option_text("DIR")->required();
+  app->add_option("-o,--output", arguments.output, "Folder for the merged trace")
+      ->option_text("DIR")
+      ->check(IsName())
+      ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
   app->add_option("--label", arguments.labels, "Name the run at TRACE; TRACE is merged, given otherwise or not")
       ->option_text("NAME=TRACE")
@@ -179,17 +185,11 @@ int Run(const std::vector<std::string>& args) {
   arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  if (arguments.output.empty()) return Fail(kExitTrouble, "the output folder's name is empty");
   const absl::StatusOr<std::vector<MergeInput>> inputs = GatherInputs(arguments);
   if (!inputs.ok()) return Fail(kExitTrouble, inputs.status());
   for (const MergeInput& input : *inputs) {
-    if (LiesIn(input.path, arguments.output)) {
-      return Fail(kExitTrouble, absl::StrCat("the input ", input.path, " is in the output folder ", arguments.output,
-                                             "; give another with -o"));
-    }
+    if (absl::Status s = CheckInput(input.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   }
-  // A file that may not grow is an error like a full disk.
-  signal(SIGXFSZ, SIG_IGN);
   const absl::StatusOr<Merged> merged = MergeInto(*inputs, arguments);
   if (!merged.ok()) return Fail(kExitTrouble, merged.status());
   if (!arguments.rendering.quiet) {

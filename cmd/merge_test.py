@@ -205,7 +205,7 @@ def test_errors_write_nothing(tmp_path):
     before = tree(tmp_path)
     refused(merge(tmp_path, "run"), "--output is required")
     refused(merge(tmp_path, "-o", "out"), "nothing to merge")
-    refused(merge(tmp_path, "run", "-o", ""), "output folder's name is empty")
+    refused(merge(tmp_path, "run", "-o", ""), "--output: the name is empty")
     refused(merge(tmp_path, "run", "-o", "out", "--label", "run"), "expected NAME=TRACE")
     for bad in ("none", "noise", "empty", "nothing", "bad_syntax.txt"):
         refused(merge(tmp_path, "run", bad, "-o", "out"), bad)
@@ -339,7 +339,7 @@ def test_progress_on_a_terminal(tmp_path):
     (tmp_path / "list").write_text(f"{SAMPLE}\n" * 40_000)
     main, other = pty.openpty()
     process = subprocess.Popen(
-        [tool.TORCHTRACE, "merge", "--manifest", "list", "-qo", "out", "--formats=none"],
+        [tool.TORCHTRACE, "merge", "--manifest", "list", "-o", "out", "--formats=none"],
         cwd=tmp_path,
         stderr=other,
     )
@@ -351,8 +351,11 @@ def test_progress_on_a_terminal(tmp_path):
     except OSError:  # how a terminal ends on Linux
         pass
     assert process.wait() == 0
-    if seen:  # it took a second
-        assert b"\rmerging: " in seen.replace(b"\x1b[K", b"") and seen.endswith(b"\r\x1b[K")
+    before, said = seen.split(b"torchtrace: the trace is in out", 1)
+    assert b"ing: " not in said
+    if before:  # it took a second
+        assert b"\r\x1b[Kmerging: " in before and b"% (" in before
+        assert before.endswith(b"\r\x1b[K")
 
 
 FORKING = """

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cmd/progress.h"
 #include "tracer/standard_error.h"
 
 namespace torchtrace {
@@ -16,6 +17,7 @@ const StandardErrorWatch g_standard_error;
 
 void Say(const std::string& text) {
   if (!g_standard_error.IsTheSame()) return;
+  Progress::Hide();
   const std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(text, {{"\n", "\ntorchtrace: "}}), "\n");
   for (size_t at = 0; at < lines.size();) {
     const ssize_t written = write(STDERR_FILENO, lines.data() + at, lines.size() - at);

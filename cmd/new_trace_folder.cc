@@ -2,78 +2,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
-#include <mutex>
-#include <set>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cmd/ending_signals.h"
 #include "serialize/render_formats.h"
 
 namespace torchtrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a signal takes away. Whoever commits or drops a folder holds the mutex, so
-// that it is either there or gone.
-struct Unfinished {
-  std::mutex mutex;
-  std::set<std::string> folders;
-};
-Unfinished& TheUnfinished() {
-  static auto* const unfinished = new Unfinished;  // a thread uses it until the process ends
-  return *unfinished;
-}
-
-void RemoveAll(const std::string& folder) {
-  std::error_code error;
-  // While it goes, another thread may write into it.
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    fs::remove_all(folder, error);
-    if (!fs::exists(folder, error)) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
-
-// A thread waits for the signals that end a program, cleans up, and lets it end. A fork
-// has its parent's mask and not its thread: it gets one of its own.
-void WatchSignals() {
-  static pid_t watched = 0;
-  if (watched == getpid()) return;
-  watched = getpid();
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action;
-    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-    if (!ignored) sigaddset(&signals, number);
-  }
-  // Other threads of ours are none: so nobody takes them but the one that waits.
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([signals] {
-    int number = 0;
-    if (sigwait(&signals, &number) != 0) return;
-    Unfinished& unfinished = TheUnfinished();
-    // Never unlocked: the main thread must not tell of the failures that this causes.
-    unfinished.mutex.lock();
-    for (const std::string& folder : unfinished.folders) RemoveAll(folder);
-    signal(number, SIG_DFL);
-    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-    kill(getpid(), number);
-  }).detach();
-}
 
 absl::Status Failed(std::string_view what, const std::string& path, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", std::string(what), " ", path));
@@ -116,6 +62,12 @@ bool LiesIn(const std::string& path, const std::string& folder) {
   return true;
 }
 
+absl::Status CheckInput(const std::string& input, const std::string& output_folder) {
+  if (input == "-" || !LiesIn(input, output_folder)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the input ", input, " is in the output folder ", output_folder, "; give another with -o"));
+}
+
 absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std::string& folder, bool force) {
   if (folder.empty()) return absl::InvalidArgumentError("the output folder's name is empty");
   std::error_code error;
@@ -147,25 +99,15 @@ absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std
   const fs::path temporary =
       target.parent_path() / absl::StrCat(".", target.filename().string(), ".", getpid(), ".tmp");
   std::unique_ptr<NewTraceFolder> result(new NewTraceFolder(folder, target.string(), temporary.string()));
+  std::string created;  // the outermost folder around it that is created for it
   for (fs::path around = target.parent_path(); !fs::exists(around, error); around = around.parent_path()) {
-    result->created_ = around.string();
+    created = around.string();
   }
-  WatchSignals();
-  {
-    std::lock_guard<std::mutex> lock(TheUnfinished().mutex);
-    TheUnfinished().folders.insert(result->created_.empty() ? result->temporary_ : result->created_);
-  }
+  CleanUpOnSignals();
+  result->unfinished_ = std::make_unique<Unfinished>(created.empty() ? result->temporary_ : created, Unfinished::kTree);
   fs::create_directories(temporary / "log", error);
   if (error) return Failed("create the output folder", folder, error.value());
   return result;
-}
-
-NewTraceFolder::~NewTraceFolder() {
-  if (committed_) return;
-  std::lock_guard<std::mutex> lock(TheUnfinished().mutex);
-  const std::string& folder = created_.empty() ? temporary_ : created_;
-  RemoveAll(folder);
-  TheUnfinished().folders.erase(folder);
 }
 
 std::string NewTraceFolder::Shown(std::string_view text) const {
@@ -179,14 +121,13 @@ absl::Status NewTraceFolder::Shown(const absl::Status& status) const {
 }
 
 absl::Status NewTraceFolder::Commit() {
-  std::lock_guard<std::mutex> lock(TheUnfinished().mutex);
+  const auto lock = Unfinished::Lock();
   // Takes the place of an empty folder, too.
   if (rename(temporary_.c_str(), target_.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed("write", folder_, errno);
     if (absl::Status s = Replace(); !s.ok()) return s;
   }
-  committed_ = true;
-  TheUnfinished().folders.erase(created_.empty() ? temporary_ : created_);
+  unfinished_->Complete();
   return absl::OkStatus();
 }
 
@@ -205,7 +146,7 @@ absl::Status NewTraceFolder::Replace() {
       return Failed("replace", folder_, error);
     }
   }
-  if (KeepOthers(old, target_, false)) RemoveAll(old);
+  if (std::error_code error; KeepOthers(old, target_, false)) fs::remove_all(old, error);
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/unfinished.h"
 
 namespace torchtrace {
 
@@ -21,7 +22,7 @@ class NewTraceFolder {
   // `folder` as the user named it. It may exist when it is empty or, with `force`, whatever
   // it holds: then the trace in it is replaced, and what else is there is kept.
   static absl::StatusOr<std::unique_ptr<NewTraceFolder>> Create(const std::string& folder, bool force);
-  ~NewTraceFolder();  // without Commit: takes everything away
+  ~NewTraceFolder() = default;  // without Commit: takes everything away
   NewTraceFolder(const NewTraceFolder&) = delete;
   NewTraceFolder& operator=(const NewTraceFolder&) = delete;
 
@@ -43,12 +44,14 @@ class NewTraceFolder {
   const std::string folder_;     // as it was named
   const std::string target_;     // absolute, without links
   const std::string temporary_;  // the same
-  std::string created_;          // the outermost folder around it that was created for it
-  bool committed_ = false;
+  std::unique_ptr<Unfinished> unfinished_;
 };
 
 // True when `path` is `folder` or lies in it, links followed.
 bool LiesIn(const std::string& path, const std::string& folder);
+
+// Refuses an input that the output would replace.
+absl::Status CheckInput(const std::string& input, const std::string& output_folder);
 
 }  // namespace torchtrace
 

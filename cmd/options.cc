@@ -72,4 +72,8 @@ CLI::Validator IsCount() {
       "");
 }
 
+CLI::Validator IsName() {
+  return CLI::Validator([](const std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
+}
+
 }  // namespace torchtrace

@@ -39,6 +39,9 @@ CLI::Validator Checked(Parse parse) {
 // The check of a number of things: digits, and nothing else.
 CLI::Validator IsCount();
 
+// The check of the name of a file or folder: that there is one (a script's variable may be empty).
+CLI::Validator IsName();
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_CMD_OPTIONS_H_

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cmd/ending_signals.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
 #include "cmd/standard_output.h"
@@ -19,6 +20,7 @@ class ToStandardOutput final : public Output {
  public:
   std::ostream& stream() override { return out_; }
   bool is_file() const override { return false; }
+  absl::Status Flush() override { return absl::OkStatus(); }
   int Finish(const absl::Status& status) override { return out_.Finish(status); }
 
  private:
@@ -31,6 +33,7 @@ class ToFile final : public Output {
 
   std::ostream& stream() override { return stream_; }
   bool is_file() const override { return true; }
+  absl::Status Flush() override { return file_->Finish(); }
 
   int Finish(const absl::Status& status) override {
     // A failed write is why the rest failed.
@@ -80,9 +83,10 @@ absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, co
   if (std::filesystem::is_directory(path, error)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " is a folder; give a file"));
   }
-  if (!options.force && std::filesystem::exists(path, error)) {
+  if (!options.force && std::filesystem::is_regular_file(path, error)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
   }
+  CleanUpOnSignals();
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
   if (!file.ok()) return file.status();
   return std::make_unique<ToFile>(*std::move(file));

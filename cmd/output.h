@@ -26,12 +26,15 @@ struct OutputOptions {
 
 class Output {
  public:
-  // Standard output when `path` is empty or `-`.
+  // Standard output when `path` is empty or `-`. A device or a pipe is written to as it is.
   static absl::StatusOr<std::unique_ptr<Output>> Open(const std::string& path, const OutputOptions& options = {});
   virtual ~Output() = default;
 
   virtual std::ostream& stream() = 0;
   virtual bool is_file() const = 0;
+
+  // Hands all that was written to the system: what Finish may still fail in is the name.
+  virtual absl::Status Flush() = 0;
 
   // Completes the output when `status` is OK, else drops a file. Returns the verb's exit
   // code, what went wrong having been said.

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,9 +17,10 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kDelayNs = kSecondNs;
 constexpr int64_t kRedrawNs = kSecondNs / 5;
-// The clock is looked at about so often.
-constexpr int64_t kLookNs = kSecondNs / 50;
-constexpr uint64_t kMaxStride = 1 << 20;
+
+// Of the one terminal.
+bool g_visible = false;
+bool g_over = false;
 
 int64_t NowNs() {
   timespec now;
@@ -48,11 +49,9 @@ Scale ScaleOf(Progress::Unit unit, uint64_t count) {
     case Progress::kBytes:
       return count < 10'000'000 ? Scale{1e3, " kB"} : count < 10'000'000'000 ? Scale{1e6, " MB"} : Scale{1e9, " GB"};
     case Progress::kCalls:
-      return count < 1'000'000 ? Scale{1, " calls"} : Scale{1e6, " million calls"};
-    case Progress::kInputs:
       break;
   }
-  return {1, " inputs"};
+  return count < 1'000'000 ? Scale{1, " calls"} : Scale{1e6, " million calls"};
 }
 
 std::string Amount(const Scale& scale, uint64_t count) {
@@ -80,36 +79,34 @@ std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_
   return line;
 }
 
-Progress::Progress(std::string what, Unit unit, uint64_t total)
-    : what_(std::move(what)),
-      unit_(unit),
-      total_(total),
-      wanted_(IsTerminal()),
-      started_ns_(NowNs()),
-      looked_ns_(started_ns_) {}
-
-Progress::~Progress() { Hide(); }
+Progress::Progress(bool quiet) : wanted_(!quiet && IsTerminal()), started_ns_(NowNs()), pass_started_ns_(started_ns_) {}
 
 void Progress::Hide() {
-  if (visible_) Write("\r\x1b[K");
-  visible_ = false;
+  if (g_visible) Write("\r\x1b[K");
+  g_visible = false;
 }
 
-void Progress::Look() {
-  until_look_ = stride_;
-  if (!wanted_) {
-    until_look_ = stride_ = UINT64_MAX;
-    return;
-  }
+void Progress::OutputBegins(int fd) {
+  if (g_over) return;
+  struct stat file;
+  if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode)) return;
+  Hide();
+  g_over = true;
+}
+
+void Progress::Show(const std::string& what, Unit unit, uint64_t done, uint64_t total) {
+  if (!wanted_ || g_over) return;
   const int64_t now_ns = NowNs();
-  if (now_ns - looked_ns_ < kLookNs / 2) stride_ = std::min(2 * stride_, kMaxStride);
-  if (now_ns - looked_ns_ > 2 * kLookNs) stride_ = std::max<uint64_t>(stride_ / 2, 1);
-  looked_ns_ = now_ns;
-  until_look_ = stride_;
+  if (what != what_ || unit != unit_ || done < done_) {
+    what_ = what;
+    unit_ = unit;
+    pass_started_ns_ = now_ns;
+  }
+  done_ = done;
   if (now_ns - started_ns_ < kDelayNs || now_ns - drawn_ns_ < kRedrawNs) return;
   drawn_ns_ = now_ns;
-  visible_ = true;
-  Write(absl::StrCat("\r\x1b[K", FormatProgress(what_, unit_, done_, total_, now_ns - started_ns_)));
+  g_visible = true;
+  Write(absl::StrCat("\r\x1b[K", FormatProgress(what, unit, done, total, now_ns - pass_started_ns_)));
 }
 
 }  // namespace torchtrace

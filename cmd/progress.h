@@ -1,9 +1,10 @@
 // How far a long verb has come: one line on standard error, when that is a
-// terminal and the work has taken a second, and gone when the work is done. Costs
-// next to nothing per Add. Not thread-safe.
+// terminal and the work has taken a second, and gone when the work is done, when
+// something else is said, and for good when output comes that a person may be looking at.
+// Not thread-safe; one line at a time.
 //
-//   Progress progress("merging", Progress::kBytes, total);
-//   ... progress.Add(bytes); ...
+//   Progress progress;
+//   ... progress.Show("merging", Progress::kBytes, done, total); ...
 
 #ifndef TORCHTRACE_CMD_PROGRESS_H_
 #define TORCHTRACE_CMD_PROGRESS_H_
@@ -15,35 +16,32 @@ namespace torchtrace {
 
 class Progress {
  public:
-  enum Unit : uint8_t { kBytes, kCalls, kInputs };
+  enum Unit : uint8_t { kBytes, kCalls };
 
-  // `total` is 0 when it isn't known.
-  Progress(std::string what, Unit unit, uint64_t total);
-  ~Progress();
+  // `quiet`: shows nothing.
+  explicit Progress(bool quiet = false);
+  ~Progress() { Hide(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void Add(uint64_t amount) {
-    done_ += amount;
-    if (--until_look_ == 0) Look();
-  }
-  // Takes the line away, for something else to be said. It comes back by itself.
-  void Hide();
+  // `total` is 0 when it isn't known. Another `what` or unit, or less done than before, begins anew.
+  // Looks at the clock, and no more most of the time.
+  void Show(const std::string& what, Unit unit, uint64_t done, uint64_t total);
+
+  // Takes away the line that stands on the terminal, for something else to be said. It comes
+  // back by itself.
+  static void Hide();
+  // Before anything is written to `fd`: hides the line for good, unless that is a file.
+  static void OutputBegins(int fd);
 
  private:
-  void Look();
-
-  const std::string what_;
-  const Unit unit_;
-  const uint64_t total_;
   const bool wanted_;
   const int64_t started_ns_;
-  int64_t looked_ns_;
   int64_t drawn_ns_ = 0;
-  bool visible_ = false;
+  std::string what_;
+  Unit unit_ = kBytes;
   uint64_t done_ = 0;
-  uint64_t stride_ = 1;  // Adds from one look at the clock to the next
-  uint64_t until_look_ = 1;
+  int64_t pass_started_ns_;
 };
 
 // The line: `merging: 45% (1.2 of 2.7 GB), 12 s left`.

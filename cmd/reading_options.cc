@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cmd/levels.h"
 #include "cmd/lists.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "serialize/api_groups.h"
+#include "serialize/damage.h"
 #include "serialize/import/open_trace.h"
+#include "serialize/shell_quote.h"
+#include "serialize/trace.h"
 
 namespace torchtrace {
 namespace {
@@ -38,6 +42,24 @@ absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, 
 
 void TellNotes(const Trace& trace) {
   for (const std::string& note : TraceNotes(trace)) Say(note);
+}
+
+std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& trace) {
+  std::vector<std::string> sentences;
+  bool damaged = false, exact = true;
+  uint64_t lost = 0;
+  for (const ProcessInfo& process : trace.processes()) {
+    damaged = damaged || !process.damage.sentences.empty();
+    exact = exact && process.damage.lost_calls_exact;
+    lost += process.damage.lost_calls;
+  }
+  if (damaged || lost > 0) {
+    sentences.push_back(absl::StrCat(path == "-" ? "standard input" : path,
+                                     " is damaged: ", CountLostCalls(lost, exact), " lost (torchtrace info ",
+                                     path == "-" ? path : ShellQuote(path), " tells more)"));
+  }
+  for (std::string& note : TraceNotes(trace)) sentences.push_back(std::move(note));
+  return sentences;
 }
 
 void CallFilterOptions::AddTo(CLI::App* app) {

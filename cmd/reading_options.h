@@ -20,6 +20,9 @@ inline constexpr char kTraceText[] =
 
 // Tells what the format of a trace from OpenTrace can't say, once it was read.
 void TellNotes(const Trace& trace);
+// The same, and what the trace at `path` lost, for verbs that tell it in no other way. It is told
+// when the verb has succeeded: an error stands alone.
+std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& trace);
 
 // The globs that --include and --exclude name, `%group`s replaced by theirs.
 // `groups_file` as --groups has it; empty: only the built-in groups.

@@ -10,10 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "cmd/command.h"
+#include "cmd/ending_signals.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "nlohmann/json.hpp"
 #include "serialize/import/open_trace.h"
@@ -45,7 +47,9 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--formats", formats, absl::StrCat("Files to write (default: all): ", RenderFormats::Choices()))
       ->option_text("LIST")
       ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
-  app->add_option("-o,--output", options.folder, "Folder for the files (default: the trace's own)")->option_text("DIR");
+  app->add_option("-o,--output", options.folder, "Folder for the files (default: the trace's own)")
+      ->option_text("DIR")
+      ->check(IsName());
   app->add_flag("-f,--force", options.force, "Replace files that exist");
   app->add_option("--render-limit", options.render_limit,
                   "Beyond N calls, leave out the files that list every call (default: no limit)")
@@ -61,11 +65,13 @@ int Run(const std::vector<std::string>& args) {
   const bool in_place = options.folder.empty();
   if (in_place) options.folder = FolderOf(path);
 
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+  ReadingProgress progress(quiet);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   if (in_place && (path == "-" || IsImported(**trace))) {
     return Fail(kExitTrouble, absl::StrCat("-o DIR is needed: ", path, " has no output folder of its own"));
   }
+  CleanUpOnSignals();
   const absl::StatusOr<RenderReport> report = Render(trace->get(), options);
   if (!report.ok()) return Fail(kExitTrouble, report.status());
   // A run that was killed has left no run.json.

@@ -1,11 +1,12 @@
-// The options that verbs which write a new trace have in common: its files, and how
-// much is said. Spelled and told the same everywhere.
+// The options that verbs which write a new trace have in common, `run` too: its files, and
+// how much is said. Spelled and told the same everywhere.
 
 #ifndef TORCHTRACE_CMD_RENDERING_OPTIONS_H_
 #define TORCHTRACE_CMD_RENDERING_OPTIONS_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "CLI/App.hpp"
 #include "serialize/render.h"
@@ -21,8 +22,13 @@ struct RenderingOptions {
 
   // It must outlive the parsing.
   void AddTo(CLI::App* app);
+  // The same without --quiet; with TORCHTRACE_FORMATS and so on, under a heading of the help.
+  void AddWithVariables(CLI::App* app, const std::string& group);
   // Once the options were parsed.
   void Apply(RenderOptions* options) const;
+
+ private:
+  std::vector<CLI::Option*> AddFiles(CLI::App* app);
 };
 
 }  // namespace torchtrace

@@ -18,6 +18,7 @@
 #include "cmd/options.h"
 #include "cmd/output_folder.h"
 #include "cmd/reading_options.h"
+#include "cmd/rendering_options.h"
 #include "cmd/run_arguments.h"
 #include "cmd/run_metadata.h"
 #include "cmd/run_request.h"
@@ -52,12 +53,9 @@ struct RunOptions {
   bool include_getters = false;
   std::string output;
   bool force = false;
-  bool merge_output = true;
-  std::string formats = "all";
-  uint64_t render_limit = kDefaultRenderLimit;
+  RenderingOptions rendering;
   std::string python;
   std::vector<std::string> python_args;
-  bool quiet = false;
   int verbose = 0;
 };
 
@@ -100,30 +98,13 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                   "Folder for the trace; %p is the process id, %h the host, %r the rank "
                   "(default: torchtrace-<script>-%p)")
       ->option_text("DIR")
-      ->check([](const std::string& name) { return name.empty() ? "the folder's name is empty" : ""; })
+      ->check(IsName())
       ->envname("TORCHTRACE_OUTPUT")
       ->group("Output");
   app->add_flag("-f,--force", options->force, "Overwrite the trace that is in DIR")
       ->envname("TORCHTRACE_FORCE")
       ->group("Output");
-  app->add_option("--formats", options->formats,
-                  absl::StrCat("Files to render when the program has ended (default: all): ", RenderFormats::Choices()))
-      ->option_text("LIST")
-      ->envname("TORCHTRACE_FORMATS")
-      ->group("Output")
-      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
-  app->add_option("--render-limit", options->render_limit,
-                  absl::StrCat("Beyond N calls, leave out the files that list every call; `torchtrace render` makes "
-                               "them later (default: ",
-                               kDefaultRenderLimit, ")"))
-      ->option_text("N")
-      ->envname("TORCHTRACE_RENDER_LIMIT")
-      ->check(IsCount())
-      ->group("Output");
-  app->add_flag("--merge-output,!--no-merge-output", options->merge_output,
-                "Render all levels into one set of files (the default), or one set for each level")
-      ->envname("TORCHTRACE_MERGE_OUTPUT")
-      ->group("Output");
+  options->rendering.AddWithVariables(app.get(), "Output");
 
   app->add_option("--python", options->python,
                   "The Python to run: a file, a name on PATH or an environment's folder (default: that of the active "
@@ -135,7 +116,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("ARG")
       ->group("Launching");
 
-  app->add_flag("-q,--quiet", options->quiet, "Say nothing about tracing")
+  app->add_flag("-q,--quiet", options->rendering.quiet, "Say nothing about tracing")
       ->envname("TORCHTRACE_QUIET")
       ->group("General");
   app->add_flag("-v,--verbose", options->verbose, "Say what is done; may be repeated")
@@ -196,8 +177,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<RuntimeLibrary> runtime = LoadRuntime(*runtime_folder, *python);
   if (!runtime.ok()) return Fail(kExitNotStarted, runtime.status());
 
-  const absl::StatusOr<RenderFormats> formats = RenderFormats::Parse(options.formats);
-  if (!formats.ok()) return Fail(kExitNotStarted, formats.status());
+  RenderOptions rendering;
+  options.rendering.Apply(&rendering);
 
   RunMetadata metadata;
   metadata.command = command;
@@ -230,10 +211,10 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.late_signal_message = died;
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;
-  content.ending.formats = *formats;
-  content.ending.render_limit = options.render_limit;
-  content.ending.merge_output = options.merge_output;
-  content.ending.quiet = options.quiet;
+  content.ending.formats = rendering.formats;
+  content.ending.render_limit = rendering.render_limit;
+  content.ending.merge_output = rendering.merge_output;
+  content.ending.quiet = options.rendering.quiet;
   const RuntimeRequest* const request = (new RunRequest(std::move(content)))->get();
 
   char error[4096] = "";

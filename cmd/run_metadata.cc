@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "cmd/version.h"
 #include "nlohmann/json.hpp"
@@ -47,6 +49,13 @@ std::string HostName() {
   return name;
 }
 
+// Another one each time the machine is started; empty where the system doesn't tell.
+std::string BootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
 }  // namespace
 
 std::string FormatRunMetadata(const RunMetadata& metadata) {
@@ -65,6 +74,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata) {
       {"include_getters", metadata.include_getters},
       {"environment", Environment()},
   };
+  if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);
   json["packages"] = Json::object();
   if (!metadata.package_version.empty()) json["packages"][metadata.dialect] = metadata.package_version;
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

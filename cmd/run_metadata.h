@@ -1,7 +1,7 @@
 // What is known of a run before it starts, as it stands at the head of every log:
 //
 //   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
-//    "host": "box", "python": {"executable": ..., "version": "3.11.7"},
+//    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false,
 //    "environment": {"RANK": "0", ...}}

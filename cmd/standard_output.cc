@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
+#include "cmd/progress.h"
 
 namespace torchtrace {
 
@@ -21,6 +22,7 @@ int StandardOutput::Buffer::overflow(int c) {
 }
 
 int StandardOutput::Buffer::sync() {
+  Progress::OutputBegins(fd_);
   const char* at = pbase();
   while (at < pptr() && error_ == 0) {
     const ssize_t written = ::write(fd_, at, static_cast<size_t>(pptr() - at));

@@ -13,9 +13,9 @@
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "serialize/census.h"
-#include "serialize/import/open_trace.h"
 #include "serialize/stats_report.h"
 
 namespace torchtrace {
@@ -107,10 +107,11 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());
 
+  ReadingProgress progress(/*quiet=*/false, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
-    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+    absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     opened.push_back(*std::move(trace));
     const auto name = names->find(NameOf(path));
@@ -129,7 +130,9 @@ int Run(const std::vector<std::string>& args) {
   }
   const int exit_code = out.Finish(status);
   if (exit_code == kExitOk) {
-    for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
+    for (size_t i = 0; i < traces.size(); ++i) {
+      for (const std::string& sentence : WhatIsMissing(paths[i], *opened[i])) Say(sentence);
+    }
   }
   return exit_code;
 }

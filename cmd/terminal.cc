@@ -50,7 +50,17 @@ Pager::Pager(bool wanted) {
   std::string command = chosen != nullptr ? chosen : "less 2>/dev/null || cat";
   char shell[] = "sh", flag[] = "-c";
   char* const argv[] = {shell, flag, command.data(), nullptr};
-  const int error = posix_spawnp(&pid_, shell, &actions, nullptr, argv, environ);
+  // What this process ignores, the pager doesn't.
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGPIPE);
+  sigaddset(&defaults, SIGXFSZ);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int error = posix_spawnp(&pid_, shell, &actions, &attributes, argv, environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[0]);
   if (error != 0) {

@@ -73,23 +73,14 @@ class Census {
       if (absl::Status s = Add(trace); !s.ok()) return s;
     }
     Sort();
-    switch (options_.format) {
-      case StatsFormat::kText:
-      case StatsFormat::kMarkdown:
-        WriteText();
-        break;
-      case StatsFormat::kJson:
-        WriteJson();
-        break;
-      case StatsFormat::kCsv:
-        WriteCsv();
-        break;
-    }
-    out_->flush();
-    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the census");
+    return WriteInFormat(options_.format, "the census", this, out_);
   }
 
  private:
+  template <typename Report>
+  friend absl::Status torchtrace::WriteInFormat(StatsFormat format, const char* what, Report* report,
+                                                std::ostream* out);
+
   static constexpr uint32_t kNoOperator = UINT32_MAX;
 
   struct Operator {

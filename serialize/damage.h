@@ -16,6 +16,9 @@ struct Damage {
   bool lost_calls_exact = true;  // false: at least lost_calls
 };
 
+// "no calls", "1 call", "at least 3 calls", "an unknown number of calls".
+std::string CountLostCalls(uint64_t lost_calls, bool exact);
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_DAMAGE_H_

@@ -11,6 +11,8 @@ bool IsReplayed(ExportFormat format) {
 
 }  // namespace
 
+bool HoldsProvenance(ExportFormat format) { return !IsReplayed(format); }
+
 bool ShowsLevels(ExportFormat format) {
   // TorchBench and TritonBench take one level only: calls of another must not be added to it.
   return format != ExportFormat::kText && format != ExportFormat::kPaddle;
@@ -32,7 +34,7 @@ absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfi
     ConfigRow row;
     row.identity = IsReplayed(output.format) ? config.example : config.identity;
     row.calls = config.calls;
-    if (!output.provenance || !KeepsProvenance(output.format)) {
+    if (!output.provenance || !HoldsProvenance(output.format)) {
       if (absl::Status s = (*sink)->Add(row); !s.ok()) return s;
       continue;
     }

@@ -22,6 +22,8 @@ struct DedupOutput {
   std::string python;  // SinkOptions::python
 };
 
+// Whether it has a place for where configs come from.
+bool HoldsProvenance(ExportFormat format);
 // DedupOptions::levels_apart for it.
 bool ShowsLevels(ExportFormat format);
 

@@ -146,9 +146,13 @@ class Dump {
     return lead;
   }
 
+  // No clock of a machine shows 0: other tools' files have none.
+  static bool HasTimes(const Shown& call) { return call.entry.time_ns != 0 || call.duration_ns != 0; }
+
   std::string Ending(const Shown& call) const {
     if (!call.ended) return absl::StrCat("  ", Color(kRed), "never returned", Color(kReset));
-    std::string text = absl::StrCat("  ", Color(kDim), FormatDuration(call.duration_ns), Color(kReset));
+    std::string text;
+    if (HasTimes(call)) absl::StrAppend(&text, "  ", Color(kDim), FormatDuration(call.duration_ns), Color(kReset));
     if (call.raised) {
       const std::string type = call.exception.empty() ? "an exception" : FormatApi(call.exception);
       absl::StrAppend(&text, "  ", Color(kRed), "raised ", type, Color(kReset));
@@ -172,7 +176,7 @@ class Dump {
     json["depth"] = call.entry.depth;
     json["process"] = NameOfProcess(call);
     json["thread"] = call.entry.thread;
-    json["time_ns"] = call.entry.time_ns;
+    if (HasTimes(call)) json["time_ns"] = call.entry.time_ns;
     AddEnding(call, &json);
     std::string line = DumpJson(json);
     line.pop_back();
@@ -185,7 +189,7 @@ class Dump {
                          : call.raised ? "raised"
                                        : "returned";
     if (!call.ended) return;
-    (*json)["duration_ns"] = call.duration_ns;
+    if (HasTimes(call)) (*json)["duration_ns"] = call.duration_ns;
     if (call.raised) (*json)["exception"] = call.exception;
   }
 

@@ -20,7 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr char kEndIsLost[] = "torchtrace.EndIsLost";
-constexpr uint64_t kRecordsPerProgress = 1 << 14;
 
 // A configuration taken apart, for conditions that need more than it.
 struct Arguments {
@@ -45,8 +44,8 @@ Arguments TakeApart(const Trace& trace, VariantId variant) {
 
 class Filter {
  public:
-  Filter(Trace* trace, const FilterOptions& options, TraceWriter* writer, const FilterProgress& progress)
-      : trace_(trace), options_(options), writer_(writer), progress_(progress), apis_(options.filter) {}
+  Filter(Trace* trace, const FilterOptions& options, TraceWriter* writer)
+      : trace_(trace), options_(options), writer_(writer), apis_(options.filter) {}
 
   absl::StatusOr<FilterReport> Run() {
     // Metadata, threads and configs are complete after the first reading.
@@ -56,9 +55,6 @@ class Filter {
     }
     if (absl::Status s = AddProcesses(); !s.ok()) return s;
     const absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
-      if (++records_ % kRecordsPerProgress == 0 && progress_ != nullptr) {
-        if (absl::Status s = progress_(kRecordsPerProgress); !s.ok()) return s;
-      }
       return record.kind == CallRecord::kEnter ? Enter(record) : End(record);
     });
     if (!read.ok()) return read;
@@ -187,9 +183,6 @@ class Filter {
       kept_by_end_[call] = true;
     };
     const absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
-      if (++records_ % kRecordsPerProgress == 0 && progress_ != nullptr) {
-        if (absl::Status s = progress_(kRecordsPerProgress); !s.ok()) return s;
-      }
       if (VerdictOf(record.variant) != Verdict::kAsk) return absl::OkStatus();
       if (record.kind == CallRecord::kEnter) {
         if (options_.where->Ask(SubjectOf(record)) == Truth::kUnknown) open.emplace(record.call, record);
@@ -321,10 +314,8 @@ class Filter {
   Trace* const trace_;
   const FilterOptions& options_;
   TraceWriter* const writer_;
-  const FilterProgress& progress_;
   GlobMemo apis_;
   FilterReport report_;
-  uint64_t records_ = 0;
   std::vector<uint32_t> processes_;                                       // in the new trace; kNotWritten: none
   std::vector<Verdict> verdicts_;                                         // by variant
   absl::flat_hash_map<VariantId, std::unique_ptr<Arguments>> arguments_;  // of those to ask about
@@ -336,9 +327,8 @@ class Filter {
 
 }  // namespace
 
-absl::StatusOr<FilterReport> FilterTrace(Trace* trace, const FilterOptions& options, TraceWriter* writer,
-                                         const FilterProgress& progress) {
-  return Filter(trace, options, writer, progress).Run();
+absl::StatusOr<FilterReport> FilterTrace(Trace* trace, const FilterOptions& options, TraceWriter* writer) {
+  return Filter(trace, options, writer).Run();
 }
 
 }  // namespace torchtrace

@@ -10,7 +10,6 @@
 #define TORCHTRACE_SERIALIZE_FILTER_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,12 +46,9 @@ struct FilterReport {
   uint64_t parents = 0;  // kept only for the calls in them
 };
 
-// Reads `trace` and writes into `writer`, which is not finished. `progress` is told of records
-// that were read; its error ends the filtering. An entry whose end is missing though its
-// thread went on gets one that says so: it raised `torchtrace.EndIsLost`.
-using FilterProgress = std::function<absl::Status(uint64_t records)>;
-absl::StatusOr<FilterReport> FilterTrace(Trace* trace, const FilterOptions& options, TraceWriter* writer,
-                                         const FilterProgress& progress = nullptr);
+// Reads `trace` and writes into `writer`, which is not finished. An entry whose end is missing
+// though its thread went on gets one that says so: it raised `torchtrace.EndIsLost`.
+absl::StatusOr<FilterReport> FilterTrace(Trace* trace, const FilterOptions& options, TraceWriter* writer);
 
 }  // namespace torchtrace
 

@@ -190,15 +190,6 @@ TEST(Filter, CallsThatNeverReturnStayOpen) {
   EXPECT_EQ(filtered.trace->processes()[0].open_calls, 1u);
 }
 
-TEST(Filter, ErrorsOfProgressEndIt) {
-  FakeTrace trace;
-  for (int i = 0; i < 20'000; ++i) trace.Call(Api("leaf"));
-  const std::string path = absl::StrCat(testing::TempDir(), "/never-", getpid(), ".ttlog");
-  const std::unique_ptr<TraceWriter> writer = TraceWriter::Create(path).value();
-  const auto stop = [](uint64_t) { return absl::CancelledError("enough"); };
-  EXPECT_EQ(FilterTrace(&trace, {}, writer.get(), stop).status(), absl::CancelledError("enough"));
-}
-
 // ---- properties, on traces made by chance ----
 
 void AddRandomCalls(FakeTrace* trace, std::mt19937* random) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/damage.h"
 #include "serialize/duration_text.h"
 #include "serialize/json_form.h"
 #include "serialize/ranks.h"
@@ -185,8 +186,8 @@ class InfoReport {
       missing.push_back(absl::StrCat(count, " calls dropped: ", OneLine(reason)));
     }
     if (facts_.lost_calls > 0 || !facts_.lost_calls_exact) {
-      missing.push_back(absl::StrCat(facts_.lost_calls_exact ? "" : "at least ", facts_.lost_calls,
-                                     " calls lost to damage of the log"));
+      missing.push_back(
+          absl::StrCat(CountLostCalls(facts_.lost_calls, facts_.lost_calls_exact), " lost to damage of the log"));
     }
     if (facts_.unclosed > 0) {
       missing.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts_.unclosed, " of ",

@@ -73,6 +73,10 @@ absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& pa
   const absl::Status superblock = reader->ReadSuperblock(&version);
   if (superblock.ok()) {
     reader->FindFrames(UINT64_MAX);
+    if (reader->frames_.empty() && (reader->cut_ || !reader->lost_regions_.empty())) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " holds nothing that can be read: no frame of a log in its ",
+                                                     reader->file_->bytes(), " bytes"));
+    }
     reader->GroupFrames(version);
     return reader;
   }

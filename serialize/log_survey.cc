@@ -28,12 +28,14 @@ class Surveyor {
         configs_(configs),
         counts_(counts) {}
 
-  LogSurvey Run() {
+  LogSurvey Run(const std::function<void(uint64_t bytes)>& progress) {
     if (log_.superblock_damaged() && is_first_) {
       Say("the superblock at byte 0 is damaged; the frames behind it were read");
     }
     for (const uint32_t i : process_.frames) {
-      if (log_.frames()[i].type() == FrameType::kCalls) ReadFrame(i);
+      const LogFrame& frame = log_.frames()[i];
+      if (frame.type() == FrameType::kCalls) ReadFrame(i);
+      if (progress != nullptr) progress(frame.header.capacity_bytes);
     }
     TellOfTheFile();
     if (log_.many_processes()) TellOfMissingFrames();
@@ -336,8 +338,8 @@ uint64_t CallsBetween(const LogSegment* before, const LogSegment& next) {
 }
 
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
-                    std::vector<uint64_t>* counts) {
-  return Surveyor(log, process, end, configs, counts).Run();
+                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress) {
+  return Surveyor(log, process, end, configs, counts).Run(progress);
 }
 
 }  // namespace torchtrace

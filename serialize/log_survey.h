@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,9 +60,10 @@ struct LogSurvey {
 };
 
 // `process` is an index into log.processes(). Adds definitions to `configs`, and
-// calls to `counts` by VariantId.
+// calls to `counts` by VariantId. `progress`, unless null, is called with the bytes of each frame that
+// was gone through.
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
-                    std::vector<uint64_t>* counts);
+                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress = nullptr);
 
 }  // namespace torchtrace
 

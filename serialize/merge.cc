@@ -191,11 +191,12 @@ absl::Status MergeTrace(Trace* trace, const std::string& label, TraceWriter* wri
 }
 
 absl::Status MergeInputs(const std::vector<MergeInput>& inputs, const std::string& path,
-                         const TraceWriter::Progress& progress, std::vector<std::string>* notes) {
+                         const TraceWriter::Progress& progress, std::vector<std::string>* notes,
+                         ReadingObserver* observer) {
   const absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(path);
   if (!writer.ok()) return writer.status();
   for (const MergeInput& input : inputs) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(input.path);
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(input.path, observer);
     if (!trace.ok()) return trace.status();
     if (absl::Status s = MergeTrace(trace->get(), input.label, writer->get(), progress); !s.ok()) return s;
     if (notes == nullptr) continue;

@@ -43,9 +43,11 @@ absl::Status MergeTrace(Trace* trace, const std::string& label, TraceWriter* wri
                         const TraceWriter::Progress& progress = nullptr);
 
 // All inputs, one after the other, into a log at `path`, which must not exist. `notes`
-// gets what the formats of inputs can't say, each sentence once.
+// gets what the formats of inputs can't say, each sentence once; `observer` is told of inputs that
+// are read and not copied, standard input and other formats. Any of them may be null.
 absl::Status MergeInputs(const std::vector<MergeInput>& inputs, const std::string& path,
-                         const TraceWriter::Progress& progress = nullptr, std::vector<std::string>* notes = nullptr);
+                         const TraceWriter::Progress& progress = nullptr, std::vector<std::string>* notes = nullptr,
+                         ReadingObserver* observer = nullptr);
 
 }  // namespace torchtrace
 

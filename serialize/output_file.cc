@@ -1,10 +1,13 @@
 #include "serialize/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,23 +21,36 @@ absl::Status CannotWrite(const std::string& path, int error) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
-  const size_t slash = path.rfind('/');
+  struct stat file;
+  const bool exists = stat(path.c_str(), &file) == 0;
+  if (exists && !S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return CannotWrite(path, errno);
+    return std::unique_ptr<OutputFile>(new OutputFile(path, path, nullptr, fd));
+  }
+  std::string target = path;
+  if (exists && lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
+    std::error_code error;
+    target = std::filesystem::canonical(path, error).string();
+    if (error) return CannotWrite(path, error.value());
+  }
+  const size_t slash = target.rfind('/');
   const size_t name = slash == std::string::npos ? 0 : slash + 1;
   // Hidden, and with the process's id: two processes that render into one folder don't mix their files.
-  std::string temporary = absl::StrCat(path.substr(0, name), ".", path.substr(name), ".", getpid(), ".tmp");
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  auto temporary = std::make_unique<Unfinished>(
+      absl::StrCat(target.substr(0, name), ".", target.substr(name), ".", getpid(), ".tmp"), Unfinished::kFile);
+  const int fd = open(temporary->path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return CannotWrite(path, errno);
-  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary), fd));
+  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(target), std::move(temporary), fd));
 }
 
-OutputFile::OutputFile(std::string path, std::string temporary, int fd)
-    : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {
+OutputFile::OutputFile(std::string path, std::string target, std::unique_ptr<Unfinished> temporary, int fd)
+    : path_(std::move(path)), target_(std::move(target)), temporary_(std::move(temporary)), fd_(fd) {
   buffer_.reserve(kBufferBytes);
 }
 
 OutputFile::~OutputFile() {
   if (fd_ >= 0) close(fd_);
-  if (!committed_) unlink(temporary_.c_str());
 }
 
 void OutputFile::Flush() {
@@ -62,8 +78,10 @@ absl::Status OutputFile::Finish() {
 
 absl::Status OutputFile::Commit() {
   if (absl::Status s = Finish(); !s.ok()) return s;
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return CannotWrite(path_, errno);
-  committed_ = true;
+  if (temporary_ == nullptr) return absl::OkStatus();
+  const auto lock = Unfinished::Lock();
+  if (std::rename(temporary_->path().c_str(), target_.c_str()) != 0) return CannotWrite(path_, errno);
+  temporary_->Complete();
   return absl::OkStatus();
 }
 

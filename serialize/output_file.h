@@ -1,7 +1,7 @@
 // OutputFile writes one file that readers see whole or not at all: it is
 // written under a temporary name beside its own, in large blocks, and gets its
-// name at Commit. A file that is never committed leaves nothing behind. Not
-// thread-safe; owns the file.
+// name at Commit. A file that is never committed leaves nothing behind
+// (unfinished.h). A device or a pipe is written to as it is. Not thread-safe; owns the file.
 
 #ifndef TORCHTRACE_SERIALIZE_OUTPUT_FILE_H_
 #define TORCHTRACE_SERIALIZE_OUTPUT_FILE_H_
@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/unfinished.h"
 
 namespace torchtrace {
 
@@ -43,13 +44,13 @@ class OutputFile {
  private:
   static constexpr size_t kBufferBytes = 512 * 1024;
 
-  OutputFile(std::string path, std::string temporary, int fd);
+  OutputFile(std::string path, std::string target, std::unique_ptr<Unfinished> temporary, int fd);
   void Flush();
 
-  const std::string path_;
-  const std::string temporary_;
-  int fd_;  // -1 once finished
-  bool committed_ = false;
+  const std::string path_;                       // as it was named
+  const std::string target_;                     // what it is, links followed
+  const std::unique_ptr<Unfinished> temporary_;  // null: written to directly
+  int fd_;                                       // -1 once finished
   std::string buffer_;
   absl::Status status_;
 };

@@ -1,6 +1,7 @@
 #include "serialize/process_order.h"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 #include "nlohmann/json.hpp"
@@ -10,23 +11,37 @@ namespace torchtrace {
 namespace {
 
 // The time of day and CLOCK_MONOTONIC of one machine drift apart by no more. By
-// more they differ when it was started anew, or slept, or its time was set: then the
-// time of day is the better guess.
+// more they differ when it was started anew, or slept, or its time was set: where the boot
+// ids don't tell, the time of day is the better guess then.
 constexpr int64_t kMaxDriftNs = 10'000'000'000;
 
 bool ShareMonotonicClock(const std::vector<ProcessClock>& processes) {
   const ProcessClock* first = nullptr;
+  bool one_host = true;
+  bool all_booted = true;    // and their ids are known
+  std::string_view boot_id;  // the first that is known
   int64_t least = INT64_MAX;
   int64_t most = INT64_MIN;
   for (const ProcessClock& process : processes) {
     if (!process.known) continue;
     if (first == nullptr) first = &process;
-    if (process.host != first->host) return false;
+    one_host = one_host && process.host == first->host;
+    all_booted = all_booted && !process.boot_id.empty();
+    if (boot_id.empty()) boot_id = process.boot_id;
+    if (!process.boot_id.empty() && process.boot_id != boot_id) return false;
     if (process.realtime_offset_ns == 0) continue;
     least = std::min(least, process.realtime_offset_ns);
     most = std::max(most, process.realtime_offset_ns);
   }
+  if (all_booted && one_host) return true;
+  // Containers of one machine have names of their own, and some a clock of their own.
+  if (!one_host && !all_booted) return false;
   return least > most || most - least <= kMaxDriftNs;
+}
+
+std::string TextMember(const nlohmann::json& object, const char* name) {
+  const auto member = object.find(name);
+  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
 }
 
 }  // namespace
@@ -38,8 +53,8 @@ ProcessClock ReadProcessClock(const nlohmann::json& metadata) {
   result.origin_ns = clock.origin_ns();
   result.realtime_offset_ns = clock.realtime_offset_ns();
   if (!metadata.is_object()) return result;
-  const auto host = metadata.find("host");
-  if (host != metadata.end() && host->is_string()) result.host = host->get<std::string>();
+  result.host = TextMember(metadata, "host");
+  result.boot_id = TextMember(metadata, "boot_id");
   return result;
 }
 

@@ -19,6 +19,7 @@ namespace torchtrace {
 struct ProcessClock {
   bool known = false;
   std::string host;
+  std::string boot_id;             // another one each time the machine is started; empty: not known
   int64_t origin_ns = 0;           // CLOCK_MONOTONIC when it started
   int64_t realtime_offset_ns = 0;  // what to add for the time of day; 0: not known
 };

@@ -16,7 +16,7 @@ constexpr int64_t kDay = 86'400 * kSecond;
 
 // A process of `host` that started so long after the machine did.
 ProcessClock At(const std::string& host, int64_t origin_ns, int64_t machine_started_ns = 20'000 * kDay) {
-  return {true, host, origin_ns, machine_started_ns};
+  return {true, host, "", origin_ns, machine_started_ns};
 }
 
 TEST(ProcessOrderTest, OneMachineIsOrderedByItsClock) {
@@ -52,6 +52,27 @@ TEST(ProcessOrderTest, WithoutClocksTheOrderGivenHolds) {
   EXPECT_EQ(OrderProcesses({none, none}).clock, ProcessOrder::kNone);
   EXPECT_THAT(OrderProcesses({none, none}).groups, ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_TRUE(OrderProcesses({}).groups.empty());
+}
+
+ProcessClock Booted(const std::string& boot_id, ProcessClock clock) {
+  clock.boot_id = boot_id;
+  return clock;
+}
+
+// What a boot id tells needs no guess: neither a clock that was set, nor two starts within seconds.
+TEST(ProcessOrderTest, BootIds) {
+  EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1, 5 * kDay)), Booted("x", At("a", 2, 4 * kDay))}).clock,
+            ProcessOrder::kMonotonic);
+  EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), Booted("y", At("a", 2, 20'000 * kDay + kSecond))}).clock,
+            ProcessOrder::kTimeOfDay);
+  // Containers of one machine.
+  EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), Booted("x", At("b", 2))}).clock, ProcessOrder::kMonotonic);
+  // One that has a clock of its own.
+  EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1, 5 * kDay)), Booted("x", At("b", 2, 4 * kDay))}).clock,
+            ProcessOrder::kTimeOfDay);
+  // A log that doesn't tell.
+  EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), At("a", 2)}).clock, ProcessOrder::kMonotonic);
+  EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), At("b", 2)}).clock, ProcessOrder::kTimeOfDay);
 }
 
 // CLOCK_MONOTONIC alone says nothing to another machine's.

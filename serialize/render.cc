@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/damage.h"
 #include "serialize/line_cache.h"
 #include "serialize/output_file.h"
 #include "serialize/shell_quote.h"
 #include "serialize/text_form.h"
 #include "serialize/trace_lines.h"
+#include "serialize/unfinished.h"
 
 namespace torchtrace {
 namespace {
@@ -32,6 +34,12 @@ class Renderer {
         formats_(options.formats),
         text_([trace](uint32_t config) { return ConfigText(*trace, config) + "\n"; }),
         yaml_([trace](uint32_t variant) { return VariantYaml(*trace, variant); }) {}
+  ~Renderer() {
+    outputs_.clear();
+    while (!created_.empty()) created_.pop_back();
+  }
+  Renderer(const Renderer&) = delete;
+  Renderer& operator=(const Renderer&) = delete;
 
   absl::StatusOr<RenderReport> Run() {
     absl::StatusOr<Statistics> statistics = CountCalls(trace_);
@@ -49,10 +57,7 @@ class Renderer {
     for (const FileSet set : sets_) {
       if (absl::Status s = WriteSummaries(set); !s.ok()) return s;
     }
-    for (const std::unique_ptr<OutputFile>& output : outputs_) {
-      if (absl::Status s = output->Commit(); !s.ok()) return s;
-      report_.files.push_back(output->path());
-    }
+    if (absl::Status s = Commit(); !s.ok()) return s;
     return std::move(report_);
   }
 
@@ -85,20 +90,50 @@ class Renderer {
   }
 
   absl::Status CheckFolder() {
-    std::error_code error;
-    std::filesystem::create_directories(options_.folder, error);
-    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot create the folder ", options_.folder));
-    if (options_.force) return absl::OkStatus();
+    if (absl::Status s = CreateFolder(); !s.ok()) return s;
     for (const FileSet set : sets_) {
       for (int i = 0; i < kRenderFileCount; ++i) {
         const RenderFile file = static_cast<RenderFile>(i);
         const std::string path = PathOf(file, set);
-        struct stat unused;
-        if (formats_.Has(file) && lstat(path.c_str(), &unused) == 0) {
-          return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
+        struct stat is;
+        if (!formats_.Has(file) || lstat(path.c_str(), &is) != 0) continue;
+        if (S_ISDIR(is.st_mode)) {
+          return absl::AlreadyExistsError(absl::StrCat(path, " is a folder; give another folder for the files"));
         }
+        if (!options_.force) return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
       }
     }
+    return absl::OkStatus();
+  }
+
+  // With those around it.
+  absl::Status CreateFolder() {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path folder = fs::absolute(options_.folder, error);
+    if (fs::exists(folder, error) && !fs::is_directory(folder, error)) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("the output folder ", options_.folder, " is a file; give another folder for the files"));
+    }
+    std::vector<std::string> missing;
+    for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+      missing.push_back(at.string());
+    }
+    for (; !missing.empty(); missing.pop_back()) {
+      created_.push_back(std::make_unique<Unfinished>(missing.back(), Unfinished::kFile));
+    }
+    fs::create_directories(folder, error);
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot create the folder ", options_.folder));
+    return absl::OkStatus();
+  }
+
+  absl::Status Commit() {
+    const auto lock = Unfinished::Lock();
+    for (const std::unique_ptr<OutputFile>& output : outputs_) {
+      if (absl::Status s = output->Commit(); !s.ok()) return s;
+      report_.files.push_back(output->path());
+    }
+    for (const std::unique_ptr<Unfinished>& folder : created_) folder->Complete();
     return absl::OkStatus();
   }
 
@@ -220,6 +255,7 @@ class Renderer {
   const RenderOptions& options_;
   RenderFormats formats_;  // without what render_limit leaves out
   std::vector<FileSet> sets_;
+  std::vector<std::unique_ptr<Unfinished>> created_;  // folders, each in the one before
   std::vector<std::unique_ptr<OutputFile>> outputs_;  // in the order opened
   LineCache text_;
   LineCache yaml_;
@@ -237,8 +273,8 @@ std::vector<std::string> RenderReportLines(const RenderReport& report) {
   lines.reserve(report.files.size() + 2);
   for (const std::string& file : report.files) lines.push_back(absl::StrCat("wrote ", file));
   if (report.lost_calls > 0 || !report.lost_calls_exact) {
-    lines.push_back(absl::StrCat("the log is damaged: ", report.lost_calls_exact ? "" : "at least ", report.lost_calls,
-                                 " recorded calls are in no file"));
+    lines.push_back(absl::StrCat("the log is damaged: ", CountLostCalls(report.lost_calls, report.lost_calls_exact),
+                                 " lost, which no file shows"));
   }
   if (report.listing_left_out) {
     lines.push_back(absl::StrCat("the files that list all ", report.statistics.calls,

@@ -244,7 +244,7 @@ TEST_F(RenderTest, LostCallsAreTold) {
   trace.process(trace.AddProcess({})).damage.lost_calls_exact = false;
   const auto report = Render(&trace, options_);
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(RenderReportLines(*report).back(), "the log is damaged: at least 3 recorded calls are in no file");
+  EXPECT_EQ(RenderReportLines(*report).back(), "the log is damaged: at least 3 calls lost, which no file shows");
 }
 
 // As a full disk does it, the system refuses to write beyond a size.

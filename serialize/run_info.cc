@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/damage.h"
 #include "serialize/json_form.h"
 #include "serialize/output_file.h"
 #include "serialize/process_order.h"
@@ -26,9 +27,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // The order in which people look for things; the rest of the metadata follows.
-constexpr std::array kFirstKeys = {"torchtrace",  "command", "program",         "cwd",     "host",
-                                   "environment", "python",  "packages",        "dialect", "levels",
-                                   "include",     "exclude", "include_getters", "rank",    "world_size"};
+constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program",  "cwd",       "host",   "boot_id",
+                                   "environment", "python",          "packages", "dialect",   "levels", "include",
+                                   "exclude",     "include_getters", "rank",     "world_size"};
 // What concerns one process, or is shown under another name.
 constexpr std::array kProcessKeys = {"format", "role",  "pid",    "ppid",      "forked_from", "clock",
                                      "source", "label", "damage", "operators", "end"};
@@ -237,8 +238,8 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
     lines.push_back(absl::StrCat("dropped: ", Counted(count, "call", "calls"), " (", reason, ")"));
   }
   if (facts.damaged || facts.lost_calls > 0) {
-    lines.push_back(absl::StrCat("the log is damaged: ", facts.lost_calls_exact ? "" : "at least ",
-                                 Counted(facts.lost_calls, "call", "calls"), " lost"));
+    lines.push_back(
+        absl::StrCat("the log is damaged: ", CountLostCalls(facts.lost_calls, facts.lost_calls_exact), " lost"));
   }
   if (const CappedCounts capped = CountCapped(trace, statistics); capped.calls > 0) {
     lines.push_back(absl::StrCat("capped: long arguments of ", Counted(capped.calls, "call", "calls"), " in ",

@@ -134,23 +134,14 @@ class StatsReport {
     }
     MakeRows();
     Sort();
-    switch (options_.format) {
-      case StatsFormat::kText:
-      case StatsFormat::kMarkdown:
-        WriteText();
-        break;
-      case StatsFormat::kJson:
-        WriteJson();
-        break;
-      case StatsFormat::kCsv:
-        WriteCsv();
-        break;
-    }
-    out_->flush();
-    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the statistics");
+    return WriteInFormat(options_.format, "the statistics", this, out_);
   }
 
  private:
+  template <typename Report>
+  friend absl::Status torchtrace::WriteInFormat(StatsFormat format, const char* what, Report* report,
+                                                std::ostream* out);
+
   // What one row of threads has in all traces or in one: their configs and APIs are sets.
   struct Tally {
     Cells cells;

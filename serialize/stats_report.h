@@ -16,12 +16,12 @@
 #include "absl/status/statusor.h"
 #include "serialize/coarsen.h"
 #include "serialize/glob.h"
+#include "serialize/stats_format.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
 
 enum class StatsBy : uint8_t { kApi, kConfig, kLevel, kThread, kProcess, kRank, kLabel, kFamily };
-enum class StatsFormat : uint8_t { kText, kJson, kCsv, kMarkdown };
 // kCalls, kConfigs, kTime and kSelf: the most first.
 enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst };
 

@@ -30,6 +30,9 @@ constexpr char kLogSuffix[] = ".ttlog";
 constexpr uint64_t kWindowsBytes = 64 << 20;
 constexpr uint64_t kMinWindowBytes = 4 << 10;
 
+// From one word to the observer to the next.
+constexpr uint32_t kRecordsPerTelling = 1 << 16;
+
 // Of one process the whole file, of many its frames.
 uint64_t BytesOf(const LogReader& log, size_t process) {
   if (!log.many_processes()) return log.file().bytes();
@@ -65,6 +68,8 @@ void AddDamage(const Damage& more, Damage* damage) {
 
 class LogTrace : public Trace {
  public:
+  explicit LogTrace(ReadingObserver* observer) : observer_(observer) {}
+
   // Takes logs in the order given.
   void Add(const std::string& path, std::unique_ptr<LogReader> reader) {
     for (uint32_t i = 0; i < reader->processes().size(); ++i) {
@@ -172,6 +177,7 @@ class LogTrace : public Trace {
     return identity.empty() ? 0 : static_cast<uint8_t>(identity[0]);
   }
 
+  ReadingObserver* const observer_;  // or null
   ConfigTable configs_;
   std::vector<uint64_t> counts_;    // by variant
   std::vector<VariantHead> heads_;  // the same
@@ -184,10 +190,16 @@ class LogTrace : public Trace {
 
 void LogTrace::Survey() {
   if (std::exchange(surveyed_, true)) return;
+  uint64_t bytes = 0, all_bytes = 0;
+  for (const ProcessInfo& info : infos_) all_bytes += info.file_bytes;
+  const auto progress = [&](uint64_t more) {
+    bytes += more;
+    if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kBytes, bytes, all_bytes);
+  };
   for (size_t i = 0; i < logs_.size(); ++i) {
     ProcessLog& log = logs_[i];
     if (log.reader == nullptr) continue;
-    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_);
+    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress);
     if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
     ProcessInfo& info = infos_[i];
     info.calls = survey.calls;
@@ -245,6 +257,9 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
   std::make_heap(turns.begin(), turns.end(), std::greater<>());
 
   uint64_t call_number = *calls;
+  uint64_t all_calls = 0;
+  for (const ProcessInfo& info : infos_) all_calls += info.calls;
+  uint32_t until_told = kRecordsPerTelling;
   CallRecord record;
   while (!turns.empty()) {
     std::pop_heap(turns.begin(), turns.end(), std::greater<>());
@@ -282,6 +297,10 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         record.config = heads_[record.variant].config;
         record.level = heads_[record.variant].level;
         if (absl::Status status = visitor(record); !status.ok()) return status;
+        if (--until_told == 0) {
+          until_told = kRecordsPerTelling;
+          if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kCalls, call_number, all_calls);
+        }
       }
       reader.Advance(record.call);
       turn.time_ns = reader.time_ns() + stream.shift_ns;
@@ -311,8 +330,8 @@ absl::StatusOr<std::vector<std::string>> ListLogs(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(const std::string& path) {
-  auto trace = std::make_unique<LogTrace>();
+absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(const std::string& path, ReadingObserver* observer) {
+  auto trace = std::make_unique<LogTrace>(observer);
   const auto pool = std::make_shared<LogFilePool>();
   struct stat file;
   if (stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) {

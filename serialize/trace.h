@@ -21,6 +21,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/config_table.h"
 #include "serialize/damage.h"
+#include "serialize/reading_observer.h"
 
 namespace torchtrace {
 
@@ -85,8 +86,9 @@ class Trace {
   // `path`: an output folder (its log/*.ttlog are read) or one log file. Errors
   // name the path and what was expected there. Damage is no error: what can be
   // read is read, and processes()[i].damage tells the rest. Beside a log that
-  // can be read, a file that holds none counts as a damaged process.
-  static absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path);
+  // can be read, a file that holds none counts as a damaged process. `observer` may be null,
+  // and outlives the trace.
+  static absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingObserver* observer = nullptr);
   virtual ~Trace() = default;
 
   // Calls the visitor for every record, ordered by time over all threads and

@@ -20,6 +20,7 @@
 namespace torchtrace {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -381,6 +382,36 @@ TEST(TraceTest, MoreLogsThanFilesMayBeOpen) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
+TEST(TraceTest, ObserverIsToldHowFarItIs) {
+  struct Observer : ReadingObserver {
+    void OnRead(Unit unit, uint64_t done, uint64_t total) override {
+      EXPECT_GE(done, unit == last_unit ? last_done : 0);
+      EXPECT_LE(done, total);
+      last_unit = unit;
+      last_done = done;
+      told[unit].push_back(total);
+    }
+    Unit last_unit = kBytes;
+    uint64_t last_done = 0;
+    std::vector<uint64_t> told[2];
+  } observer;
+  constexpr int kCalls = 100'000;
+  const std::string path = TestFolder() + "/a.ttlog";
+  {
+    SampleLog log(path);
+    log.NewFrame(0, 4 << 20);
+    log.Call(0, 1, "f", kCalls);
+    log.CloseFrames();
+    log.End();
+  }
+  const auto trace = Trace::Open(path, &observer).value();
+  ASSERT_TRUE(trace->Count().ok());
+  EXPECT_THAT(observer.told[ReadingObserver::kBytes], Each(std::filesystem::file_size(path)));
+  EXPECT_FALSE(observer.told[ReadingObserver::kBytes].empty());
+  ASSERT_TRUE(trace->Read([](const CallRecord&) { return absl::OkStatus(); }).ok());
+  EXPECT_THAT(observer.told[ReadingObserver::kCalls], ElementsAre(kCalls, kCalls, kCalls));
+}
+
 TEST(TraceTest, VisitorEndsTheReading) {
   const std::string path = TestFolder() + "/a.ttlog";
   WriteSampleLog(path, SampleEnd::kInOrder);
@@ -402,6 +433,10 @@ TEST(TraceTest, WhatIsNoTrace) {
   std::memcpy(newer.data(), &block, sizeof block);
   std::string damaged = newer;
   damaged[9] ^= 1;
+  block.version = kLogVersion;
+  block.hash = Hash64(&block, offsetof(Superblock, hash));
+  std::string whole(kPageBytes, '\0');
+  std::memcpy(whole.data(), &block, sizeof block);
   const struct {
     std::string content;
     absl::StatusCode code;
@@ -413,6 +448,9 @@ TEST(TraceTest, WhatIsNoTrace) {
       {std::string(100'000, 'x'), absl::StatusCode::kInvalidArgument, "is not a torchtrace log"},
       {newer, absl::StatusCode::kUnimplemented, "is a log of version 3; this torchtrace reads versions up to 2"},
       {damaged, absl::StatusCode::kInvalidArgument, "its superblock is damaged"},
+      {whole.substr(0, 1000), absl::StatusCode::kInvalidArgument,
+       "nothing that can be read: no frame of a log in its 1000"},
+      {whole + std::string(5000, 'x'), absl::StatusCode::kInvalidArgument, "no frame of a log in its 9096 bytes"},
   };
   for (const auto& c : kCases) {
     WriteFile(path, c.content);

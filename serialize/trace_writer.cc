@@ -1,11 +1,8 @@
 #include "serialize/trace_writer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -25,6 +22,7 @@
 #include "serialize/log_reader.h"
 #include "serialize/log_survey.h"
 #include "serialize/log_writer.h"
+#include "serialize/output_file.h"
 #include "serialize/run_facts.h"
 #include "serialize/trace_operators.h"
 
@@ -38,7 +36,8 @@ constexpr uint32_t kFirstFrameBytes = 16 << 10;
 constexpr uint32_t kMaxFrameBytes = 1 << 20;
 // All frames that are being filled; beyond, they are written as they are.
 constexpr uint64_t kMaxOpenBytes = 64 << 20;
-constexpr size_t kWriteBytes = 1 << 20;
+// From one telling of progress to the next.
+constexpr uint64_t kProgressBytes = 1 << 20;
 constexpr size_t kCopyBytes = 256 << 10;
 // Nobody reads more.
 constexpr size_t kMaxSentences = 100;
@@ -46,78 +45,6 @@ constexpr size_t kMaxSentences = 100;
 uint32_t WholePages(uint64_t bytes) {
   return static_cast<uint32_t>((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
 }
-
-// A file that is only appended to. Gets its name at Commit; without it nothing is left.
-class AppendedFile {
- public:
-  static absl::StatusOr<std::unique_ptr<AppendedFile>> Create(const std::string& path) {
-    if (access(path.c_str(), F_OK) == 0) return absl::AlreadyExistsError(absl::StrCat(path, " exists"));
-    const size_t slash = path.rfind('/');
-    const size_t name = slash == std::string::npos ? 0 : slash + 1;
-    std::string temporary = absl::StrCat(path.substr(0, name), ".", path.substr(name), ".", getpid(), ".tmp");
-    const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-    return std::unique_ptr<AppendedFile>(new AppendedFile(path, std::move(temporary), fd));
-  }
-  ~AppendedFile() {
-    if (fd_ >= 0) close(fd_);
-    if (!committed_) unlink(temporary_.c_str());
-  }
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  absl::Status Append(std::string_view bytes) {
-    if (buffer_.size() + bytes.size() > kWriteBytes) {
-      if (absl::Status s = Flush(); !s.ok()) return s;
-      if (bytes.size() >= kWriteBytes) return Write(bytes);
-    }
-    buffer_.append(bytes);
-    return absl::OkStatus();
-  }
-
-  absl::Status Commit() {
-    if (absl::Status s = Flush(); !s.ok()) return s;
-    const bool closed = close(std::exchange(fd_, -1)) == 0;
-    // Some file systems tell of a full disk only here.
-    if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) return Failed();
-    committed_ = true;
-    return absl::OkStatus();
-  }
-
- private:
-  AppendedFile(std::string path, std::string temporary, int fd)
-      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {
-    buffer_.reserve(kWriteBytes);
-  }
-
-  absl::Status Failed() const { return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_)); }
-  absl::Status Write(std::string_view bytes) {
-    if (!failure_.ok()) return failure_;
-    while (!bytes.empty()) {
-      const ssize_t written = write(fd_, bytes.data(), bytes.size());
-      if (written >= 0) {
-        bytes.remove_prefix(static_cast<size_t>(written));
-      } else if (errno != EINTR) {
-        return failure_ = Failed();
-      }
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Flush() {
-    const absl::Status status = Write(buffer_);
-    buffer_.clear();
-    return status;
-  }
-
-  const std::string path_;
-  const std::string temporary_;
-  int fd_;
-  bool committed_ = false;
-  std::string buffer_;
-  absl::Status failure_;
-};
 
 // The memory of a frame that is being filled.
 class FrameBuffer {
@@ -178,7 +105,7 @@ UsableRecords FindUsableRecords(const LogReader& log, const LogFrame& frame, uin
 
 class LogTraceWriter : public TraceWriter {
  public:
-  explicit LogTraceWriter(std::unique_ptr<AppendedFile> file) : file_(std::move(file)) {}
+  explicit LogTraceWriter(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {}
 
   absl::Status WriteSuperblock() {
     Superblock block = {};
@@ -188,7 +115,7 @@ class LogTraceWriter : public TraceWriter {
     block.hash = Hash64(&block, offsetof(Superblock, hash));
     std::string page(kPageBytes, '\0');
     std::memcpy(page.data(), &block, sizeof block);
-    return file_->Append(page);
+    return Append(page);
   }
 
   absl::StatusOr<uint32_t> AddProcess(const Json& metadata) override {
@@ -258,7 +185,7 @@ class LogTraceWriter : public TraceWriter {
     uint64_t gone_through = 0;
     for (const uint32_t index : log.processes()[log_process].frames) {
       const LogFrame& frame = log.frames()[index];
-      if (progress != nullptr && gone_through >= kWriteBytes) {
+      if (progress != nullptr && gone_through >= kProgressBytes) {
         if (absl::Status s = progress(std::exchange(gone_through, 0)); !s.ok()) return s;
       }
       gone_through += frame.header.capacity_bytes;
@@ -353,7 +280,7 @@ class LogTraceWriter : public TraceWriter {
     Open(FrameType::kCalls, thread->process, header->committed_bytes, header);
     LogWriter::Seal(buffer->frame(), calls);
     processes_[thread->process].totals.calls += calls;
-    return file_->Append(std::string_view(reinterpret_cast<const char*>(header), header->capacity_bytes));
+    return Append(std::string_view(reinterpret_cast<const char*>(header), header->capacity_bytes));
   }
 
   // Fills in what a frame of this log says at its beginning.
@@ -379,9 +306,9 @@ class LogTraceWriter : public TraceWriter {
     FrameHeader header = {};
     Open(type, process, payload.size(), &header);
     Close(payload.size(), 0, Hash64(payload.data(), payload.size()), &header);
-    if (absl::Status s = file_->Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
-    if (absl::Status s = file_->Append(payload); !s.ok()) return s;
-    return file_->Append(std::string(header.capacity_bytes - sizeof header - payload.size(), '\0'));
+    if (absl::Status s = Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
+    if (absl::Status s = Append(payload); !s.ok()) return s;
+    return Append(std::string(header.capacity_bytes - sizeof header - payload.size(), '\0'));
   }
 
   // Without the operators of PyTorch where a process before has the same.
@@ -404,7 +331,7 @@ class LogTraceWriter : public TraceWriter {
     FrameHeader header = {};
     Open(FrameType::kCalls, process, usable.bytes, &header);
     Close(usable.bytes, usable.calls, hash, &header);
-    if (absl::Status s = file_->Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
+    if (absl::Status s = Append({reinterpret_cast<const char*>(&header), sizeof header}); !s.ok()) return s;
     StreamingHash copied;
     copy_.resize(kCopyBytes);
     for (uint64_t at = 0; at < usable.bytes;) {
@@ -412,14 +339,14 @@ class LogTraceWriter : public TraceWriter {
                                             static_cast<size_t>(std::min<uint64_t>(kCopyBytes, usable.bytes - at)));
       if (read == 0) break;
       copied.Update(copy_.data(), read);
-      if (absl::Status s = file_->Append(std::string_view(copy_.data(), read)); !s.ok()) return s;
+      if (absl::Status s = Append(std::string_view(copy_.data(), read)); !s.ok()) return s;
       at += read;
     }
     if (copied.Digest() != hash) {
       return absl::UnavailableError(absl::StrCat(log.file().path(), " changed while it was read"));
     }
     processes_[process].totals.calls += usable.calls;
-    return file_->Append(std::string(header.capacity_bytes - sizeof header - usable.bytes, '\0'));
+    return Append(std::string(header.capacity_bytes - sizeof header - usable.bytes, '\0'));
   }
 
   // Whether the log says of itself that these are all.
@@ -454,7 +381,12 @@ class LogTraceWriter : public TraceWriter {
     return WriteMetadata(process, {{"damage", FormatSourceDamage(sum)}});
   }
 
-  const std::unique_ptr<AppendedFile> file_;
+  absl::Status Append(std::string_view bytes) {
+    file_->Append(bytes);
+    return file_->status();
+  }
+
+  const std::unique_ptr<OutputFile> file_;
   uint64_t sequence_ = 0;
   std::vector<WrittenProcess> processes_;
   std::vector<std::unique_ptr<WrittenThread>> threads_;  // by first sight: equal calls make equal files
@@ -469,7 +401,8 @@ class LogTraceWriter : public TraceWriter {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<AppendedFile>> file = AppendedFile::Create(path);
+  if (access(path.c_str(), F_OK) == 0) return absl::AlreadyExistsError(absl::StrCat(path, " exists"));
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
   if (!file.ok()) return file.status();
   auto writer = std::make_unique<LogTraceWriter>(*std::move(file));
   if (absl::Status s = writer->WriteSuperblock(); !s.ok()) return s;

@@ -16,13 +16,29 @@
 #include "serialize/import/identity_cache.h"
 #include "serialize/import/json_plain.h"
 #include "serialize/import/plain_parser.h"
+#include "serialize/import/text_parser.h"
 
 namespace torchtrace {
 namespace {
 
+// Where calls were made, as far as the line tells.
+struct Origin {
+  std::string process;  // main-1234
+  std::string trace;
+  std::string host;
+  int64_t pid = -1;
+  int64_t rank = -1;
+
+  friend bool operator==(const Origin&, const Origin&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Origin& origin) {
+    return H::combine(std::move(h), origin.process, origin.trace, origin.host, origin.pid, origin.rank);
+  }
+};
+
 // What a line tells about one call beside its configuration.
 struct CallFacts {
-  std::string process;
+  Origin origin;
   uint32_t thread = 0;
   uint32_t depth = 0;
   int64_t time_ns = kUnknownTime;
@@ -57,6 +73,9 @@ absl::Status ReadText(const Plain& map, const char* member, std::string* text) {
   return absl::OkStatus();
 }
 
+// A line of a configuration, not of a call.
+bool TellsCounts(const Plain& map) { return FindField(map, "calls") != nullptr || FindField(map, "count") != nullptr; }
+
 absl::Status ReadEnd(const Plain& map, CallFacts* facts) {
   std::string outcome = "returned";
   if (absl::Status s = ReadText(map, "outcome", &outcome); !s.ok()) return s;
@@ -74,11 +93,21 @@ absl::Status ReadEnd(const Plain& map, CallFacts* facts) {
 }
 
 absl::Status ReadFacts(const Plain& map, CallFacts* facts) {
+  Origin* const origin = &facts->origin;
+  if (absl::Status s = ReadText(map, "process", &origin->process); !s.ok()) return s;
+  if (absl::Status s = ReadText(map, "trace", &origin->trace); !s.ok()) return s;
+  if (absl::Status s = ReadText(map, "host", &origin->host); !s.ok()) return s;
+  if (absl::Status s = ReadNumber(map, "pid", 0, INT64_MAX, &origin->pid); !s.ok()) return s;
+  if (absl::Status s = ReadNumber(map, "rank", 0, INT64_MAX, &origin->rank); !s.ok()) return s;
+  // Times there are of all its calls.
+  if (TellsCounts(map)) return absl::OkStatus();
   if (absl::Status s = ReadNumber(map, "call", 0, INT64_MAX, &facts->number); !s.ok()) return s;
   if (absl::Status s = ReadNumber(map, "depth", 0, UINT32_MAX - 1, &facts->depth); !s.ok()) return s;
   if (absl::Status s = ReadNumber(map, "thread", 0, UINT32_MAX, &facts->thread); !s.ok()) return s;
-  if (absl::Status s = ReadNumber(map, "time_ns", INT64_MIN / 4, INT64_MAX / 4, &facts->time_ns); !s.ok()) return s;
-  if (absl::Status s = ReadText(map, "process", &facts->process); !s.ok()) return s;
+  // As dump and as export --calls name it.
+  for (const char* const name : {"time_ns", "start_ns"}) {
+    if (absl::Status s = ReadNumber(map, name, INT64_MIN / 4, INT64_MAX / 4, &facts->time_ns); !s.ok()) return s;
+  }
   return ReadEnd(map, facts);
 }
 
@@ -103,6 +132,9 @@ class CallLines : public CallSource {
       if (!*more) return absl::OkStatus();
       if (lines.number() == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
       if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
+      // A list with a line for each item.
+      if (line == "[" || line == "]" || line == "[]") continue;
+      if (line.ends_with("},")) line.remove_suffix(1);
       CallFacts facts;
       absl::StatusOr<const ParsedCall*> call = ParseLine(line, &cache, &facts);
       if (!call.ok()) {
@@ -129,7 +161,7 @@ class CallLines : public CallSource {
     imported.identity = call.identity;
     imported.facets = call.facets;
     imported.count = call.count;
-    imported.process = ProcessOf(facts.process);
+    imported.process = ProcessOf(facts.origin);
     imported.thread = facts.thread;
     imported.depth = facts.depth;
     imported.start_ns = facts.time_ns;
@@ -143,12 +175,16 @@ class CallLines : public CallSource {
     return visit(imported);
   }
 
-  uint32_t ProcessOf(const std::string& name) {
-    const auto [at, added] = process_numbers_.try_emplace(name, static_cast<uint32_t>(process_numbers_.size()));
+  uint32_t ProcessOf(const Origin& origin) {
+    const auto [at, added] = process_numbers_.try_emplace(origin, static_cast<uint32_t>(process_numbers_.size()));
     if (!added) return at->second;
     if (at->second >= processes_.size()) processes_.emplace_back();
     ImportedProcess& process = processes_[at->second];
+    const std::string& name = origin.process;
     process.name = name;
+    if (!origin.host.empty()) process.metadata["host"] = origin.host;
+    if (origin.pid >= 0) process.metadata["pid"] = origin.pid;
+    if (origin.rank >= 0) process.metadata["rank"] = origin.rank;
     // main-1234
     const size_t dash = name.rfind('-');
     int64_t pid;
@@ -166,7 +202,7 @@ class CallLines : public CallSource {
   static absl::StatusOr<const ParsedCall*> ParseLine(std::string_view line, IdentityCache* cache, CallFacts* facts) {
     static constexpr std::string_view kConfig = ",\"level\":";
     const size_t config = line.find(kConfig);
-    if (config != std::string_view::npos) {
+    if (config != std::string_view::npos && line.find("\"config\":") == std::string_view::npos) {
       const std::string_view text = line.substr(config);
       const ParsedCall* known = cache->Find(text);
       // Only of two objects that are whole each is it sure that the comma stood between members of one.
@@ -177,7 +213,7 @@ class CallLines : public CallSource {
           if (tail.ok() && tail->kind == Plain::kMap && FindField(*tail, "api") != nullptr) {
             absl::StatusOr<ParsedCall> call = ParsePlainCall(*tail);
             if (!call.ok()) return call.status();
-            if (FindField(*head, "calls") == nullptr && FindField(*head, "count") == nullptr) {
+            if (!TellsCounts(*head)) {
               known = &cache->Add(text, *std::move(call));
             }
           }
@@ -191,10 +227,30 @@ class CallLines : public CallSource {
     const absl::StatusOr<Plain> whole = ParseJsonText(line);
     if (!whole.ok()) return whole.status();
     if (FindField(*whole, "end_of_call") != nullptr) return nullptr;
+    if (absl::Status s = ReadFacts(*whole, facts); !s.ok()) return s;
+    const Plain* const text = FindField(*whole, "config");
+    if (text != nullptr && text->kind == Plain::kString && FindField(*whole, "args") == nullptr) {
+      return ParseWithText(*whole, text->text, cache);
+    }
     absl::StatusOr<ParsedCall> call = ParsePlainCall(*whole);
     if (!call.ok()) return call.status();
-    if (absl::Status s = ReadFacts(*whole, facts); !s.ok()) return s;
     return &cache->Add(line, *std::move(call));
+  }
+
+  // `export --calls` gives the configuration in its text form.
+  static absl::StatusOr<const ParsedCall*> ParseWithText(const Plain& map, const std::string& text,
+                                                         IdentityCache* cache) {
+    absl::StatusOr<ParsedCall> call = ParsePlainCall(map);  // the level and the count
+    if (!call.ok()) return call.status();
+    const std::string key = absl::StrCat(call->count, " ", static_cast<int>(call->identity[0]), " ", text);
+    if (const ParsedCall* const known = cache->Find(key)) return known;
+    absl::StatusOr<Config> config = ParseConfigText(text);
+    if (!config.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("config: ", std::string(config.status().message())));
+    }
+    if (FindField(map, "level") != nullptr) config->level = static_cast<uint8_t>(call->identity[0]);
+    call->identity = EncodeConfig(*config);
+    return &cache->Add(key, *std::move(call));
   }
 
   // Lines of their own tell how calls ended that took very long: {"end_of_call":3,"outcome":...}.
@@ -224,7 +280,7 @@ class CallLines : public CallSource {
 
   const std::unique_ptr<InputFile> file_;
   std::vector<ImportedProcess> processes_{1};
-  absl::flat_hash_map<std::string, uint32_t> process_numbers_;
+  absl::flat_hash_map<Origin, uint32_t> process_numbers_;
   absl::flat_hash_map<uint64_t, CallFacts> ends_;  // by call
   bool ends_found_ = false;
   bool times_ = false;
@@ -233,13 +289,15 @@ class CallLines : public CallSource {
 bool Sniff(const FileHead& head) {
   std::string_view rest = head.bytes;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
+  if (rest.starts_with("[\n{")) rest.remove_prefix(2);  // a list with a line for each item
   const size_t first = rest.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || rest[first] != '{') return false;
   const std::string_view line = rest.substr(first, rest.find('\n', first) - first);
   if (line.starts_with("{\"call\":") || line.starts_with("{\"end_of_call\":")) return true;
   const bool named = head.file_name.ends_with(".jsonl");
   // Unlike a YAML flow map, its line is one object.
-  return line.find("\"api\":") != std::string_view::npos && (named || line.ends_with('}') || line.ends_with("}\r"));
+  return line.find("\"api\":") != std::string_view::npos &&
+         (named || line.ends_with('}') || line.ends_with("}\r") || line.ends_with("},"));
 }
 
 absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {

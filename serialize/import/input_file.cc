@@ -46,11 +46,14 @@ int OpenUnlinked(std::string* folder) {
 }
 
 // Copies what `from` still has. Returns the copy's descriptor.
-absl::StatusOr<int> Copy(int from, const std::string& name) {
+absl::StatusOr<int> Copy(int from, const std::string& name, ReadingObserver* observer) {
+  // Closed: the copy would get its number.
+  if (fcntl(from, F_GETFD) < 0) return Failed(absl::StrCat("cannot read ", name), errno);
   std::string folder;
   const int to = OpenUnlinked(&folder);
   if (to < 0) return Failed(absl::StrCat("cannot create a temporary file in ", folder, " (see TMPDIR)"), errno);
   std::vector<char> block(kBlockBytes);
+  uint64_t copied = 0;
   while (true) {
     const ssize_t got = read(from, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
@@ -70,19 +73,21 @@ absl::StatusOr<int> Copy(int from, const std::string& name) {
       }
       at += put;
     }
+    copied += static_cast<uint64_t>(got);
+    if (observer != nullptr) observer->OnRead(ReadingObserver::kBytes, copied, 0);
   }
 }
 
 }  // namespace
 
-InputFile::InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd)
-    : name_(std::move(name)), file_(std::move(file)), copy_fd_(copy_fd) {}
+InputFile::InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd, ReadingObserver* observer)
+    : name_(std::move(name)), file_(std::move(file)), copy_fd_(copy_fd), observer_(observer) {}
 
 InputFile::~InputFile() {
   if (copy_fd_ >= 0) close(copy_fd_);
 }
 
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, ReadingObserver* observer) {
   const bool standard = path == "-";
   struct stat file;
   if (!standard) {
@@ -90,13 +95,13 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
     if (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) {
       absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path);
       if (!opened.ok()) return opened.status();
-      return std::unique_ptr<InputFile>(new InputFile(path, *std::move(opened), -1));
+      return std::unique_ptr<InputFile>(new InputFile(path, *std::move(opened), -1, observer));
     }
   }
   const std::string name = standard ? kStandardInput : path;
   const int from = standard ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (from < 0) return Failed(absl::StrCat("cannot read ", name), errno);
-  absl::StatusOr<int> copy = Copy(from, name);
+  absl::StatusOr<int> copy = Copy(from, name, observer);
   if (!standard) close(from);
   if (!copy.ok()) return copy.status();
   absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(absl::StrCat("/proc/self/fd/", *copy));
@@ -104,7 +109,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
     close(*copy);
     return opened.status();
   }
-  return std::unique_ptr<InputFile>(new InputFile(name, *std::move(opened), *copy));
+  return std::unique_ptr<InputFile>(new InputFile(name, *std::move(opened), *copy, observer));
 }
 
 std::string_view InputFile::file_name() const {

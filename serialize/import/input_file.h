@@ -17,13 +17,15 @@
 
 #include "absl/status/statusor.h"
 #include "serialize/log_file.h"
+#include "serialize/reading_observer.h"
 
 namespace torchtrace {
 
 class InputFile {
  public:
-  // `-` is standard input. Errors name the path and the cause.
-  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  // `-` is standard input. Errors name the path and the cause. `observer` may be null, and
+  // outlives the file.
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, ReadingObserver* observer = nullptr);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -38,18 +40,23 @@ class InputFile {
 
   uint64_t bytes() const { return file_->bytes(); }
   // Fewer bytes than asked for where the file ends.
-  size_t ReadAt(uint64_t offset, void* to, size_t bytes) const { return file_->ReadAt(offset, to, bytes); }
+  size_t ReadAt(uint64_t offset, void* to, size_t bytes) const {
+    const size_t read = file_->ReadAt(offset, to, bytes);
+    if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kBytes, offset + read, file_->bytes());
+    return read;
+  }
   // The first bytes, at most so many.
   std::string Head(size_t bytes) const;
   // Gives back the descriptor until the next reading.
   void Rest() const { file_->Rest(); }
 
  private:
-  InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd);
+  InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd, ReadingObserver* observer);
 
   const std::string name_;
   const std::unique_ptr<LogFile> file_;
   const int copy_fd_;  // keeps the unlinked copy; -1 when there is none
+  ReadingObserver* const observer_;
 };
 
 // A file's lines, one after the other, without their ends (\n or \r\n).

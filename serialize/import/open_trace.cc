@@ -85,8 +85,8 @@ absl::Status UnknownFormat(const InputFile& file, std::string_view head) {
   return absl::InvalidArgumentError(text);
 }
 
-absl::StatusOr<std::unique_ptr<Trace>> OpenLog(std::unique_ptr<InputFile> file) {
-  absl::StatusOr<std::unique_ptr<Trace>> log = Trace::Open(file->path());
+absl::StatusOr<std::unique_ptr<Trace>> OpenLog(std::unique_ptr<InputFile> file, ReadingObserver* observer) {
+  absl::StatusOr<std::unique_ptr<Trace>> log = Trace::Open(file->path(), observer);
   if (!file->is_copy()) return log;
   if (!log.ok()) {
     return absl::Status(log.status().code(),
@@ -95,15 +95,15 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenLog(std::unique_ptr<InputFile> file) 
   return std::make_unique<LogFromPipe>(std::move(file), *std::move(log));
 }
 
-absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<InputFile>> opened = InputFile::Open(path);
+absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, ReadingObserver* observer) {
+  absl::StatusOr<std::unique_ptr<InputFile>> opened = InputFile::Open(path, observer);
   if (!opened.ok()) return opened.status();
   std::unique_ptr<InputFile> file = *std::move(opened);
   const std::string bytes = file->Head(kFileHeadBytes);
   file->Rest();
   const FileHead head = {bytes, file->file_name()};
   if (head.bytes.starts_with(std::string_view(kLogMagic, sizeof kLogMagic)) || head.file_name.ends_with(".ttlog")) {
-    return OpenLog(std::move(file));
+    return OpenLog(std::move(file), observer);
   }
   if (bytes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file->name(), " is empty; expected a trace"));
@@ -118,21 +118,21 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path) {
   }
   const absl::Status unknown = UnknownFormat(*file, bytes);
   // A log whose first page is damaged has frames to be found; a newer version is refused by its number.
-  absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(std::move(file));
+  absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(std::move(file), observer);
   if (log.ok() || absl::IsUnimplemented(log.status())) return log;
   return unknown;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path, ReadingObserver* observer) {
   struct stat file;
-  if (path == "-" || stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return OpenFile(path);
-  absl::StatusOr<std::unique_ptr<Trace>> logs = Trace::Open(path);
+  if (path == "-" || stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return OpenFile(path, observer);
+  absl::StatusOr<std::unique_ptr<Trace>> logs = Trace::Open(path, observer);
   if (logs.ok() || !absl::IsNotFound(logs.status())) return logs;
   for (const char* const name : kFolderFiles) {
     const std::string in_folder = absl::StrCat(path, path.ends_with('/') ? "" : "/", name);
-    if (stat(in_folder.c_str(), &file) == 0 && S_ISREG(file.st_mode)) return OpenFile(in_folder);
+    if (stat(in_folder.c_str(), &file) == 0 && S_ISREG(file.st_mode)) return OpenFile(in_folder, observer);
   }
   return absl::NotFoundError(
       absl::StrCat(std::string(logs.status().message()), ", or ", kFolderFiles[0], " or ", kFolderFiles[1], " in it"));

@@ -16,7 +16,8 @@ namespace torchtrace {
 
 // `-` is standard input. A folder without a log is read by its api_trace.yaml or
 // .txt, or api_configs.yaml or .txt. Errors name the path and what was expected there.
-absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path);
+// `observer` may be null, and outlives the trace.
+absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path, ReadingObserver* observer = nullptr);
 
 // Of a trace that OpenTrace opened: how it is written, "torchtrace log" or what its
 // importer says; and what that format can't say, a sentence each, for the user to be told

@@ -271,7 +271,7 @@ cnt: 1, ((), {})
                    "2 x1 aten::addmm(Tensor([4, 128], \"bool\"), dtype=torch.float16, device=\"cuda\")",
                    "2 x2 aten::sum.dim_IntList(Tensor([2, 3], \"float32\", stride=[1, 2]), list[1])",
                    "2 x1 torchvision::nms()"}));
-  EXPECT_EQ(TraceNotes(*trace).back(), "1 configurations with cnt: 0 (synthetic) count as one call each");
+  EXPECT_EQ(TraceNotes(*trace).back(), "1 configuration with cnt: 0 (synthetic): each counts as one call");
   const std::string folder = testing::TempDir();
   EXPECT_EQ(Error(Write("bench1.txt", "Operator: aten.f.default\ncnt: 1, ((?,), {})\n")),
             folder + "bench1.txt line 2, column 11: expected a value, found \"?,), {})\"");

@@ -170,6 +170,9 @@ class Parser {
   // ---- calls ----
 
   absl::Status Arguments(Config* config) {
+    // api_tracer's, where there are no positional ones: `f(, alpha=1)`.
+    const size_t begin = at_;
+    if (Take(',') && Take(')')) at_ = begin;
     while (!Take(')')) {
       std::string name;
       Value value;

@@ -62,6 +62,7 @@ TEST(TextParser, OtherSpellings) {
   } kTable[] = {
       // api_tracer
       {R"(torch.add(Tensor([2, 3], "float32"), alpha=10))", R"(torch.add(Tensor([2, 3], "float32"), alpha=10))"},
+      {R"(f(, alpha=10))", R"(f(alpha=10))"},
       {R"(f(list[1, 2], tuple(1, 2), tuple()))", R"(f(list[1, 2], tuple(1, 2), tuple()))"},
       {R"(f(slice(None, 2, None), ellipsis(...)))", R"(f(slice(None, 2, None), Ellipsis))"},
       {R"(f("torch.float32", "cpu", device="cuda:0"))", R"(f("torch.float32", "cpu", device="cuda:0"))"},

@@ -31,7 +31,8 @@ class OperatorInputs : public CallSource {
     std::vector<std::string> notes = {absl::StrCat(
         file_->name(), " has counts without order, times and nesting, and no devices of tensors: cpu is shown")};
     if (synthetic_ > 0) {
-      notes.push_back(absl::StrCat(synthetic_, " configurations with cnt: 0 (synthetic) count as one call each"));
+      notes.push_back(absl::StrCat(synthetic_, synthetic_ == 1 ? " configuration" : " configurations",
+                                   " with cnt: 0 (synthetic): each counts as one call"));
     }
     return notes;
   }

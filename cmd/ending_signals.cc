@@ -1,0 +1,44 @@
+#include "cmd/ending_signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "serialize/unfinished.h"
+
+namespace torchtrace {
+
+void MakeWritesFail() {
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+// A thread waits for the signals, cleans up, and lets the process end. A fork has its
+// parent's mask and not its thread: it gets one of its own.
+void CleanUpOnSignals() {
+  static pid_t watched = 0;
+  if (watched == getpid()) return;
+  watched = getpid();
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action;
+    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (!ignored) sigaddset(&signals, number);
+  }
+  // Other threads of ours are none: so nobody takes them but the one that waits.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    int number = 0;
+    if (sigwait(&signals, &number) != 0) return;
+    // The main thread can't tell of the failures that this causes.
+    RemoveUnfinished();
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    kill(getpid(), number);
+  }).detach();
+}
+
+}  // namespace torchtrace

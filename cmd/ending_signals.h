@@ -1,0 +1,20 @@
+// What signals do to verbs that only read and write files. `run` is not among
+// them: there signals are the program's.
+
+#ifndef TORCHTRACE_CMD_ENDING_SIGNALS_H_
+#define TORCHTRACE_CMD_ENDING_SIGNALS_H_
+
+namespace torchtrace {
+
+// A file that may not grow and a reader that has gone away become errors of the
+// write, which are told like a full disk.
+void MakeWritesFail();
+
+// Ctrl-C, SIGTERM and a terminal that goes away take away what is unfinished
+// (serialize/unfinished.h) before they end the process. To be called by the main
+// thread before there are others and before anything unfinished is there; again after a fork.
+void CleanUpOnSignals();
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_ENDING_SIGNALS_H_
