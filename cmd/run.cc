@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "cmd/api_list.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
 #include "cmd/levels.h"
@@ -51,6 +52,8 @@ struct RunOptions {
   std::vector<std::string> exclude;
   std::string groups;
   bool include_getters = false;
+  std::string api_list;
+  bool outermost = false;
   std::string output;
   bool force = false;
   RenderingOptions rendering;
@@ -66,8 +69,9 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   };
 
   list("-l,--levels", &options->levels,
-       "What to trace, by number or name: 1 function, the calls of torch's API; 2 dispatch, the operators below "
-       "autograd. Several with commas (default: 1)")
+       "What to trace, by number or name: 0 setattr, the Python functions and classes of a list; 1 function, the calls "
+       "of "
+       "torch's API; 2 dispatch, the operators below autograd. Several with commas (default: 1)")
       ->option_text("LEVELS")
       ->envname("TORCHTRACE_LEVELS")
       ->group("Capture")
@@ -88,6 +92,15 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   app->add_flag("--include-getters", options->include_getters,
                 "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
       ->envname("TORCHTRACE_INCLUDE_GETTERS")
+      ->group("Capture");
+  app->add_option("--api-list", options->api_list,
+                  "What level 0 traces: a file with one dotted name a line, or with names under `apis:` in YAML "
+                  "(default: torch's public API)")
+      ->option_text("FILE")
+      ->envname("TORCHTRACE_API_LIST")
+      ->group("Capture");
+  app->add_flag("--outermost", options->outermost, "At level 0, leave out calls that other calls of level 0 caused")
+      ->envname("TORCHTRACE_OUTERMOST")
       ->group("Capture");
   app->add_option("--dialect", options->dialect, "The framework to trace (default: torch)")
       ->option_text("NAME")
@@ -158,6 +171,13 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(options.include, options.exclude, options.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
+  const absl::StatusOr<std::vector<std::string>> apis =
+      options.api_list.empty() ? std::vector<std::string>() : ReadApiList(options.api_list);
+  if (!apis.ok()) return Fail(kExitNotStarted, apis.status());
+  if (levels->front() != 0 && (options.outermost || !options.api_list.empty())) {
+    return Fail(kExitNotStarted, absl::StrCat(options.outermost ? "--outermost" : "--api-list",
+                                              " is for level 0, which isn't traced: add it to --levels"));
+  }
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty() ? absl::StrCat("torchtrace-", ProgramStem(program), "-%p") : options.output);
   if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
@@ -191,6 +211,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   metadata.include = SplitLists(options.include);
   metadata.exclude = SplitLists(options.exclude);
   metadata.include_getters = options.include_getters;
+  metadata.outermost = options.outermost;
 
   RunRequest::Content content;
   content.argv = {python->argv0};
@@ -201,6 +222,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.dialect = options.dialect;
   content.levels = *levels;
   content.include_getters = options.include_getters;
+  content.apis = *apis;
+  content.outermost = options.outermost;
   content.include = globs->include;
   content.exclude = globs->exclude;
   content.metadata_json = FormatRunMetadata(metadata);

@@ -72,6 +72,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata) {
       {"include", metadata.include},
       {"exclude", metadata.exclude},
       {"include_getters", metadata.include_getters},
+      {"outermost", metadata.outermost},
       {"environment", Environment()},
   };
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);

@@ -3,7 +3,7 @@
 //   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
-//    "include": [], "exclude": [], "include_getters": false,
+//    "include": [], "exclude": [], "include_getters": false, "outermost": false,
 //    "environment": {"RANK": "0", ...}}
 //
 // Only those variables of the environment are kept that change what PyTorch
@@ -28,6 +28,7 @@ struct RunMetadata {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool include_getters = false;
+  bool outermost = false;
 };
 
 // A JSON object's text. Bytes that are no UTF-8 are replaced.

@@ -21,6 +21,7 @@ RunRequest::RunRequest(Content content)
       argv_(CList(&content_.argv)),
       include_(CList(&content_.include)),
       exclude_(CList(&content_.exclude)),
+      apis_(CList(&content_.apis)),
       ending_(content_.ending),
       request_() {
   request_.api_version = kRuntimeApiVersion;
@@ -32,6 +33,8 @@ RunRequest::RunRequest(Content content)
   request_.levels = content_.levels.data();
   request_.level_count = static_cast<int>(content_.levels.size());
   request_.include_getters = content_.include_getters ? 1 : 0;
+  request_.apis = apis_.data();
+  request_.outermost = content_.outermost ? 1 : 0;
   request_.log_folder = log_folder_.c_str();
   request_.metadata_json = content_.metadata_json.c_str();
   request_.include = include_.data();

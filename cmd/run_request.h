@@ -22,6 +22,8 @@ class RunRequest {
     std::string dialect;
     std::vector<int> levels;
     bool include_getters = false;
+    std::vector<std::string> apis;
+    bool outermost = false;
     std::vector<std::string> include;
     std::vector<std::string> exclude;
     std::string metadata_json;
@@ -44,6 +46,7 @@ class RunRequest {
   std::vector<char*> argv_;
   std::vector<char*> include_;
   std::vector<char*> exclude_;
+  std::vector<char*> apis_;
   RunEnding ending_;
   RuntimeRequest request_;
 };

@@ -21,6 +21,10 @@ namespace torchtrace {
 struct HookOptions {
   std::vector<int> levels;
   bool include_getters = false;
+  // Of level 0: dotted names of what to trace; empty: the dialect's own list.
+  std::vector<std::string> apis;
+  // Of level 0: only calls that no other call of this level caused.
+  bool outermost = false;
 };
 
 class TORCHTRACE_EXPORT FrameworkDialect {

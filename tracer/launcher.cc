@@ -30,6 +30,8 @@ HookOptions MakeHookOptions(const RuntimeRequest& request) {
   HookOptions options;
   options.levels.assign(request.levels, request.levels + request.level_count);
   options.include_getters = request.include_getters != 0;
+  options.apis = Strings(request.apis);
+  options.outermost = request.outermost != 0;
   return options;
 }
 

@@ -14,7 +14,7 @@ namespace torchtrace {
 
 // Changes with any change of this file: a runtime that was built for another
 // Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 1;
+inline constexpr uint32_t kRuntimeApiVersion = 2;
 
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 
@@ -44,6 +44,9 @@ struct RuntimeRequest {
   const int* levels;
   int level_count;
   int include_getters;
+  // See HookOptions. Null: none.
+  const char* const* apis;
+  int outermost;
 
   // See RecorderOptions.
   const char* log_folder;

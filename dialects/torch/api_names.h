@@ -27,6 +27,12 @@ class ApiNames {
   // Reads the public names. Needs `import torch` before.
   absl::Status Load();
 
+  // Null for what has no public name. Before any Resolve.
+  const Api* FindPublic(PyObject* function) const {
+    const auto found = by_function_.find(function);
+    return found == by_function_.end() ? nullptr : found->second.get();
+  }
+
   // Never null. The reference holds until the next call for functions that are
   // not cached (local ones, a new object each time), else for ever.
   const Api& Resolve(PyObject* function);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dialects/python/builtin_identity.h"
 #include "dialects/torch/python_call.h"
 
 namespace torchtrace::torch_dialect {
@@ -142,6 +143,7 @@ void AddFunction(PyMethodDef* definition, bool method) {
   slot.definition = definition;
   slot.original = definition->ml_meth;
   const EntryPoints& entry = kEntryPoints[g_function_count];
+  python_dialect::KeepBuiltin(definition, definition->ml_meth);
   definition->ml_meth = three ? reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(entry.three)) : entry.two;
   ++g_function_count;
 }
@@ -249,6 +251,7 @@ void LearnCall(PyObject* function, PyObject* args, PyObject* kwargs) {
 
 void InstallCallSlots(const CallSlotOptions& options) {
   g_options = options;
+  python_dialect::StartKeepingBuiltins();
   if (PyObject* const base = Find("torch._C", "TensorBase")) {
     AddTypeMembers(reinterpret_cast<PyTypeObject*>(base));
     Py_DECREF(base);
@@ -269,6 +272,7 @@ void InstallCallSlots(const CallSlotOptions& options) {
 void UninstallCallSlots() {
   for (size_t i = g_function_count; i-- > 0;) g_functions[i].definition->ml_meth = g_functions[i].original;
   g_function_count = 0;
+  python_dialect::StopKeepingBuiltins();
   for (auto property = g_properties.rbegin(); property != g_properties.rend(); ++property) {
     property->definition->get = property->get;
     property->definition->set = property->set;

@@ -20,7 +20,7 @@ class TorchDialect : public FrameworkDialect {
  public:
   std::string name() const override { return "torch"; }
   std::string package() const override { return "torch"; }
-  std::vector<int> levels() const override { return {1, 2}; }
+  std::vector<int> levels() const override { return {0, 1, 2}; }
   std::string required_version() const override { return local_torch::kTorchVersion; }
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,

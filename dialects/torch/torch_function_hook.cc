@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "dialects/python/call_through.h"
 #include "dialects/torch/call_slots.h"
 #include "dialects/torch/hidden_frames.h"
 #include "dialects/torch/mode_stack.h"
@@ -38,6 +39,15 @@ PyObject* Callee(PyObject* function) {
   return builtin == nullptr ? function : builtin;
 }
 
+// The property behind its accessor; any other function itself. Borrowed.
+PyObject* Wrapped(PyObject* function) {
+  if (Py_TYPE(function) != &_PyMethodWrapper_Type) return function;
+  // A member of the C struct, which holds it.
+  PyObject* const descriptor = PyObject_GetAttrString(function, "__self__");
+  Py_XDECREF(descriptor);
+  return descriptor;
+}
+
 // What the mode is told: records the call and makes it. PyTorch has taken the
 // mode off before.
 PyObject* RecordCall(PyObject* function, PyObject* args, PyObject* kwargs) {
@@ -52,6 +62,7 @@ PyObject* RecordCall(PyObject* function, PyObject* args, PyObject* kwargs) {
     }
   }
   HiddenCaller caller;
+  const python_dialect::PassOn pass_on(Wrapped(function));  // level 0 has seen the program's own call
   PyObject* const result = PyObject_Call(Callee(function), args, kwargs);
   if (result != nullptr) caller.Show();
   if (recorded) EndCall(result);

@@ -9,6 +9,7 @@
 
 #include "dialects/torch/describe_python.h"
 #include "dialects/torch/python_source.h"
+#include "dialects/torch/setattr_level.h"
 #include "dialects/torch/thread_state.h"
 #include "dialects/torch/torch_dispatch_hook.h"
 #include "dialects/torch/torch_function_hook.h"
@@ -98,6 +99,7 @@ class Module final : public TorchModule {
     };
     if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
     if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    if (wanted(0)) hooks->push_back(MakeSetattrHook(options));
     return absl::OkStatus();
   }
 

@@ -1,0 +1,24 @@
+// Entries of level 0 in callables that are objects: Python functions, classes
+// and whatever else carries a pointer of its own to what is called (`vectorcall`:
+// numpy's ufuncs, functools.partial, functions of Cython), and in the rest
+// through the type's `tp_call` (lru_cache's wrappers, classes whose metaclass is
+// written in Python). The object itself stays what it is in all that Python code
+// can ask of it. Needs the GIL.
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_CALLABLE_PATCH_H_
+#define TORCHTRACE_DIALECTS_PYTHON_CALLABLE_PATCH_H_
+
+#include <Python.h>
+
+#include "dialects/python/patch_list.h"
+#include "dialects/python/traced_api.h"
+
+namespace torchtrace::python_dialect {
+
+// Both arguments live for ever. False, with nothing changed: there is no such
+// pointer, or somebody else's stands in it.
+bool PatchCallable(PyObject* callable, const TracedApi* api, PatchList* patches);
+
+}  // namespace torchtrace::python_dialect
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_CALLABLE_PATCH_H_

@@ -1,0 +1,162 @@
+#include "dialects/python/method_patch.h"
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "dialects/python/builtin_identity.h"
+#include "dialects/python/call_through.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+struct Entry {
+  const TracedApi* api = nullptr;
+  PyCFunction original = nullptr;
+  PyObject* only_self = nullptr;
+  bool method = false;
+  bool single = false;  // METH_O
+};
+
+// The entries of one calling convention.
+template <size_t kSize>
+struct Table {
+  std::array<Entry, kSize> entries;
+  size_t used = 0;
+};
+constexpr size_t kMany = 4096;
+constexpr size_t kSome = 1024;
+Table<kMany> g_tuple_and_dict;
+Table<kMany> g_tuple;  // or one object, or nothing
+Table<kSome> g_array;
+Table<kSome> g_array_and_names;
+
+template <typename Function>
+Function As(PyCFunction function) {
+  return reinterpret_cast<Function>(reinterpret_cast<void (*)()>(function));
+}
+
+template <typename Call>
+PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, Call&& call) {
+  if (entry.only_self != nullptr && self != entry.only_self) return call();
+  arguments.self = entry.method ? self : nullptr;
+  return CallThrough(*entry.api, arguments, std::forward<Call>(call));
+}
+
+[[gnu::noinline]] PyObject* CallTupleAndDict(const Entry& entry, PyObject* self, PyObject* args, PyObject* kwargs) {
+  const auto original = As<PyCFunctionWithKeywords>(entry.original);
+  // Some methods of C are called with null for no arguments.
+  PyObject* const* items = args == nullptr ? nullptr : reinterpret_cast<PyTupleObject*>(args)->ob_item;
+  const Py_ssize_t count = args == nullptr ? 0 : PyTuple_GET_SIZE(args);
+  return Through(entry, self, {nullptr, items, count, nullptr, kwargs}, [&] { return original(self, args, kwargs); });
+}
+
+[[gnu::noinline]] PyObject* CallTuple(const Entry& entry, PyObject* self, PyObject* args) {
+  PyObject* const* items = &args;
+  Py_ssize_t count = args != nullptr;
+  if (!entry.single && args != nullptr) {
+    items = reinterpret_cast<PyTupleObject*>(args)->ob_item;
+    count = PyTuple_GET_SIZE(args);
+  }
+  return Through(entry, self, {nullptr, items, count, nullptr, nullptr}, [&] { return entry.original(self, args); });
+}
+
+[[gnu::noinline]] PyObject* CallArray(const Entry& entry, PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  const auto original = As<_PyCFunctionFast>(entry.original);
+  return Through(entry, self, {nullptr, args, count, nullptr, nullptr}, [&] { return original(self, args, count); });
+}
+
+[[gnu::noinline]] PyObject* CallArrayAndNames(const Entry& entry, PyObject* self, PyObject* const* args,
+                                              Py_ssize_t count, PyObject* names) {
+  const auto original = As<_PyCFunctionFastWithKeywords>(entry.original);
+  return Through(entry, self, {nullptr, args, count, names, nullptr},
+                 [&] { return original(self, args, count, names); });
+}
+
+// C has no closures: every definition needs an entry point of its own, as small
+// as can be.
+template <size_t N>
+PyObject* EnterTupleAndDict(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return CallTupleAndDict(g_tuple_and_dict.entries[N], self, args, kwargs);
+}
+template <size_t N>
+PyObject* EnterTuple(PyObject* self, PyObject* args) {
+  return CallTuple(g_tuple.entries[N], self, args);
+}
+template <size_t N>
+PyObject* EnterArray(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  return CallArray(g_array.entries[N], self, args, count);
+}
+template <size_t N>
+PyObject* EnterArrayAndNames(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return CallArrayAndNames(g_array_and_names.entries[N], self, args, count, names);
+}
+
+template <size_t... N>
+constexpr std::array<PyCFunctionWithKeywords, sizeof...(N)> TupleAndDictPoints(std::index_sequence<N...>) {
+  return {EnterTupleAndDict<N>...};
+}
+template <size_t... N>
+constexpr std::array<PyCFunction, sizeof...(N)> TuplePoints(std::index_sequence<N...>) {
+  return {EnterTuple<N>...};
+}
+template <size_t... N>
+constexpr std::array<_PyCFunctionFast, sizeof...(N)> ArrayPoints(std::index_sequence<N...>) {
+  return {EnterArray<N>...};
+}
+template <size_t... N>
+constexpr std::array<_PyCFunctionFastWithKeywords, sizeof...(N)> ArrayAndNamesPoints(std::index_sequence<N...>) {
+  return {EnterArrayAndNames<N>...};
+}
+constexpr auto kTupleAndDictPoints = TupleAndDictPoints(std::make_index_sequence<kMany>());
+constexpr auto kTuplePoints = TuplePoints(std::make_index_sequence<kMany>());
+constexpr auto kArrayPoints = ArrayPoints(std::make_index_sequence<kSome>());
+constexpr auto kArrayAndNamesPoints = ArrayAndNamesPoints(std::make_index_sequence<kSome>());
+
+// The next entry point, or null when there is no room.
+template <size_t kSize, typename Function>
+PyCFunction Take(Table<kSize>* table, const std::array<Function, kSize>& points, const Entry& entry) {
+  if (table->used == kSize) return nullptr;
+  table->entries[table->used] = entry;
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[table->used++]));
+}
+
+}  // namespace
+
+bool PatchMethod(PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
+                 PatchList* patches) {
+  if (!PatchList::Writable(&definition->ml_meth)) return false;
+  Entry entry;
+  entry.api = api;
+  entry.original = definition->ml_meth;
+  entry.method = self == MethodSelf::kArgument;
+  entry.only_self = self == MethodSelf::kOnly ? only_self : nullptr;
+  constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
+  PyCFunction point = nullptr;
+  switch (definition->ml_flags & kConvention) {
+    case METH_VARARGS | METH_KEYWORDS:
+      point = Take(&g_tuple_and_dict, kTupleAndDictPoints, entry);
+      break;
+    case METH_O:
+      entry.single = true;
+      [[fallthrough]];
+    case METH_VARARGS:
+    case METH_NOARGS:
+      point = Take(&g_tuple, kTuplePoints, entry);
+      break;
+    case METH_FASTCALL:
+      point = Take(&g_array, kArrayPoints, entry);
+      break;
+    case METH_FASTCALL | METH_KEYWORDS:
+      point = Take(&g_array_and_names, kArrayAndNamesPoints, entry);
+      break;
+    default:
+      break;
+  }
+  if (point == nullptr) return false;
+  KeepBuiltin(definition, definition->ml_meth);
+  patches->Replace(&definition->ml_meth, point);
+  return true;
+}
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,46 @@
+#include "dialects/python/property_patch.h"
+
+#include "dialects/python/call_through.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+// Lives for ever. In the definition it stands as the closure.
+struct Entry {
+  const TracedApi* get_api;
+  const TracedApi* set_api;
+  getter get;
+  setter set;
+  void* closure;
+};
+
+PyObject* Get(PyObject* self, void* closure) {
+  const Entry& entry = *static_cast<Entry*>(closure);
+  const auto call = [&] { return entry.get(self, entry.closure); };
+  if (entry.get_api == nullptr) return call();
+  return CallThrough(*entry.get_api, {self, nullptr, 0, nullptr, nullptr}, call);
+}
+
+int Set(PyObject* self, PyObject* value, void* closure) {
+  const Entry& entry = *static_cast<Entry*>(closure);
+  // A deletion: another API, and rare.
+  if (entry.set_api == nullptr || value == nullptr) return entry.set(self, value, entry.closure);
+  const auto call = [&] { return entry.set(self, value, entry.closure) == 0 ? Py_None : nullptr; };
+  return CallThrough(*entry.set_api, {self, &value, 1, nullptr, nullptr}, call) == nullptr ? -1 : 0;
+}
+
+}  // namespace
+
+bool PatchProperty(PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches) {
+  if (definition->get == nullptr) get = nullptr;
+  if (definition->set == nullptr) set = nullptr;
+  if ((get == nullptr && set == nullptr) || !PatchList::Writable(definition)) return false;
+  auto* const entry = new Entry{get, set, definition->get, definition->set, definition->closure};
+  // All share the closure.
+  if (definition->get != nullptr) patches->Replace(&definition->get, static_cast<getter>(Get));
+  if (definition->set != nullptr) patches->Replace(&definition->set, static_cast<setter>(Set));
+  patches->Replace(&definition->closure, static_cast<void*>(entry));
+  return true;
+}
+
+}  // namespace torchtrace::python_dialect

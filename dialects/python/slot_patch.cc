@@ -1,0 +1,318 @@
+#include "dialects/python/slot_patch.h"
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "dialects/python/call_through.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+enum class Shape { kUnary, kBinary, kTernary, kLength, kTruth, kAssign, kCompare, kContains };
+
+struct SlotName {
+  const char* name;
+  Shape shape;
+  int part;  // which of the APIs that share the slot
+};
+
+constexpr SlotName kNames[] = {
+    {"__neg__", Shape::kUnary, 0},        {"__pos__", Shape::kUnary, 0},       {"__abs__", Shape::kUnary, 0},
+    {"__invert__", Shape::kUnary, 0},     {"__int__", Shape::kUnary, 0},       {"__float__", Shape::kUnary, 0},
+    {"__index__", Shape::kUnary, 0},      {"__iter__", Shape::kUnary, 0},      {"__repr__", Shape::kUnary, 0},
+    {"__str__", Shape::kUnary, 0},        {"__add__", Shape::kBinary, 0},      {"__radd__", Shape::kBinary, 1},
+    {"__sub__", Shape::kBinary, 0},       {"__rsub__", Shape::kBinary, 1},     {"__mul__", Shape::kBinary, 0},
+    {"__rmul__", Shape::kBinary, 1},      {"__matmul__", Shape::kBinary, 0},   {"__rmatmul__", Shape::kBinary, 1},
+    {"__truediv__", Shape::kBinary, 0},   {"__rtruediv__", Shape::kBinary, 1}, {"__floordiv__", Shape::kBinary, 0},
+    {"__rfloordiv__", Shape::kBinary, 1}, {"__mod__", Shape::kBinary, 0},      {"__rmod__", Shape::kBinary, 1},
+    {"__divmod__", Shape::kBinary, 0},    {"__rdivmod__", Shape::kBinary, 1},  {"__lshift__", Shape::kBinary, 0},
+    {"__rlshift__", Shape::kBinary, 1},   {"__rshift__", Shape::kBinary, 0},   {"__rrshift__", Shape::kBinary, 1},
+    {"__and__", Shape::kBinary, 0},       {"__rand__", Shape::kBinary, 1},     {"__xor__", Shape::kBinary, 0},
+    {"__rxor__", Shape::kBinary, 1},      {"__or__", Shape::kBinary, 0},       {"__ror__", Shape::kBinary, 1},
+    {"__iadd__", Shape::kBinary, 0},      {"__isub__", Shape::kBinary, 0},     {"__imul__", Shape::kBinary, 0},
+    {"__imatmul__", Shape::kBinary, 0},   {"__itruediv__", Shape::kBinary, 0}, {"__ifloordiv__", Shape::kBinary, 0},
+    {"__imod__", Shape::kBinary, 0},      {"__ilshift__", Shape::kBinary, 0},  {"__irshift__", Shape::kBinary, 0},
+    {"__iand__", Shape::kBinary, 0},      {"__ixor__", Shape::kBinary, 0},     {"__ior__", Shape::kBinary, 0},
+    {"__getitem__", Shape::kBinary, 0},   {"__pow__", Shape::kTernary, 0},     {"__rpow__", Shape::kTernary, 1},
+    {"__ipow__", Shape::kTernary, 0},     {"__len__", Shape::kLength, 0},      {"__bool__", Shape::kTruth, 0},
+    {"__setitem__", Shape::kAssign, 0},   {"__delitem__", Shape::kAssign, 1},  {"__lt__", Shape::kCompare, Py_LT},
+    {"__le__", Shape::kCompare, Py_LE},   {"__eq__", Shape::kCompare, Py_EQ},  {"__ne__", Shape::kCompare, Py_NE},
+    {"__gt__", Shape::kCompare, Py_GT},   {"__ge__", Shape::kCompare, Py_GE},  {"__contains__", Shape::kContains, 0},
+};
+
+struct Entry {
+  PyTypeObject* owner = nullptr;
+  int offset = 0;  // in PyHeapTypeObject, as CPython counts it
+  void* original = nullptr;
+  void* point = nullptr;
+  std::array<const TracedApi*, 6> apis = {};
+};
+
+constexpr size_t kSize = 128;
+struct Table {
+  std::array<Entry, kSize> entries;
+  size_t used = 0;
+};
+Table g_unary, g_binary, g_ternary, g_length, g_truth, g_assign, g_compare, g_contains;
+
+template <typename Call>
+PyObject* Through(const TracedApi* api, PyObject* self, PyObject* const* arguments, Py_ssize_t count, Call&& call) {
+  return api == nullptr ? call() : CallThrough(*api, {self, arguments, count, nullptr, nullptr}, call);
+}
+
+// For slots that answer with a number, -1 being the error.
+template <typename Number, typename Call>
+Number NumberThrough(const TracedApi* api, PyObject* self, PyObject* const* arguments, Py_ssize_t count, Call&& call) {
+  Number number = -1;
+  Through(api, self, arguments, count, [&] {
+    number = call();
+    return number == -1 && PyErr_Occurred() != nullptr ? nullptr : Py_None;
+  });
+  return number;
+}
+
+// An operator's slot is called with the operands in order, whichever has the slot.
+bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
+  return !PyType_IsSubtype(Py_TYPE(left), entry.owner) && PyType_IsSubtype(Py_TYPE(right), entry.owner);
+}
+
+template <size_t N>
+PyObject* Unary(PyObject* self) {
+  const Entry& entry = g_unary.entries[N];
+  return Through(entry.apis[0], self, nullptr, 0, [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
+}
+
+template <size_t N>
+PyObject* Binary(PyObject* left, PyObject* right) {
+  const Entry& entry = g_binary.entries[N];
+  const auto call = [&] { return reinterpret_cast<binaryfunc>(entry.original)(left, right); };
+  if (Reflected(entry, left, right)) return Through(entry.apis[1], right, &left, 1, call);
+  return Through(entry.apis[0], left, &right, 1, call);
+}
+
+template <size_t N>
+PyObject* Ternary(PyObject* left, PyObject* right, PyObject* third) {
+  const Entry& entry = g_ternary.entries[N];
+  const auto call = [&] { return reinterpret_cast<ternaryfunc>(entry.original)(left, right, third); };
+  if (Reflected(entry, left, right)) return Through(entry.apis[1], right, &left, 1, call);
+  PyObject* const others[] = {right, third};
+  return Through(entry.apis[0], left, others, third == Py_None ? 1 : 2, call);
+}
+
+template <size_t N>
+Py_ssize_t Length(PyObject* self) {
+  const Entry& entry = g_length.entries[N];
+  return NumberThrough<Py_ssize_t>(entry.apis[0], self, nullptr, 0,
+                                   [&] { return reinterpret_cast<lenfunc>(entry.original)(self); });
+}
+
+template <size_t N>
+int Truth(PyObject* self) {
+  const Entry& entry = g_truth.entries[N];
+  return NumberThrough<int>(entry.apis[0], self, nullptr, 0,
+                            [&] { return reinterpret_cast<inquiry>(entry.original)(self); });
+}
+
+template <size_t N>
+int Assign(PyObject* self, PyObject* key, PyObject* value) {
+  const Entry& entry = g_assign.entries[N];
+  PyObject* const arguments[] = {key, value};
+  return NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2,
+                            [&] { return reinterpret_cast<objobjargproc>(entry.original)(self, key, value); });
+}
+
+template <size_t N>
+PyObject* Compare(PyObject* self, PyObject* other, int operation) {
+  const Entry& entry = g_compare.entries[N];
+  return Through(entry.apis[static_cast<size_t>(operation)], self, &other, 1,
+                 [&] { return reinterpret_cast<richcmpfunc>(entry.original)(self, other, operation); });
+}
+
+template <size_t N>
+int Contains(PyObject* self, PyObject* item) {
+  const Entry& entry = g_contains.entries[N];
+  return NumberThrough<int>(entry.apis[0], self, &item, 1,
+                            [&] { return reinterpret_cast<objobjproc>(entry.original)(self, item); });
+}
+
+struct Points {
+  unaryfunc unary;
+  binaryfunc binary;
+  ternaryfunc ternary;
+  lenfunc length;
+  inquiry truth;
+  objobjargproc assign;
+  richcmpfunc compare;
+  objobjproc contains;
+};
+template <size_t... N>
+constexpr std::array<Points, sizeof...(N)> MakePoints(std::index_sequence<N...>) {
+  return {{{Unary<N>, Binary<N>, Ternary<N>, Length<N>, Truth<N>, Assign<N>, Compare<N>, Contains<N>}...}};
+}
+constexpr std::array<Points, kSize> kPoints = MakePoints(std::make_index_sequence<kSize>());
+
+Table& TableOf(Shape shape) {
+  switch (shape) {
+    case Shape::kUnary:
+      return g_unary;
+    case Shape::kBinary:
+      return g_binary;
+    case Shape::kTernary:
+      return g_ternary;
+    case Shape::kLength:
+      return g_length;
+    case Shape::kTruth:
+      return g_truth;
+    case Shape::kAssign:
+      return g_assign;
+    case Shape::kCompare:
+      return g_compare;
+    case Shape::kContains:
+      break;
+  }
+  return g_contains;
+}
+
+void* PointOf(Shape shape, size_t index) {
+  const Points& points = kPoints[index];
+  switch (shape) {
+    case Shape::kUnary:
+      return reinterpret_cast<void*>(points.unary);
+    case Shape::kBinary:
+      return reinterpret_cast<void*>(points.binary);
+    case Shape::kTernary:
+      return reinterpret_cast<void*>(points.ternary);
+    case Shape::kLength:
+      return reinterpret_cast<void*>(points.length);
+    case Shape::kTruth:
+      return reinterpret_cast<void*>(points.truth);
+    case Shape::kAssign:
+      return reinterpret_cast<void*>(points.assign);
+    case Shape::kCompare:
+      return reinterpret_cast<void*>(points.compare);
+    case Shape::kContains:
+      break;
+  }
+  return reinterpret_cast<void*>(points.contains);
+}
+
+// A sequence's slots of these names have other signatures than the table says.
+bool IsAsTold(const SlotName& slot, int offset) {
+  if (offset < static_cast<int>(offsetof(PyHeapTypeObject, as_sequence))) return true;
+  const std::string_view name = slot.name;
+  return name == "__len__" || name == "__contains__" || name == "__add__" || name == "__iadd__";
+}
+
+// Where `type` keeps the slot; null when it has no such group of slots.
+void** Place(PyTypeObject* type, int offset) {
+  struct Group {
+    int start;
+    void* slots;
+  };
+  // In the order in which PyHeapTypeObject holds them, the last one first.
+  const Group groups[] = {
+      {offsetof(PyHeapTypeObject, as_sequence), type->tp_as_sequence},
+      {offsetof(PyHeapTypeObject, as_mapping), type->tp_as_mapping},
+      {offsetof(PyHeapTypeObject, as_number), type->tp_as_number},
+      {offsetof(PyHeapTypeObject, as_async), type->tp_as_async},
+  };
+  for (const Group& group : groups) {
+    if (offset < group.start) continue;
+    if (group.slots == nullptr) return nullptr;
+    return reinterpret_cast<void**>(static_cast<char*>(group.slots) + (offset - group.start));
+  }
+  return reinterpret_cast<void**>(reinterpret_cast<char*>(type) + offset);
+}
+
+// Calls `visit` with the place of the slot in `type` and in all types below it.
+template <typename Visit>
+void ForEachPlace(PyTypeObject* type, int offset, Visit&& visit) {
+  if (void** const place = Place(type, offset)) visit(place);
+  // type's own method: a metaclass may have another.
+  PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
+  PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; types != nullptr && i < PyList_GET_SIZE(types); ++i) {
+    ForEachPlace(reinterpret_cast<PyTypeObject*>(PyList_GET_ITEM(types, i)), offset, visit);
+  }
+  Py_XDECREF(types);
+  Py_XDECREF(method);
+}
+
+const SlotName* FindName(const char* name) {
+  for (const SlotName& slot : kNames) {
+    if (std::strcmp(slot.name, name) == 0) return &slot;
+  }
+  return nullptr;
+}
+
+bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api, PatchList* patches) {
+  void** const place = Place(owner, offset);
+  if (place == nullptr || *place == nullptr || !PatchList::Writable(place)) return false;
+  Table& table = TableOf(slot.shape);
+  for (size_t i = 0; i < table.used; ++i) {
+    Entry& entry = table.entries[i];
+    if (entry.owner != owner || entry.offset != offset || *place != entry.point) continue;
+    entry.apis[static_cast<size_t>(slot.part)] = api;
+    return true;
+  }
+  if (table.used == kSize) return false;
+  Entry& entry = table.entries[table.used];
+  entry.owner = owner;
+  entry.offset = offset;
+  entry.original = *place;
+  entry.point = PointOf(slot.shape, table.used);
+  entry.apis[static_cast<size_t>(slot.part)] = api;
+  ++table.used;
+  ForEachPlace(owner, offset, [&](void** each) {
+    if (*each == entry.original && PatchList::Writable(each)) patches->Replace(each, entry.point);
+  });
+  // A class that is made later takes its slots from the descriptors, if they agree.
+  PyObject *name, *member;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(owner->tp_dict, &position, &name, &member)) {
+    if (Py_TYPE(member) != &PyWrapperDescr_Type) continue;
+    auto* const wrapper = reinterpret_cast<PyWrapperDescrObject*>(member);
+    if (wrapper->d_base->offset == offset && wrapper->d_wrapped == entry.original) {
+      patches->Replace(&wrapper->d_wrapped, entry.point);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
+  const auto* const wrapper = reinterpret_cast<PyWrapperDescrObject*>(descriptor);
+  const SlotName* const slot = FindName(wrapper->d_base->name);
+  if (slot == nullptr || !IsAsTold(*slot, wrapper->d_base->offset)) return false;
+  PyTypeObject* const owner = PyDescr_TYPE(wrapper);
+  const int offset = wrapper->d_base->offset;
+  const bool done = PatchOne(owner, offset, *slot, api, patches);
+  if (done && slot->shape == Shape::kLength) {
+    // There are two of them, and only one has a descriptor.
+    constexpr int kOfMapping =
+        offsetof(PyHeapTypeObject, as_mapping) + static_cast<int>(offsetof(PyMappingMethods, mp_length));
+    constexpr int kOfSequence =
+        offsetof(PyHeapTypeObject, as_sequence) + static_cast<int>(offsetof(PySequenceMethods, sq_length));
+    PatchOne(owner, offset == kOfMapping ? kOfSequence : kOfMapping, *slot, api, patches);
+  }
+  return done;
+}
+
+void RestoreInheritedSlots() {
+  for (const Table* table :
+       {&g_unary, &g_binary, &g_ternary, &g_length, &g_truth, &g_assign, &g_compare, &g_contains}) {
+    for (size_t i = 0; i < table->used; ++i) {
+      const Entry& entry = table->entries[i];
+      ForEachPlace(entry.owner, entry.offset, [&](void** place) {
+        if (*place == entry.point) *place = entry.original;
+      });
+    }
+  }
+}
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,25 @@
+// Entries of level 0 in the operators of types that are written in C (`x[0]`,
+// numpy's `x + y`): they replace the type's slot, its subclasses' copies, and what
+// the descriptor (`torch.Tensor.__getitem__`) calls. Needs the GIL.
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_SLOT_PATCH_H_
+#define TORCHTRACE_DIALECTS_PYTHON_SLOT_PATCH_H_
+
+#include <Python.h>
+
+#include "dialects/python/patch_list.h"
+#include "dialects/python/traced_api.h"
+
+namespace torchtrace::python_dialect {
+
+// `descriptor` is a slot wrapper. Several share a slot (__add__ and __radd__, the
+// six comparisons): each call is told under the right one, if that was patched.
+// False, with nothing changed: an operator that isn't known, or no room.
+bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches);
+
+// Gives the slots back that types made since have inherited. After UndoAll.
+void RestoreInheritedSlots();
+
+}  // namespace torchtrace::python_dialect
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_SLOT_PATCH_H_
