@@ -226,6 +226,40 @@ def test_program(runs, name):
     assert extra == []
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
+def test_program_at_level_0(runs, name):
+    """The same program with level 0 too, and the other levels see what they see without it."""
+    untraced = runs.python(*runs.program)
+    options = ("--levels", "0,1,2", "--formats", "none")
+    traced, trace = runs.traced("traced", *runs.program, options=options)
+    assert traced.stdout == untraced.stdout
+    assert traced.stderr == untraced.stderr
+    assert traced.returncode == untraced.returncode == 0
+    calls, elsewhere = runs.calls(trace)
+    run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
+    assert not any("level 0" in text for text in run["not_seen"])
+
+    done, alone = runs.traced("alone", *runs.program)
+    assert done.returncode == 0
+    mains = []
+    for each in (trace, alone):
+        recorded, _ = runs.calls(each)
+        processes = json.loads((each / "run.json").read_text())["processes"]
+        main = recorded[next(one["pid"] for one in processes if one["role"] == "main")]
+        mains.append(main)
+    below = [[call for call in main if call.level > 0] for main in mains]
+    if name in ORDER_VARIES:
+        assert collections.Counter(map(repr, below[0])) == collections.Counter(map(repr, below[1]))
+    else:
+        assert below[0] == below[1]
+    level0 = counter(mains[0], 0)
+    for api, number in counter(mains[0], 1).items():
+        if api.startswith("torch.nn.functional."):
+            assert level0[api] >= number, f"{api} was called more often"
+    assert level0.total() > 0
+
+
 def test_comparison():
     """A lost, changed or moved call is found, on either side."""
     size = {"type": "list", "value": [2]}

@@ -30,25 +30,34 @@ def run(backend, levels="1,2"):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("levels", ["1,2"])
+@pytest.mark.parametrize("levels", ["1,2", "0", "0,1,2"])
 def test_same_graphs_breaks_and_results(backend, levels):
     assert run(backend, levels).stdout == plain(backend).check().stdout
     assert "'unique_graphs'" in plain(backend).stdout
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_pytorch_calls_while_compiling_is_not_recorded(backend):
-    first = run(backend).section("first call")
-    second = run(backend).section("second call")
+@pytest.mark.parametrize("levels", ["1,2", "0,1,2"])
+def test_what_pytorch_calls_while_compiling_is_not_recorded(backend, levels):
+    first = run(backend, levels).section("first call")
+    second = run(backend, levels).section("second call")
     assert [call.text for call in first] == [call.text for call in second]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_pytorch_calls_for_the_backward_graph_is_not_recorded(backend):
-    first = run(backend).section("first backward")
-    second = run(backend).section("second backward")
+@pytest.mark.parametrize("levels", ["1,2", "0,1,2"])
+def test_what_pytorch_calls_for_the_backward_graph_is_not_recorded(backend, levels):
+    first = run(backend, levels).section("first backward")
+    second = run(backend, levels).section("second backward")
     assert [call.text for call in first] == [call.text for call in second]
-    assert run(backend).section_apis("first backward", 1) == ["torch.Tensor.backward"]
+    assert run(backend, levels).section_apis("first backward", 1) == ["torch.Tensor.backward"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_level_0_around_compiling(backend):
+    for section in ("before", "after", "in a thread", "at the end"):
+        apis = run(backend, "0,1,2").section_apis(section, 0)
+        assert apis[:2] == ["torch.relu", "torch.nn.functional.relu"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -90,7 +99,7 @@ def without_stamps(log):
     return re.sub(r"(?m)^([A-Z]\d{4}) [0-9:.]+ \d+ ", r"\1 ", log)
 
 
-@pytest.mark.parametrize("levels", ["1", "2", "1,2"])
+@pytest.mark.parametrize("levels", ["1", "2", "1,2", "0", "0,1,2"])
 def test_the_same_nodes(levels):
     ran = trace("compiled_nodes.py", levels=levels, env=ENV).check()
     expected = untraced("compiled_nodes.py", env=ENV).check()

@@ -11,7 +11,8 @@ from dialects.torch.trace_testing import trace, untraced
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SCRIPTS = ["same_modules.py", "same_graphs.py", "same_errors.py", "same_python.py"]
-RUNS = [(script, "1,2") for script in SCRIPTS] + [("same_errors.py", "1"), ("same_errors.py", "2")]
+RUNS = [(script, levels) for script in SCRIPTS for levels in ("1,2", "0", "0,1,2")]
+RUNS += [("same_errors.py", "1"), ("same_errors.py", "2")]
 
 
 @functools.cache
