@@ -328,6 +328,7 @@ TEST_F(SetattrHookTest, OperatorsInC) {
               ElementsAre("lib.datetime.timedelta.__add__(2)"));
   EXPECT_THAT(Calls("class Own(datetime.timedelta):\n  def __add__(self, x): return super().__add__(x)\nOwn(1) + day"),
               ElementsAre("lib.datetime.timedelta.__add__(2)"));
+  ASSERT_EQ(Execute("import gc\ndel lib.Days, Own\ngc.collect()\nlib.Days = After"), "");
   hook_->Uninstall();
   EXPECT_THAT(Calls("After(1) + day; lib.Days(1) + day; day * 2; D ** 2"), IsEmpty());
 }

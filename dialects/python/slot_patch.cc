@@ -267,8 +267,10 @@ bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const Trace
   entry.point = PointOf(slot.shape, table.used);
   entry.apis[static_cast<size_t>(slot.part)] = api;
   ++table.used;
+  patches->Replace(place, entry.point);
+  // Subclasses may be gone when everything is put back: those that live are found anew.
   ForEachPlace(owner, offset, [&](void** each) {
-    if (*each == entry.original && PatchList::Writable(each)) patches->Replace(each, entry.point);
+    if (*each == entry.original && PatchList::Writable(each)) *each = entry.point;
   });
   // A class that is made later takes its slots from the descriptors, if they agree.
   PyObject *name, *member;

@@ -17,7 +17,7 @@ namespace torchtrace::python_dialect {
 // False, with nothing changed: an operator that isn't known, or no room.
 bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches);
 
-// Gives the slots back that types made since have inherited. After UndoAll.
+// Gives subclasses their slots back, those made since too. After UndoAll.
 void RestoreInheritedSlots();
 
 }  // namespace torchtrace::python_dialect
