@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "cmd/api_list.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
 #include "cmd/levels.h"
@@ -24,6 +23,7 @@
 #include "cmd/run_metadata.h"
 #include "cmd/run_request.h"
 #include "cmd/runtime_library.h"
+#include "serialize/api_list.h"
 #include "serialize/render.h"
 #include "serialize/shell_quote.h"
 #include "tracer/find_python.h"
@@ -94,7 +94,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_INCLUDE_GETTERS")
       ->group("Capture");
   app->add_option("--api-list", options->api_list,
-                  "What level 0 traces: a file with one dotted name a line, or with names under `apis:` in YAML "
+                  "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
                   "(default: torch's public API)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_API_LIST")
@@ -164,6 +164,21 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   return absl::OkStatus();
 }
 
+// What level 0 is to trace. Operators, which such a list may hold, are level 2's.
+absl::StatusOr<std::vector<std::string>> ReadApiNames(const std::string& path) {
+  std::vector<std::string> names;
+  if (path.empty()) return names;
+  const absl::StatusOr<ApiList> list = ReadApiList(path);
+  if (!list.ok()) return list.status();
+  for (const ApiEntry& api : list->apis) {
+    if (api.name.find(':') == std::string::npos) names.push_back(api.name);
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": only operators, which level 0 doesn't trace"));
+  }
+  return names;
+}
+
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
                const std::vector<std::string>& command) {
   const absl::StatusOr<std::vector<int>> levels = ParseLevels(options.levels);
@@ -171,8 +186,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(options.include, options.exclude, options.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
-  const absl::StatusOr<std::vector<std::string>> apis =
-      options.api_list.empty() ? std::vector<std::string>() : ReadApiList(options.api_list);
+  const absl::StatusOr<std::vector<std::string>> apis = ReadApiNames(options.api_list);
   if (!apis.ok()) return Fail(kExitNotStarted, apis.status());
   if (levels->front() != 0 && (options.outermost || !options.api_list.empty())) {
     return Fail(kExitNotStarted, absl::StrCat(options.outermost ? "--outermost" : "--api-list",

@@ -8,8 +8,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Dotted names, sorted: torch's public functions, methods, properties and the
-// classes that are made to be called.
+// Dotted names: those of api_list/torch_api_list.yaml, and torch.Tensor's
+// properties, whose reads are only counted unless the user asks for them.
 std::vector<std::string> DefaultApis();
 
 }  // namespace torchtrace::torch_dialect

@@ -224,9 +224,12 @@ def test_a_list_of_any_library(tmp_path):
     [
         (["-l", "1", "--outermost"], "--outermost is for level 0, which isn't traced"),
         (["-l", "1", "--api-list", "apis.txt"], "--api-list is for level 0, which isn't traced"),
-        (["-l", "0", "--api-list", "none.txt"], "cannot read the API list none.txt: No such file"),
-        (["-l", "0", "--api-list", "wrong.txt"], "wrong.txt:2: 'torch.add(1)' is no dotted name"),
-        (["-l", "0", "--api-list", "empty.txt"], "empty.txt: no names in it"),
+        (["-l", "0", "--api-list", "none.txt"], "cannot read none.txt: No such file"),
+        (
+            ["-l", "0", "--api-list", "wrong.txt"],
+            'wrong.txt:2: "torch.add(1)" is no name of an API',
+        ),
+        (["-l", "0", "--api-list", "empty.txt"], "empty.txt:1: expected a list of API names"),
     ],
 )
 def test_usage(tmp_path, options, message):
