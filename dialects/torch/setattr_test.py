@@ -37,7 +37,7 @@ NAMES = {
 }
 # Not in the list: what is no public function, operators' objects, a function of the script.
 UNLISTED = {"operator", "default operator", "operator packet", "set_grad_enabled", "cond"}
-UNLISTED.add("own function")
+UNLISTED |= {"own function", "len", "repr", "format"}
 
 
 @functools.cache
