@@ -18,8 +18,8 @@ SAME_MEMORY = 0.1
 class Budgets:
     """Collects verdicts while the tables are made."""
 
-    def __init__(self):
-        self.table = Table("budgets", "Budgets", ["budget", "wanted", "measured", "verdict"])
+    def __init__(self, key="budgets", title="Budgets"):
+        self.table = Table(key, title, ["budget", "wanted", "measured", "verdict"])
 
     def at_most(self, what, limit, value, show):
         """A figure that must not be larger than `limit`; `show` makes it text."""

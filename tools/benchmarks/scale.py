@@ -121,6 +121,8 @@ def section(run):
         for calls, result in results.items()
     }
 
+    budgets = budgets_module.Budgets("scale-budgets", "Budgets of large traces")
+    run.tables.append(budgets.table)
     table = run.table(
         "scale",
         "Verbs on large traces, and DuckDB on their calls as Parquet",
@@ -142,7 +144,7 @@ def section(run):
                 megabytes(other[2]) if other else "",
             )
             if name in ("stats", "dedup", "merge"):
-                run.budgets.at_least(
+                budgets.at_least(
                     f"{title}, {calls // 1_000_000} M calls, events per second",
                     budgets_module.EVENTS_READ_PER_SECOND,
                     events / taken[run.clock],
@@ -150,7 +152,7 @@ def section(run):
                 )
         if name in ("stats", "dedup", "merge") and len(sizes) > 1:
             peaks = [results[calls]["medians"]["torchtrace", name][2] for calls in sizes[-2:]]
-            run.budgets.at_most(
+            budgets.at_most(
                 f"{title}, peak memory at {sizes[-1] // 1_000_000} M calls"
                 f" beside {sizes[-2] // 1_000_000} M",
                 1 + budgets_module.SAME_MEMORY,
