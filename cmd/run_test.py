@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -340,7 +341,9 @@ def test_killed_by_the_shell(tmp_path):
 @pytest.mark.torch
 def test_daemon_threads_inside_torch(tmp_path):
     """Plain python aborts then; the files are there all the same."""
-    assert_same([LAUNCH / "torch_daemons.py"], tmp_path)
+    results = tool.run_both([LAUNCH / "torch_daemons.py"], tmp_path)
+    # Whether the second thread comes to say so too, before the process is gone, is chance.
+    check(*(replace(r, err=r.err.replace("terminate called recursively\n", "")) for r in results))
     assert run_info(tmp_path)["counts"]["calls"] > 0
     assert (tmp_path / "trace/api_trace.txt").stat().st_size > 0
     options = ("-fo", "trace", "--python", tool.PYTHON)
