@@ -15,7 +15,6 @@ from tables import count, megabytes, milliseconds, progress, ratio
 HERE = os.path.dirname(os.path.abspath(__file__))
 PARTS = 64  # logs that are merged
 EDITS = 1000  # calls that one of two compared runs lacks
-CLOCKS = ("wall", "cpu")
 
 # By verb; A and B are files of calls, PARTS is a pattern of such files.
 QUERIES = {
