@@ -4,7 +4,6 @@
 // The corpus was begun with sample logs; this adds them to it again:
 //   TORCHTRACE_BLESS=$PWD/testdata/fuzz/log bazel run //serialize:log_reader_fuzz_test
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,9 +11,11 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "serialize/fuzz_corpus.h"
 #include "serialize/log_format.h"
 #include "serialize/log_samples.h"
 #include "serialize/varint.h"
@@ -59,36 +60,13 @@ TEST(LogReaderFuzzTest, Corpus) {
     if (const char* const bless = std::getenv("TORCHTRACE_BLESS"))
       WriteFile(std::string(bless) + "/" + name, inputs.back());
   }
-  std::vector<fs::path> corpus;
-  for (const auto& entry : fs::directory_iterator("testdata/fuzz/log")) corpus.push_back(entry.path());
-  std::sort(corpus.begin(), corpus.end());
-  for (const auto& path : corpus) inputs.push_back(ReadFile(path.string()));
+  for (std::string& input : ReadFuzzCorpus("log")) inputs.push_back(std::move(input));
   EXPECT_GE(inputs.size(), 10u);
 
   std::mt19937 random(1);  // always the same numbers
-  const auto below = [&random](size_t limit) { return limit == 0 ? 0 : random() % limit; };
   for (const std::string& input : inputs) {
     RunOne(input);
-    for (int i = 0; i < 500; ++i) {
-      std::string mutant = input;
-      for (size_t n = 1 + below(8); n-- > 0 && !mutant.empty();) {
-        const size_t at = below(mutant.size());
-        switch (below(4)) {
-          case 0:
-            mutant[at] = static_cast<char>(random());
-            break;
-          case 1:
-            mutant.erase(at, 1 + below(16));
-            break;
-          case 2:
-            mutant.insert(at, mutant, below(mutant.size()), 1 + below(64));
-            break;
-          default:
-            mutant[at] = static_cast<char>(mutant[at] ^ (1 << below(8)));
-        }
-      }
-      RunOne(mutant);
-    }
+    for (int i = 0; i < 500; ++i) RunOne(MakeMutant(input, &random));
   }
 }
 

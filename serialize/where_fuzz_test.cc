@@ -2,34 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "serialize/fuzz_corpus.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-std::vector<std::string> Corpus() {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator("testdata/fuzz/where")) paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  std::vector<std::string> inputs;
-  for (const auto& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
-  return inputs;
-}
-
 TEST(WhereFuzz, SeedsAndMutants) {
-  const std::vector<std::string> seeds = Corpus();
+  const std::vector<std::string> seeds = torchtrace::ReadFuzzCorpus("where");
   ASSERT_GE(seeds.size(), 6u);
   std::mt19937 random(1);
   const auto run = [](const std::string& text) {
