@@ -19,12 +19,12 @@
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
+#include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "serialize/api_list.h"
 #include "serialize/coverage.h"
 #include "serialize/edit_distance.h"
-#include "serialize/import/open_trace.h"
 #include "serialize/stats_report.h"
 #include "serialize/trace_operators.h"
 
@@ -118,10 +118,11 @@ int Run(const std::vector<std::string>& args) {
   options.levels = filter.Levels();
   if (absl::Status s = ParseShow(show, &options); !s.ok()) return Fail(kExitTrouble, s);
 
+  ReadingProgress progress(/*quiet=*/false, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
-    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+    absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     opened.push_back(*std::move(trace));
     traces.push_back({opened.back().get(), path});
@@ -137,7 +138,9 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
-  for (const StatsTrace& trace : traces) TellNotes(*trace.trace);
+  for (const StatsTrace& trace : traces) {
+    for (const std::string& sentence : WhatIsMissing(trace.name, *trace.trace)) Say(sentence);
+  }
   if (list_name.empty()) TellOtherVersions(traces, list->version);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
   return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))

@@ -138,9 +138,7 @@ int TellOperator(const std::string& name, const ApiList& list, bool json) {
 
 // What of the library `import` shows, and what lies toward the name.
 absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& python) {
-  const absl::StatusOr<FoundPython> found = FindPython(python);
-  if (!found.ok()) return found.status();
-  const absl::StatusOr<PythonInfo> info = AskPython(*found);
+  const absl::StatusOr<PythonInfo> info = FindAndAskPython(python);
   if (!info.ok()) return info.status();
   ScanOptions scan;
   scan.python = info->executable;

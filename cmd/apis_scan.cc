@@ -97,9 +97,7 @@ int Run(const std::vector<std::string>& args) {
 
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output, {.force = force});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  const absl::StatusOr<FoundPython> found = FindPython(python);
-  if (!found.ok()) return Fail(kExitTrouble, found.status());
-  const absl::StatusOr<PythonInfo> info = AskPython(*found);
+  const absl::StatusOr<PythonInfo> info = FindAndAskPython(python);
   if (!info.ok()) return Fail(kExitTrouble, info.status());
   scan.python = info->executable;
   if (!quiet) Say(absl::StrCat("importing all modules of ", scan.library, " in ", scan.python, " ..."));

@@ -74,6 +74,15 @@ def test_fail_under(backend):
     assert apis("coverage", SAMPLE, "--list", backend, "--fail-under", "66").status == 0
 
 
+def test_what_a_damaged_log_lost_is_told(tmp_path, backend):
+    cut = tmp_path / "cut.ttlog"
+    cut.write_bytes(SAMPLE.read_bytes()[: SAMPLE.stat().st_size // 2])
+    result = apis("coverage", cut, "--list", backend)
+    assert result.status == 0 and result.out
+    assert result.err == tool.torchtrace("stats", cut, cwd="/").err
+    assert str(cut) in result.err
+
+
 def test_trouble(tmp_path, backend):
     bad = tmp_path / "bad.yaml"
     bad.write_text("apis:\n- torch.abs\n- torch.linalg.*\n")

@@ -221,6 +221,11 @@ absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
   return info;
 }
 
+absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option) {
+  const absl::StatusOr<FoundPython> found = FindPython(option);
+  return found.ok() ? AskPython(*found) : found.status();
+}
+
 std::vector<std::string> PackageFolders(const PythonInfo& python, const std::vector<std::string>& python_args) {
   const bool isolated = HasFlag(python_args, 'I');
   const bool environment = !isolated && !HasFlag(python_args, 'E');

@@ -36,6 +36,9 @@ struct PythonInfo {
 
 absl::StatusOr<PythonInfo> AskPython(const FoundPython& python);
 
+// Both: asks the Python that is found by `option`.
+absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option);
+
 // The folders that `python ARGS...` would search for packages, in order, as far
 // as the environment and -E, -I, -s and -S say.
 std::vector<std::string> PackageFolders(const PythonInfo& python, const std::vector<std::string>& python_args);
