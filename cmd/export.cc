@@ -16,12 +16,12 @@
 #include "cmd/output.h"
 #include "cmd/reading_options.h"
 #include "cmd/reading_progress.h"
-#include "cmd/version.h"
 #include "serialize/export/call_export.h"
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/trace.h"
+#include "tracer/version.h"
 
 namespace torchtrace {
 namespace {

@@ -1,29 +1,13 @@
 #include "cmd/message.h"
 
-#include <unistd.h>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "cmd/progress.h"
-#include "tracer/standard_error.h"
+#include "tracer/say_lines.h"
 
 namespace torchtrace {
 
-namespace {
-
-const StandardErrorWatch g_standard_error;
-
-}  // namespace
-
 void Say(const std::string& text) {
-  if (!g_standard_error.IsTheSame()) return;
   Progress::Hide();
-  const std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(text, {{"\n", "\ntorchtrace: "}}), "\n");
-  for (size_t at = 0; at < lines.size();) {
-    const ssize_t written = write(STDERR_FILENO, lines.data() + at, lines.size() - at);
-    if (written <= 0) return;
-    at += static_cast<size_t>(written);
-  }
+  SayLines(text);
 }
 
 int Fail(int exit_code, const std::string& text) {

@@ -16,17 +16,17 @@
 #include "cmd/lists.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
-#include "cmd/output_folder.h"
 #include "cmd/reading_options.h"
 #include "cmd/rendering_options.h"
 #include "cmd/run_arguments.h"
-#include "cmd/run_metadata.h"
 #include "cmd/run_request.h"
 #include "cmd/runtime_library.h"
 #include "serialize/api_list.h"
 #include "serialize/render.h"
 #include "serialize/shell_quote.h"
 #include "tracer/find_python.h"
+#include "tracer/output_folder.h"
+#include "tracer/run_metadata.h"
 #include "tracer/runtime_api.h"
 
 namespace torchtrace {
@@ -54,6 +54,7 @@ struct RunOptions {
   bool include_getters = false;
   std::string api_list;
   bool outermost = false;
+  bool start_paused = false;
   std::string output;
   bool force = false;
   RenderingOptions rendering;
@@ -101,6 +102,10 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->group("Capture");
   app->add_flag("--outermost", options->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
+  app->add_flag("--start-paused", options->start_paused,
+                "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
+                "(see docs/PYTHON.md)")
+      ->envname("TORCHTRACE_START_PAUSED")
       ->group("Capture");
   app->add_option("--dialect", options->dialect, "The framework to trace (default: torch)")
       ->option_text("NAME")
@@ -238,6 +243,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.include_getters = options.include_getters;
   content.apis = *apis;
   content.outermost = options.outermost;
+  content.start_paused = options.start_paused;
   content.include = globs->include;
   content.exclude = globs->exclude;
   content.metadata_json = FormatRunMetadata(metadata);

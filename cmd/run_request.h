@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/run_ending.h"
+#include "tracer/run_ending.h"
 #include "tracer/runtime_api.h"
 
 namespace torchtrace {
@@ -24,6 +24,7 @@ class RunRequest {
     bool include_getters = false;
     std::vector<std::string> apis;
     bool outermost = false;
+    bool start_paused = false;
     std::vector<std::string> include;
     std::vector<std::string> exclude;
     std::string metadata_json;

@@ -44,6 +44,8 @@ void RegisterDialects() {
 
 extern "C" {
 
+TORCHTRACE_EXPORT void torchtrace_runtime_register_dialects() { torchtrace::RegisterDialects(); }
+
 TORCHTRACE_EXPORT int torchtrace_runtime_check(const torchtrace::RuntimeRequest* request, char* error,
                                                uint64_t error_bytes) {
   absl::Status status = torchtrace::CheckVersion(*request);

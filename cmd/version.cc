@@ -1,6 +1,6 @@
 // `torchtrace version`.
 
-#include "cmd/version.h"
+#include "tracer/version.h"
 
 #include <optional>
 #include <string>

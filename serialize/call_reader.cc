@@ -80,6 +80,8 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
       return kThread;
     case OtherRecord::kDropped:
       return reader.Varint(&count_) && reader.String(&text_) ? kDropped : kBroken;
+    case OtherRecord::kTags:
+      return reader.String(&text_) ? kTags : kBroken;
     default:
       return kUnknown;
   }

@@ -28,6 +28,7 @@ class CallReader {
     kDefine,   // identity(), facets()
     kThread,   // thread()
     kDropped,  // count(), text(): the reason
+    kTags,     // text(): a JSON object, or empty
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends behind a whole record

@@ -92,6 +92,14 @@ class CallWriter {
     to = Copy(body, b - body, to);
     Commit(Copy(reason.data(), reason.size(), to));
   }
+  // `json`: an object's text, or empty: no tags from here on.
+  void Tags(std::string_view json) {
+    char length[kMaxVarintBytes];
+    char* const l = EncodeVarint(json.size(), length);
+    char* to = Other(OtherRecord::kTags, (l - length) + json.size());
+    to = Copy(length, l - length, to);
+    Commit(Copy(json.data(), json.size(), to));
+  }
 
  private:
   static char* Copy(const char* from, size_t bytes, char* to) {

@@ -160,8 +160,21 @@ class Dump {
     return text;
   }
 
+  // `  {step=3, phase="eval"}`
+  std::string TagsText(uint32_t tags) const {
+    const std::string_view text = trace_->tags(tags);
+    if (text.empty()) return "";
+    const ordered_json object = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) return absl::StrCat("  ", Color(kDim), DumpJson(std::string(text)), Color(kReset));
+    std::string shown;
+    for (const auto& [name, value] : object.items()) {
+      absl::StrAppend(&shown, shown.empty() ? "" : ", ", FormatApi(name), "=", DumpJson(value));
+    }
+    return absl::StrCat("  ", Color(kDim), "{", shown, "}", Color(kReset));
+  }
+
   void WriteText(const Shown& call) {
-    *out_ << Lead(call) << text_.Get(call.entry.config);
+    *out_ << Lead(call) << text_.Get(call.entry.config) << TagsText(call.entry.tags);
     if (call.early) {
       *out_ << "  <unfinished>\n";
     } else {
@@ -177,6 +190,10 @@ class Dump {
     json["process"] = NameOfProcess(call);
     json["thread"] = call.entry.thread;
     if (HasTimes(call)) json["time_ns"] = call.entry.time_ns;
+    if (const std::string_view tags = trace_->tags(call.entry.tags); !tags.empty()) {
+      ordered_json object = ordered_json::parse(tags, nullptr, /*allow_exceptions=*/false);
+      json["tags"] = object.is_object() ? std::move(object) : ordered_json(std::string(tags));
+    }
     AddEnding(call, &json);
     std::string line = DumpJson(json);
     line.pop_back();

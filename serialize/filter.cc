@@ -66,6 +66,7 @@ class Filter {
     uint64_t call;
     uint32_t depth;
     VariantId variant;
+    uint32_t tags;
     int64_t time_ns;
     bool written;
   };
@@ -254,12 +255,12 @@ class Filter {
         if (parent.written) continue;
         parent.written = true;
         ++report_.parents;
-        if (absl::Status s = WriteEnter(&thread, parent.variant, parent.time_ns); !s.ok()) return s;
+        if (absl::Status s = WriteEnter(&thread, parent.variant, parent.tags, parent.time_ns); !s.ok()) return s;
       }
       thread.unwritten = 0;
     }
-    thread.open.push_back({record.call, record.depth, record.variant, record.time_ns, keeps});
-    if (keeps) return WriteEnter(&thread, record.variant, record.time_ns);
+    thread.open.push_back({record.call, record.depth, record.variant, record.tags, record.time_ns, keeps});
+    if (keeps) return WriteEnter(&thread, record.variant, record.tags, record.time_ns);
     ++thread.unwritten;
     return absl::OkStatus();
   }
@@ -297,8 +298,9 @@ class Filter {
     return absl::OkStatus();
   }
 
-  absl::Status WriteEnter(ThreadState* thread, VariantId variant, int64_t time_ns) {
+  absl::Status WriteEnter(ThreadState* thread, VariantId variant, uint32_t tags, int64_t time_ns) {
     ++report_.kept;
+    writer_->Tag(thread->process, thread->number, trace_->tags(tags));
     return writer_->Enter(thread->process, thread->number, TimeOf(thread, time_ns),
                           trace_->identity(trace_->config_of(variant)), trace_->facets(variant));
   }

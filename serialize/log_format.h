@@ -84,6 +84,9 @@ enum class OtherRecord : uint8_t {
   kThread = 2,
   // Body: varint count, string reason: calls that were seen but not recorded.
   kDropped = 3,
+  // Body: string tags, a JSON object's text, or nothing. They go with the calls that
+  // the thread enters from here on, up to the next such record or thread record.
+  kTags = 4,
 };
 
 }  // namespace torchtrace

@@ -197,6 +197,7 @@ class Surveyor {
           survey_.dropped[std::string(reader.text())] += reader.count();
           other_bytes_ += reader.next_offset() - reader.offset();
           break;
+        case CallReader::kTags:
         case CallReader::kUnknown:
           other_bytes_ += reader.next_offset() - reader.offset();
           break;

@@ -86,6 +86,7 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
     const auto time = static_cast<uint64_t>(std::max<int64_t>(0, record.time_ns));
     switch (record.kind) {
       case CallRecord::kEnter:
+        writer->Tag(process, record.thread, trace->tags(record.tags));
         return writer->Enter(process, record.thread, time, trace->identity(record.config),
                              trace->facets(record.variant));
       case CallRecord::kLeave:

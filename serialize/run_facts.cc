@@ -62,6 +62,7 @@ ProcessFacts GatherProcess(const ProcessInfo& process) {
   facts.role = TextMember(metadata, "role");
   facts.exit_code = IntMember(end, "exit_code");
   facts.signal = IntMember(end, "signal");
+  facts.program_goes_on = Member(end, "program_goes_on").is_boolean() && Member(end, "program_goes_on").get<bool>();
   const std::optional<int64_t> began = IntMember(Member(metadata, "clock"), "origin_monotonic_ns");
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
   if (began && ended && *ended >= *began) facts.duration_ns = *ended - *began;
@@ -161,6 +162,7 @@ std::string ProcessName(const ProcessInfo& process) {
 std::string DescribeEnd(const ProcessInfo& process) {
   if (!process.closed) return "not closed: killed or still running";
   const ProcessFacts facts = GatherProcess(process);
+  if (facts.program_goes_on) return "trace closed, and the program went on";
   if (facts.signal.has_value()) {
     const char* const name =
         *facts.signal > 0 && *facts.signal < NSIG ? sigabbrev_np(static_cast<int>(*facts.signal)) : nullptr;

@@ -23,6 +23,7 @@ struct ProcessFacts {
   std::string role;
   std::optional<int64_t> exit_code;
   std::optional<int64_t> signal;
+  bool program_goes_on = false;        // its trace was closed before its end
   std::optional<int64_t> duration_ns;  // from its first record to its end
   uint64_t getters = 0;                // calls of property getters that were left out
   std::map<std::string, uint64_t> dropped;
@@ -66,8 +67,8 @@ bool IsMerged(const Trace& trace);
 // from, after its run's label: `gpt2:main-1234`.
 std::string ProcessName(const ProcessInfo& process);
 
-// How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, or `not closed:
-// killed or still running`.
+// How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, `trace closed, and the program
+// went on`, or `not closed: killed or still running`.
 std::string DescribeEnd(const ProcessInfo& process);
 
 // The member of that name, or null when `object` has none or is no object.

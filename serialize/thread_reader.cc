@@ -7,8 +7,8 @@ namespace {
 constexpr int64_t kMaxSkewNs = 1'000'000;
 }  // namespace
 
-FrameDefinitions::FrameDefinitions(const LogReader* log, ConfigTable* configs, uint64_t window_bytes)
-    : log_(log), configs_(configs), window_bytes_(window_bytes), segments_(log->frames().size()) {}
+FrameDefinitions::FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags, uint64_t window_bytes)
+    : log_(log), configs_(configs), tags_(tags), window_bytes_(window_bytes), segments_(log->frames().size()) {}
 
 void FrameDefinitions::AddThreads(const std::vector<LogThread>& threads) {
   for (const LogThread& thread : threads) {
@@ -87,6 +87,9 @@ void ThreadReader::Advance(uint64_t call) {
       case CallReader::kDefine:
         definitions_->Define(*reader_, table_);
         continue;
+      case CallReader::kTags:
+        tags_ = definitions_->tags()->Intern(reader_->text());
+        continue;
       case CallReader::kEnd:
       case CallReader::kBroken:
         return CloseSegment();
@@ -102,6 +105,7 @@ void ThreadReader::OpenSegment() {
   const LogSegment* const before = next_segment_ == 0 ? nullptr : &thread_->segments[next_segment_ - 1];
   const LogSegment& segment = thread_->segments[next_segment_++];
   table_ = definitions_->Acquire(segment);
+  tags_ = kNoTags;
   reader_.emplace(&definitions_->log().file(), definitions_->log().frames()[segment.frame].payload_offset(),
                   segment.begin, segment.end, definitions_->window_bytes());
   const uint64_t surviving = SurvivingCalls(depth_, CallsBetween(before, segment), segment);

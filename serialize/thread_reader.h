@@ -18,6 +18,7 @@
 #include "serialize/log_metadata.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_survey.h"
+#include "serialize/tag_table.h"
 
 namespace torchtrace {
 
@@ -33,11 +34,13 @@ class FrameDefinitions {
   };
 
   // All must outlive it. Whoever reads the log has a window of `window_bytes`.
-  FrameDefinitions(const LogReader* log, ConfigTable* configs, uint64_t window_bytes = CallReader::kWindowBytes);
+  FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags,
+                   uint64_t window_bytes = CallReader::kWindowBytes);
   // Before any of them is read.
   void AddThreads(const std::vector<LogThread>& threads);
 
   const LogReader& log() const { return *log_; }
+  TagTable* tags() const { return tags_; }
   uint64_t window_bytes() const { return window_bytes_; }
 
   // The table with all definitions before `segment`; then Define for each one in it.
@@ -53,6 +56,7 @@ class FrameDefinitions {
  private:
   const LogReader* const log_;
   ConfigTable* const configs_;
+  TagTable* const tags_;
   const uint64_t window_bytes_;
   std::vector<uint32_t> segments_;  // by frame
   absl::flat_hash_map<uint32_t, std::unique_ptr<Table>> tables_;
@@ -83,6 +87,7 @@ class ThreadReader {
   int64_t time_ns() const { return time_ns_; }
   VariantId variant() const { return variant_; }                  // kEnter
   std::string_view exception() const { return reader_->text(); }  // kRaise
+  uint32_t tags() const { return tags_; }                         // kEnter
   uint64_t depth() const { return depth_; }
   // The innermost open call; null when there is none or its entry isn't known.
   const OpenCall* innermost() const {
@@ -111,6 +116,7 @@ class ThreadReader {
   State state_ = kDone;
   int64_t time_ns_ = 0;
   VariantId variant_ = 0;
+  uint32_t tags_ = kNoTags;
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };

@@ -22,6 +22,7 @@
 #include "serialize/config_table.h"
 #include "serialize/damage.h"
 #include "serialize/reading_observer.h"
+#include "serialize/tag_table.h"
 
 namespace torchtrace {
 
@@ -73,6 +74,7 @@ struct CallRecord {
   ConfigId config = kLostId;  // leave and raise: of the call they end
   VariantId variant = kLostId;
   uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint32_t tags = kNoTags;    // enter: Trace::tags
   uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; of a process whose metadata has no
   // clock, a number that only grows.
@@ -108,6 +110,13 @@ class Trace {
   virtual std::string_view identity(ConfigId config) const = 0;  // config.h
   virtual std::string_view facets(VariantId variant) const = 0;
   virtual ConfigId config_of(VariantId variant) const = 0;
+
+  // What the program said of the calls that it made then, by CallRecord::tags: a JSON
+  // object's text, or empty. Valid as long as the trace.
+  virtual std::string_view tags(uint32_t id) const {
+    (void)id;
+    return {};
+  }
 
   // In the order of process_order.h: by start. Path, metadata, closed and file_bytes are there from the
   // beginning, the rest once Read or Count was called.

@@ -70,6 +70,8 @@ struct WrittenThread {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint32_t frame_bytes = 0;  // of the last frame
+  std::string tags;          // of the next call
+  std::string tags_written;  // to the frame
   std::unique_ptr<FrameBuffer> buffer;
   CallWriter writer;                                     // into the buffer
   absl::flat_hash_map<VariantId, uint64_t> definitions;  // of this frame
@@ -138,19 +140,29 @@ class LogTraceWriter : public TraceWriter {
     uint64_t wanted = CallWriter::kMaxEventBytes;
     auto known = thread.definitions.find(variant);
     if (known == thread.definitions.end()) wanted += CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
+    if (thread.tags != thread.tags_written) wanted += CallWriter::kMaxRecordOverhead + thread.tags.size();
     if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
       // In a frame of its own everything is to be defined.
-      wanted = CallWriter::kMaxEventBytes + CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
+      wanted = CallWriter::kMaxEventBytes + 2 * CallWriter::kMaxRecordOverhead + identity.size() + facets.size() +
+               thread.tags.size();
       if (absl::Status s = NextFrame(&thread, time, wanted); !s.ok()) return s;
       known = thread.definitions.end();
     }
     if (known == thread.definitions.end()) {
       known = thread.definitions.emplace(variant, thread.writer.Define(identity, facets)).first;
     }
+    if (thread.tags != thread.tags_written) {
+      thread.writer.Tags(thread.tags);
+      thread.tags_written = thread.tags;
+    }
     thread.writer.Enter(known->second, time);
     ++thread.calls;
     ++thread.open_calls;
     return absl::OkStatus();
+  }
+
+  void Tag(uint32_t process, uint64_t number, std::string_view json) override {
+    if (WrittenThread& thread = ThreadOf(process, number); thread.tags != json) thread.tags = json;
   }
 
   absl::Status Leave(uint32_t process, uint64_t number, uint64_t time) override {
@@ -258,6 +270,7 @@ class LogTraceWriter : public TraceWriter {
     thread->buffer = std::make_unique<FrameBuffer>(capacity);
     open_bytes_ += capacity;
     thread->writer = CallWriter(thread->buffer->frame());
+    thread->tags_written.clear();
     thread->writer.Thread(thread->number, thread->os_id, time, thread->calls, thread->open_calls, thread->name);
     return absl::OkStatus();
   }

@@ -41,6 +41,8 @@ class TraceWriter {
   // no call open can't leave one: FailedPrecondition.
   virtual absl::Status Enter(uint32_t process, uint64_t thread, uint64_t time, std::string_view identity,
                              std::string_view facets) = 0;
+  // Goes with the calls that the thread enters from here on: a JSON object's text, or empty.
+  virtual void Tag(uint32_t process, uint64_t thread, std::string_view json) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
 

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "tracer/fatal_signals.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/levels.h"
+#include "tracer/module_finder.h"
 #include "tracer/program_end.h"
 #include "tracer/recorder.h"
+#include "tracer/session.h"
 
 namespace torchtrace {
 namespace {
@@ -42,6 +43,7 @@ RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
   options.include = Strings(request.include);
   options.exclude = Strings(request.exclude);
   options.quiet = request.quiet != 0;
+  options.paused = request.start_paused != 0;
   return options;
 }
 
@@ -74,18 +76,7 @@ absl::Status CheckRequest(const RuntimeRequest& request) {
     return absl::FailedPreconditionError(
         absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
   }
-  const FrameworkDialect* const dialect = FindDialect(request.dialect);
-  if (dialect == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown dialect '", request.dialect, "': this build knows ",
-                                                   absl::StrJoin(DialectNames(), ", ")));
-  }
-  const std::string package_version = request.package_version;
-  if (!package_version.empty() && !dialect->required_version().empty() &&
-      package_version != dialect->required_version()) {
-    return absl::FailedPreconditionError(absl::StrCat("this runtime was built for ", dialect->package(), " ",
-                                                      dialect->required_version(), ", not for ", package_version));
-  }
-  return CheckLevels(*dialect, MakeHookOptions(request).levels);
+  return CheckDialect(request.dialect, request.package_version, MakeHookOptions(request).levels);
 }
 
 absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
@@ -111,8 +102,9 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
 
   // None of these may stop the program.
   Recorder* const recorder = Recorder::Get();
-  if (absl::Status watched = WatchInterpreterExit(); !watched.ok()) recorder->Stop(std::string(watched.message()));
+  if (absl::Status watched = WatchInterpreterExit(/*signals=*/true); !watched.ok()) recorder->Stop(std::string(watched.message()));
   WatchFatalSignals(request.signal_message);
+  OfferPythonModule();
   if (absl::Status armed = ArmLevels(FindDialect(request.dialect), MakeHookOptions(request)); !armed.ok()) {
     recorder->Stop(std::string(armed.message()));
   }

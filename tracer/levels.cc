@@ -14,7 +14,8 @@ namespace {
 struct Armed {
   std::vector<std::unique_ptr<TracingHook>> hooks;  // those installed
   std::string package;                              // whose import is waited for; empty: it came
-  bool over = false;
+  uint64_t session = 0;                             // how often levels were armed
+  bool armed = false;
 };
 
 // Never destroyed: hooks hold Python objects, and Python may be gone by then.
@@ -34,10 +35,12 @@ void UninstallAll() {
   hooks.clear();
 }
 
-void Install(FrameworkDialect* dialect, const HookOptions& options) {
+// `session`: of which the import was waited for.
+void Install(FrameworkDialect* dialect, const HookOptions& options, uint64_t session) {
+  if (!State().armed || State().session != session) return;
   Recorder* const recorder = Recorder::Get();
   State().package.clear();
-  if (State().over || recorder->stopped()) return;
+  if (recorder->stopped()) return;
   auto hooks = dialect->CreateHooks(recorder, options);
   if (!hooks.ok()) {
     recorder->Stop(std::string(hooks.status().message()));
@@ -68,11 +71,13 @@ absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>
 
 absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options) {
   State().package = dialect->package();
-  return WatchImport(dialect->package(), [dialect, options] { Install(dialect, options); });
+  State().armed = true;
+  const uint64_t session = ++State().session;
+  return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); });
 }
 
 void DisarmLevels() {
-  State().over = true;
+  if (!std::exchange(State().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
   if (!State().package.empty() && !recorder->forked()) {
     recorder->NoteNotSeen(absl::StrCat("any call: the program did not import ", State().package));

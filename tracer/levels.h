@@ -1,6 +1,6 @@
 // Arms the levels of a dialect: its hooks are made and installed when the
 // program has imported the dialect's package, and uninstalled in reverse order
-// when the program ends. Whatever fails stops tracing, never the program.
+// when the session ends. Whatever fails stops tracing, never the program.
 // Needs the GIL; owns the hooks.
 
 #ifndef TORCHTRACE_TRACER_LEVELS_H_
@@ -15,7 +15,7 @@ namespace torchtrace {
 // cannot trace one of the levels.
 absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>& levels);
 
-// Once per process, when Python is initialised and Recorder::Start was called.
+// Once per session, when Python is initialised and Recorder::Start was called.
 absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options);
 
 // Uninstalls the hooks. Idempotent.

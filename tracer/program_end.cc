@@ -205,14 +205,20 @@ PyObject* Signal(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 }  // namespace
 
 void WatchProcessExit(ProgramEndOptions options) {
-  g_state = new State;
+  const bool first = g_state == nullptr;
+  if (first) g_state = new State;
   g_state->options = std::move(options);
   g_state->main_pid = getpid();
+  g_state->ended = false;
   // For an exit() that is called by C code with the interpreter still running.
-  on_exit(OnExit, nullptr);
+  if (first) on_exit(OnExit, nullptr);
 }
 
-absl::Status WatchInterpreterExit() {
+void UnwatchProcessExit() { g_state->ended = true; }
+
+absl::Status WatchInterpreterExit(bool signals) {
+  static bool watched = false;
+  if (std::exchange(watched, true)) return absl::OkStatus();
   if (absl::Status status = RegisterWithAtexit(); !status.ok()) return status;
   if (Py_AtExit(AfterFinalization) != 0) return absl::InternalError("Python takes no more exit functions");
   // Without these the program's end is still seen, only less exactly.
@@ -222,7 +228,7 @@ absl::Status WatchInterpreterExit() {
   g_os_exit.Install("posix", "_exit", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(OsExit));
   g_execv.Install("posix", "execv", METH_FASTCALL, reinterpret_cast<void*>(Execv));
   g_execve.Install("posix", "execve", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(Execve));
-  g_signal.Install("_signal", "signal", METH_FASTCALL, reinterpret_cast<void*>(Signal));
+  if (signals) g_signal.Install("_signal", "signal", METH_FASTCALL, reinterpret_cast<void*>(Signal));
   return absl::OkStatus();
 }
 

@@ -23,11 +23,15 @@ struct ProgramEndOptions {
   std::function<void(const RuntimeEnd&)> ended;
 };
 
-// Before Python is initialised, by the process that is traced.
+// Before Python is initialised, by the process that is traced; or by a process that is
+// traced from here on, again for each session.
 void WatchProcessExit(ProgramEndOptions options);
+// From here on the program's end is nobody's affair.
+void UnwatchProcessExit();
 
-// After Python was initialised and before the program starts. Needs the GIL.
-absl::Status WatchInterpreterExit();
+// After Python was initialised, best before the program starts. `signals`: deaths by signal
+// are watched for too, so a handler that the program takes off is put back. Needs the GIL.
+absl::Status WatchInterpreterExit(bool signals);
 
 // The program has ended with this exit code: what Py_RunMain returned.
 void ProgramReturned(int exit_code);

@@ -61,16 +61,56 @@ thread_local ThreadHolder t_holder;
 // ---- ThreadRecorder ----
 
 void ThreadRecorder::Raise(std::string_view exception) {
+  if (!OwnsInnermostCall()) return;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
   if (!writer_.Fits(bytes) && !NextFrame(bytes)) return;
   writer_.Raise(ClockNow(), exception);
-  --open_calls_;
+}
+
+void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
+  CloseFrame();
+  stale_calls_ += std::exchange(open_calls_, 0);
+  session_ = session;
+  number_ = number;
+  calls_ = 0;
+  getters_ = 0;
+  next_frame_bytes_ = 0;
+  tags_version_ = 0;
+  tags_.clear();
+  // Which entries are left out is the session's affair.
+  recorder_->intern_bytes_.fetch_sub(table_.bytes(), std::memory_order_relaxed);
+  table_.Clear();
+}
+
+bool ThreadRecorder::CatchUp() {
+  if (Recorder::epoch_.load(std::memory_order_acquire) == 0) return false;
+  {
+    std::lock_guard<std::mutex> lock(recorder_->mutex_);
+    const uint64_t epoch = Recorder::epoch_.load(std::memory_order_relaxed);
+    if (epoch == 0) return false;
+    if (session_ != recorder_->session_) {
+      BeginSession(recorder_->session_, recorder_->next_thread_++);
+      recorder_->threads_.insert(this);
+    }
+    epoch_ = epoch;
+    if (tags_version_ == recorder_->tags_version_) return true;
+    tags_version_ = recorder_->tags_version_;
+    tags_ = recorder_->tags_;
+  }
+  // Where the frame has no room, the next one starts with them.
+  if (!writer_.open()) return true;
+  if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
+    CloseFrame();
+  } else {
+    writer_.Tags(tags_);
+  }
+  return true;
 }
 
 InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
   // Forgetting is safe at any time: a definition holds for one frame, and a
   // configuration that comes again is described again.
-  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > recorder_->options_.max_intern_bytes) {
+  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > recorder_->options().max_intern_bytes) {
     recorder_->intern_bytes_.fetch_sub(table_.bytes(), std::memory_order_relaxed);
     recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
     table_.Clear();
@@ -109,20 +149,78 @@ void ThreadRecorder::CloseFrame() {
 
 void ThreadRecorder::WriteThreadRecord() {
   writer_.Thread(number_, os_id_, ClockNow(), calls_, open_calls_, ThreadName());
+  if (!tags_.empty()) writer_.Tags(tags_);
 }
 
 // ---- Recorder ----
 
-Recorder::Recorder(RecorderOptions options) : options_(std::move(options)) {}
+std::atomic<uint64_t> Recorder::epoch_{0};
+std::atomic<uint64_t> Recorder::session_on_{0};
 
 absl::Status Recorder::Start(RecorderOptions options) {
-  if (g_recorder != nullptr) return absl::FailedPreconditionError("recording has started already");
-  auto recorder = std::unique_ptr<Recorder>(new Recorder(std::move(options)));
+  if (g_recorder != nullptr) return g_recorder->Begin(std::move(options));
+  auto* const recorder = new Recorder();
   recorder->unit_ns_ = CalibrateClock();
-  if (absl::Status status = recorder->OpenLog("main"); !status.ok()) return status;
-  g_recorder = recorder.release();
+  if (absl::Status status = recorder->Begin(std::move(options)); !status.ok()) {
+    delete recorder;
+    return status;
+  }
+  g_recorder = recorder;
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   return absl::OkStatus();
+}
+
+absl::Status Recorder::Begin(RecorderOptions options) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!finished_) return absl::FailedPreconditionError("recording has started already");
+  options_.store(new RecorderOptions(std::move(options)), std::memory_order_release);
+  log_.reset();
+  end_frame_ = Frame();
+  free_frames_.clear();
+  threads_.clear();
+  ended_threads_.clear();
+  added_metadata_.clear();
+  not_seen_.clear();
+  cut_.clear();
+  stop_reason_.clear();
+  intern_resets_ = 0;
+  next_thread_ = 0;
+  parent_pid_ = 0;
+  forked_ = false;
+  if (absl::Status status = OpenLog("main"); !status.ok()) return status;
+  paused_ = this->options().paused;
+  tags_ = this->options().tags == "{}" ? "" : this->options().tags;
+  ++tags_version_;
+  ++session_;
+  finished_ = false;
+  stopped_ = false;
+  session_on_ = session_;
+  NewEpoch();
+  return absl::OkStatus();
+}
+
+void Recorder::NewEpoch() {
+  const bool recording = !finished_ && !paused_ && !stopped();
+  epoch_.store(recording ? ++last_epoch_ : 0, std::memory_order_release);
+}
+
+void Recorder::SetPaused(bool paused) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(paused_, paused) != paused) NewEpoch();
+}
+
+bool Recorder::paused() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return paused_;
+}
+
+void Recorder::SetTags(const std::string& json) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::string tags = json == "{}" ? "" : json;
+  if (tags == tags_) return;
+  tags_ = tags;
+  ++tags_version_;
+  NewEpoch();
 }
 
 Recorder* Recorder::Get() { return g_recorder; }
@@ -133,13 +231,13 @@ absl::Status Recorder::OpenLog(const char* role) {
   // A process id can come again within one run.
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
-    const std::string path = absl::StrCat(options_.log_folder, "/", role, "-", pid_, again, ".ttlog");
+    const std::string path = absl::StrCat(options().log_folder, "/", role, "-", pid_, again, ".ttlog");
     log = LogWriter::Create(path);
     if (log.ok() || access(path.c_str(), F_OK) != 0) break;
   }
   if (!log.ok()) return log.status();
 
-  Json metadata = Json::parse(options_.metadata_json, nullptr, false);
+  Json metadata = Json::parse(options().metadata_json, nullptr, false);
   if (!metadata.is_object()) metadata = Json::object();
   metadata["role"] = role;
   metadata["pid"] = pid_;
@@ -171,19 +269,16 @@ ThreadRecorder* Recorder::ThisThread() {
   if (holder.thread != nullptr || holder.ended || stopped()) return holder.thread;
   auto* const thread = new ThreadRecorder(this);
   thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    thread->number_ = next_thread_++;
-    threads_.insert(thread);
-  }
   return holder.thread = thread;
 }
 
 bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
-  bytes += CallWriter::kMaxRecordOverhead + kThreadNameBytes;
+  bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + thread->tags_.size();
   std::string failure;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    // Another session has begun since the thread looked.
+    if (thread->session_ != session_ || finished_) return false;
     if (log_ == nullptr) {  // a forked child's first call
       if (absl::Status status = OpenLog("fork"); !status.ok()) failure = std::string(status.message());
     }
@@ -195,7 +290,7 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
       break;
     }
     if (!thread->writer_.open() && failure.empty()) {
-      const uint32_t grown = std::clamp(2 * thread->next_frame_bytes_, kFirstFrameBytes, options_.max_frame_bytes);
+      const uint32_t grown = std::clamp(2 * thread->next_frame_bytes_, kFirstFrameBytes, options().max_frame_bytes);
       const uint64_t payload = std::max<uint64_t>(grown - sizeof(FrameHeader), bytes);
       absl::StatusOr<Frame> frame = log_->Reserve(FrameType::kCalls, static_cast<uint32_t>(payload));
       if (frame.ok()) {
@@ -218,14 +313,15 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
 void Recorder::EndThread(ThreadRecorder* thread) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    const bool in_session = !finished_ && thread->session_ == session_;
     if (thread->writer_.open()) {
-      if (finished_) {
-        thread->CloseFrame();
-      } else {
+      if (in_session) {
         free_frames_.push_back({thread->writer_, thread->frame_number_});
+      } else {
+        thread->CloseFrame();
       }
     }
-    ended_threads_[thread->number_] = {thread->calls_, thread->getters_};
+    if (in_session) ended_threads_[thread->number_] = {thread->calls_, thread->getters_};
     threads_.erase(thread);
   }
   intern_bytes_.fetch_sub(thread->table_.bytes(), std::memory_order_relaxed);
@@ -233,9 +329,10 @@ void Recorder::EndThread(ThreadRecorder* thread) {
 }
 
 bool Recorder::Included(std::string_view api) const {
+  const RecorderOptions& options = this->options();
   const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
-  if (std::any_of(options_.exclude.begin(), options_.exclude.end(), matches)) return false;
-  return options_.include.empty() || std::any_of(options_.include.begin(), options_.include.end(), matches);
+  if (std::any_of(options.exclude.begin(), options.exclude.end(), matches)) return false;
+  return options.include.empty() || std::any_of(options.include.begin(), options.include.end(), matches);
 }
 
 void Recorder::AddMetadata(const std::string& json) {
@@ -268,8 +365,9 @@ void Recorder::Stop(const std::string& reason) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (stopped_.exchange(true)) return;
     stop_reason_ = reason;
+    NewEpoch();
   }
-  if (options_.quiet || !standard_error_.IsTheSame()) return;
+  if (options().quiet || !standard_error_.IsTheSame()) return;
   const std::string line = absl::StrCat("torchtrace: tracing stopped: ", reason, "; the program goes on\n");
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
     // There is no other place to say it.
@@ -278,7 +376,9 @@ void Recorder::Stop(const std::string& reason) {
 
 std::string Recorder::EndJson(const ProgramEnd& end) {
   Json json = Json::object();
-  if (end.signal != 0) {
+  if (end.program_goes_on) {
+    json["program_goes_on"] = true;
+  } else if (end.signal != 0) {
     json["signal"] = end.signal;
   } else {
     json["exit_code"] = end.exit_code;
@@ -308,6 +408,8 @@ void Recorder::Finish(const ProgramEnd& end) {
   if (finished_) return;
   finished_ = true;
   stopped_ = true;
+  session_on_ = 0;
+  NewEpoch();
   if (log_ == nullptr) return;  // a forked child that called nothing
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
@@ -325,6 +427,7 @@ void Recorder::FinishFromSignal(int signal) {
   if (finished_ || end_frame_.header == nullptr || getpid() != pid_) return;
   finished_ = true;
   stopped_ = true;
+  epoch_ = 0;
   char json[160];
   const int bytes =
       snprintf(json, sizeof json, R"({"end":{"signal":%d,"units":%llu,"monotonic_ns":%llu}})", signal,
@@ -353,16 +456,18 @@ void Recorder::AfterForkInChild() {
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
-  recorder->finished_ = recorder->stopped();
+  recorder->finished_ = recorder->finished_ || recorder->stopped();
   if (ThreadRecorder* const thread = t_holder.thread; thread != nullptr) {
     thread->writer_ = CallWriter();
     thread->frame_number_ = 0;
-    thread->next_frame_bytes_ = 0;
-    thread->calls_ = 0;
-    thread->getters_ = 0;
-    thread->number_ = recorder->next_thread_++;
     thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
-    recorder->threads_.insert(thread);
+    if (thread->session_ == recorder->session_) {
+      thread->next_frame_bytes_ = 0;
+      thread->calls_ = 0;
+      thread->getters_ = 0;
+      thread->number_ = recorder->next_thread_++;
+      recorder->threads_.insert(thread);
+    }
   }
   recorder->mutex_.unlock();
 }

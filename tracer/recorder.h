@@ -1,10 +1,13 @@
 // The recorder turns calls that hooks see into the records of a log.
 //
-// Recorder: one per process, created before the traced program starts and never
-// destroyed. It owns the log and survives forks: a child goes on in a log of
+// Recorder: one per process, never destroyed. It records sessions, one after
+// another: a traced program is one, and each torchtrace.trace() inside a program
+// is one. It owns the session's log and survives forks: a child goes on in a log of
 // its own from its first call. ThreadRecorder: one per thread that records; it
 // owns the thread's open frame and its table of known configurations. Nothing
-// in a ThreadRecorder is shared, so recording takes no lock.
+// in a ThreadRecorder is shared, so recording takes no lock: whatever changes for
+// all threads (a session, a pause, tags) changes the epoch, which every Enter
+// compares with the one its thread knows.
 //
 // A hook describes a call as bytes (serialize/config.h). Bytes that were seen
 // before cost a hash and a comparison; at first sight they are also written to
@@ -50,12 +53,16 @@ struct RecorderOptions {
   uint32_t max_frame_bytes = 4 << 20;
   // Says on stderr, in one line, when tracing stops early.
   bool quiet = false;
+  // What SetPaused and SetTags would say right at the start.
+  bool paused = false;
+  std::string tags;
 };
 
 // How the traced program ended, for the log's last words.
 struct ProgramEnd {
   int exit_code = 0;
-  int signal = 0;  // 0: it exited
+  int signal = 0;               // 0: it exited
+  bool program_goes_on = false;  // only the recording ends: neither of the above is known
 };
 
 class TORCHTRACE_EXPORT ThreadRecorder {
@@ -64,29 +71,14 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // facets (serialize/config.h); the first `identity_bytes` are the identity.
   // False: the call is filtered out or recording has stopped; then there must
   // be no Leave.
-  bool Enter(std::string_view config, uint32_t identity_bytes) {
-    const uint64_t hash = Hash64(config.data(), config.size());
-    InternTable::Entry* entry = table_.Find(hash, config);
-    if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
-    if (entry->frame != frame_number_ || !writer_.FitsEvent()) {
-      if (!Prepare(entry)) return false;
-    }
-    writer_.Enter(entry->definition, ClockNow());
-    ++calls_;
-    ++open_calls_;
-    return true;
-  }
+  bool Enter(std::string_view config, uint32_t identity_bytes);
 
   // Ends the innermost entered call.
-  void Leave() {
-    if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes)) return;
-    writer_.Leave(ClockNow());
-    --open_calls_;
-  }
+  void Leave();
   void Raise(std::string_view exception);
 
   // Property reads and calls of the like that were left out as noise.
-  void CountGetter() { ++getters_; }
+  void CountGetter();
 
  private:
   friend class Recorder;
@@ -96,6 +88,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // The definition number of entries that the filter leaves out; they are never
   // defined in a frame, so that every Enter asks Prepare.
   static constexpr uint32_t kExcluded = UINT32_MAX;
+  static constexpr uint64_t kNoEpoch = UINT64_MAX;
 
   InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
   // Makes `entry` defined in a frame with room for an event.
@@ -103,25 +96,43 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   bool NextFrame(uint64_t bytes);
   void WriteThreadRecord();
   void CloseFrame();
+  // Takes over what has changed since this thread's epoch. False: nothing is
+  // recorded now.
+  bool CatchUp();
+  // Starts anew, in session `session`; calls that are open stay unknown to it.
+  void BeginSession(uint64_t session, uint64_t number);
+  // True when the innermost open call was entered in the session that is on.
+  bool OwnsInnermostCall();
 
   Recorder* const recorder_;
+  uint64_t epoch_ = kNoEpoch;
+  uint64_t session_ = 0;  // the one that the counts and the frame below belong to
   CallWriter writer_;
   uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
   InternTable table_;
   uint64_t calls_ = 0;
   uint64_t open_calls_ = 0;
+  uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
   uint64_t getters_ = 0;
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
+  uint64_t tags_version_ = 0;
+  std::string tags_;  // a JSON object's text; empty: no tags
 };
 
 class TORCHTRACE_EXPORT Recorder {
  public:
-  // Creates the log `main-<pid>.ttlog` and the process's one recorder.
+  // Begins a session: creates its log `main-<pid>.ttlog`. FailedPrecondition while
+  // another one is on.
   static absl::Status Start(RecorderOptions options);
-  // Null before Start.
+  // Null before the first Start.
   static Recorder* Get();
+
+  // What hooks ask first: false while no session is on, or it is paused or stopped.
+  static bool Recording() { return epoch_.load(std::memory_order_relaxed) != 0; }
+  // A session is on: calls that were recorded may still end.
+  static bool SessionIsOn() { return session_on_.load(std::memory_order_relaxed) != 0; }
 
   // The calling thread's recorder, null when recording has stopped. Made at
   // the thread's first call and given back when the thread ends.
@@ -136,13 +147,22 @@ class TORCHTRACE_EXPORT Recorder {
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
 
-  // Stops recording for good and says why; called by what fails inside
-  // tracing. The first reason counts.
+  // From now on no call's entry is recorded, on any thread; or again.
+  void SetPaused(bool paused);
+  bool paused();
+
+  // Goes with all calls that are entered from now on, on any thread. A JSON
+  // object's text; "" or "{}": nothing.
+  void SetTags(const std::string& json);
+
+  // Stops recording for the rest of the session and says why; called by what
+  // fails inside tracing. The first reason counts.
   void Stop(const std::string& reason);
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  // Closes the log with its last words. Threads that still run stop recording;
-  // their frames stay open, and readable. Idempotent, per process.
+  // Closes the log with its last words and ends the session. Threads that still run
+  // stop recording; their frames stay open, and readable, until they end or record
+  // in another session. Idempotent, per process.
   void Finish(const ProgramEnd& end);
   // The same from a signal handler: only stores to mapped memory.
   void FinishFromSignal(int signal);
@@ -163,7 +183,11 @@ class TORCHTRACE_EXPORT Recorder {
     uint64_t getters = 0;
   };
 
-  explicit Recorder(RecorderOptions options);
+  Recorder() = default;
+  absl::Status Begin(RecorderOptions options);
+  // Needs the lock: makes all threads look.
+  void NewEpoch();
+  const RecorderOptions& options() const { return *options_.load(std::memory_order_acquire); }
   absl::Status OpenLog(const char* role);
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
@@ -174,7 +198,12 @@ class TORCHTRACE_EXPORT Recorder {
   static void AfterForkInParent();
   static void AfterForkInChild();
 
-  const RecorderOptions options_;
+  // 0: nothing is recorded. Never the same number again.
+  static std::atomic<uint64_t> epoch_;
+  static std::atomic<uint64_t> session_on_;  // its number; 0: none
+
+  // Of the session; those of earlier ones are kept, threads may be reading them.
+  std::atomic<const RecorderOptions*> options_{nullptr};
   const StandardErrorWatch standard_error_;
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> intern_bytes_{0};
@@ -192,13 +221,54 @@ class TORCHTRACE_EXPORT Recorder {
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
   std::string stop_reason_;
+  std::string tags_;
+  uint64_t tags_version_ = 0;
+  uint64_t last_epoch_ = 0;
+  uint64_t session_ = 0;
   uint32_t next_frame_number_ = 1;
   uint64_t next_thread_ = 0;
+  bool paused_ = false;
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;
-  bool finished_ = false;
+  bool finished_ = true;
 };
+
+inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes) {
+  if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) [[unlikely]] {
+    if (!CatchUp()) return false;
+  }
+  const uint64_t hash = Hash64(config.data(), config.size());
+  InternTable::Entry* entry = table_.Find(hash, config);
+  if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
+  if (entry->frame != frame_number_ || !writer_.FitsEvent()) {
+    if (!Prepare(entry)) return false;
+  }
+  writer_.Enter(entry->definition, ClockNow());
+  ++calls_;
+  ++open_calls_;
+  return true;
+}
+
+inline bool ThreadRecorder::OwnsInnermostCall() {
+  if (open_calls_ != 0 && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]] {
+    --open_calls_;
+    return true;
+  }
+  uint64_t& calls = open_calls_ != 0 ? open_calls_ : stale_calls_;
+  if (calls != 0) --calls;
+  return false;
+}
+
+inline void ThreadRecorder::Leave() {
+  if (!OwnsInnermostCall()) return;
+  if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes)) return;
+  writer_.Leave(ClockNow());
+}
+
+inline void ThreadRecorder::CountGetter() {
+  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp()) ++getters_;
+}
 
 }  // namespace torchtrace
 

@@ -47,6 +47,8 @@ struct RuntimeRequest {
   // See HookOptions. Null: none.
   const char* const* apis;
   int outermost;
+  // 1: nothing is recorded until the program asks for it (torchtrace.resume).
+  int start_paused;
 
   // See RecorderOptions.
   const char* log_folder;
@@ -79,5 +81,8 @@ using RuntimeRunFunction = int (*)(const RuntimeRequest* request, char* error, u
 inline constexpr char kRuntimeRunName[] = "torchtrace_runtime_run";
 
 }  // namespace torchtrace
+
+// Makes the dialects of this build known, for who begins sessions without a request.
+extern "C" void torchtrace_runtime_register_dialects();
 
 #endif  // TORCHTRACE_TRACER_RUNTIME_API_H_

@@ -1,6 +1,7 @@
 """The public names of PyTorch's functions, read once from its modules.
 
-Run inside the traced process by api_names.cc, right after `import torch`.
+Run inside the traced process by api_names.cc, right after `import torch`; also a part of
+the package torchtrace, for api_name().
 """
 
 import sys
@@ -59,11 +60,30 @@ def public_names():
                 if type(function).__name__ not in FUNCTION_TYPES:
                     continue
             full = f"{namespace}.{name}"
-            rank = (name.startswith("_"), full.count("."), len(full), order, full)
+            rank = _rank(full, order)
             known = best.get(id(function))
             if known is None or rank < known[0]:
                 best[id(function)] = (rank, function, full)
     return [(function, full) for _, function, full in best.values()]
+
+
+def names_of(api):
+    """All public names of a function or class of PyTorch, the preferred one first."""
+    found = []
+    for order, namespace in enumerate(NAMESPACES):
+        owner = _find(namespace)
+        for name in dir(owner) if owner is not None else ():
+            try:
+                member = vars(owner).get(name) or getattr(owner, name)
+            except Exception:
+                continue
+            if member is api or getattr(member, "__func__", None) is api:
+                found.append((_rank(f"{namespace}.{name}", order), f"{namespace}.{name}"))
+    return [full for _, full in sorted(found)]
+
+
+def _rank(full, order):
+    return (full.rpartition(".")[2].startswith("_"), full.count("."), len(full), order, full)
 
 
 def _find(dotted):

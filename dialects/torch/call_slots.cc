@@ -20,18 +20,20 @@ struct CallSlot {
   bool single = false;  // args is the argument itself: METH_O, or a property's value
   bool getter = false;  // a property's read
   const Api* api = nullptr;
-  // A function's place and what was there.
+  // A function's place, what was there and what is put there.
   PyMethodDef* definition = nullptr;
   PyCFunction original = nullptr;
+  PyCFunction entry = nullptr;
 };
 
 namespace {
 
-constexpr size_t kMaxFunctions = 4096;
+constexpr size_t kMaxFunctions = 3072;
 
 CallSlotOptions g_options;
 std::array<CallSlot, kMaxFunctions> g_functions;
 size_t g_function_count = 0;
+bool g_installed = false;
 
 // A property's place and what was there.
 struct Property {
@@ -63,8 +65,8 @@ template <typename Call>
 PyObject* CallThrough(const CallSlot& slot, PyObject* self, PyObject* args, PyObject* kwargs, Call&& call) {
   // A thread that was there before torch, or came from C++. In a backward pass
   // autograd has lent the thread the levels of the one that called it.
-  if (!t_state.armed && torch::autograd::get_current_graph_task_id() == -1) ArmThisThread();
-  if (slot.state == CallSlot::kNever || !g_options.mode->OnTop()) return call();
+  if (!ThisThreadIsArmed() && torch::autograd::get_current_graph_task_id() == -1) ArmThisThread();
+  if (slot.state == CallSlot::kNever || g_options.mode == nullptr || !g_options.mode->OnTop()) return call();
   if (slot.state == CallSlot::kLearned) {
     if (slot.getter && !g_options.include_getters) {
       if (t_state.Recording()) t_state.recorder->CountGetter();
@@ -143,9 +145,17 @@ void AddFunction(PyMethodDef* definition, bool method) {
   slot.definition = definition;
   slot.original = definition->ml_meth;
   const EntryPoints& entry = kEntryPoints[g_function_count];
-  python_dialect::KeepBuiltin(definition, definition->ml_meth);
-  definition->ml_meth = three ? reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(entry.three)) : entry.two;
+  slot.entry = three ? reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(entry.three)) : entry.two;
+  python_dialect::KeepBuiltin(definition, slot.original);
+  definition->ml_meth = slot.entry;
   ++g_function_count;
+}
+
+void PutProperty(Property* property) {
+  PyGetSetDef* const definition = property->definition;
+  definition->get = GetProperty;
+  if (definition->set != nullptr) definition->set = SetProperty;
+  definition->closure = property;
 }
 
 void AddProperty(PyGetSetDef* definition) {
@@ -159,9 +169,7 @@ void AddProperty(PyGetSetDef* definition) {
   property.get = definition->get;
   property.set = definition->set;
   property.closure = definition->closure;
-  definition->get = GetProperty;
-  if (definition->set != nullptr) definition->set = SetProperty;
-  definition->closure = &property;
+  PutProperty(&property);
 }
 
 PyObject* Find(const char* module_name, const char* attribute) {
@@ -201,7 +209,7 @@ void AddFunctions(PyObject* owner) {
       PyErr_Clear();
       continue;
     }
-    if (Py_TYPE(function) == &PyCFunction_Type && g_options.names->ResolveLasting(function) != nullptr) {
+    if (Py_TYPE(function) == &PyCFunction_Type) {
       AddFunction(reinterpret_cast<PyCFunctionObject*>(function)->m_ml, false);
     }
     Py_DECREF(function);
@@ -251,7 +259,14 @@ void LearnCall(PyObject* function, PyObject* args, PyObject* kwargs) {
 
 void InstallCallSlots(const CallSlotOptions& options) {
   g_options = options;
+  if (std::exchange(g_installed, true)) return;
   python_dialect::StartKeepingBuiltins();
+  if (g_function_count > 0) {
+    // They were there before: calls may be under way in them, so each keeps its place.
+    for (size_t i = 0; i < g_function_count; ++i) g_functions[i].definition->ml_meth = g_functions[i].entry;
+    for (Property& property : g_properties) PutProperty(&property);
+    return;
+  }
   if (PyObject* const base = Find("torch._C", "TensorBase")) {
     AddTypeMembers(reinterpret_cast<PyTypeObject*>(base));
     Py_DECREF(base);
@@ -270,8 +285,8 @@ void InstallCallSlots(const CallSlotOptions& options) {
 }
 
 void UninstallCallSlots() {
+  if (!std::exchange(g_installed, false)) return;
   for (size_t i = g_function_count; i-- > 0;) g_functions[i].definition->ml_meth = g_functions[i].original;
-  g_function_count = 0;
   python_dialect::StopKeepingBuiltins();
   for (auto property = g_properties.rbegin(); property != g_properties.rend(); ++property) {
     property->definition->get = property->get;

@@ -5,7 +5,7 @@
 // calls the mode, and the mode calls the function again, which parses the
 // arguments again. A call slot stands before all that: it replaces the C
 // pointer behind a builtin (PyMethodDef::ml_meth) or a property
-// (PyGetSetDef::get) and keeps the Python object, its identity and its name.
+// (PyGetSetDef::get) and keeps the Python object, its identity, its hash and its name.
 //
 // A slot does exactly what the mode would: it acts only while the mode is the
 // one on top, and takes the mode off while the function runs. What the mode
@@ -33,10 +33,11 @@ struct CallSlotOptions {
 
 // Puts slots before the methods and properties of torch.Tensor and before the
 // functions of torch and its C modules. Python errors are cleared; what cannot
-// be found keeps PyTorch's way.
+// be found keeps PyTorch's way. Without a mode they only arm threads that were there
+// before (thread_state.h). Where they are in place, only the options change.
 void InstallCallSlots(const CallSlotOptions& options);
 
-// Puts every pointer back.
+// Puts every pointer back. Idempotent.
 void UninstallCallSlots();
 
 // The mode was told of a call: the slot that is being learned on this thread,

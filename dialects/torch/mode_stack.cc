@@ -100,6 +100,7 @@ void EndCompiling() { g_mode->PushUnderOthers(); }
 }  // namespace
 
 absl::Status HideMode(const FunctionMode* mode) {
+  if (g_add_guard != nullptr) return absl::OkStatus();  // it was left hidden
   g_mode = mode;
   const auto install = [](BuiltinPatch* patch, const char* name, int flags, auto* function) {
     return patch->Install("torch._C", name, flags, reinterpret_cast<void*>(function));

@@ -34,6 +34,7 @@ PyObject* HasTorchFunction(PyObject* self, PyObject* tensors) {
 }  // namespace
 
 absl::Status KeepModuleFastPaths(const FunctionMode* mode) {
+  if (g_mode != nullptr) return absl::OkStatus();  // they were left as they are
   PyObject* const modules = PyImport_ImportModule("torch.nn.modules");
   PyObject* const file = modules == nullptr ? nullptr : PyObject_GetAttrString(modules, "__file__");
   const bool found = file != nullptr;
@@ -53,6 +54,9 @@ absl::Status KeepModuleFastPaths(const FunctionMode* mode) {
   return absl::OkStatus();
 }
 
-void RestoreModuleFastPaths() { g_has_torch_function.Restore(); }
+void RestoreModuleFastPaths() {
+  g_has_torch_function.Restore();
+  g_mode = nullptr;
+}
 
 }  // namespace torchtrace::torch_dialect

@@ -8,6 +8,7 @@
 namespace torchtrace::torch_dialect {
 
 thread_local ThreadState t_state;
+uint64_t g_arming = 0;
 
 namespace {
 
@@ -157,15 +158,15 @@ bool ThreadState::Attach() {
 
 void AddThreadArmer(ArmThread arm) {
   Armers().push_back(arm);
-  t_state.armed = true;
-  arm();
+  ++g_arming;
+  ArmThisThread();
 }
 
 void RemoveThreadArmer(ArmThread arm) { std::erase(Armers(), arm); }
 
 void ArmThisThread() {
-  if (t_state.armed) return;
-  t_state.armed = true;
+  if (ThisThreadIsArmed()) return;
+  t_state.armed = g_arming;
   for (const ArmThread arm : Armers()) arm();
 }
 

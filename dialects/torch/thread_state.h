@@ -20,7 +20,7 @@ struct ThreadState {
   ConfigBuilder* config = nullptr;     // likewise
   int compiling = 0;                   // inside torch.compile's own work: nothing is the program's
   bool suspended = false;              // a level's hook was taken off while compiling
-  bool armed = false;                  // this thread has the levels' modes and keys
+  uint64_t armed = 0;                  // this thread has the levels' modes and keys of that arming
   // Set while a native function is called whose API is still to be learned
   // (call_slots.h).
   const CallSlot* learning = nullptr;
@@ -31,7 +31,7 @@ struct ThreadState {
   // The recorder and its scratch, made at the first call. False when this
   // thread records nothing: recording has stopped or torch is compiling.
   bool Recording() {
-    if (compiling != 0) [[unlikely]] {
+    if (compiling != 0 || !Recorder::Recording()) [[unlikely]] {
       return false;
     }
     return recorder != nullptr || Attach();
@@ -44,11 +44,17 @@ struct ThreadState {
 extern thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
 // Levels arm themselves on a thread by these; called with the GIL: when added
-// on the calling thread, and at the start of each later one.
+// on the calling thread, and at the start of each later one. A thread that is armed
+// already may be armed again.
 using ArmThread = void (*)();
 void AddThreadArmer(ArmThread arm);
 void RemoveThreadArmer(ArmThread arm);
 void ArmThisThread();
+
+// Changes whenever an armer is added: threads that were there before are armed at
+// their next call (call_slots.h).
+extern uint64_t g_arming;
+inline bool ThisThreadIsArmed() { return t_state.armed == g_arming; }
 
 // Makes every Python thread that starts from now on arm itself first. The
 // function objects of the _thread module stay the same.

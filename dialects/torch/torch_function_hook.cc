@@ -1,5 +1,6 @@
 #include "dialects/torch/torch_function_hook.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "dialects/python/call_through.h"
@@ -105,7 +106,23 @@ PyObject* EnterMode(PyObject* callable, PyObject* const* arguments, size_t flags
   return RecordCall(parts[1], args, parts[4] == Py_None ? nullptr : parts[4]);
 }
 
-void ArmMode() { g_mode->PushOnThisThread(); }
+// Threads that have the mode, on their stack or in the hands of a call under way.
+std::atomic<int> g_threads_with_mode{0};
+struct ModeOnThread {
+  ~ModeOnThread() { Set(false); }
+  void Set(bool now) {
+    if (there != now) g_threads_with_mode += now ? 1 : -1;
+    there = now;
+  }
+  bool there = false;
+};
+thread_local ModeOnThread t_mode;
+
+void ArmMode() {
+  if (t_mode.there) return;
+  t_mode.Set(true);
+  g_mode->PushUnderOthers();
+}
 
 // Makes the mode's Python object and gives its function the native entry.
 PyObject* MakeMode() {
@@ -167,9 +184,23 @@ void TorchFunctionHook::Uninstall() {
   installed_ = false;
   RemoveThreadArmer(ArmMode);
   UninstallCallSlots();
+  if (g_mode->RemoveFromThisThread()) t_mode.Set(false);
+  // On other threads it stays, and lets every call pass; so it must stay hidden too.
+  if (g_threads_with_mode > 0) return;
   ShowMode();
   RestoreModuleFastPaths();
-  g_mode->RemoveFromThisThread();
 }
+
+bool EarlierThreadsHook::IsNeeded() {
+  PyThreadState* const first = PyInterpreterState_ThreadHead(PyInterpreterState_Main());
+  return first != nullptr && PyThreadState_Next(first) != nullptr;
+}
+
+absl::Status EarlierThreadsHook::Install() {
+  InstallCallSlots({});
+  return absl::OkStatus();
+}
+
+void EarlierThreadsHook::Uninstall() { UninstallCallSlots(); }
 
 }  // namespace torchtrace::torch_dialect

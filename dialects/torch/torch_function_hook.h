@@ -31,6 +31,19 @@ class TorchFunctionHook : public TracingHook {
   bool installed_ = false;
 };
 
+// Where level 1 is off: arms the threads that were there before the hooks, at their
+// first call of a PyTorch function that is written in C, as level 1 does on the way.
+class EarlierThreadsHook : public TracingHook {
+ public:
+  // True when there are Python threads but this one.
+  static bool IsNeeded();
+
+  int level() const override { return 2; }
+  std::string name() const override { return "earlier threads"; }
+  absl::Status Install() override;
+  void Uninstall() override;
+};
+
 }  // namespace torchtrace::torch_dialect
 
 #endif  // TORCHTRACE_DIALECTS_TORCH_TORCH_FUNCTION_HOOK_H_

@@ -93,12 +93,19 @@ class Module final : public TorchModule {
     }
     AddTorchMetadata(recorder);
     AddOperators(recorder);
-    if (absl::Status status = WatchImport("torch._dynamo.callback", WatchCompiling); !status.ok()) return status;
+    static bool watched = false;
+    if (!watched) {
+      if (absl::Status status = WatchImport("torch._dynamo.callback", WatchCompiling); !status.ok()) return status;
+      watched = true;
+    }
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
     if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
     if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    if (wanted(2) && !wanted(1) && EarlierThreadsHook::IsNeeded()) {
+      hooks->push_back(std::make_unique<EarlierThreadsHook>());
+    }
     if (wanted(0)) hooks->push_back(MakeSetattrHook(options));
     return absl::OkStatus();
   }

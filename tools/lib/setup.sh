@@ -234,7 +234,7 @@ is_fresh() {
   shift
   [[ -f $stamp ]] || return 1
   local newer
-  newer=$(cd "$ROOT" && find cmd dialects serialize tracer tools/bazel tools/lib/setup.sh \
+  newer=$(cd "$ROOT" && find cmd dialects python serialize tracer tools/bazel tools/lib/setup.sh \
     .bazelrc BUILD WORKSPACE "$@" \
     -name __pycache__ -prune -o -newer "$stamp" -print -quit 2>&1) && [[ -z $newer ]]
 }
@@ -246,7 +246,8 @@ exe_is_fresh() {
 # runtime_is_fresh KEY [FILE...]: the runtime of that pair, given files that it depends on.
 runtime_is_fresh() {
   local runtime=$BUILD_DIR/runtime/$1
-  [[ -f $runtime/libtorchtrace_runtime.so && -f $runtime/torchtrace_torch.so ]] && is_fresh "$@"
+  [[ -f $runtime/libtorchtrace_runtime.so && -f $runtime/torchtrace_torch.so &&
+    -f $runtime/torchtrace_native.so ]] && is_fresh "$@"
 }
 
 # The pair of .venv is in .build/default-key, and holds while torch's files are older
@@ -290,9 +291,23 @@ _install_runtime() {
   local runtime=$BUILD_DIR/runtime/$2
   install_file "$1/tracer/libtorchtrace_runtime.so" "$runtime/libtorchtrace_runtime.so"
   install_file "$1/dialects/torch/libtorchtrace_torch.so" "$runtime/torchtrace_torch.so"
+  install_file "$1/python/libtorchtrace_native.so" "$runtime/torchtrace_native.so"
+  _install_package "$runtime/torchtrace"
 }
 
-RUNTIME_TARGETS=(//tracer:torchtrace_runtime //dialects/torch:torchtrace_torch)
+# The Python package, and no file that is no longer part of it.
+_install_package() {
+  local file
+  for file in "$1"/*.py; do
+    [[ ! -e $file || -e $ROOT/python/torchtrace/${file##*/} ]] || rm -f "$file"
+  done
+  for file in "$ROOT"/python/torchtrace/*.py; do
+    install_file "$file" "$1/${file##*/}"
+  done
+  install_file "$ROOT/dialects/torch/api_names.py" "$1/_torch_names.py"
+}
+
+RUNTIME_TARGETS=(//tracer:torchtrace_runtime //dialects/torch:torchtrace_torch //python:torchtrace_native)
 
 # build_default exe|all: the executable, with all the runtime for .venv too.
 build_default() {

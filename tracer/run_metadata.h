@@ -4,13 +4,14 @@
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false,
+//    "recorded_by": "torchtrace run",
 //    "environment": {"RANK": "0", ...}}
 //
 // Only those variables of the environment are kept that change what PyTorch
 // does, or tell which of several processes this is.
 
-#ifndef TORCHTRACE_CMD_RUN_METADATA_H_
-#define TORCHTRACE_CMD_RUN_METADATA_H_
+#ifndef TORCHTRACE_TRACER_RUN_METADATA_H_
+#define TORCHTRACE_TRACER_RUN_METADATA_H_
 
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct RunMetadata {
   std::vector<std::string> exclude;
   bool include_getters = false;
   bool outermost = false;
+  bool inside = false;  // torchtrace.trace() within the program, and not `torchtrace run`
 };
 
 // A JSON object's text. Bytes that are no UTF-8 are replaced.
@@ -36,4 +38,4 @@ std::string FormatRunMetadata(const RunMetadata& metadata);
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_CMD_RUN_METADATA_H_
+#endif  // TORCHTRACE_TRACER_RUN_METADATA_H_

@@ -1,4 +1,4 @@
-#include "cmd/output_folder.h"
+#include "tracer/output_folder.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -82,19 +82,19 @@ absl::StatusOr<std::string> ExpandOutputName(const std::string& name) {
   return expanded;
 }
 
-absl::Status PrepareOutputFolder(const std::string& folder, bool force) {
+absl::Status PrepareOutputFolder(const std::string& folder, bool force, const OutputAdvice& advice) {
   const fs::path path = folder;
   const fs::path log = path / "log";
   std::error_code error;
   if (fs::exists(path, error)) {
     if (!fs::is_directory(path, error)) {
-      return absl::AlreadyExistsError(absl::StrCat("the output folder ", folder, " is a file; give another with -o"));
+      return absl::AlreadyExistsError(absl::StrCat("the output folder ", folder, " is a file; ", advice.file));
     }
     const bool empty = fs::is_empty(path, error);
     if (error) return Failed("read the output folder", path, error);
     if (!empty && !force) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "the output folder ", folder, " is not empty; --force overwrites the trace in it, -o gives another"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("the output folder ", folder, " is not empty; ", advice.occupied));
     }
     if (!empty) {
       absl::Status status = RemoveFiles(path, [](const std::string& name) { return IsRenderedFileName(name); });

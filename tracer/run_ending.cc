@@ -1,4 +1,4 @@
-#include "cmd/run_ending.h"
+#include "tracer/run_ending.h"
 
 #include <exception>
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "cmd/message.h"
+#include "tracer/say_lines.h"
 #include "nlohmann/json.hpp"
 #include "serialize/run_info.h"
 #include "serialize/statistics.h"
@@ -65,14 +65,14 @@ absl::Status RunEnding::TryFinish() {
   const RenderReport* const report = report_.has_value() ? &*report_ : nullptr;
   const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, statistics, report), options_.folder);
   if (!options_.quiet) {
-    for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name)) Say(line);
+    for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name)) SayLines(line);
   }
   return rendered.ok() ? written : rendered;
 }
 
 void RunEnding::Report(const absl::Status& status) const {
   if (status.ok() || options_.quiet) return;
-  Say(absl::StrCat(status.message(), "\nthe log is kept; type: torchtrace render ", options_.shown_name));
+  SayLines(absl::StrCat(status.message(), "\nthe log is kept; type: torchtrace render ", options_.shown_name));
 }
 
 void RunEnding::RenderEarly() {
@@ -80,8 +80,10 @@ void RunEnding::RenderEarly() {
   Guarded([this] { return TryRenderEarly(); }).IgnoreError();
 }
 
-void RunEnding::Finish() {
-  Report(Guarded([this] { return TryFinish(); }));
+absl::Status RunEnding::Complete() {
+  return Guarded([this] { return TryFinish(); });
 }
+
+void RunEnding::Finish() { Report(Complete()); }
 
 }  // namespace torchtrace

@@ -1,9 +1,9 @@
-// What follows when a traced program has ended: the files for its user are
-// rendered from the log, run.json is written, and the summary is said. Called by
-// the runtime from exit handlers: nothing here throws or exits.
+// What follows when a traced program has ended, or a torchtrace.trace() within one: the
+// files for its user are rendered from the log, run.json is written, and the summary is
+// said. Also called from exit handlers: nothing here throws or exits.
 
-#ifndef TORCHTRACE_CMD_RUN_ENDING_H_
-#define TORCHTRACE_CMD_RUN_ENDING_H_
+#ifndef TORCHTRACE_TRACER_RUN_ENDING_H_
+#define TORCHTRACE_TRACER_RUN_ENDING_H_
 
 #include <optional>
 #include <string>
@@ -30,8 +30,10 @@ class RunEnding {
   // The program is about to end, in a way that may never come to its end: the
   // files are rendered, and run.json says that the end is not known.
   void RenderEarly();
-  // It has ended and the log is closed.
+  // It has ended and the log is closed. What fails is said.
   void Finish();
+  // The same, and what fails is returned.
+  absl::Status Complete();
 
  private:
   absl::Status TryRender(Trace* trace);
@@ -45,4 +47,4 @@ class RunEnding {
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_CMD_RUN_ENDING_H_
+#endif  // TORCHTRACE_TRACER_RUN_ENDING_H_

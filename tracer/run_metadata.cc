@@ -1,4 +1,4 @@
-#include "cmd/run_metadata.h"
+#include "tracer/run_metadata.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cmd/version.h"
+#include "tracer/version.h"
 #include "nlohmann/json.hpp"
 
 extern char** environ;
@@ -73,6 +73,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata) {
       {"exclude", metadata.exclude},
       {"include_getters", metadata.include_getters},
       {"outermost", metadata.outermost},
+      {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
       {"environment", Environment()},
   };
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);

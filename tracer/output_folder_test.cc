@@ -1,4 +1,4 @@
-#include "cmd/output_folder.h"
+#include "tracer/output_folder.h"
 
 #include <stdlib.h>
 #include <unistd.h>

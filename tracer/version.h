@@ -1,7 +1,7 @@
 // The version of torchtrace.
 
-#ifndef TORCHTRACE_CMD_VERSION_H_
-#define TORCHTRACE_CMD_VERSION_H_
+#ifndef TORCHTRACE_TRACER_VERSION_H_
+#define TORCHTRACE_TRACER_VERSION_H_
 
 namespace torchtrace {
 
@@ -9,4 +9,4 @@ inline constexpr char kVersion[] = "0.1.0";
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_CMD_VERSION_H_
+#endif  // TORCHTRACE_TRACER_VERSION_H_

@@ -1,0 +1,164 @@
+"""APITracer as users of api_tracer call it, and the names of APIs."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location(
+    "module_testing", Path(__file__).parent / "module_testing.py"
+)
+testing = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(testing)
+python = testing.python
+
+pytestmark = pytest.mark.torch
+
+EXAMPLE = """
+import torch
+from torchtrace import APITracer
+tracer = APITracer(dialect="torch", output_path="trace_output", levels={levels}{more})
+tracer.start()
+tensor1 = torch.randn(2, 3, device="cpu")
+tensor2 = torch.ones(2, 3)
+result = torch.add(tensor1, tensor2, alpha=10)
+final_sum = result.sum()
+tracer.stop()
+torch.zeros(1)
+"""
+
+LEVEL_1 = """torch.randn(2, 3, device="cpu")
+torch.ones(2, 3)
+torch.add(Tensor([2, 3], "float32"), Tensor([2, 3], "float32"), alpha=10)
+torch.Tensor.sum(Tensor([2, 3], "float32"))
+"""
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_the_example_of_api_tracer(tmp_path):
+    python(EXAMPLE.format(levels="[1, 2]", more=""), tmp_path).check()
+    out = tmp_path / "trace_output"
+    assert (out / "api_trace_level_1.txt").read_text() == LEVEL_1
+    assert "aten::add.Tensor" in (out / "api_apis_level_2.txt").read_text()
+    statistics = (out / "api_statistics_level_1.txt").read_text()
+    assert statistics.startswith("Total APIs: 4\nTotal API calls: 4\n")
+    kinds = ["apis.txt", "configs.txt", "statistics.txt", "trace.txt", "trace.yaml"]
+    for level in (1, 2):
+        for kind in kinds:
+            stem, suffix = kind.split(".")
+            assert f"api_{stem}_level_{level}.{suffix}" in files(out)
+
+
+def test_merged(tmp_path):
+    python(EXAMPLE.format(levels="[1, 2]", more=", merge_output=True"), tmp_path).check()
+    lines = (tmp_path / "trace_output/api_trace.txt").read_text().splitlines()
+    assert [line for line in lines if line.startswith("torch.")] == LEVEL_1.splitlines()
+    assert not list((tmp_path / "trace_output").glob("*_level_*"))
+
+
+def test_an_earlier_trace_is_overwritten_and_nothing_else(tmp_path):
+    (tmp_path / "trace_output").mkdir()
+    (tmp_path / "trace_output/notes.txt").write_text("mine")
+    code = EXAMPLE.format(levels="1", more="")
+    python(code, tmp_path).check()
+    python(code + "tracer.start(); torch.ones(3); tracer.stop()\n", tmp_path).check()
+    assert (tmp_path / "trace_output/api_trace_level_1.txt").read_text() == "torch.ones(3)\n"
+    assert (tmp_path / "trace_output/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        ("stack_format='long'", "ValueError: unknown stack_format 'long'"),
+        ("record_stack=True", "NotImplementedError: record_stack=True"),
+        ("dialect='paddle', levels=1).start(", "ValueError: unknown dialect 'paddle'"),
+        ("buffer=3", "TypeError: "),
+    ],
+)
+def test_errors(tmp_path, arguments, error):
+    ended = python(f"import torchtrace\ntorchtrace.APITracer({arguments})\n", tmp_path)
+    assert ended.status == 1 and ended.err.splitlines()[-1].startswith(error)
+    assert not (tmp_path / "trace_output").exists()
+
+
+def test_parse_configs_from_trace(tmp_path):
+    (tmp_path / "api_trace.txt").write_text(LEVEL_1 + LEVEL_1)
+    python(
+        """
+        from torchtrace import APITracer
+        APITracer.parse_configs_from_trace("api_trace.txt", "parsed/here", "_mine")
+        try:
+            APITracer.parse_configs_from_trace("nothing.txt", "parsed/here")
+        except (FileNotFoundError, ValueError, RuntimeError) as error:
+            print(error)
+        """,
+        tmp_path,
+    ).check()
+    out = tmp_path / "parsed/here"
+    assert files(out) == [
+        "api_apis_mine.txt",
+        "api_configs_mine.txt",
+        "api_statistics_mine.txt",
+    ]
+    assert (out / "api_configs_mine.txt").read_text().splitlines() == sorted(LEVEL_1.splitlines())
+    statistics = (out / "api_statistics_mine.txt").read_text()
+    assert statistics.startswith("Total APIs: 4\nTotal API calls: 8\n")
+
+
+def test_api_names(tmp_path):
+    ended = python(
+        """
+        import collections, json
+        import numpy, torch, torchtrace
+        import torch.nn.functional as F
+        names = {
+            "torch.relu": torch.relu,
+            "torch.norm": torch.functional.norm,
+            "torch.nn.functional.linear": F.linear,
+            "torch.Tensor.add": torch.Tensor.add,
+            "torch.Tensor.sum": torch.ones(2).sum,
+            "torch.Tensor.backward": torch.ones(2).backward,
+            "torch.Tensor.shape.__get__": torch.Tensor.shape.__get__,
+            "torch.nn.Linear": torch.nn.Linear,
+            "torch.nn.Module.train": torch.nn.Linear(1, 1).train,
+            "torch.ops.aten.add.Tensor": torch.ops.aten.add.Tensor,
+            "torch.ops.aten.relu.default": torch.ops.aten.relu.default,
+            "torch.ops.aten.add": torch.ops.aten.add,
+            "numpy.linalg.norm": numpy.linalg.norm,
+            "collections.OrderedDict": collections.OrderedDict,
+            "len": len,
+        }
+        found = {wanted: torchtrace.api_name(api) for wanted, api in names.items()}
+        print(json.dumps(found))
+        print(json.dumps(torchtrace.api_aliases(torch.norm)))
+        try:
+            torchtrace.api_name(3)
+        except ValueError as error:
+            print(error)
+        """,
+        tmp_path,
+    ).check()
+    found, aliases, error = ended.out.splitlines()
+    assert all(wanted == name for wanted, name in json.loads(found).items()), found
+    assert "torch.functional.norm" in json.loads(aliases)
+    assert error == "int objects have no API name"
+
+
+def test_names_are_those_of_level_1(tmp_path):
+    ended = python(
+        """
+        import json, torch, torchtrace
+        import torch.nn.functional as F
+        x = torch.ones(2, 2)
+        apis = [torch.relu, F.relu, F.softplus, torch.Tensor.add, torch.functional.norm, torch.linalg.norm]
+        with torchtrace.trace("out"):
+            torch.relu(x), F.relu(x), F.softplus(x), x.add(x), torch.norm(x), torch.linalg.norm(x)
+        print(json.dumps([torchtrace.api_name(api) for api in apis]))
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis() == json.loads(ended.out)

@@ -1,0 +1,275 @@
+// The Python module torchtrace._native: what the package torchtrace needs of the
+// runtime library, which is in the process before it. It opens and closes sessions and
+// has their files rendered, as cmd/run does for a whole program; when and how often is
+// the package's affair. Needs the GIL.
+
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "serialize/api_groups.h"
+#include "serialize/import/open_trace.h"
+#include "serialize/render.h"
+#include "serialize/render_formats.h"
+#include "serialize/trace.h"
+#include "tracer/output_folder.h"
+#include "tracer/recorder.h"
+#include "tracer/run_ending.h"
+#include "tracer/run_metadata.h"
+#include "tracer/runtime_api.h"
+#include "tracer/session.h"
+#include "tracer/version.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr OutputAdvice kAdvice = {.file = "give another output",
+                                  .occupied = "force=True overwrites the trace in it, output gives another"};
+
+// The session that this module began; kept for ever, the program may end in it.
+struct ModuleSession {
+  explicit ModuleSession(RunEnding::Options options) : ending(std::move(options)), pid(getpid()) {}
+  RunEnding ending;
+  const pid_t pid;
+};
+ModuleSession* g_session = nullptr;
+
+PyObject* Raise(const absl::Status& status) {
+  PyObject* type = PyExc_RuntimeError;
+  if (absl::IsInvalidArgument(status)) type = PyExc_ValueError;
+  if (absl::IsAlreadyExists(status)) type = PyExc_FileExistsError;
+  if (absl::IsNotFound(status)) type = PyExc_FileNotFoundError;
+  if (absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status)) type = PyExc_OSError;
+  const std::string text(status.message());
+  PyErr_SetString(type, text.c_str());
+  return nullptr;
+}
+
+// A list of str; false with a Python error set when it is none.
+bool Strings(PyObject* list, std::vector<std::string>* strings) {
+  PyObject* const fast = PySequence_Fast(list, "a list of str is expected");
+  if (fast == nullptr) return false;
+  bool good = true;
+  for (Py_ssize_t i = 0; good && i < PySequence_Fast_GET_SIZE(fast); ++i) {
+    Py_ssize_t bytes;
+    const char* const text = PyUnicode_AsUTF8AndSize(PySequence_Fast_GET_ITEM(fast, i), &bytes);
+    good = text != nullptr;
+    if (good) strings->emplace_back(text, static_cast<size_t>(bytes));
+  }
+  Py_DECREF(fast);
+  return good;
+}
+
+bool Numbers(PyObject* list, std::vector<int>* numbers) {
+  PyObject* const fast = PySequence_Fast(list, "a list of int is expected");
+  if (fast == nullptr) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); ++i) {
+    numbers->push_back(static_cast<int>(PyLong_AsLong(PySequence_Fast_GET_ITEM(fast, i))));
+  }
+  Py_DECREF(fast);
+  return PyErr_Occurred() == nullptr;
+}
+
+// Also what `torchtrace run` calls a group of APIs is replaced by what is in it.
+absl::Status ExpandGroups(const std::string& groups_file, std::vector<std::string>* patterns) {
+  absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
+  if (!groups.ok()) return groups.status();
+  absl::StatusOr<std::vector<std::string>> expanded = groups->Expand(*patterns);
+  if (!expanded.ok()) return expanded.status();
+  *patterns = *std::move(expanded);
+  return absl::OkStatus();
+}
+
+struct BeginArguments {
+  std::string folder;
+  bool force = false;
+  std::string groups;
+  bool paused = false;
+  std::string tags;
+  RunMetadata metadata;
+  RunEnding::Options ending;
+};
+
+absl::Status BeginTrace(BeginArguments arguments) {
+  RunMetadata& metadata = arguments.metadata;
+  SessionOptions session;
+  session.recorder.include = metadata.include;
+  session.recorder.exclude = metadata.exclude;
+  for (std::vector<std::string>* patterns : {&session.recorder.include, &session.recorder.exclude}) {
+    if (absl::Status status = ExpandGroups(arguments.groups, patterns); !status.ok()) return status;
+  }
+  absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
+  if (status.ok()) status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
+  if (!status.ok()) return status;
+
+  auto ending = std::make_unique<ModuleSession>(arguments.ending);
+  session.dialect = metadata.dialect;
+  session.hooks.levels = metadata.levels;
+  session.hooks.include_getters = metadata.include_getters;
+  session.recorder.log_folder = arguments.folder + "/log";
+  session.recorder.metadata_json = FormatRunMetadata(metadata);
+  session.recorder.quiet = arguments.ending.quiet;
+  session.recorder.paused = arguments.paused;
+  session.recorder.tags = arguments.tags;
+  session.ended = [its = ending.get()](const RuntimeEnd& end) {
+    if (end.provisional != 0) {
+      its->ending.RenderEarly();
+    } else {
+      its->ending.Finish();
+    }
+  };
+  status = BeginSession(std::move(session));
+  if (status.ok()) {
+    g_session = ending.release();
+  } else {
+    DropOutputFolder(arguments.folder);
+  }
+  return status;
+}
+
+// begin(...): opens a session and its trace's folder.
+PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* const kNames[] = {"folder",  "shown",  "dialect",         "package_version", "levels",
+                                       "include", "exclude", "groups",         "include_getters", "formats",
+                                       "render_limit", "merge_output", "force", "quiet",          "command",
+                                       "program", "python", "executable", "paused", "tags", nullptr};
+  const char *folder, *shown, *dialect, *package_version, *groups, *formats, *python, *executable, *tags;
+  PyObject *levels, *include, *exclude, *command, *program;
+  int include_getters, merge_output, force, quiet, paused;
+  unsigned long long render_limit;
+  BeginArguments begin;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOspsKpppOOssps", const_cast<char**>(kNames), &folder, &shown,
+                                   &dialect, &package_version, &levels, &include, &exclude, &groups, &include_getters,
+                                   &formats, &render_limit, &merge_output, &force, &quiet, &command, &program, &python,
+                                   &executable, &paused, &tags) ||
+      !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
+      !Strings(exclude, &begin.metadata.exclude) || !Strings(command, &begin.metadata.command) ||
+      !Strings(program, &begin.metadata.program)) {
+    return nullptr;
+  }
+  const absl::StatusOr<RenderFormats> parsed = RenderFormats::Parse(formats);
+  if (!parsed.ok()) return Raise(parsed.status());
+  begin.folder = folder;
+  begin.force = force != 0;
+  begin.groups = groups;
+  begin.paused = paused != 0;
+  begin.tags = tags;
+  begin.metadata.python_executable = executable;
+  begin.metadata.python_version = python;
+  begin.metadata.dialect = dialect;
+  begin.metadata.package_version = package_version;
+  begin.metadata.include_getters = include_getters != 0;
+  begin.metadata.inside = true;
+  begin.ending.folder = folder;
+  begin.ending.shown_name = shown;
+  begin.ending.formats = *parsed;
+  begin.ending.render_limit = render_limit;
+  begin.ending.merge_output = merge_output != 0;
+  begin.ending.quiet = quiet != 0;
+  if (absl::Status status = BeginTrace(std::move(begin)); !status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+// end(): closes the session that begin() opened, and renders its files. In a child forked
+// within it only the child's log is closed.
+PyObject* End(PyObject*, PyObject*) {
+  ModuleSession* const session = std::exchange(g_session, nullptr);
+  if (session == nullptr) Py_RETURN_NONE;
+  EndSession();
+  if (getpid() != session->pid) Py_RETURN_NONE;
+  absl::Status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = session->ending.Complete();
+  Py_END_ALLOW_THREADS;
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+// state(): whose session is on: None, "run" or "module".
+PyObject* State(PyObject*, PyObject*) {
+  if (g_session != nullptr) return PyUnicode_FromString("module");
+  if (Recorder::Get() != nullptr && Recorder::SessionIsOn()) return PyUnicode_FromString("run");
+  Py_RETURN_NONE;
+}
+
+// paused(): whether nothing is recorded, as set_paused() or --start-paused has it.
+PyObject* IsPaused(PyObject*, PyObject*) {
+  return PyBool_FromLong(Recorder::Get() != nullptr && Recorder::Get()->paused());
+}
+
+PyObject* SetPaused(PyObject*, PyObject* paused) {
+  if (Recorder::Get() != nullptr) Recorder::Get()->SetPaused(PyObject_IsTrue(paused) == 1);
+  Py_RETURN_NONE;
+}
+
+// set_tags(json)
+PyObject* SetTags(PyObject*, PyObject* json) {
+  Py_ssize_t bytes;
+  const char* const text = PyUnicode_AsUTF8AndSize(json, &bytes);
+  if (text == nullptr) return nullptr;
+  if (Recorder::Get() != nullptr) Recorder::Get()->SetTags(std::string(text, static_cast<size_t>(bytes)));
+  Py_RETURN_NONE;
+}
+
+// expand_output(name): %p, %h, %r and %% replaced.
+PyObject* ExpandOutput(PyObject*, PyObject* name) {
+  const char* const text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) return nullptr;
+  const absl::StatusOr<std::string> expanded = ExpandOutputName(text);
+  if (!expanded.ok()) return Raise(expanded.status());
+  return PyUnicode_DecodeFSDefault(expanded->c_str());
+}
+
+// render(trace, folder, formats): as `torchtrace render TRACE -o FOLDER --formats FORMATS`,
+// without run.json.
+PyObject* RenderTrace(PyObject*, PyObject* args) {
+  const char *path, *folder, *formats;
+  if (!PyArg_ParseTuple(args, "sss", &path, &folder, &formats)) return nullptr;
+  const absl::StatusOr<RenderFormats> parsed = RenderFormats::Parse(formats);
+  if (!parsed.ok()) return Raise(parsed.status());
+  RenderOptions options;
+  options.formats = *parsed;
+  options.render_limit = kNoRenderLimit;
+  options.folder = folder;
+  absl::Status status;
+  Py_BEGIN_ALLOW_THREADS;
+  absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+  status = trace.ok() ? Render(trace->get(), options).status() : trace.status();
+  Py_END_ALLOW_THREADS;
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Begin)), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"end", End, METH_NOARGS, nullptr},
+    {"state", State, METH_NOARGS, nullptr},
+    {"paused", IsPaused, METH_NOARGS, nullptr},
+    {"set_paused", SetPaused, METH_O, nullptr},
+    {"set_tags", SetTags, METH_O, nullptr},
+    {"expand_output", ExpandOutput, METH_O, nullptr},
+    {"render", RenderTrace, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT, "torchtrace._native", nullptr, -1, g_functions};
+
+}  // namespace
+}  // namespace torchtrace
+
+PyMODINIT_FUNC PyInit__native() {
+  torchtrace_runtime_register_dialects();
+  PyObject* const module = PyModule_Create(&torchtrace::g_module);
+  if (module == nullptr) return nullptr;
+  PyModule_AddStringConstant(module, "__version__", torchtrace::kVersion);
+  PyModule_AddStringConstant(module, "PYTHON_VERSION", PY_VERSION);
+  PyModule_AddIntConstant(module, "DEFAULT_RENDER_LIMIT", static_cast<long>(torchtrace::kDefaultRenderLimit));
+  return module;
+}

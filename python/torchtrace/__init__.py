@@ -1,0 +1,43 @@
+"""torchtrace inside a Python program: records the PyTorch calls of a part of it.
+
+    import torchtrace
+
+    with torchtrace.trace(output="out", levels=[1, 2]):
+        model(batch)
+
+leaves in out/ what `torchtrace run` would. docs/PYTHON.md tells the rest.
+"""
+
+from torchtrace._load import native as _native
+from torchtrace._api_tracer import APITracer
+from torchtrace._names import api_aliases, api_name
+from torchtrace._trace import (
+    Trace,
+    annotate,
+    is_tracing,
+    pause,
+    paused,
+    resume,
+    start,
+    stop,
+    trace,
+    traced,
+)
+
+__version__ = _native.__version__
+
+__all__ = [
+    "APITracer",
+    "Trace",
+    "annotate",
+    "api_aliases",
+    "api_name",
+    "is_tracing",
+    "pause",
+    "paused",
+    "resume",
+    "start",
+    "stop",
+    "trace",
+    "traced",
+]

@@ -1,0 +1,72 @@
+"""APITracer: the interface of PaddleAPITest's api_tracer, on torchtrace.
+
+The same names, defaults and files; in addition the log and run.json, which make the rest
+of torchtrace's verbs work on the folder. Says nothing while it works.
+"""
+
+import os
+import tempfile
+
+from torchtrace import _trace
+from torchtrace._load import native
+
+_STACK_FORMATS = ("short", "full", "api")
+
+
+class APITracer:
+    """Records the calls between start() and stop(), or within `with`."""
+
+    def __init__(
+        self,
+        dialect="torch",
+        output_path="trace_output",
+        levels=0,
+        *,
+        merge_output=False,
+        record_stack=False,
+        stack_format="short",
+        disable_torch_api_list=False,
+    ):
+        if stack_format not in _STACK_FORMATS:
+            formats = ", ".join(_STACK_FORMATS)
+            raise ValueError(f"unknown stack_format {stack_format!r}: there are {formats}")
+        if record_stack:
+            raise NotImplementedError("record_stack=True: this build records no stacks")
+        self._trace = _trace.Trace(
+            # As it is there: no placeholders.
+            os.fspath(output_path).replace("%", "%%"),
+            dialect=dialect,
+            levels=levels,
+            merge_output=merge_output,
+            # What an earlier trace wrote there is overwritten, as api_tracer does.
+            force=True,
+        )
+        self.disable_torch_api_list = bool(disable_torch_api_list)
+
+    def start(self):
+        self._trace.start()
+
+    def stop(self):
+        self._trace.stop()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exception):
+        return self._trace.__exit__(*exception)
+
+    @staticmethod
+    def parse_configs_from_trace(input_path, output_path, output_suffix=""):
+        """Writes api_apis, api_configs and api_statistics (.txt) of a trace into a folder.
+
+        `input_path` is an api_trace.txt, or whatever else torchtrace reads: a trace's folder,
+        a log, an api_trace.yaml.
+        """
+        os.makedirs(output_path, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output_path, prefix=".torchtrace-") as folder:
+            native.render(os.fspath(input_path), folder, "apis.txt,configs.txt,statistics.txt")
+            for name in sorted(os.listdir(folder)):
+                stem, suffix = os.path.splitext(name)
+                target = os.path.join(output_path, f"{stem}{output_suffix}{suffix}")
+                os.replace(os.path.join(folder, name), target)

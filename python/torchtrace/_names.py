@@ -1,0 +1,113 @@
+"""The name of an API: of PyTorch's, as level 1 records it; of any other library's, the
+shortest path on which it can be reached."""
+
+import inspect
+import sys
+import types
+
+from torchtrace import _torch_names
+
+
+def api_name(api):
+    """The shortest public name: "torch.relu", "numpy.linalg.norm", "torch.nn.Linear".
+
+    Takes functions, classes, methods (bound ones too), property accessors and PyTorch's
+    operators.
+    """
+    return _names(api)[0]
+
+
+def api_aliases(api):
+    """The other public names, the shorter ones first."""
+    return _names(api)[1:]
+
+
+def _names(api):
+    accessor = ""
+    if isinstance(api, types.MethodWrapperType):
+        # torch.Tensor.shape.__get__: a new object each time, around the property.
+        accessor = f".{api.__name__}"
+        api = api.__self__
+    api = _unbound(api)
+    operator = _operator_name(api)
+    if operator:
+        return [operator]
+    if accessor:
+        return [f"{each}{accessor}" for each in _paths(api)]
+    return _paths(api)
+
+
+def _unbound(api):
+    """A method as its class has it."""
+    owner = getattr(api, "__self__", None)
+    name = getattr(api, "__name__", None)
+    if owner is None or name is None or isinstance(owner, types.ModuleType):
+        return api
+    if isinstance(api, (types.MethodType, types.BuiltinMethodType)):
+        for base in (owner if isinstance(owner, type) else type(owner)).__mro__:
+            if name in vars(base):
+                found = vars(base)[name]
+                return getattr(found, "__func__", found)
+    return api
+
+
+def _operator_name(api):
+    """"torch.ops.aten.add.Tensor"; "" for what is no operator of PyTorch."""
+    if not type(api).__module__.startswith("torch._"):
+        return ""
+    members = getattr(api, "__dict__", {})
+    name = members.get("_name") or members.get("_qualified_op_name")
+    if not isinstance(name, str) or not ("::" in name or "_ns" in members):
+        return ""
+    name = name.replace("::", ".") if "::" in name else f"{members['_ns']}.{name}"
+    if members.get("_overloadname") == "default" and not name.endswith(".default"):
+        name += ".default"
+    return f"torch.ops.{name}"
+
+
+def _paths(api):
+    names = _torch_names.names_of(api) if "torch" in sys.modules else []
+    names += [each for each in _module_paths(api) if each not in names]
+    # What torch names has its order; a class may have a shorter one where it is shown.
+    if not names:
+        raise ValueError(f"{type(api).__qualname__} objects have no API name")
+    return names
+
+
+def _module_paths(api):
+    """Where the modules around its own show it, the shortest first; at last where it is."""
+    owner = getattr(api, "__objclass__", None)
+    if owner is not None and not inspect.ismodule(owner):
+        return [f"{each}.{api.__name__}" for each in _paths(owner)]
+    if isinstance(api, property) and api.fget is not None:
+        api = api.fget
+    qualname = getattr(api, "__qualname__", None) or getattr(api, "__name__", None)
+    module = getattr(api, "__module__", None)
+    if isinstance(api, types.ModuleType):
+        return [api.__name__]
+    if not qualname or not isinstance(module, str):
+        return []
+    outer, _, last = qualname.rpartition(".")
+    if outer and "<locals>" not in outer:
+        holder = _attribute(module, outer)
+        if isinstance(holder, type):
+            return [f"{each}.{last}" for each in _paths(holder)]
+    if module == "builtins":
+        return [qualname]
+    parts = module.split(".")
+    found = []
+    for depth in range(1, len(parts) + 1):
+        place = ".".join(parts[:depth])
+        if any(part.startswith("_") for part in parts[1:depth]):
+            continue
+        if _attribute(place, qualname) is api:
+            found.append(f"{place}.{qualname}")
+    return found or [f"{module}.{qualname}"]
+
+
+def _attribute(module, qualname):
+    found = sys.modules.get(module)
+    for part in qualname.split("."):
+        # Not getattr: a module may import what it is asked for.
+        found = getattr(found, "__dict__", {}).get(part)
+    return found

@@ -1,0 +1,376 @@
+"""Traces of parts of a program: when one is opened, paused and closed.
+
+One trace is open at a time, for all threads: who opens another one meanwhile joins it.
+All that is here may be called from any thread.
+"""
+
+import contextlib
+import functools
+import inspect
+import json
+import os
+import re
+import sys
+import threading
+import warnings
+
+from torchtrace._load import native, package_version
+
+LEVELS = {"setattr": 0, "function": 1, "dispatch": 2, "frame": 3, "record": 4}
+MAX_TAGS_BYTES = 4096
+
+
+class _State:
+    """What all threads share."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.trace = None  # the Trace whose folder is written
+        self.windows = 0  # traces that are open, those that joined too
+        self.pauses = 0
+        self.traces = 0  # begun so far
+        self.started = []  # by start(), not yet stopped
+        self.tags = {}
+        # A program under `torchtrace run` is in the run's own window, unless that has
+        # --start-paused.
+        self.in_run = native.state() == "run"
+        self.run_is_open = self.in_run and not native.paused()
+        if self.run_is_open:
+            self.windows = 1
+
+    @property
+    def recording(self):
+        return self.windows > 0 and self.pauses == 0
+
+    def apply(self):
+        if native.state() is not None:
+            native.set_paused(not self.recording)
+
+
+_state = _State()
+
+
+def _after_fork_in_child():
+    # Another thread may have held it.
+    _state.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _level_numbers(levels):
+    if isinstance(levels, (int, str)):
+        levels = [levels]
+    numbers = []
+    for level in levels:
+        number = LEVELS.get(level, level) if isinstance(level, str) else level
+        if isinstance(number, str) and number.isdigit():
+            number = int(number)
+        if isinstance(number, bool) or not isinstance(number, int) or number not in LEVELS.values():
+            names = ", ".join(f"{number} ({name})" for name, number in LEVELS.items())
+            raise ValueError(f"unknown level {level!r}: there are {names}")
+        if number not in numbers:
+            numbers.append(number)
+    if not numbers:
+        raise ValueError("levels is empty: give one level or more, as levels=[1, 2]")
+    return sorted(numbers)
+
+
+def _strings(value, name):
+    strings = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(each, str) for each in strings):
+        raise TypeError(f"{name} must be a str or a list of them")
+    return [each for string in strings for each in string.split(",") if each]
+
+
+def _script_stem():
+    name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else ""
+    return os.path.splitext(name)[0].lstrip("-") or "python"
+
+
+class Trace:
+    """A trace of a part of the program: a context manager, and a decorator.
+
+    `path` is the folder of the trace that is or was written, once it was begun. `joined`
+    says that another one was open, which the calls are in.
+    """
+
+    def __init__(
+        self,
+        output=None,
+        *,
+        levels=(1,),
+        dialect="torch",
+        include=(),
+        exclude=(),
+        groups=None,
+        include_getters=False,
+        formats="all",
+        render_limit=native.DEFAULT_RENDER_LIMIT,
+        merge_output=True,
+        force=False,
+        quiet=True,
+    ):
+        self._output = None if output is None else os.fspath(output)
+        self._options = {
+            "levels": _level_numbers(levels),
+            "dialect": dialect,
+            "include": _strings(include, "include"),
+            "exclude": _strings(exclude, "exclude"),
+            "groups": "" if groups is None else os.fspath(groups),
+            "include_getters": bool(include_getters),
+            "formats": formats if isinstance(formats, str) else ",".join(formats),
+            "render_limit": 2**64 - 1 if render_limit is None else render_limit,
+            "merge_output": bool(merge_output),
+            "force": bool(force),
+            "quiet": bool(quiet),
+        }
+        self.path = None
+        self.joined = False
+        self._open = False
+
+    def start(self):
+        """Opens the trace, or joins the one that is open. Returns itself."""
+        with _state.lock:
+            if self._open:
+                raise RuntimeError("this trace is open already; make another torchtrace.trace()")
+            if native.state() is None:
+                self._begin()
+            else:
+                self._join()
+            self._open = True
+            _state.windows += 1
+            _state.apply()
+        return self
+
+    def stop(self):
+        """Closes the trace; the files are written when the last one that joined is closed."""
+        with _state.lock:
+            if not self._open:
+                raise RuntimeError("this trace is not open")
+            self._open = False
+            if self in _state.started:
+                _state.started.remove(self)
+            _state.windows -= 1
+            if _state.windows > 0 or _state.in_run:
+                _state.apply()
+            else:
+                _state.trace = None
+                native.end()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, exception_type, exception, traceback):
+        try:
+            self.stop()
+        except (OSError, RuntimeError) as error:
+            if exception_type is None:
+                raise
+            # The program's own exception is the one to see.
+            warnings.warn(f"the trace could not be closed: {error}", RuntimeWarning, stacklevel=2)
+        return False
+
+    def __call__(self, function):
+        """As a decorator: each outermost call of the function is a trace."""
+        if not callable(function):
+            raise TypeError("torchtrace.trace() decorates functions; `with` opens a trace")
+        again = self._again
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def traced_function(*args, **kwargs):
+                with again():
+                    return await function(*args, **kwargs)
+
+        elif inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def traced_function(*args, **kwargs):
+                with again():
+                    return (yield from function(*args, **kwargs))
+
+        else:
+
+            @functools.wraps(function)
+            def traced_function(*args, **kwargs):
+                with again():
+                    return function(*args, **kwargs)
+
+        return traced_function
+
+    def __repr__(self):
+        state = "open" if self._open else "closed"
+        return f"<torchtrace.Trace {self.path or self._output or ''!r}, {state}>"
+
+    def _again(self):
+        """A trace with the same options that is yet to be opened."""
+        trace = Trace.__new__(Trace)
+        trace.__dict__.update(self.__dict__, path=None, joined=False, _open=False)
+        # The same function within itself, or on another thread, joins as it must.
+        trace._decorates = True
+        return trace
+
+    _decorates = False
+
+    def _join(self):
+        self.joined = True
+        self.path = None if _state.trace is None else _state.trace.path
+        if self._output is not None and not _state.in_run and not self._decorates:
+            warnings.warn(
+                f"a trace is open already, in {self.path}: the calls will be there, "
+                f"and not in {self._output}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _begin(self):
+        shown = self._folder()
+        folder = os.path.abspath(shown)
+        options = self._options
+        native.begin(
+            folder=folder,
+            shown=shown,
+            package_version=package_version(options["dialect"]),
+            command=list(sys.orig_argv),
+            program=list(sys.orig_argv[1:]),
+            python="%d.%d.%d" % sys.version_info[:3],
+            executable=sys.executable or "",
+            paused=_state.pauses > 0,
+            tags=json.dumps(_state.tags),
+            **options,
+        )
+        _state.traces += 1
+        _state.trace = self
+        self.path = shown
+        self.joined = False
+
+    def _folder(self):
+        number = _state.traces + 1
+        if self._output is not None:
+            return native.expand_output(_number(self._output, number))
+        name = f"torchtrace-{_script_stem()}-{os.getpid()}"
+        return name if number == 1 else f"{name}-{number}"
+
+
+def _number(name, number):
+    """Replaces %n."""
+    return re.sub("%(.)", lambda found: str(number) if found[1] == "n" else found[0], name)
+
+
+trace = Trace
+
+
+def traced(function=None, **options):
+    """Decorates a function: each outermost call of it is a trace.
+
+    As `@torchtrace.traced`, or with trace()'s options, as `@torchtrace.traced(levels=2)`.
+    """
+    if function is None:
+        return Trace(**options)
+    return Trace(**options)(function)
+
+
+def start(output=None, **options):
+    """Opens a trace, as trace() does, until stop(). Returns it."""
+    opened = Trace(output, **options).start()
+    with _state.lock:
+        _state.started.append(opened)
+    return opened
+
+
+def stop():
+    """Closes the trace that start() opened last, and returns it."""
+    with _state.lock:
+        if not _state.started:
+            raise RuntimeError("there is no trace to stop: torchtrace.start() was not called")
+        opened = _state.started[-1]
+        opened.stop()
+    return opened
+
+
+def pause():
+    """Records no calls, of any thread, until resume() was called as often as this."""
+    with _state.lock:
+        _state.pauses += 1
+        _state.apply()
+
+
+def resume():
+    """Takes back one pause(). Under `torchtrace run --start-paused` the first one begins."""
+    with _state.lock:
+        if _state.pauses > 0:
+            _state.pauses -= 1
+        elif _state.in_run and not _state.run_is_open:
+            _state.run_is_open = True
+            _state.windows += 1
+        _state.apply()
+
+
+@contextlib.contextmanager
+def paused():
+    """Records no calls, of any thread, within."""
+    pause()
+    try:
+        yield
+    finally:
+        resume()
+
+
+def is_tracing():
+    """True when calls are recorded now."""
+    with _state.lock:
+        return native.state() is not None and _state.recording
+
+
+class _Annotation:
+    """What annotate() returns: its tags have force already; as a context manager it takes
+    them back."""
+
+    def __init__(self, before):
+        self._before = before
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _set_tags(self._before)
+        return False
+
+
+def annotate(**tags):
+    """Says something of the calls from here on, of all threads: step=3, phase="eval".
+
+    A tag keeps its value until it gets another one; None takes it away. Within `with` the
+    tags have force up to its end.
+    """
+    with _state.lock:
+        changed = {**_state.tags, **tags}
+        changed = {name: value for name, value in changed.items() if value is not None}
+        before = {name: _state.tags.get(name) for name in tags}
+        _use_tags(changed)
+    return _Annotation(before)
+
+
+def _set_tags(tags):
+    with _state.lock:
+        changed = {**_state.tags, **tags}
+        _use_tags({name: value for name, value in changed.items() if value is not None})
+
+
+def _use_tags(tags):
+    for name, value in tags.items():
+        if not isinstance(value, (str, int, float, bool)):
+            raise TypeError(
+                f"the tag {name} is a {type(value).__name__}; "
+                "tags are str, int, float or bool, or None"
+            )
+    try:
+        text = json.dumps(tags, allow_nan=False)
+    except ValueError:
+        raise ValueError("tags that are floats must be finite") from None
+    if len(text.encode()) > MAX_TAGS_BYTES:
+        raise ValueError(f"the tags take more than {MAX_TAGS_BYTES} bytes")
+    native.set_tags(text)
+    _state.tags = tags

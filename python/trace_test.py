@@ -1,0 +1,621 @@
+"""torchtrace.trace() and its like, in programs as users write them."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location(
+    "module_testing", Path(__file__).parent / "module_testing.py"
+)
+testing = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(testing)
+python, run = testing.python, testing.run
+
+pytestmark = pytest.mark.torch
+
+
+def test_a_window_is_a_whole_trace(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        torch.ones(1)
+        with torchtrace.trace(output="out", levels=[1, 2]) as trace:
+            torch.add(torch.ones(2, 3), 1, alpha=10)
+        torch.zeros(1)
+        print(trace.path, torchtrace.is_tracing())
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out == "out False\n" and ended.err == ""
+    calls = ended.calls()
+    assert [call["api"] for call in calls if call["level"] == 1] == ["torch.ones", "torch.add"]
+    assert "aten::add.Tensor" in [call["api"] for call in calls if call["level"] == 2]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "log",
+        "api_trace.yaml",
+        "api_trace.txt",
+        "api_apis.txt",
+        "api_configs.txt",
+        "api_configs.yaml",
+        "api_statistics.txt",
+        "api_statistics.yaml",
+        "run.json",
+    }
+    info = ended.info()
+    assert info["ended"] == "trace closed, and the program went on"
+    assert info["recorded_by"] == "torchtrace.trace" and info["levels"] == [1, 2]
+    assert info["program"][0].endswith("script.py")
+    assert info["packages"]["torch"]["version"].startswith("2.")
+    assert info["open_calls"] == 0 and info["stopped"] == []
+
+
+@pytest.mark.parametrize("levels", ["[1]", "[2]", '"function"', '["1", "dispatch"]'])
+def test_torch_may_be_imported_after_the_trace_was_opened(tmp_path, levels):
+    ended = python(
+        f"""
+        import torchtrace
+        with torchtrace.trace("out", levels={levels}):
+            import torch
+            torch.ones(2)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.calls()
+
+
+def test_many_traces_of_one_process(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        for i in range(5):
+            with torchtrace.trace(f"out{i}", levels=[1, 2] if i % 2 else [1]):
+                for _ in range(i + 1):
+                    torch.relu(torch.ones(i + 1))
+            torch.zeros(7)
+        with torchtrace.trace("n-%n", levels=2):
+            torch.zeros(7)
+        """,
+        tmp_path,
+    ).check()
+    for i in range(5):
+        apis = ended.apis(f"out{i}")
+        assert apis.count("torch.relu") == apis.count("torch.ones") == i + 1
+        assert ("aten::relu" in apis) == bool(i % 2) and "torch.zeros" not in apis
+    assert ended.apis("n-6") == ["aten::zeros"]
+
+
+def test_the_program_is_untraced_outside(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        from torch.overrides import _len_torch_function_stack, has_torch_function
+        keys = torch._C._dispatch_tls_local_include_set
+        keys_before = keys().raw_repr()
+        before = {torch.relu: 1, torch.Tensor.add: 2, torch.ones: 3, torch.Tensor.shape: 4}
+        for _ in range(3):
+            with torchtrace.trace("out", levels=[1, 2], force=True):
+                torch.nn.functional.relu(torch.ones(2))
+            assert _len_torch_function_stack() == 0
+            assert not has_torch_function((torch.ones(1),))
+            assert keys().raw_repr() == keys_before
+            assert [before[api] for api in (torch.relu, torch.ones)] == [1, 3]
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis()[:2] == ["torch.ones", "aten::ones"]
+
+
+def test_nothing_is_overwritten_unless_forced(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        with torchtrace.trace("out"): torch.ones(1)
+        try:
+            with torchtrace.trace("out"): print("not reached")
+        except FileExistsError as error:
+            print(error)
+        assert not torchtrace.is_tracing()
+        with torchtrace.trace("out", force=True): torch.zeros(1)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out == (
+        f"the output folder {tmp_path}/out is not empty; "
+        "force=True overwrites the trace in it, output gives another\n"
+    )
+    assert ended.apis() == ["torch.zeros"]
+
+
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        ("trace(levels=[])", "ValueError: levels is empty"),
+        ("trace(levels=[7])", "ValueError: unknown level 7: there are 0 (setattr)"),
+        ("trace(levels='api')", "ValueError: unknown level 'api'"),
+        ("trace(levels=[3]).start()", "ValueError: level 3 cannot be traced by this build"),
+        ("trace(dialect='jax').start()", "ValueError: unknown dialect 'jax'"),
+        ("trace('%x').start()", "ValueError: unknown placeholder"),
+        ("trace(formats='pdf').start()", "ValueError: "),
+        ("trace(include='%nope').start()", "ValueError: "),
+        ("trace(include=[1])", "TypeError: include must be a str"),
+        ("trace('/proc/none/out').start()", "RuntimeError: cannot create the output folder"),
+        ("stop()", "RuntimeError: there is no trace to stop"),
+        ("trace().stop()", "RuntimeError: this trace is not open"),
+        ("annotate(a=[1])", "TypeError: the tag a is a list"),
+        ("annotate(a=float('nan'))", "ValueError: tags that are floats must be finite"),
+        ("annotate(a='x' * 5000)", "ValueError: the tags take more than 4096 bytes"),
+    ],
+)
+def test_errors_are_exceptions_with_one_sentence(tmp_path, call, error):
+    ended = python(f"import torchtrace\ntorchtrace.{call}\n", tmp_path)
+    assert ended.status == 1
+    assert ended.err.splitlines()[-1].startswith(error)
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
+def test_filters_and_files(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        with torchtrace.trace("out", include=["torch.re*", "%matmul"], exclude="torch.relu",
+                              formats=["apis.txt"], include_getters=True):
+            x = torch.ones(2, 2).reshape(4).relu()
+            torch.relu(x); torch.matmul(x, x)
+        """,
+        tmp_path,
+    ).check()
+    assert (tmp_path / "out/api_apis.txt").read_text() == "torch.matmul\n"
+    assert not (tmp_path / "out/api_trace.txt").exists()
+    assert ended.info()["include"] == ["torch.re*", "%matmul"]
+
+
+def test_start_and_stop(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        trace = torchtrace.start("out")
+        torch.ones(1)
+        assert torchtrace.is_tracing() and torchtrace.stop() is trace
+        torch.zeros(1)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis() == ["torch.ones"]
+
+
+def test_pause_and_resume(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        torchtrace.pause()
+        with torchtrace.trace("out", levels=[1, 2]):
+            torch.zeros(1)
+            torchtrace.resume()
+            torch.ones(1)
+            with torchtrace.paused():
+                torch.zeros(2)
+                with torchtrace.paused():
+                    assert not torchtrace.is_tracing()
+                torch.zeros(3)
+            torch.relu(torch.ones(2))
+            torchtrace.resume()  # one too many
+            torch.tanh(torch.ones(2))
+        """,
+        tmp_path,
+    ).check()
+    assert [api for api in ended.apis() if api.startswith("torch")] == [
+        "torch.ones",
+        "torch.ones",
+        "torch.relu",
+        "torch.ones",
+        "torch.tanh",
+    ]
+
+
+def test_a_nested_trace_joins(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace, warnings
+        warnings.simplefilter("error")
+        with torchtrace.trace("out") as outer:
+            torch.ones(1)
+            with torchtrace.trace() as inner:
+                torch.zeros(1)
+            assert inner.joined and inner.path == outer.path and not outer.joined
+            torch.relu(torch.ones(1))
+            try:
+                torchtrace.start("other")
+            except RuntimeWarning as warning:
+                print(warning)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis() == ["torch.ones", "torch.zeros", "torch.ones", "torch.relu"]
+    assert ended.out == (
+        "a trace is open already, in out: the calls will be there, and not in other\n"
+    )
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_outermost_is_the_last_to_close(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        first = torchtrace.trace("out").start()
+        second = torchtrace.trace().start()
+        first.stop()
+        torch.ones(1)
+        second.stop()
+        torch.zeros(1)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis() == ["torch.ones"]
+
+
+def test_decorators(tmp_path):
+    ended = python(
+        """
+        import asyncio, torch, torchtrace
+
+        @torchtrace.trace("out-%n")
+        def count_down(n):
+            "Counts down."
+            torch.ones(n)
+            return count_down(n - 1) if n > 1 else "done"
+
+        @torchtrace.traced
+        def plain(x): return torch.relu(x)
+
+        @torchtrace.traced(output="gen", levels=2)
+        def generate():
+            yield torch.zeros(1)
+            yield torch.zeros(2)
+
+        @torchtrace.trace("coro")
+        async def coroutine():
+            await asyncio.sleep(0)
+            return torch.ones(5)
+
+        assert count_down(3) == "done" and count_down(1) == "done"
+        assert count_down.__name__ == "count_down" and count_down.__doc__ == "Counts down."
+        plain(torch.ones(1))
+        assert len(list(generate())) == 2
+        assert asyncio.run(coroutine()).numel() == 5
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis("out-1") == ["torch.ones"] * 3 and ended.apis("out-2") == ["torch.ones"]
+    (folder,) = tmp_path.glob("torchtrace-script-*")
+    assert ended.apis(folder.name) == ["torch.relu"]
+    assert ended.apis("gen") == ["aten::zeros"] * 2
+    assert ended.apis("coro") == ["torch.ones"]
+
+
+@pytest.mark.parametrize("levels", ["[1]", "[2]", "[1, 2]"])
+def test_threads_that_were_there_before(tmp_path, levels):
+    ended = python(
+        f"""
+        import threading, torch, torchtrace
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: None).result()
+            for i in range(3):
+                with torchtrace.trace(f"out{{i}}", levels={levels}):
+                    pool.submit(torch.ones, 3).result()
+                    torch.ones(2)
+                pool.submit(torch.zeros, 3).result()
+            # Opened and closed by other threads than the one that calls.
+            pool.submit(torchtrace.start, "other", levels={levels}).result()
+            torch.ones(7)
+            threading.Thread(target=torchtrace.stop).start()
+        """,
+        tmp_path,
+    ).check()
+    apis = {"[1]": 1, "[2]": 1, "[1, 2]": 2}[levels]
+    for i in range(3):
+        assert len(ended.calls(f"out{i}")) == 2 * apis
+        assert {call["thread"] for call in ended.calls(f"out{i}")} == {0, 1}
+    assert len(ended.calls("other")) == apis
+
+
+def test_traces_opened_by_many_threads(tmp_path):
+    ended = python(
+        """
+        import threading, torch, torchtrace
+        barrier = threading.Barrier(4)
+        def work():
+            barrier.wait()
+            for _ in range(20):
+                with torchtrace.trace("out-%n", levels=[1, 2]):
+                    torch.relu(torch.ones(4))
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        """,
+        tmp_path,
+    ).check()
+    traces = sorted(path.name for path in tmp_path.glob("out-*"))
+    apis = [api for trace in traces for api in ended.apis(trace)]
+    # Each call is in one of them, whole.
+    assert apis.count("torch.relu") == apis.count("aten::relu") == 80
+    for trace in traces:
+        assert ended.info(trace)["open_calls"] == 0
+
+
+def test_backward_and_compile(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        def f(x): return torch.sin(x) * 2
+        compiled = torch.compile(f, backend="eager")
+        x = torch.ones(3, requires_grad=True)
+        for i in range(3):
+            with torchtrace.trace(f"out{i}", levels=[1, 2]):
+                compiled(x).sum().backward()
+            compiled(x)
+        counters = torch._dynamo.utils.counters
+        # One for within a trace and one for outside: Dynamo guards what it finds on the thread.
+        assert counters["stats"]["unique_graphs"] == 2 and not counters["graph_break"]
+        """,
+        tmp_path,
+    ).check()
+    for i in range(3):
+        apis = ended.apis(f"out{i}")
+        assert "torch.sin" in apis and "aten::cos" in apis and "torch.Tensor.backward" in apis
+
+
+def test_an_exception_goes_through(tmp_path):
+    ended = python(
+        """
+        import torch, torchtrace
+        with torchtrace.trace("out"):
+            torch.ones(2) @ torch.ones(3)
+        """,
+        tmp_path,
+    )
+    assert ended.status == 1 and "RuntimeError: " in ended.err.splitlines()[-1]
+    last = ended.calls()[-1]
+    assert (last["api"], last["outcome"]) == ("torch.Tensor.matmul", "raised")
+
+
+@pytest.mark.parametrize(
+    "end, status, how",
+    [
+        ("raise SystemExit(3)", 3, "exit code 3"),
+        ("import os; os._exit(4)", 4, "exit code 4"),
+        ("raise KeyError('x')", 1, "exit code 1"),
+        ("pass", 0, "exit code 0"),
+    ],
+)
+def test_the_program_ends_in_an_open_trace(tmp_path, end, status, how):
+    ended = python(
+        f"import torch, torchtrace\ntorchtrace.start('out', levels=[1, 2])\ntorch.ones(1)\n{end}\n",
+        tmp_path,
+    )
+    assert ended.status == status
+    assert ended.apis() == ["torch.ones", "aten::ones"]
+    assert ended.lines()[0] == "torch.ones(1)" and len(ended.lines()) == 2
+    assert ended.info()["ended"] == how
+
+
+def test_sys_exit_within_a_window(tmp_path):
+    ended = python(
+        """
+        import sys, torch, torchtrace
+        with torchtrace.trace("out"):
+            torch.ones(1)
+            sys.exit(5)
+        """,
+        tmp_path,
+    )
+    assert ended.status == 5 and ended.lines() == ["torch.ones(1)"]
+    assert ended.info()["ended"] == "trace closed, and the program went on"
+
+
+def test_kill_leaves_a_log_that_can_be_read(tmp_path):
+    ended = python(
+        """
+        import os, signal, torch, torchtrace
+        with torchtrace.trace("out"):
+            torch.ones(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert ended.status == -9
+    assert ended.apis() == ["torch.ones"]
+
+
+def test_forks_have_logs_of_their_own(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+        with torchtrace.trace("out", levels=[1]):
+            torch.ones(1)
+            if (child := os.fork()) == 0:
+                torch.zeros(1)
+                os._exit(7)
+            os.waitpid(child, 0)
+            with torchtrace.paused():
+                if (child := os.fork()) == 0:
+                    torch.zeros(2)
+                    os._exit(0)
+                os.waitpid(child, 0)
+            torch.relu(torch.ones(2))
+        """,
+        tmp_path,
+    ).check()
+    assert sorted(ended.apis()) == ["torch.ones", "torch.ones", "torch.relu", "torch.zeros"]
+    processes = {each["role"]: each for each in ended.info()["processes"]}
+    assert processes["fork"]["exit_code"] == 7
+    assert len(list((tmp_path / "out/log").iterdir())) == 2
+
+
+def test_a_forked_child_leaves_the_window_and_opens_another(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+        with torchtrace.trace("out"):
+            torch.ones(1)
+            child = os.fork()
+            if child == 0:
+                torch.zeros(1)
+        if child == 0:
+            torch.zeros(2)
+            with torchtrace.trace("mine"):
+                torch.zeros(3)
+        else:
+            os.waitpid(child, 0)
+        """,
+        tmp_path,
+    ).check()
+    assert sorted(ended.apis()) == ["torch.ones", "torch.zeros"]
+    assert ended.lines("mine") == ["torch.zeros(3)"]
+
+
+def test_multiprocessing(tmp_path):
+    ended = python(
+        """
+        import multiprocessing, torch, torchtrace
+        def work(n):
+            return torch.ones(n).sum().item()
+        if __name__ == "__main__":
+            with torchtrace.trace("out"):
+                with multiprocessing.get_context("fork").Pool(2) as pool:
+                    assert pool.map(work, [1, 2, 3]) == [1, 2, 3]
+                    pool.close(); pool.join()
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis().count("torch.Tensor.sum") == 3
+    assert all(each["ended"] != "" for each in ended.info()["processes"])
+
+
+def test_stop_within_a_call(tmp_path):
+    # A call that began in one trace ends in none, and not in the next one.
+    ended = python(
+        """
+        import torch, torchtrace
+        class Odd(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                if func is torch.relu:
+                    torchtrace.stop()
+                    torchtrace.start("second")
+                return super().__torch_function__(func, types, args, kwargs or {})
+        torchtrace.start("first")
+        x = torch.ones(2).as_subclass(Odd)
+        torch.relu(x)
+        torch.zeros(1)
+        torchtrace.stop()
+        torch.zeros(2)
+        """,
+        tmp_path,
+    ).check()
+    assert "torch.relu" in ended.apis("first")
+    assert ended.apis("second")[-1] == "torch.zeros"
+    for call in ended.calls("second"):
+        assert call["depth"] == 0 and call["outcome"] == "returned"
+
+
+def test_tags(tmp_path):
+    ended = python(
+        """
+        import threading, torch, torchtrace
+        torchtrace.annotate(run="a")
+        with torchtrace.trace("out", levels=[1, 2]):
+            for step in range(2):
+                torchtrace.annotate(step=step)
+                torch.ones(1)
+                with torchtrace.annotate(phase="eval", step=None):
+                    thread = threading.Thread(target=torch.zeros, args=(1,))
+                    thread.start()
+                    thread.join()
+            torchtrace.annotate(step=None, run=None)
+            torch.relu(torch.ones(3))
+        """,
+        tmp_path,
+    ).check()
+    tags = [(call["api"], call.get("tags")) for call in ended.calls() if call["level"] == 1]
+    assert tags == [
+        ("torch.ones", {"run": "a", "step": 0}),
+        ("torch.zeros", {"run": "a", "phase": "eval"}),
+        ("torch.ones", {"run": "a", "step": 1}),
+        ("torch.zeros", {"run": "a", "phase": "eval"}),
+        ("torch.ones", None),
+        ("torch.relu", None),
+    ]
+
+    def lines(trace):
+        command = [testing.TORCHTRACE, "dump", trace]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+
+    assert '{run="a", step=0}' in lines("out").splitlines()[0]
+    # What is made of the trace keeps them.
+    for verb in (["merge", "out", "-o", "again"], ["filter", "out", "-o", "again", "--level", "1"]):
+        subprocess.run(
+            [testing.TORCHTRACE, *verb, "-f"], cwd=tmp_path, check=True, capture_output=True
+        )
+        again = [(c["api"], c.get("tags")) for c in ended.calls("again") if c["level"] == 1]
+        assert again == tags
+
+
+# ---- Under `torchtrace run` ----
+
+
+def test_run_offers_the_module(tmp_path):
+    ended = run(
+        """
+        import sys, torch
+        assert "torchtrace" not in sys.modules
+        torch.ones(1)
+        import torchtrace
+        with torchtrace.trace("other") as trace:
+            torch.zeros(1)
+        assert trace.joined
+        torchtrace.annotate(phase="late")
+        with torchtrace.paused():
+            torch.zeros(2)
+        torch.relu(torch.ones(2))
+        """,
+        tmp_path,
+    ).check()
+    assert ended.err == "" and not (tmp_path / "other").exists()
+    assert ended.apis() == ["torch.ones", "torch.zeros", "torch.ones", "torch.relu"]
+    assert [call.get("tags") for call in ended.calls()] == [None, None] + 2 * [{"phase": "late"}]
+    assert ended.info()["recorded_by"] == "torchtrace run"
+
+
+def test_a_module_of_that_name_of_the_program_itself_wins(tmp_path):
+    (tmp_path / "torchtrace.py").write_text("mine = True\n")
+    run("import torchtrace\nassert torchtrace.mine\n", tmp_path).check()
+
+
+def test_start_paused(tmp_path):
+    ended = run(
+        """
+        import torch, torchtrace
+        torch.zeros(1)
+        with torchtrace.trace("window"):
+            torch.ones(1)
+        torch.zeros(2)
+        torchtrace.resume()
+        torch.relu(torch.ones(2))
+        torchtrace.pause()
+        torch.zeros(3)
+        """,
+        tmp_path,
+        "--start-paused",
+        "-l",
+        "1,2",
+    ).check()
+    apis = [api for api in ended.apis() if api.startswith("torch")]
+    assert apis == ["torch.ones", "torch.ones", "torch.relu"]
+
+
+def test_start_paused_without_the_module_records_nothing(tmp_path):
+    ended = run("import torch\ntorch.ones(1)\n", tmp_path, "--start-paused").check()
+    assert ended.calls() == [] and ended.info()["counts"]["calls"] == 0

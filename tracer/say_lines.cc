@@ -1,0 +1,26 @@
+#include "tracer/say_lines.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tracer/standard_error.h"
+
+namespace torchtrace {
+namespace {
+
+const StandardErrorWatch g_standard_error;
+
+}  // namespace
+
+void SayLines(const std::string& text) {
+  if (!g_standard_error.IsTheSame()) return;
+  const std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(text, {{"\n", "\ntorchtrace: "}}), "\n");
+  for (size_t at = 0; at < lines.size();) {
+    const ssize_t written = write(STDERR_FILENO, lines.data() + at, lines.size() - at);
+    if (written <= 0) return;
+    at += static_cast<size_t>(written);
+  }
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,57 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "tracer/session.h"
+
+#include <Python.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tracer/levels.h"
+#include "tracer/program_end.h"
+
+namespace torchtrace {
+
+absl::Status CheckDialect(const std::string& name, const std::string& package_version,
+                          const std::vector<int>& levels) {
+  const FrameworkDialect* const dialect = FindDialect(name);
+  if (dialect == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown dialect '", name, "': this build knows ", absl::StrJoin(DialectNames(), ", ")));
+  }
+  if (!package_version.empty() && !dialect->required_version().empty() &&
+      package_version != dialect->required_version()) {
+    return absl::FailedPreconditionError(absl::StrCat("this runtime was built for ", dialect->package(), " ",
+                                                      dialect->required_version(), ", not for ", package_version));
+  }
+  return CheckLevels(*dialect, levels);
+}
+
+absl::Status BeginSession(SessionOptions options) {
+  FrameworkDialect* const dialect = FindDialect(options.dialect);
+  if (dialect == nullptr) return CheckDialect(options.dialect, "", {});
+  if (absl::Status status = Recorder::Start(std::move(options.recorder)); !status.ok()) return status;
+
+  ProgramEndOptions end;
+  end.before_finalization = DisarmLevels;
+  end.ended = std::move(options.ended);
+  WatchProcessExit(std::move(end));
+  absl::Status status = WatchInterpreterExit(/*signals=*/false);
+  if (status.ok()) status = ArmLevels(dialect, options.hooks);
+  PyErr_Clear();
+  // The package may have been imported before: then the hooks are in.
+  if (status.ok() && Recorder::Get()->stopped()) status = absl::InternalError(Recorder::Get()->stop_reason());
+  if (!status.ok()) EndSession();
+  return status;
+}
+
+void EndSession() {
+  if (!Recorder::SessionIsOn()) return;
+  DisarmLevels();
+  UnwatchProcessExit();
+  Recorder::Get()->Finish({.exit_code = 0, .signal = 0, .program_goes_on = true});
+  PyErr_Clear();
+}
+
+}  // namespace torchtrace
