@@ -46,7 +46,7 @@ constexpr char kFooter[] =
     "  torchtrace run --include 'torch.nn.*' -c 'import torch; torch.nn.Linear(2, 3)'";
 
 struct RunOptions {
-  std::vector<std::string> levels = {"1"};
+  std::vector<std::string> levels;
   std::string dialect = "torch";
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -107,7 +107,8 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                 "(see docs/PYTHON.md)")
       ->envname("TORCHTRACE_START_PAUSED")
       ->group("Capture");
-  app->add_option("--dialect", options->dialect, "The framework to trace (default: torch)")
+  app->add_option("--dialect", options->dialect,
+                  "The framework to trace: torch, or module:Class in Python (see docs/EXTENDING.md; default: torch)")
       ->option_text("NAME")
       ->envname("TORCHTRACE_DIALECT")
       ->group("Capture");
@@ -186,7 +187,11 @@ absl::StatusOr<std::vector<std::string>> ReadApiNames(const std::string& path) {
 
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
                const std::vector<std::string>& command) {
-  const absl::StatusOr<std::vector<int>> levels = ParseLevels(options.levels);
+  // A dialect of Python's has levels of its own, which it is asked for when the program starts.
+  const bool extension = options.dialect.find(':') != std::string::npos;
+  std::vector<std::string> level_names = options.levels;
+  if (level_names.empty() && !extension) level_names = {"1"};
+  const absl::StatusOr<std::vector<int>> levels = level_names.empty() ? std::vector<int>() : ParseLevels(level_names);
   if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(options.include, options.exclude, options.groups);
@@ -206,7 +211,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (!found.ok()) return Fail(kExitNotStarted, found.status());
   const absl::StatusOr<PythonInfo> python = AskPython(*found);
   if (!python.ok()) return Fail(kExitNotStarted, python.status());
-  const std::string package_version = PackageVersion(options.dialect, PackageFolders(*python, options.python_args));
+  const std::string package_version =
+      PackageVersion(extension ? "torch" : options.dialect, PackageFolders(*python, options.python_args));
   const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python, package_version);
   if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
   if (options.verbose > 0) {
@@ -225,7 +231,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   metadata.python_executable = python->executable;
   metadata.python_version = python->version;
   metadata.dialect = options.dialect;
-  metadata.package_version = package_version;
+  metadata.package_version = extension ? "" : package_version;
   metadata.levels = *levels;
   metadata.include = SplitLists(options.include);
   metadata.exclude = SplitLists(options.exclude);

@@ -23,7 +23,17 @@ bool HoldsRuntime(const fs::path& folder) {
 fs::path RuntimesFolder() {
   if (const char* const folder = getenv("TORCHTRACE_RUNTIME_DIR"); folder != nullptr && *folder != '\0') return folder;
   std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "runtime";
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  const fs::path beside = prefix / "runtime";
+  if (fs::is_directory(beside, error)) return beside;
+  // Installed from a wheel, into a Python's folder or a virtual environment.
+  for (fs::directory_iterator entry(prefix / "lib", error), end; !error && entry != end; entry.increment(error)) {
+    if (!absl::StartsWith(entry->path().filename().string(), "python")) continue;
+    const fs::path installed = entry->path() / "site-packages/torchtrace/runtime";
+    std::error_code missing;
+    if (fs::is_directory(installed, missing)) return installed;
+  }
+  return beside;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 //
 //   <the executable's folder>/../runtime/py3.11.7-torch2.13.0+cpu/
 //
+// or, where a wheel installed them, in ../lib/python3.11/site-packages/torchtrace/runtime/,
 // or in $TORCHTRACE_RUNTIME_DIR, which may be such a folder or hold several.
 
 #ifndef TORCHTRACE_CMD_RUNTIME_LIBRARY_H_

@@ -81,9 +81,10 @@ def python(code, folder, *args, env=None):
     )
 
 
-def run(code, folder, *options):
+def run(code, folder, *options, quiet=True):
     """`torchtrace run`, without the package on any path."""
     script = folder / "script.py"
     script.write_text(textwrap.dedent(code))
-    command = [TORCHTRACE, "run", "-q", "--python", sys.executable, "-o", "out", *options, script]
+    command = [TORCHTRACE, "run", *(["-q"] if quiet else []), "--python", sys.executable]
+    command += ["-o", "out", *options, script]
     return _execute(command, folder, {})

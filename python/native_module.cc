@@ -15,6 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "python/python_dialect.h"
+#include "python/recorded_call.h"
 #include "serialize/api_groups.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/render.h"
@@ -25,6 +27,7 @@
 #include "tracer/run_ending.h"
 #include "tracer/run_metadata.h"
 #include "tracer/runtime_api.h"
+#include "tracer/say_lines.h"
 #include "tracer/session.h"
 #include "tracer/version.h"
 
@@ -137,10 +140,10 @@ absl::Status BeginTrace(BeginArguments arguments) {
 
 // begin(...): opens a session and its trace's folder.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"folder",  "shown",  "dialect",         "package_version", "levels",
-                                       "include", "exclude", "groups",         "include_getters", "formats",
-                                       "render_limit", "merge_output", "force", "quiet",          "command",
-                                       "program", "python", "executable", "paused", "tags", nullptr};
+  static const char* const kNames[] = {
+      "folder",  "shown",           "dialect", "package_version", "levels",       "include", "exclude",
+      "groups",  "include_getters", "formats", "render_limit",    "merge_output", "force",   "quiet",
+      "command", "program",         "python",  "executable",      "paused",       "tags",    nullptr};
   const char *folder, *shown, *dialect, *package_version, *groups, *formats, *python, *executable, *tags;
   PyObject *levels, *include, *exclude, *command, *program;
   int include_getters, merge_output, force, quiet, paused;
@@ -228,6 +231,24 @@ PyObject* ExpandOutput(PyObject*, PyObject* name) {
   return PyUnicode_DecodeFSDefault(expanded->c_str());
 }
 
+// note(text): says it and tells it in run.json.
+PyObject* Note(PyObject*, PyObject* text) {
+  const char* const utf8 = PyUnicode_AsUTF8(text);
+  if (utf8 == nullptr) return nullptr;
+  Recorder* const recorder = Recorder::Get();
+  if (recorder != nullptr) recorder->NoteNotSeen(utf8);
+  if (recorder == nullptr || !recorder->quiet()) Say(utf8);
+  Py_RETURN_NONE;
+}
+
+// add_metadata(json)
+PyObject* AddMetadata(PyObject*, PyObject* json) {
+  const char* const utf8 = PyUnicode_AsUTF8(json);
+  if (utf8 == nullptr) return nullptr;
+  if (Recorder::Get() != nullptr) Recorder::Get()->AddMetadata(utf8);
+  Py_RETURN_NONE;
+}
+
 // render(trace, folder, formats): as `torchtrace render TRACE -o FOLDER --formats FORMATS`,
 // without run.json.
 PyObject* RenderTrace(PyObject*, PyObject* args) {
@@ -257,6 +278,10 @@ PyMethodDef g_functions[] = {
     {"set_tags", SetTags, METH_O, nullptr},
     {"expand_output", ExpandOutput, METH_O, nullptr},
     {"render", RenderTrace, METH_VARARGS, nullptr},
+    {"register_dialect", RegisterPythonDialect, METH_VARARGS, nullptr},
+    {"record", RecordCall, METH_VARARGS, nullptr},
+    {"note", Note, METH_O, nullptr},
+    {"add_metadata", AddMetadata, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT, "torchtrace._native", nullptr, -1, g_functions};

@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tracer/extension_loader.h"
 #include "tracer/fatal_signals.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/levels.h"
 #include "tracer/module_finder.h"
 #include "tracer/program_end.h"
 #include "tracer/recorder.h"
+#include "tracer/say_lines.h"
 #include "tracer/session.h"
 
 namespace torchtrace {
@@ -47,6 +49,31 @@ RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
   return options;
 }
 
+// A failure stops the tracing alone.
+void Arm(const RuntimeRequest& request, const HookOptions& options) {
+  if (absl::Status armed = ArmLevels(FindDialect(request.dialect), options); !armed.ok()) {
+    Recorder::Get()->Stop(std::string(armed.message()));
+  }
+}
+
+// What `run` exits with when the program wasn't started.
+constexpr int kNotStarted = 125;
+
+// False, and the reason is said: the program must not start.
+bool ArmExtension(const RuntimeRequest& request) {
+  absl::StatusOr<std::vector<int>> levels = LoadExtension(request.dialect);
+  HookOptions options = MakeHookOptions(request);
+  absl::Status status = levels.status();
+  if (status.ok() && options.levels.empty()) options.levels = *levels;
+  if (status.ok()) status = CheckLevels(*FindDialect(request.dialect), options.levels);
+  if (!status.ok()) {
+    Say(std::string(status.message()));
+    return false;
+  }
+  Arm(request, options);
+  return true;
+}
+
 // Tools that list processes and threads show this name; python's is its file's.
 void TakeProcessName(const char* python) {
   const std::string path = python;
@@ -76,6 +103,8 @@ absl::Status CheckRequest(const RuntimeRequest& request) {
     return absl::FailedPreconditionError(
         absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
   }
+  // One that is written in Python is known when the program starts.
+  if (IsExtensionName(request.dialect)) return absl::OkStatus();
   return CheckDialect(request.dialect, request.package_version, MakeHookOptions(request).levels);
 }
 
@@ -102,11 +131,15 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
 
   // None of these may stop the program.
   Recorder* const recorder = Recorder::Get();
-  if (absl::Status watched = WatchInterpreterExit(/*signals=*/true); !watched.ok()) recorder->Stop(std::string(watched.message()));
+  if (absl::Status watched = WatchInterpreterExit(/*signals=*/true); !watched.ok())
+    recorder->Stop(std::string(watched.message()));
   WatchFatalSignals(request.signal_message);
   OfferPythonModule();
-  if (absl::Status armed = ArmLevels(FindDialect(request.dialect), MakeHookOptions(request)); !armed.ok()) {
-    recorder->Stop(std::string(armed.message()));
+  if (IsExtensionName(request.dialect)) {
+    const auto arm = [&request] { return ArmExtension(request); };
+    if (!BeforeProgramStarts(arm, kNotStarted)) recorder->Stop("Python takes no audit hook");
+  } else {
+    Arm(request, MakeHookOptions(request));
   }
   PyErr_Clear();
 

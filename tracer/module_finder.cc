@@ -29,56 +29,51 @@ std::string PackageFolder() {
   return "";
 }
 
-// find_spec(self, name, path=None, target=None)
-PyObject* FindSpec(PyObject*, PyObject* args, PyObject* kwargs) {
-  PyObject *name, *path = Py_None, *target = Py_None;
-  static const char* const kNames[] = {"name", "path", "target", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO", const_cast<char**>(kNames), &name, &path, &target)) {
-    return nullptr;
-  }
-  if (!PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torchtrace") != 0) Py_RETURN_NONE;
-  const std::string folder = PackageFolder();
-  PyObject* const util = folder.empty() ? nullptr : PyImport_ImportModule("importlib.util");
-  if (folder.empty()) Py_RETURN_NONE;
-  if (util == nullptr) return nullptr;
-  PyObject* const make = PyObject_GetAttrString(util, "spec_from_file_location");
-  Py_DECREF(util);
+PyObject* g_original = nullptr;  // PathFinder.find_spec, bound to its class
+
+PyObject* SpecOfPackage(PyObject* name, const std::string& folder) {
+  PyObject* const util = PyImport_ImportModule("importlib.util");
+  PyObject* const make = util == nullptr ? nullptr : PyObject_GetAttrString(util, "spec_from_file_location");
+  Py_XDECREF(util);
   if (make == nullptr) return nullptr;
   PyObject* const positional = Py_BuildValue("(Os)", name, absl::StrCat(folder, "/__init__.py").c_str());
   PyObject* const named = Py_BuildValue("{s:[s]}", "submodule_search_locations", folder.c_str());
-  PyObject* const spec =
-      positional == nullptr || named == nullptr ? nullptr : PyObject_Call(make, positional, named);
+  PyObject* const spec = positional == nullptr || named == nullptr ? nullptr : PyObject_Call(make, positional, named);
   Py_XDECREF(named);
   Py_XDECREF(positional);
   Py_DECREF(make);
   return spec;
 }
 
-PyMethodDef g_methods[] = {
-    {"find_spec", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(FindSpec)), METH_VARARGS | METH_KEYWORDS,
-     nullptr},
-    {nullptr, nullptr, 0, nullptr},
-};
-PyTypeObject g_finder_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+// PathFinder.find_spec(name, path=None, target=None)
+PyObject* FindSpec(PyObject*, PyObject* args, PyObject* kwargs) {
+  PyObject* const found = PyObject_Call(g_original, args, kwargs);
+  if (found != Py_None || PyTuple_GET_SIZE(args) == 0) return found;
+  PyObject* const name = PyTuple_GET_ITEM(args, 0);
+  if (!PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torchtrace") != 0) return found;
+  const std::string folder = PackageFolder();
+  if (folder.empty()) return found;
+  Py_DECREF(found);
+  return SpecOfPackage(name, folder);
+}
+
+PyMethodDef g_find_spec = {"find_spec", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(FindSpec)),
+                           METH_VARARGS | METH_KEYWORDS, nullptr};
 
 }  // namespace
 
 void OfferPythonModule() {
   if (PackageFolder().empty()) return;
-  if (g_finder_type.tp_name == nullptr) {
-    g_finder_type.tp_name = "torchtrace.ModuleFinder";
-    g_finder_type.tp_basicsize = sizeof(PyObject);
-    g_finder_type.tp_flags = Py_TPFLAGS_DEFAULT;
-    g_finder_type.tp_methods = g_methods;
-  }
-  PyObject* const finders = PySys_GetObject("meta_path");  // borrowed
-  PyObject* finder = nullptr;
-  if (finders != nullptr && PyList_Check(finders) && PyType_Ready(&g_finder_type) == 0) {
-    finder = PyObject_New(PyObject, &g_finder_type);
-  }
-  if (finder != nullptr) PyList_Append(finders, finder);
-  Py_XDECREF(finder);
+  PyObject* const external = PyImport_ImportModule("_frozen_importlib_external");
+  PyObject* const finder = external == nullptr ? nullptr : PyObject_GetAttrString(external, "PathFinder");
+  Py_XDECREF(external);
+  g_original = finder == nullptr ? nullptr : PyObject_GetAttrString(finder, "find_spec");
+  // Asked of the class, a builtin function isn't bound to it.
+  PyObject* const ours = g_original == nullptr ? nullptr : PyCFunction_New(&g_find_spec, nullptr);
+  if (ours != nullptr) PyObject_SetAttrString(finder, "find_spec", ours);
   PyErr_Clear();
+  Py_XDECREF(ours);
+  Py_XDECREF(finder);
 }
 
 }  // namespace torchtrace

@@ -1,14 +1,14 @@
 // Makes `import torchtrace` work in a program that torchtrace runs, without anything
 // installed: the package that came with the runtime library is found where no other
-// module of that name is. The program's sys.path stays as it is.
+// module of that name is. The program's sys.path and sys.meta_path stay as they are.
 
 #ifndef TORCHTRACE_TRACER_MODULE_FINDER_H_
 #define TORCHTRACE_TRACER_MODULE_FINDER_H_
 
 namespace torchtrace {
 
-// Appends a finder to sys.meta_path. Needs the GIL; Python errors are cleared.
-// Nothing where the package isn't there.
+// Puts a native callable around PathFinder.find_spec, the last one to be asked. Needs
+// the GIL; Python errors are cleared. Nothing where the package isn't there.
 void OfferPythonModule();
 
 }  // namespace torchtrace

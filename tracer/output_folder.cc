@@ -93,8 +93,7 @@ absl::Status PrepareOutputFolder(const std::string& folder, bool force, const Ou
     const bool empty = fs::is_empty(path, error);
     if (error) return Failed("read the output folder", path, error);
     if (!empty && !force) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("the output folder ", folder, " is not empty; ", advice.occupied));
+      return absl::AlreadyExistsError(absl::StrCat("the output folder ", folder, " is not empty; ", advice.occupied));
     }
     if (!empty) {
       absl::Status status = RemoveFiles(path, [](const std::string& name) { return IsRenderedFileName(name); });

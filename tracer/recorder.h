@@ -61,7 +61,7 @@ struct RecorderOptions {
 // How the traced program ended, for the log's last words.
 struct ProgramEnd {
   int exit_code = 0;
-  int signal = 0;               // 0: it exited
+  int signal = 0;                // 0: it exited
   bool program_goes_on = false;  // only the recording ends: neither of the above is known
 };
 
@@ -158,6 +158,7 @@ class TORCHTRACE_EXPORT Recorder {
   // Stops recording for the rest of the session and says why; called by what
   // fails inside tracing. The first reason counts.
   void Stop(const std::string& reason);
+  bool quiet() const { return options().quiet; }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   // Closes the log with its last words and ends the session. Threads that still run

@@ -6,11 +6,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tracer/say_lines.h"
 #include "nlohmann/json.hpp"
 #include "serialize/run_info.h"
 #include "serialize/statistics.h"
 #include "serialize/trace.h"
+#include "tracer/say_lines.h"
 
 namespace torchtrace {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tracer/version.h"
 #include "nlohmann/json.hpp"
+#include "tracer/version.h"
 
 extern char** environ;
 

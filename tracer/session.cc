@@ -13,8 +13,7 @@
 
 namespace torchtrace {
 
-absl::Status CheckDialect(const std::string& name, const std::string& package_version,
-                          const std::vector<int>& levels) {
+absl::Status CheckDialect(const std::string& name, const std::string& package_version, const std::vector<int>& levels) {
   const FrameworkDialect* const dialect = FindDialect(name);
   if (dialect == nullptr) {
     return absl::InvalidArgumentError(

@@ -8,8 +8,9 @@
 leaves in out/ what `torchtrace run` would. docs/PYTHON.md tells the rest.
 """
 
-from torchtrace._load import native as _native
 from torchtrace._api_tracer import APITracer
+from torchtrace._extension import FrameworkDialect, TracingHook
+from torchtrace._load import native as _native
 from torchtrace._names import api_aliases, api_name
 from torchtrace._trace import (
     Trace,
@@ -28,7 +29,9 @@ __version__ = _native.__version__
 
 __all__ = [
     "APITracer",
+    "FrameworkDialect",
     "Trace",
+    "TracingHook",
     "annotate",
     "api_aliases",
     "api_name",

@@ -52,7 +52,7 @@ def _unbound(api):
 
 
 def _operator_name(api):
-    """"torch.ops.aten.add.Tensor"; "" for what is no operator of PyTorch."""
+    """ "torch.ops.aten.add.Tensor"; "" for what is no operator of PyTorch."""
     if not type(api).__module__.startswith("torch._"):
         return ""
     members = getattr(api, "__dict__", {})

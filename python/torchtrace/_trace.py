@@ -14,6 +14,7 @@ import sys
 import threading
 import warnings
 
+from torchtrace import _extension
 from torchtrace._load import native, package_version
 
 LEVELS = {"setattr": 0, "function": 1, "dispatch": 2, "frame": 3, "record": 4}
@@ -99,7 +100,7 @@ class Trace:
         self,
         output=None,
         *,
-        levels=(1,),
+        levels=None,
         dialect="torch",
         include=(),
         exclude=(),
@@ -113,7 +114,7 @@ class Trace:
     ):
         self._output = None if output is None else os.fspath(output)
         self._options = {
-            "levels": _level_numbers(levels),
+            "levels": None if levels is None else _level_numbers(levels),
             "dialect": dialect,
             "include": _strings(include, "include"),
             "exclude": _strings(exclude, "exclude"),
@@ -228,11 +229,19 @@ class Trace:
     def _begin(self):
         shown = self._folder()
         folder = os.path.abspath(shown)
-        options = self._options
+        options = dict(self._options)
+        version = ""
+        if _extension.is_extension(options["dialect"]):
+            options["dialect"], levels = _extension.load(options["dialect"])
+        else:
+            version = package_version(options["dialect"])
+            levels = [1]
+        if options["levels"] is None:
+            options["levels"] = levels
         native.begin(
             folder=folder,
             shown=shown,
-            package_version=package_version(options["dialect"]),
+            package_version=version,
             command=list(sys.orig_argv),
             program=list(sys.orig_argv[1:]),
             python="%d.%d.%d" % sys.version_info[:3],

@@ -1,0 +1,113 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "python/python_dialect.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tracer/framework_dialect.h"
+
+namespace torchtrace {
+namespace {
+
+// Calls extension.<method>(hook); the method raises nothing.
+void CallGuarded(PyObject* extension, const char* method, PyObject* hook) {
+  PyObject* const done = PyObject_CallMethod(extension, method, "O", hook);
+  if (done == nullptr) PyErr_Clear();
+  Py_XDECREF(done);
+}
+
+// Keeps its Python hook for ever: hooks are never destroyed.
+class PythonHook : public TracingHook {
+ public:
+  PythonHook(PyObject* extension, int level, std::string name, PyObject* hook)
+      : extension_(Py_NewRef(extension)), level_(level), name_(std::move(name)), hook_(Py_NewRef(hook)) {}
+
+  int level() const override { return level_; }
+  std::string name() const override { return name_; }
+  absl::Status Install() override {
+    CallGuarded(extension_, "install", hook_);
+    return absl::OkStatus();
+  }
+  void Uninstall() override { CallGuarded(extension_, "uninstall", hook_); }
+
+ private:
+  PyObject* const extension_;
+  const int level_;
+  const std::string name_;
+  PyObject* const hook_;
+};
+
+class PythonDialect : public FrameworkDialect {
+ public:
+  explicit PythonDialect(std::string name) : name_(std::move(name)) {}
+
+  void Use(std::string package, std::vector<int> levels, PyObject* extension) {
+    package_ = std::move(package);
+    levels_ = std::move(levels);
+    Py_XSETREF(extension_, Py_NewRef(extension));
+  }
+
+  std::string name() const override { return name_; }
+  std::string package() const override { return package_; }
+  std::vector<int> levels() const override { return levels_; }
+  std::string required_version() const override { return ""; }
+  void Describe(PyObject*, std::string*) override {}
+
+  absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
+                                                                        const HookOptions& options) override {
+    std::vector<std::unique_ptr<TracingHook>> hooks;
+    PyObject* const levels = PyList_New(0);
+    for (int level : options.levels) {
+      PyObject* const number = PyLong_FromLong(level);
+      PyList_Append(levels, number);
+      Py_DECREF(number);
+    }
+    PyObject* const made = PyObject_CallMethod(extension_, "make_hooks", "O", levels);
+    Py_DECREF(levels);
+    for (Py_ssize_t i = 0; made != nullptr && i < PyList_GET_SIZE(made); ++i) {
+      int level;
+      const char* name;
+      PyObject* hook;
+      if (!PyArg_ParseTuple(PyList_GET_ITEM(made, i), "isO", &level, &name, &hook)) break;
+      hooks.push_back(std::make_unique<PythonHook>(extension_, level, name, hook));
+    }
+    Py_XDECREF(made);
+    PyErr_Clear();
+    return hooks;
+  }
+
+ private:
+  const std::string name_;
+  std::string package_;
+  std::vector<int> levels_;
+  PyObject* extension_ = nullptr;
+};
+
+}  // namespace
+
+PyObject* RegisterPythonDialect(PyObject*, PyObject* args) {
+  // Of the registry's, which keeps them for ever.
+  static auto* const known = new std::map<std::string, PythonDialect*>();
+  const char *name, *package;
+  PyObject *numbers, *extension;
+  if (!PyArg_ParseTuple(args, "ssO!O", &name, &package, &PyList_Type, &numbers, &extension)) return nullptr;
+  std::vector<int> levels;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(numbers); ++i) {
+    levels.push_back(static_cast<int>(PyLong_AsLong(PyList_GET_ITEM(numbers, i))));
+  }
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  PythonDialect*& dialect = (*known)[name];
+  if (dialect == nullptr) {
+    auto made = std::make_unique<PythonDialect>(name);
+    dialect = made.get();
+    RegisterDialect(std::move(made));
+  }
+  dialect->Use(package, std::move(levels), extension);
+  Py_RETURN_NONE;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,102 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "python/recorded_call.h"
+
+#include <string>
+
+#include "python/describe_value.h"
+#include "serialize/varint.h"
+#include "tracer/recorder.h"
+
+namespace torchtrace {
+namespace {
+
+struct RecordedCall {
+  PyObject_HEAD ThreadRecorder* thread;  // null: it has ended
+};
+
+void End(PyObject* self, PyObject* exception_type) {
+  auto* const call = reinterpret_cast<RecordedCall*>(self);
+  ThreadRecorder* const thread = call->thread;
+  call->thread = nullptr;
+  // What ends on another thread than it began on belongs to none.
+  if (thread == nullptr || thread != Recorder::Get()->ThisThread()) return;
+  if (exception_type == nullptr || !PyType_Check(exception_type)) return thread->Leave();
+  PyObject* const name = PyType_GetQualName(reinterpret_cast<PyTypeObject*>(exception_type));
+  const char* const text = name == nullptr ? nullptr : PyUnicode_AsUTF8(name);
+  thread->Raise(text == nullptr ? "Exception" : text);
+  PyErr_Clear();
+  Py_XDECREF(name);
+}
+
+void Dealloc(PyObject* self) {
+  End(self, nullptr);
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* Enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
+
+PyObject* Exit(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  End(self, count > 0 && args[0] != Py_None ? args[0] : nullptr);
+  Py_RETURN_FALSE;
+}
+
+PyMethodDef g_methods[] = {
+    {"__enter__", Enter, METH_NOARGS, nullptr},
+    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Exit)), METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyTypeObject g_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool ReadyType() {
+  if (g_type.tp_name != nullptr) return true;
+  g_type.tp_name = "torchtrace.RecordedCall";
+  g_type.tp_basicsize = sizeof(RecordedCall);
+  g_type.tp_flags = Py_TPFLAGS_DEFAULT;
+  g_type.tp_dealloc = Dealloc;
+  g_type.tp_methods = g_methods;
+  return PyType_Ready(&g_type) == 0;
+}
+
+}  // namespace
+
+PyObject* RecordCall(PyObject*, PyObject* arguments) {
+  int level;
+  const char* api;
+  Py_ssize_t api_bytes;
+  PyObject *args, *kwargs, *special;
+  if (!PyArg_ParseTuple(arguments, "is#O!O!O", &level, &api, &api_bytes, &PyTuple_Type, &args, &PyDict_Type, &kwargs,
+                        &special)) {
+    return nullptr;
+  }
+  if (!Recorder::Recording()) Py_RETURN_NONE;
+  std::string config(1, static_cast<char>(level));
+  AppendString({api, static_cast<size_t>(api_bytes)}, &config);
+  AppendVarint(static_cast<uint64_t>(PyTuple_GET_SIZE(args)), &config);
+  PyObject* const asked = special == Py_None ? nullptr : special;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    if (!DescribeValue(PyTuple_GET_ITEM(args, i), asked, &config)) return nullptr;
+  }
+  AppendVarint(static_cast<uint64_t>(PyDict_GET_SIZE(kwargs)), &config);
+  PyObject* const items = PyDict_Items(kwargs);
+  for (Py_ssize_t i = 0; items != nullptr && i < PyList_GET_SIZE(items); ++i) {
+    PyObject* const item = PyList_GET_ITEM(items, i);
+    Py_ssize_t bytes;
+    const char* const name = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(item, 0), &bytes);
+    if (name == nullptr) break;
+    AppendString({name, static_cast<size_t>(bytes)}, &config);
+    if (!DescribeValue(PyTuple_GET_ITEM(item, 1), asked, &config)) break;
+  }
+  Py_XDECREF(items);
+  if (PyErr_Occurred() != nullptr || !ReadyType()) return nullptr;
+  const auto identity_bytes = static_cast<uint32_t>(config.size());
+  AppendVarint(0, &config);  // no facets
+
+  auto* const call = PyObject_New(RecordedCall, &g_type);
+  if (call == nullptr) return nullptr;
+  ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+  call->thread = thread != nullptr && thread->Enter(config, identity_bytes) ? thread : nullptr;
+  return reinterpret_cast<PyObject*>(call);
+}
+
+}  // namespace torchtrace

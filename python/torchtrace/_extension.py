@@ -1,0 +1,254 @@
+"""Extensions: dialects and hooks that are written in Python (docs/EXTENDING.md).
+
+An exception in an extension disables it, once, with its name, and never reaches the
+program that is traced.
+"""
+
+import contextlib
+import functools
+import importlib
+import json
+import sys
+import threading
+
+from torchtrace._load import native, package_version
+
+_NOTHING = contextlib.nullcontext()
+
+
+class _Describing(threading.local):
+    now = False
+
+
+_describing = _Describing()
+
+
+class TracingHook:
+    """One way of seeing calls. A subclass puts itself in at install() and out at uninstall();
+    where it sees a call, it makes it within `with self.record(api, args, kwargs):`."""
+
+    level = 0
+    name = None  # else the class's
+
+    _extension = None
+
+    def install(self):
+        raise NotImplementedError(f"{type(self).__qualname__} has no install()")
+
+    def uninstall(self):
+        raise NotImplementedError(f"{type(self).__qualname__} has no uninstall()")
+
+    def record(self, api, args=(), kwargs=None):
+        """Records that a call was entered. The call ends with the `with` block, or, without
+        one, at once."""
+        extension = self._extension
+        # What an extension calls to describe a value is not the program's.
+        if extension is None or extension.failed or _describing.now:
+            return _NOTHING
+        _describing.now = True
+        try:
+            call = native.record(
+                self.level, api, tuple(args), {} if kwargs is None else kwargs, extension.describe
+            )
+            return _NOTHING if call is None else call
+        except Exception as error:
+            extension.fail("record", error)
+            return _NOTHING
+        finally:
+            _describing.now = False
+
+
+class FrameworkDialect:
+    """What a framework is. A subclass needs as little as discover_apis()."""
+
+    package = None  # whose import the hooks wait for; None: nothing
+    levels = (0,)
+
+    def get_hooks(self, levels):
+        """The TracingHooks of these levels."""
+        return [PatchHook(self)] if 0 in levels else []
+
+    def discover_apis(self):
+        """The dotted names of the functions that PatchHook stands for."""
+        return []
+
+    def serialize_special_type(self, value):
+        """Describes a value that isn't of Python's builtin types: a dict of its properties, a
+        str that stands for it, or None. A dict with "shape" and "dtype" is an array, with
+        "device" a tensor."""
+        return None
+
+    def format_special_type(self, properties):
+        """The text in the place of a dict from serialize_special_type; None: the dict."""
+        return None
+
+
+class PatchHook(TracingHook):
+    """Level 0 in its simplest form: wraps the functions that the dialect discovers."""
+
+    def __init__(self, dialect):
+        self.dialect = dialect
+        self._originals = []  # (owner, attribute, what was there, what stands there)
+
+    def install(self):
+        for api in self.dialect.discover_apis():
+            owner, attribute = _find_owner(api)
+            function = vars(owner).get(attribute) if owner is not None else None
+            if not callable(function) or isinstance(function, type):
+                continue
+            wrapped = self._wrap(api, function)
+            setattr(owner, attribute, wrapped)
+            self._originals.append((owner, attribute, function, wrapped))
+
+    def uninstall(self):
+        while self._originals:
+            owner, attribute, function, wrapped = self._originals.pop()
+            if vars(owner).get(attribute) is wrapped:
+                setattr(owner, attribute, function)
+
+    def _wrap(self, api, function):
+        @functools.wraps(function)
+        def traced(*args, **kwargs):
+            with self.record(api, args, kwargs):
+                return function(*args, **kwargs)
+
+        return traced
+
+
+class _HookDialect(FrameworkDialect):
+    """A hook alone, as a dialect."""
+
+    def __init__(self, hook):
+        self._hook = hook
+        self.levels = (hook.level,)
+
+    def get_hooks(self, levels):
+        return [self._hook]
+
+
+class Extension:
+    """A dialect of Python's in use. What it calls of the user's is guarded."""
+
+    def __init__(self, dialect, name):
+        self.dialect = dialect
+        self.name = name
+        self.failed = False
+
+    def fail(self, where, error):
+        if self.failed:
+            return
+        self.failed = True
+        text = str(error).strip().split("\n", 1)[0]
+        what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        native.note(f"the extension {self.name} failed in {where} and is disabled: {what}")
+
+    def make_hooks(self, levels):
+        try:
+            if self.dialect.package:
+                version = package_version(self.dialect.package)
+                metadata = {"packages": {self.dialect.package: {"version": version}}}
+                native.add_metadata(json.dumps(metadata))
+            hooks = list(self.dialect.get_hooks(list(levels)))
+            for hook in hooks:
+                if not isinstance(hook, TracingHook):
+                    raise TypeError(f"get_hooks gave a {type(hook).__name__}, no TracingHook")
+                hook._extension = self
+            return [(int(hook.level), hook.name or type(hook).__name__, hook) for hook in hooks]
+        except Exception as error:
+            self.fail("get_hooks", error)
+            return []
+
+    def install(self, hook):
+        try:
+            hook.install()
+        except Exception as error:
+            self.fail(f"{type(hook).__name__}.install", error)
+            self.uninstall(hook)
+
+    def uninstall(self, hook):
+        try:
+            hook.uninstall()
+        except Exception as error:
+            self.fail(f"{type(hook).__name__}.uninstall", error)
+
+    def describe(self, value):
+        found = self.dialect.serialize_special_type(value)
+        if found is None:
+            return _describe_array(value)
+        if isinstance(found, dict) and not ("shape" in found and "dtype" in found):
+            text = self.dialect.format_special_type(found)
+            return found if text is None else text
+        return found
+
+
+def _describe_array(value):
+    """Arrays and tensors of the libraries that everybody knows."""
+    for module, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
+        kind = getattr(sys.modules.get(module), kind, None)
+        if kind is None or not isinstance(value, kind):
+            continue
+        properties = {"shape": list(value.shape), "dtype": str(value.dtype).rpartition(".")[2]}
+        if module == "torch":
+            properties["device"] = str(value.device)
+        return properties
+    return None
+
+
+def _find_owner(api):
+    """(module or class, attribute) of a dotted name; (None, "") where there is none."""
+    parts = api.split(".")
+    for split in range(len(parts) - 1, 0, -1):
+        owner = sys.modules.get(".".join(parts[:split]))
+        if owner is None:
+            continue
+        for part in parts[split:-1]:
+            owner = getattr(owner, part, None)
+        return (owner, parts[-1]) if owner is not None else (None, "")
+    return (None, "")
+
+
+def is_extension(dialect):
+    return not isinstance(dialect, str) or ":" in dialect
+
+
+def load(dialect):
+    """Registers an extension for the next session and returns (name, its levels).
+
+    `dialect` is "module:Class", or a subclass of FrameworkDialect or TracingHook, or an
+    instance of one.
+    """
+    name = dialect if isinstance(dialect, str) else None
+    if name is not None:
+        dialect = _import(name)
+    kind = dialect if isinstance(dialect, type) else type(dialect)
+    name = name or f"{kind.__module__}:{kind.__qualname__}"
+    if not issubclass(kind, (FrameworkDialect, TracingHook)):
+        raise ValueError(
+            f"{name} is no dialect: a subclass of torchtrace.FrameworkDialect or "
+            "torchtrace.TracingHook is expected"
+        )
+    if isinstance(dialect, type):
+        try:
+            dialect = dialect()
+        except Exception as error:
+            raise ValueError(f"{name} cannot be made: {type(error).__name__}: {error}") from error
+    if isinstance(dialect, TracingHook):
+        dialect = _HookDialect(dialect)
+    levels = sorted({int(level) for level in dialect.levels})
+    native.register_dialect(name, dialect.package or "sys", levels, Extension(dialect, name))
+    return name, levels
+
+
+def _import(name):
+    module, _, attribute = name.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:
+        raise ValueError(
+            f"the dialect {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise ValueError(f"the dialect {name} is not there: {module} has no {attribute}")
+    return found
