@@ -102,6 +102,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->group("Capture");
   app->add_flag("--outermost", options->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
+      ->group("Capture");
   app->add_flag("--start-paused", options->start_paused,
                 "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
                 "(see docs/PYTHON.md)")
@@ -198,9 +199,10 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   const absl::StatusOr<std::vector<std::string>> apis = ReadApiNames(options.api_list);
   if (!apis.ok()) return Fail(kExitNotStarted, apis.status());
-  if (levels->front() != 0 && (options.outermost || !options.api_list.empty())) {
+  if ((extension || levels->front() != 0) && (options.outermost || !options.api_list.empty())) {
     return Fail(kExitNotStarted, absl::StrCat(options.outermost ? "--outermost" : "--api-list",
-                                              " is for level 0, which isn't traced: add it to --levels"));
+                                              extension ? " is not for dialects that are written in Python"
+                                                        : " is for level 0, which isn't traced: add it to --levels"));
   }
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty() ? absl::StrCat("torchtrace-", ProgramStem(program), "-%p") : options.output);

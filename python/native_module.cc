@@ -237,7 +237,7 @@ PyObject* Note(PyObject*, PyObject* text) {
   if (utf8 == nullptr) return nullptr;
   Recorder* const recorder = Recorder::Get();
   if (recorder != nullptr) recorder->NoteNotSeen(utf8);
-  if (recorder == nullptr || !recorder->quiet()) Say(utf8);
+  if (recorder == nullptr || !recorder->quiet()) SayLines(utf8);
   Py_RETURN_NONE;
 }
 

@@ -67,7 +67,7 @@ bool ArmExtension(const RuntimeRequest& request) {
   if (status.ok() && options.levels.empty()) options.levels = *levels;
   if (status.ok()) status = CheckLevels(*FindDialect(request.dialect), options.levels);
   if (!status.ok()) {
-    Say(std::string(status.message()));
+    SayLines(std::string(status.message()));
     return false;
   }
   Arm(request, options);

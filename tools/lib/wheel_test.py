@@ -1,0 +1,84 @@
+"""The wheel that tools/wheel makes, in an environment of its own."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+SCRIPT = """
+import torch, torchtrace
+print(torchtrace.__file__)
+with torchtrace.trace("out", levels=[1, 2]):
+    torch.ones(2).relu()
+"""
+
+
+def execute(*command, cwd, **env):
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TORCHTRACE", "PYTHON", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**clean, **env},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """A virtual environment with the wheel, and torch from the one that runs this test."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shown = execute(ROOT / "tools/wheel", "-o", folder, cwd=folder)
+    wheel = Path(shown.strip().splitlines()[-1])
+    assert wheel.parent == folder and wheel.suffix == ".whl"
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv/bin/python3"
+    pip = [python, "-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check"]
+    execute(*pip, wheel, cwd=folder)
+    (packages,) = (folder / "venv/lib").glob("python3*/site-packages")
+    (packages / "torch-of-the-tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "venv"
+
+
+def test_the_module(environment, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    out = execute(environment / "bin/python3", "script.py", cwd=tmp_path)
+    assert out.startswith(str(environment / "lib"))
+    assert "aten::relu" in (tmp_path / "out/api_apis.txt").read_text()
+
+
+def test_the_executable(environment, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    exe = environment / "bin/torchtrace"
+    assert execute(exe, "version", cwd=tmp_path).startswith("torchtrace ")
+    # Away from the checkout: its own runtime.
+    python = environment / "bin/python3"
+    execute(exe, "run", "-v", "--python", python, "-o", "run", "script.py", cwd=tmp_path)
+    stats = execute(exe, "stats", "run", cwd=tmp_path)
+    assert "torch.Tensor.relu" in stats
+    maps = "print([l.split()[-1] for l in open('/proc/self/maps') if 'torchtrace_runtime' in l][0])"
+    shown = execute(exe, "run", "-q", "-o", "maps", "--python", python, "-c", maps, cwd=tmp_path)
+    assert shown.startswith(str(environment))
+
+
+def test_it_needs_nothing_of_the_checkout(environment):
+    (runtime,) = environment.glob("lib/python3*/site-packages/torchtrace/runtime/*")
+    listed = execute("ldd", runtime / "torchtrace_native.so", cwd=environment)
+    for line in listed.splitlines():
+        if "absl" in line or "yaml" in line:
+            assert str(environment) in line
+    assert sys.version_info[:2] == tuple(map(int, runtime.name[2:].split("-")[0].split(".")[:2]))
