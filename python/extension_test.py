@@ -150,12 +150,14 @@ def test_what_is_no_dialect_is_said_before_the_program_starts(tmp_path, dialect,
     ended = run("print('it ran')", tmp_path, "--dialect", dialect, quiet=False)
     assert ended.status == 125 and ended.out == ""
     assert sentence in ended.err and "Traceback" not in ended.err
+    assert not (tmp_path / "out").exists()
     code = f"import torchtrace\ntorchtrace.trace('out', dialect={dialect!r}).start()"
     ended = python(code, tmp_path)
     assert ended.status == 1 and ended.err.splitlines()[-1].startswith("ValueError: ")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_level_that_it_has_not(tmp_path):
     example(tmp_path)
     ended = run("print('it ran')", tmp_path, "--dialect", "numpy_dialect:NumpyDialect", "-l", "2")
-    assert ended.status == 125 and ended.out == ""
+    assert ended.status == 125 and ended.out == "" and not (tmp_path / "out").exists()

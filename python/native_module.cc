@@ -15,9 +15,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "python/python_dialect.h"
 #include "python/recorded_call.h"
 #include "serialize/api_groups.h"
+#include "serialize/api_list.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/render.h"
 #include "serialize/render_formats.h"
@@ -95,11 +97,27 @@ struct BeginArguments {
   std::string folder;
   bool force = false;
   std::string groups;
+  std::string api_list;  // a file
+  std::vector<std::string> apis;
   bool paused = false;
   std::string tags;
   RunMetadata metadata;
   RunEnding::Options ending;
 };
+
+// What level 0 is to trace. Operators, which such a list may hold, are level 2's.
+absl::StatusOr<std::vector<std::string>> ReadTraceableNames(const std::string& path) {
+  const absl::StatusOr<ApiList> list = ReadApiList(path);
+  if (!list.ok()) return list.status();
+  std::vector<std::string> names;
+  for (const ApiEntry& api : list->apis) {
+    if (api.name.find(':') == std::string::npos) names.push_back(api.name);
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": only operators, which level 0 doesn't trace"));
+  }
+  return names;
+}
 
 absl::Status BeginTrace(BeginArguments arguments) {
   RunMetadata& metadata = arguments.metadata;
@@ -109,6 +127,11 @@ absl::Status BeginTrace(BeginArguments arguments) {
   for (std::vector<std::string>* patterns : {&session.recorder.include, &session.recorder.exclude}) {
     if (absl::Status status = ExpandGroups(arguments.groups, patterns); !status.ok()) return status;
   }
+  if (!arguments.api_list.empty()) {
+    absl::StatusOr<std::vector<std::string>> apis = ReadTraceableNames(arguments.api_list);
+    if (!apis.ok()) return apis.status();
+    arguments.apis = *std::move(apis);
+  }
   absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
   if (status.ok()) status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
   if (!status.ok()) return status;
@@ -117,6 +140,8 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.dialect = metadata.dialect;
   session.hooks.levels = metadata.levels;
   session.hooks.include_getters = metadata.include_getters;
+  session.hooks.apis = std::move(arguments.apis);
+  session.hooks.outermost = metadata.outermost;
   session.recorder.log_folder = arguments.folder + "/log";
   session.recorder.metadata_json = FormatRunMetadata(metadata);
   session.recorder.quiet = arguments.ending.quiet;
@@ -141,21 +166,21 @@ absl::Status BeginTrace(BeginArguments arguments) {
 // begin(...): opens a session and its trace's folder.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* const kNames[] = {
-      "folder",  "shown",           "dialect", "package_version", "levels",       "include", "exclude",
-      "groups",  "include_getters", "formats", "render_limit",    "merge_output", "force",   "quiet",
-      "command", "program",         "python",  "executable",      "paused",       "tags",    nullptr};
-  const char *folder, *shown, *dialect, *package_version, *groups, *formats, *python, *executable, *tags;
-  PyObject *levels, *include, *exclude, *command, *program;
-  int include_getters, merge_output, force, quiet, paused;
+      "folder",   "shown",   "dialect",   "package_version", "levels",     "include",      "exclude",      "groups",
+      "api_list", "apis",    "outermost", "include_getters", "formats",    "render_limit", "merge_output", "force",
+      "quiet",    "command", "program",   "python",          "executable", "paused",       "tags",         nullptr};
+  const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *formats, *python, *executable, *tags;
+  PyObject *levels, *include, *exclude, *apis, *command, *program;
+  int outermost, include_getters, merge_output, force, quiet, paused;
   unsigned long long render_limit;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOspsKpppOOssps", const_cast<char**>(kNames), &folder, &shown,
-                                   &dialect, &package_version, &levels, &include, &exclude, &groups, &include_getters,
-                                   &formats, &render_limit, &merge_output, &force, &quiet, &command, &program, &python,
-                                   &executable, &paused, &tags) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOppsKpppOOssps", const_cast<char**>(kNames), &folder,
+                                   &shown, &dialect, &package_version, &levels, &include, &exclude, &groups, &api_list,
+                                   &apis, &outermost, &include_getters, &formats, &render_limit, &merge_output, &force,
+                                   &quiet, &command, &program, &python, &executable, &paused, &tags) ||
       !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
-      !Strings(exclude, &begin.metadata.exclude) || !Strings(command, &begin.metadata.command) ||
-      !Strings(program, &begin.metadata.program)) {
+      !Strings(exclude, &begin.metadata.exclude) || !Strings(apis, &begin.apis) ||
+      !Strings(command, &begin.metadata.command) || !Strings(program, &begin.metadata.program)) {
     return nullptr;
   }
   const absl::StatusOr<RenderFormats> parsed = RenderFormats::Parse(formats);
@@ -163,6 +188,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   begin.folder = folder;
   begin.force = force != 0;
   begin.groups = groups;
+  begin.api_list = api_list;
   begin.paused = paused != 0;
   begin.tags = tags;
   begin.metadata.python_executable = executable;
@@ -170,6 +196,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   begin.metadata.dialect = dialect;
   begin.metadata.package_version = package_version;
   begin.metadata.include_getters = include_getters != 0;
+  begin.metadata.outermost = outermost != 0;
   begin.metadata.inside = true;
   begin.ending.folder = folder;
   begin.ending.shown_name = shown;

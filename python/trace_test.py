@@ -554,6 +554,11 @@ def test_tags(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
 
     assert '{run="a", step=0}' in lines("out").splitlines()[0]
+    (log,) = (tmp_path / "out/log").iterdir()
+    with log.open("rb") as pipe:
+        command = [testing.TORCHTRACE, "dump", "-"]
+        piped = subprocess.run(command, stdin=pipe, capture_output=True, text=True).stdout
+    assert piped == lines("out")
     # What is made of the trace keeps them.
     for verb in (["merge", "out", "-o", "again"], ["filter", "out", "-o", "again", "--level", "1"]):
         subprocess.run(

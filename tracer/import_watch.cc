@@ -13,10 +13,15 @@
 namespace torchtrace {
 namespace {
 
+struct Waiting {
+  const void* owner;
+  std::function<void()> after;
+};
+
 // All guarded by the GIL. Objects are kept for ever: they are few, and the
 // interpreter may be gone when static objects are destroyed.
 struct Watches {
-  std::map<std::string, std::vector<std::function<void()>>> waiting;
+  std::map<std::string, std::vector<Waiting>> waiting;
   PyObject* loader_type = nullptr;  // the class that defines exec_module
   PyObject* original = nullptr;     // its exec_module
   PyObject* ours = nullptr;         // what stands in its place
@@ -42,11 +47,11 @@ std::string ModuleName(PyObject* module) {
 void Uninstall() {
   Watches& state = State();
   if (!state.installed) return;
-  state.installed = false;
-  // Whoever wrapped our method after us keeps it; it is harmless.
+  // Whoever wrapped our method after us keeps it: it hands on, and is there for the next time.
   PyObject* const now = PyObject_GetAttrString(state.loader_type, "exec_module");
   if (now == state.ours && PyObject_SetAttrString(state.loader_type, "exec_module", state.original) == 0) {
     Py_CLEAR(state.ours);
+    state.installed = false;
   }
   Py_XDECREF(now);
   PyErr_Clear();
@@ -57,10 +62,10 @@ void Notify(const std::string& module) {
   const auto found = state.waiting.find(module);
   if (found == state.waiting.end()) return;
   // First out of the table: a callback may watch for more, or import.
-  std::vector<std::function<void()>> callbacks = std::move(found->second);
+  const std::vector<Waiting> told = std::move(found->second);
   state.waiting.erase(found);
-  for (const std::function<void()>& callback : callbacks) {
-    callback();
+  for (const Waiting& each : told) {
+    each.after();
     PyErr_Clear();
   }
   if (state.waiting.empty()) Uninstall();
@@ -130,15 +135,24 @@ bool IsImported(const std::string& module) {
 
 }  // namespace
 
-absl::Status WatchImport(const std::string& module, std::function<void()> after) {
+absl::Status WatchImport(const std::string& module, std::function<void()> after, const void* owner) {
   if (IsImported(module)) {
     after();
     PyErr_Clear();
     return absl::OkStatus();
   }
   if (absl::Status status = Install(); !status.ok()) return status;
-  State().waiting[module].push_back(std::move(after));
+  State().waiting[module].push_back({owner, std::move(after)});
   return absl::OkStatus();
+}
+
+void UnwatchImports(const void* owner) {
+  Watches& state = State();
+  for (auto& [module, waiting] : state.waiting) {
+    std::erase_if(waiting, [owner](const Waiting& each) { return each.owner == owner; });
+  }
+  std::erase_if(state.waiting, [](const auto& module) { return module.second.empty(); });
+  if (state.waiting.empty()) Uninstall();
 }
 
 }  // namespace torchtrace

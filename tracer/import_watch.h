@@ -22,8 +22,12 @@ namespace torchtrace {
 // Calls `after` once, with the GIL held and no exception set, when the code of
 // `module` (a dotted name) has run to its end, or at once when that has happened
 // before. `after` must not throw, and leaves no Python exception set. A module
-// may be watched for several times.
-TORCHTRACE_EXPORT absl::Status WatchImport(const std::string& module, std::function<void()> after);
+// may be watched for several times. `owner` is for UnwatchImports; null: for ever.
+TORCHTRACE_EXPORT absl::Status WatchImport(const std::string& module, std::function<void()> after,
+                                           const void* owner = nullptr);
+
+// Waits no longer for what `owner` waits for.
+TORCHTRACE_EXPORT void UnwatchImports(const void* owner);
 
 }  // namespace torchtrace
 

@@ -15,6 +15,7 @@
 #include "tracer/framework_dialect.h"
 #include "tracer/levels.h"
 #include "tracer/module_finder.h"
+#include "tracer/output_folder.h"
 #include "tracer/program_end.h"
 #include "tracer/recorder.h"
 #include "tracer/say_lines.h"
@@ -67,6 +68,10 @@ bool ArmExtension(const RuntimeRequest& request) {
   if (status.ok() && options.levels.empty()) options.levels = *levels;
   if (status.ok()) status = CheckLevels(*FindDialect(request.dialect), options.levels);
   if (!status.ok()) {
+    UnwatchProcessExit();
+    Recorder::Get()->Finish({.exit_code = kNotStarted});
+    const std::string log_folder = request.log_folder;
+    DropOutputFolder(log_folder.substr(0, log_folder.rfind('/')));
     SayLines(std::string(status.message()));
     return false;
   }

@@ -47,9 +47,17 @@ void Install(FrameworkDialect* dialect, const HookOptions& options, uint64_t ses
     return;
   }
   for (std::unique_ptr<TracingHook>& hook : *hooks) {
-    if (absl::Status status = hook->Install(); !status.ok()) {
+    TracingHook* const its = hook.get();
+    const absl::Status status = its->Install();
+    // Python code ran there: another thread may have ended the session meanwhile.
+    if (!State().armed || State().session != session) {
+      its->Uninstall();
+      static_cast<void>(hook.release());
+      return;
+    }
+    if (!status.ok()) {
       UninstallAll();
-      recorder->Stop(absl::StrCat("level ", hook->level(), " cannot be installed: ", status.message()));
+      recorder->Stop(absl::StrCat("level ", its->level(), " cannot be installed: ", status.message()));
       return;
     }
     State().hooks.push_back(std::move(hook));
@@ -73,7 +81,7 @@ absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options) {
   State().package = dialect->package();
   State().armed = true;
   const uint64_t session = ++State().session;
-  return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); });
+  return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &State());
 }
 
 void DisarmLevels() {
@@ -82,6 +90,7 @@ void DisarmLevels() {
   if (!State().package.empty() && !recorder->forked()) {
     recorder->NoteNotSeen(absl::StrCat("any call: the program did not import ", State().package));
   }
+  UnwatchImports(&State());
   UninstallAll();
 }
 

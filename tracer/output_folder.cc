@@ -110,6 +110,7 @@ absl::Status PrepareOutputFolder(const std::string& folder, bool force, const Ou
 }
 
 void DropOutputFolder(const std::string& folder) {
+  RemoveFiles(fs::path(folder) / "log", IsLogName).IgnoreError();
   // remove() takes only empty folders.
   std::error_code error;
   fs::remove(fs::path(folder) / "log", error);

@@ -24,7 +24,7 @@ struct OutputAdvice {
 // then what an earlier run wrote there is removed, and nothing else.
 absl::Status PrepareOutputFolder(const std::string& folder, bool force, const OutputAdvice& advice = {});
 
-// Takes away again what PrepareOutputFolder created, where nothing was written.
+// Takes away again what PrepareOutputFolder created, and logs in it.
 void DropOutputFolder(const std::string& folder);
 
 }  // namespace torchtrace

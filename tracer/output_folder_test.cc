@@ -46,8 +46,17 @@ TEST_F(OutputFolderTest, CreatesWhatIsMissing) {
   const std::string deep = (folder_ / "a/b").string();
   ASSERT_TRUE(PrepareOutputFolder(deep, false).ok());
   EXPECT_TRUE(fs::is_directory(deep + "/log"));
+  std::ofstream(deep + "/log/main-1.ttlog") << "x";
   DropOutputFolder(deep);
   EXPECT_FALSE(fs::exists(deep));
+}
+
+TEST_F(OutputFolderTest, DropsNothingElse) {
+  Touch("notes.txt");
+  ASSERT_TRUE(PrepareOutputFolder(folder_.string(), true).ok());
+  DropOutputFolder(folder_.string());
+  EXPECT_TRUE(Exists("notes.txt"));
+  EXPECT_FALSE(Exists("log"));
 }
 
 TEST_F(OutputFolderTest, TakesAnEmptyFolder) {

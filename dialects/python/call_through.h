@@ -7,6 +7,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+
 #include "dialects/python/traced_api.h"
 
 namespace torchtrace::python_dialect {
@@ -15,8 +17,10 @@ struct CallOptions {
   CallObserver* observer = nullptr;
   bool outermost = false;  // leave out calls within calls
   bool include_getters = false;
+  uint64_t installation = 0;  // of the hook: some entries stay in place from one to the next
 };
-// Set before the first entry is in place and kept for ever. Guarded by the GIL.
+// Set before the first entry is in place, and kept when the hook is uninstalled: calls may be
+// under way. Guarded by the GIL.
 extern CallOptions g_call_options;
 
 struct CallState {

@@ -8,9 +8,12 @@
 namespace torchtrace::python_dialect {
 namespace {
 
+// One for each callable, for ever.
 struct Entry {
-  const TracedApi* api;
-  vectorcallfunc original;  // null: the type's tp_call
+  const TracedApi* api = nullptr;
+  vectorcallfunc original = nullptr;  // null: the type's tp_call
+  uint64_t installation = 0;          // that of the hook which made it
+  uint32_t version = 0;               // of a function, while the entry stands in it
 };
 
 struct TypeEntry {
@@ -51,7 +54,10 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   const Entry* const entry = g_entries.Find(callable);
-  if (entry == nullptr) return type->original(callable, args, kwargs);
+  // Types that were made while an earlier hook was installed keep the pointer.
+  if (entry == nullptr || entry->installation != g_call_options.installation) {
+    return type->original(callable, args, kwargs);
+  }
   const CallArguments arguments = {nullptr, reinterpret_cast<PyTupleObject*>(args)->ob_item, PyTuple_GET_SIZE(args),
                                    nullptr, kwargs};
   return CallThrough(*entry->api, arguments, [&] { return type->original(callable, args, kwargs); });
@@ -68,13 +74,26 @@ vectorcallfunc* OwnPointer(PyObject* callable) {
 // The specialising interpreter enters functions whose version it knows directly, in
 // the case of __getitem__ without another look. It gives no version to a function
 // that has one, and can't use one that is so large.
-void HideVersion(PyFunctionObject* function, PatchList* patches) {
+void HideVersion(PyFunctionObject* function, Entry* entry, PatchList* patches) {
   static uint32_t next = 0x80000000u;
-  patches->ReplaceNumber(&function->func_version, next++);
+  if (entry->version == 0) entry->version = next++;
+  patches->ReplaceNumber(&function->func_version, entry->version);
 }
 #else
-void HideVersion(PyFunctionObject* function, PatchList* patches) { patches->ReplaceNumber(&function->func_version, 0); }
+void HideVersion(PyFunctionObject* function, Entry*, PatchList* patches) {
+  patches->ReplaceNumber(&function->func_version, 0);
+}
 #endif
+
+// The entry for `callable`, made anew or taken again.
+Entry* TakeEntry(PyObject* callable, const TracedApi* api, vectorcallfunc original) {
+  Entry* entry = g_entries.Find(callable);
+  if (entry == nullptr) Entries().Insert(callable, entry = new Entry());
+  entry->api = api;
+  entry->original = original;
+  entry->installation = g_call_options.installation;
+  return entry;
+}
 
 }  // namespace
 
@@ -83,21 +102,21 @@ bool PatchCallable(PyObject* callable, const TracedApi* api, PatchList* patches)
   const bool is_type = PyType_Check(callable);
   if (pointer != nullptr && (*pointer != nullptr || is_type)) {
     if (*pointer == EnterVectorcall) return false;
-    if (PyFunction_Check(callable)) {
-      if (*pointer != _PyFunction_Vectorcall) return false;
-      HideVersion(reinterpret_cast<PyFunctionObject*>(callable), patches);
-    }
-    Entries().Insert(callable, new Entry{api, *pointer});
+    if (PyFunction_Check(callable) && *pointer != _PyFunction_Vectorcall) return false;
+    Entry* const entry = TakeEntry(callable, api, *pointer);
+    if (PyFunction_Check(callable)) HideVersion(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);
     patches->Replace(pointer, static_cast<vectorcallfunc>(EnterVectorcall));
     return true;
   }
   PyTypeObject* const type = Py_TYPE(callable);
   if (type->tp_call == nullptr || !PatchList::Writable(&type->tp_call)) return false;
   if (type->tp_call != EnterTypeCall) {
-    TypeEntries().Insert(type, new TypeEntry{type->tp_call});
+    TypeEntry* entry = TypeEntries().Find(type);
+    if (entry == nullptr) TypeEntries().Insert(type, entry = new TypeEntry());
+    entry->original = type->tp_call;
     patches->Replace(&type->tp_call, static_cast<ternaryfunc>(EnterTypeCall));
   }
-  Entries().Insert(callable, new Entry{api, nullptr});
+  TakeEntry(callable, api, nullptr);
   return true;
 }
 

@@ -63,7 +63,8 @@ void PatchList::UndoAll() {
       *word->number_place = word->number_before;
     }
   }
-  words_.clear();
+  // And the memory: the list may live on.
+  std::vector<Word>().swap(words_);
 }
 
 }  // namespace torchtrace::python_dialect

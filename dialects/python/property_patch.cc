@@ -1,11 +1,12 @@
 #include "dialects/python/property_patch.h"
 
 #include "dialects/python/call_through.h"
+#include "dialects/python/pointer_map.h"
 
 namespace torchtrace::python_dialect {
 namespace {
 
-// Lives for ever. In the definition it stands as the closure.
+// One for each definition, for ever. In the definition it stands as the closure.
 struct Entry {
   const TracedApi* get_api;
   const TracedApi* set_api;
@@ -35,7 +36,10 @@ bool PatchProperty(PyGetSetDef* definition, const TracedApi* get, const TracedAp
   if (definition->get == nullptr) get = nullptr;
   if (definition->set == nullptr) set = nullptr;
   if ((get == nullptr && set == nullptr) || !PatchList::Writable(definition)) return false;
-  auto* const entry = new Entry{get, set, definition->get, definition->set, definition->closure};
+  static auto* const entries = new PointerMap<Entry>();
+  Entry* entry = entries->Find(definition);
+  if (entry == nullptr) entries->Insert(definition, entry = new Entry());
+  *entry = {get, set, definition->get, definition->set, definition->closure};
   // All share the closure.
   if (definition->get != nullptr) patches->Replace(&definition->get, static_cast<getter>(Get));
   if (definition->set != nullptr) patches->Replace(&definition->set, static_cast<setter>(Set));

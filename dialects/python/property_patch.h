@@ -11,7 +11,7 @@
 
 namespace torchtrace::python_dialect {
 
-// Once per definition. Either API may be null: that accessor is left alone.
+// Once per definition until everything is put back. Either API may be null: that accessor is left alone.
 bool PatchProperty(PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches);
 
 }  // namespace torchtrace::python_dialect

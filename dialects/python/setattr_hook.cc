@@ -44,14 +44,18 @@ bool IsBuiltin(PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::string_view(type->tp_name).find('.') == std::string_view::npos;
 }
 
-TracedApi* MakeApi(std::string name, bool getter, PyObject* object) {
+const TracedApi* MakeApi(std::string name, bool getter, PyObject* object) {
+  // As many as there are names, however often a hook is installed.
+  static auto* const apis = new std::map<std::pair<PyObject*, std::string>, const TracedApi*>();
+  const TracedApi*& known = (*apis)[{object, name}];
+  if (known != nullptr) return known;
   auto* const api = new TracedApi;
   api->head.assign(1, '\0');  // the level
   AppendString(name, &api->head);
   api->name = std::move(name);
   api->getter = getter;
   api->object = Py_NewRef(object);
-  return api;
+  return known = api;
 }
 
 }  // namespace
@@ -139,6 +143,8 @@ absl::Status SetattrHook::Enter(const Target& target) {
   if (target.kind != Target::kProperty && target.accessor.empty()) {
     absl::StatusOr<std::string> known = dialect_->PublicName(target.object);
     if (!known.ok()) return known.status();
+    // Python code ran there, and perhaps another thread's.
+    if (!installed_) return absl::OkStatus();
     if (!known->empty()) name = *std::move(known);
   }
   const TracedApi* api = nullptr;
@@ -211,18 +217,19 @@ absl::Status SetattrHook::Add(const std::vector<std::string>& names, const std::
 }
 
 void SetattrHook::Await(const std::string& module) {
-  const absl::Status status = WatchImport(module, [this, module] {
+  const auto imported = [this, module] {
     const auto found = awaited_.find(module);
     if (!installed_ || found == awaited_.end()) return;
     const std::vector<std::string> names = std::move(found->second);
     awaited_.erase(found);
     if (absl::Status added = Add(names, module); !added.ok()) dialect_->NoteNotSeen(std::string(added.message()));
-  });
+  };
+  const absl::Status status = WatchImport(module, imported, this);
   if (!status.ok()) dialect_->NoteNotSeen(absl::StrCat("level 0: ", module, ": ", std::string(status.message())));
 }
 
 absl::Status SetattrHook::Install() {
-  g_call_options = {dialect_, options_.outermost, options_.include_getters};
+  g_call_options = {dialect_, options_.outermost, options_.include_getters, g_call_options.installation + 1};
   installed_ = true;
   StartKeepingBuiltins();
   absl::Status status = Add(options_.names);
@@ -230,7 +237,7 @@ absl::Status SetattrHook::Install() {
     Uninstall();
     return status;
   }
-  SetFrameEvaluation();
+  if (installed_) SetFrameEvaluation();
   return absl::OkStatus();
 }
 
@@ -245,14 +252,18 @@ void SetattrHook::Tell(const char* what, const std::vector<std::string>& names) 
 void SetattrHook::Uninstall() {
   if (!installed_) return;
   installed_ = false;
+  UnwatchImports(this);
   Tell("are not there", missing_);
   Tell("cannot be traced", closed_);
   RestoreFrameEvaluation();
   patches_.UndoAll();
   RestoreInheritedSlots();
   StopKeepingBuiltins();
-  awaited_.clear();
+  // The hook itself may have to stay.
   entered_.clear();
+  awaited_.clear();
+  for (std::vector<std::string>* names : {&missing_, &closed_, &options_.names})
+    std::vector<std::string>().swap(*names);
 }
 
 }  // namespace torchtrace::python_dialect

@@ -7,7 +7,8 @@
 // Dynamo, torch.jit and torch.fx make of it), and every alias of it is seen,
 // however early it was made. docs/SETATTR.md says how each kind is entered.
 //
-// One hook per process. All of it is guarded by the GIL.
+// One hook at a time; when it is uninstalled, it leaves nothing but its entries, which
+// lead past it and are taken again by the next one. All of it is guarded by the GIL.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_HOOK_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_HOOK_H_
@@ -64,7 +65,7 @@ class SetattrHook : public TracingHook {
   void Tell(const char* what, const std::vector<std::string>& names);
 
   SetattrDialect* const dialect_;
-  const SetattrOptions options_;
+  SetattrOptions options_;
   PatchList patches_;
   std::set<const void*> entered_;                            // keys of targets
   std::map<std::string, std::vector<std::string>> awaited_;  // names by module

@@ -94,7 +94,8 @@ std::unique_ptr<TracingHook> MakeSetattrHook(const HookOptions& options) {
   setattr.outermost = options.outermost;
   setattr.include_getters = options.include_getters;
   // Never destroyed: calls may be under way when the hook is uninstalled.
-  return std::make_unique<python_dialect::SetattrHook>(new TorchCalls, std::move(setattr));
+  static auto* const calls = new TorchCalls;
+  return std::make_unique<python_dialect::SetattrHook>(calls, std::move(setattr));
 }
 
 }  // namespace torchtrace::torch_dialect

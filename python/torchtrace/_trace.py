@@ -84,6 +84,20 @@ def _strings(value, name):
     return [each for string in strings for each in string.split(",") if each]
 
 
+def _api_list(api_list):
+    """What level 0 is to trace: a file, or names."""
+    if api_list is None:
+        return {"api_list": "", "apis": []}
+    if isinstance(api_list, (str, os.PathLike)):
+        return {"api_list": os.fspath(api_list), "apis": []}
+    apis = list(api_list)
+    if not all(isinstance(api, str) for api in apis):
+        raise TypeError("api_list must be a file's name or a list of dotted names")
+    if not apis:
+        raise ValueError("api_list is empty: give the names of what level 0 is to trace")
+    return {"api_list": "", "apis": apis}
+
+
 def _script_stem():
     name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     return os.path.splitext(name)[0].lstrip("-") or "python"
@@ -106,6 +120,8 @@ class Trace:
         exclude=(),
         groups=None,
         include_getters=False,
+        api_list=None,
+        outermost=False,
         formats="all",
         render_limit=native.DEFAULT_RENDER_LIMIT,
         merge_output=True,
@@ -120,6 +136,8 @@ class Trace:
             "exclude": _strings(exclude, "exclude"),
             "groups": "" if groups is None else os.fspath(groups),
             "include_getters": bool(include_getters),
+            **_api_list(api_list),
+            "outermost": bool(outermost),
             "formats": formats if isinstance(formats, str) else ",".join(formats),
             "render_limit": 2**64 - 1 if render_limit is None else render_limit,
             "merge_output": bool(merge_output),
@@ -238,6 +256,12 @@ class Trace:
             levels = [1]
         if options["levels"] is None:
             options["levels"] = levels
+        for option in ("api_list", "apis", "outermost"):
+            if options[option] and 0 not in options["levels"]:
+                raise ValueError(
+                    f"{option.replace('apis', 'api_list')} is for level 0, which isn't traced: "
+                    "add it to levels"
+                )
         native.begin(
             folder=folder,
             shown=shown,

@@ -45,6 +45,7 @@ class LogFromPipe : public Trace {
   ConfigId config_of(VariantId variant) const override { return log_->config_of(variant); }
   const std::vector<ProcessInfo>& processes() const override { return infos_; }
   LogSource log_source(size_t process) const override { return log_->log_source(process); }
+  std::string_view tags(uint32_t id) const override { return log_->tags(id); }
 
  private:
   void Rename() {
