@@ -138,9 +138,7 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
-  for (const StatsTrace& trace : traces) {
-    for (const std::string& sentence : WhatIsMissing(trace.name, *trace.trace)) Say(sentence);
-  }
+  for (const StatsTrace& trace : traces) TellWhatIsMissing(trace.name, *trace.trace);
   if (list_name.empty()) TellOtherVersions(traces, list->version);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
   return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))

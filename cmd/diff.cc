@@ -152,9 +152,9 @@ int Run(const std::vector<std::string>& args) {
                          : WriteConfigDiff(a->get(), b->get(), options, &out);
     exit_code = out.Finish(different.status());
   }
-  for (const auto& [path, trace] : {std::pair(&a_path, a->get()), std::pair(&b_path, b->get())}) {
-    if (exit_code != kExitOk) break;
-    for (const std::string& sentence : WhatIsMissing(*path, *trace)) Say(sentence);
+  if (exit_code == kExitOk) {
+    TellWhatIsMissing(a_path, **a);
+    TellWhatIsMissing(b_path, **b);
   }
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;

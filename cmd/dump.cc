@@ -60,9 +60,7 @@ int Run(const std::vector<std::string>& args) {
     StandardOutput out(pager.fd());
     exit_code = out.Finish(WriteDump(trace->get(), options, &out));
   }
-  if (exit_code == kExitOk) {
-    for (const std::string& sentence : WhatIsMissing(path, **trace)) Say(sentence);
-  }
+  if (exit_code == kExitOk) TellWhatIsMissing(path, **trace);
   return exit_code;
 }
 

@@ -62,6 +62,10 @@ std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& tra
   return sentences;
 }
 
+void TellWhatIsMissing(const std::string& path, const Trace& trace) {
+  for (const std::string& sentence : WhatIsMissing(path, trace)) Say(sentence);
+}
+
 void CallFilterOptions::AddTo(CLI::App* app) {
   app->add_option("--include", include,
                   "Only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")

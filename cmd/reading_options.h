@@ -23,6 +23,8 @@ void TellNotes(const Trace& trace);
 // The same, and what the trace at `path` lost, for verbs that tell it in no other way. It is told
 // when the verb has succeeded: an error stands alone.
 std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& trace);
+// Says it.
+void TellWhatIsMissing(const std::string& path, const Trace& trace);
 
 // The globs that --include and --exclude name, `%group`s replaced by theirs.
 // `groups_file` as --groups has it; empty: only the built-in groups.

@@ -130,9 +130,7 @@ int Run(const std::vector<std::string>& args) {
   }
   const int exit_code = out.Finish(status);
   if (exit_code == kExitOk) {
-    for (size_t i = 0; i < traces.size(); ++i) {
-      for (const std::string& sentence : WhatIsMissing(paths[i], *opened[i])) Say(sentence);
-    }
+    for (size_t i = 0; i < traces.size(); ++i) TellWhatIsMissing(paths[i], *opened[i]);
   }
   return exit_code;
 }

@@ -6,6 +6,7 @@
 
 #include "dialects/python/builtin_identity.h"
 #include "dialects/python/call_through.h"
+#include "dialects/python/pointer_map.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -26,10 +27,22 @@ struct Table {
 };
 constexpr size_t kMany = 4096;
 constexpr size_t kSome = 1024;
+constexpr size_t kFew = 512;
 Table<kMany> g_tuple_and_dict;
 Table<kMany> g_tuple;  // or one object, or nothing
 Table<kSome> g_array;
 Table<kSome> g_array_and_names;
+Table<kFew> g_of_class;
+
+// Where a definition was entered before, it is entered there again.
+struct Place {
+  Entry* entry;
+  PyCFunction point;
+};
+PointerMap<Place>& Places() {
+  static auto* const places = new PointerMap<Place>();
+  return *places;
+}
 
 template <typename Function>
 Function As(PyCFunction function) {
@@ -73,6 +86,13 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
                  [&] { return original(self, args, count, names); });
 }
 
+[[gnu::noinline]] PyObject* CallOfClass(const Entry& entry, PyObject* self, PyTypeObject* definer,
+                                        PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  const auto original = As<PyCMethod>(entry.original);
+  return Through(entry, self, {nullptr, args, count, names, nullptr},
+                 [&] { return original(self, definer, args, static_cast<size_t>(count), names); });
+}
+
 // C has no closures: every definition needs an entry point of its own, as small
 // as can be.
 template <size_t N>
@@ -91,6 +111,10 @@ template <size_t N>
 PyObject* EnterArrayAndNames(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return CallArrayAndNames(g_array_and_names.entries[N], self, args, count, names);
 }
+template <size_t N>
+PyObject* EnterOfClass(PyObject* self, PyTypeObject* definer, PyObject* const* args, size_t count, PyObject* names) {
+  return CallOfClass(g_of_class.entries[N], self, definer, args, static_cast<Py_ssize_t>(count), names);
+}
 
 template <size_t... N>
 constexpr std::array<PyCFunctionWithKeywords, sizeof...(N)> TupleAndDictPoints(std::index_sequence<N...>) {
@@ -108,17 +132,44 @@ template <size_t... N>
 constexpr std::array<_PyCFunctionFastWithKeywords, sizeof...(N)> ArrayAndNamesPoints(std::index_sequence<N...>) {
   return {EnterArrayAndNames<N>...};
 }
+template <size_t... N>
+constexpr std::array<PyCMethod, sizeof...(N)> OfClassPoints(std::index_sequence<N...>) {
+  return {EnterOfClass<N>...};
+}
 constexpr auto kTupleAndDictPoints = TupleAndDictPoints(std::make_index_sequence<kMany>());
 constexpr auto kTuplePoints = TuplePoints(std::make_index_sequence<kMany>());
 constexpr auto kArrayPoints = ArrayPoints(std::make_index_sequence<kSome>());
 constexpr auto kArrayAndNamesPoints = ArrayAndNamesPoints(std::make_index_sequence<kSome>());
+constexpr auto kOfClassPoints = OfClassPoints(std::make_index_sequence<kFew>());
 
-// The next entry point, or null when there is no room.
+// The next entry and its point, or null when there is no room.
 template <size_t kSize, typename Function>
-PyCFunction Take(Table<kSize>* table, const std::array<Function, kSize>& points, const Entry& entry) {
+Place* Take(Table<kSize>* table, const std::array<Function, kSize>& points) {
   if (table->used == kSize) return nullptr;
-  table->entries[table->used] = entry;
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[table->used++]));
+  const size_t index = table->used++;
+  return new Place{&table->entries[index],
+                   reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[index]))};
+}
+
+// Null: a calling convention that isn't known, or no room.
+Place* TakePlace(int flags) {
+  constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
+  switch (flags & kConvention) {
+    case METH_VARARGS | METH_KEYWORDS:
+      return Take(&g_tuple_and_dict, kTupleAndDictPoints);
+    case METH_O:
+    case METH_VARARGS:
+    case METH_NOARGS:
+      return Take(&g_tuple, kTuplePoints);
+    case METH_FASTCALL:
+      return Take(&g_array, kArrayPoints);
+    case METH_FASTCALL | METH_KEYWORDS:
+      return Take(&g_array_and_names, kArrayAndNamesPoints);
+    case METH_METHOD | METH_FASTCALL | METH_KEYWORDS:
+      return Take(&g_of_class, kOfClassPoints);
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace
@@ -126,36 +177,22 @@ PyCFunction Take(Table<kSize>* table, const std::array<Function, kSize>& points,
 bool PatchMethod(PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches) {
   if (!PatchList::Writable(&definition->ml_meth)) return false;
-  Entry entry;
+  Place* place = Places().Find(definition);
+  // Memory that was another definition's, perhaps of another convention.
+  if (place != nullptr && place->entry->original != definition->ml_meth) place = nullptr;
+  if (place == nullptr) {
+    place = TakePlace(definition->ml_flags);
+    if (place == nullptr) return false;
+    Places().Insert(definition, place);
+  }
+  Entry& entry = *place->entry;
   entry.api = api;
   entry.original = definition->ml_meth;
   entry.method = self == MethodSelf::kArgument;
   entry.only_self = self == MethodSelf::kOnly ? only_self : nullptr;
-  constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
-  PyCFunction point = nullptr;
-  switch (definition->ml_flags & kConvention) {
-    case METH_VARARGS | METH_KEYWORDS:
-      point = Take(&g_tuple_and_dict, kTupleAndDictPoints, entry);
-      break;
-    case METH_O:
-      entry.single = true;
-      [[fallthrough]];
-    case METH_VARARGS:
-    case METH_NOARGS:
-      point = Take(&g_tuple, kTuplePoints, entry);
-      break;
-    case METH_FASTCALL:
-      point = Take(&g_array, kArrayPoints, entry);
-      break;
-    case METH_FASTCALL | METH_KEYWORDS:
-      point = Take(&g_array_and_names, kArrayAndNamesPoints, entry);
-      break;
-    default:
-      break;
-  }
-  if (point == nullptr) return false;
+  entry.single = (definition->ml_flags & METH_O) != 0;
   KeepBuiltin(definition, definition->ml_meth);
-  patches->Replace(&definition->ml_meth, point);
+  patches->Replace(&definition->ml_meth, place->point);
   return true;
 }
 

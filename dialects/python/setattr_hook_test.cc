@@ -34,7 +34,7 @@ lib = types.ModuleType("lib")
 lib.__path__ = []
 sys.modules["lib"] = lib
 code = '''
-import functools, math, array, datetime, decimal, collections
+import functools, math, array, datetime, decimal, collections, re
 
 def function(a, b=2, *args, c=3, **kwargs):
     return a
@@ -200,6 +200,14 @@ const std::vector<std::string>& AllNames() {
       "lib.array.array.__len__",
       "lib.collections.deque",
       "lib.collections.deque.append",
+      "lib.collections.deque.__getitem__",
+      "lib.collections.deque.__setitem__",
+      "lib.collections.deque.__delitem__",
+      "lib.collections.deque.__add__",
+      "lib.collections.deque.__mul__",
+      "lib.collections.deque.__imul__",
+      "lib.collections.deque.__contains__",
+      "lib.re.Pattern.match",
       "lib.datetime.timedelta.__add__",
       "lib.datetime.timedelta.__mul__",
       "lib.datetime.timedelta.__rmul__",
@@ -305,6 +313,41 @@ TEST_F(SetattrHookTest, FunctionsAndTypesInC) {
   EXPECT_EQ(Execute("a[9]"), "IndexError: array index out of range");
   EXPECT_THAT(Calls("d = lib.collections.deque([1], maxlen=3); d.append(2)"),
               ElementsAre("lib.collections.deque(1 maxlen)", "lib.collections.deque.append(2)"));
+}
+
+TEST_F(SetattrHookTest, MethodsThatAreToldTheirClass) {
+  ASSERT_TRUE(Install(AllNames()).ok());
+  ASSERT_EQ(Execute("pattern = lib.re.compile('a'); f = pattern.match"), "");
+  EXPECT_THAT(Calls("assert pattern.match('ab', pos=0) and f('ab') and not lib.re.Pattern.match(pattern, 'b')"),
+              ElementsAre("lib.re.Pattern.match(2 pos)", "lib.re.Pattern.match(2)", "lib.re.Pattern.match(2)"));
+  EXPECT_THAT(Calls("for _ in range(100): pattern.match('a')").size(), 100u);
+}
+
+TEST_F(SetattrHookTest, OperatorsOfSequencesInC) {
+  ASSERT_TRUE(Install(AllNames()).ok());
+  ASSERT_EQ(Execute("Deque = lib.collections.deque\nclass Before(Deque): pass\nd = Before([1, 2, 3])"), "");
+  const std::string deque = "lib.collections.deque.";
+  EXPECT_THAT(Calls("assert d[1] == 2 and d[-1] == 3 and 3 in d; d[0] = 7; del d[0]"),
+              ElementsAre(deque + "__getitem__(2)", deque + "__getitem__(2)", deque + "__contains__(2)",
+                          deque + "__setitem__(3)", deque + "__delitem__(2)"));
+  EXPECT_THAT(Calls("assert len(d + d) == 4 and len(d * 3) == 6; 2 * d; d *= 2"),
+              ElementsAre(deque + "__add__(2)", deque + "__mul__(2)", deque + "__mul__(2)", deque + "__imul__(2)"));
+  EXPECT_THAT(Calls("class After(Deque): pass\nassert After([5])[0] == 5"), ElementsAre(deque + "__getitem__(2)"));
+  EXPECT_EQ(Execute("d[99]"), "IndexError: deque index out of range");
+  hook_->Uninstall();
+  EXPECT_THAT(Calls("d[0]; After([5])[0]; d * 2"), IsEmpty());
+}
+
+TEST_F(SetattrHookTest, AnyNumberOfTimes) {
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(Install({"lib.math.sqrt", "lib.re.Pattern.match", "lib.collections.deque.__getitem__",
+                         "lib.inner", "lib.array.array.itemsize"})
+                    .ok());
+    ASSERT_THAT(Calls("lib.math.sqrt(lib.inner(4)); lib.collections.deque([1])[0]"),
+                ElementsAre("lib.inner(1)", "lib.math.sqrt(1)", "lib.collections.deque.__getitem__(2)"));
+    hook_->Uninstall();
+    ASSERT_THAT(observer_->notes, IsEmpty());
+  }
 }
 
 TEST_F(SetattrHookTest, OperatorsInC) {

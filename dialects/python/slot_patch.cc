@@ -1,9 +1,9 @@
 #include "dialects/python/slot_patch.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "dialects/python/call_through.h"
@@ -11,7 +11,7 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-enum class Shape { kUnary, kBinary, kTernary, kLength, kTruth, kAssign, kCompare, kContains };
+enum class Shape { kUnary, kBinary, kTernary, kLength, kTruth, kAssign, kCompare, kContains, kIndex, kIndexAssign };
 
 struct SlotName {
   const char* name;
@@ -43,6 +43,14 @@ constexpr SlotName kNames[] = {
     {"__gt__", Shape::kCompare, Py_GT},   {"__ge__", Shape::kCompare, Py_GE},  {"__contains__", Shape::kContains, 0},
 };
 
+// Sequences have slots of their own under these names, which take a number.
+constexpr SlotName kSequenceNames[] = {
+    {"__len__", Shape::kLength, 0},          {"__add__", Shape::kBinary, 0},    {"__iadd__", Shape::kBinary, 0},
+    {"__contains__", Shape::kContains, 0},   {"__getitem__", Shape::kIndex, 0}, {"__setitem__", Shape::kIndexAssign, 0},
+    {"__delitem__", Shape::kIndexAssign, 1}, {"__mul__", Shape::kIndex, 0},     {"__rmul__", Shape::kIndex, 1},
+    {"__imul__", Shape::kIndex, 0},
+};
+
 struct Entry {
   PyTypeObject* owner = nullptr;
   int offset = 0;  // in PyHeapTypeObject, as CPython counts it
@@ -56,7 +64,7 @@ struct Table {
   std::array<Entry, kSize> entries;
   size_t used = 0;
 };
-Table g_unary, g_binary, g_ternary, g_length, g_truth, g_assign, g_compare, g_contains;
+Table g_unary, g_binary, g_ternary, g_length, g_truth, g_assign, g_compare, g_contains, g_index, g_index_assign;
 
 template <typename Call>
 PyObject* Through(const TracedApi* api, PyObject* self, PyObject* const* arguments, Py_ssize_t count, Call&& call) {
@@ -138,6 +146,39 @@ int Contains(PyObject* self, PyObject* item) {
                             [&] { return reinterpret_cast<objobjproc>(entry.original)(self, item); });
 }
 
+// The number as Python code would have given it; null with no error where there is no memory.
+PyObject* Number(Py_ssize_t number) {
+  PyObject* const object = PyLong_FromSsize_t(number);
+  if (object == nullptr) PyErr_Clear();
+  return object;
+}
+
+template <size_t N>
+PyObject* Index(PyObject* self, Py_ssize_t number) {
+  const Entry& entry = g_index.entries[N];
+  const auto call = [&] { return reinterpret_cast<ssizeargfunc>(entry.original)(self, number); };
+  // `3 * x` can't be told from `x * 3`.
+  const TracedApi* const api = entry.apis[0] != nullptr ? entry.apis[0] : entry.apis[1];
+  PyObject* const argument = Number(number);
+  if (argument == nullptr) return call();
+  PyObject* const result = Through(api, self, &argument, 1, call);
+  Py_DECREF(argument);
+  return result;
+}
+
+template <size_t N>
+int IndexAssign(PyObject* self, Py_ssize_t number, PyObject* value) {
+  const Entry& entry = g_index_assign.entries[N];
+  const auto call = [&] { return reinterpret_cast<ssizeobjargproc>(entry.original)(self, number, value); };
+  PyObject* const argument = Number(number);
+  if (argument == nullptr) return call();
+  PyObject* const arguments[] = {argument, value};
+  const int result =
+      NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
+  Py_DECREF(argument);
+  return result;
+}
+
 struct Points {
   unaryfunc unary;
   binaryfunc binary;
@@ -147,10 +188,13 @@ struct Points {
   objobjargproc assign;
   richcmpfunc compare;
   objobjproc contains;
+  ssizeargfunc index;
+  ssizeobjargproc index_assign;
 };
 template <size_t... N>
 constexpr std::array<Points, sizeof...(N)> MakePoints(std::index_sequence<N...>) {
-  return {{{Unary<N>, Binary<N>, Ternary<N>, Length<N>, Truth<N>, Assign<N>, Compare<N>, Contains<N>}...}};
+  return {{{Unary<N>, Binary<N>, Ternary<N>, Length<N>, Truth<N>, Assign<N>, Compare<N>, Contains<N>, Index<N>,
+            IndexAssign<N>}...}};
 }
 constexpr std::array<Points, kSize> kPoints = MakePoints(std::make_index_sequence<kSize>());
 
@@ -170,6 +214,10 @@ Table& TableOf(Shape shape) {
       return g_assign;
     case Shape::kCompare:
       return g_compare;
+    case Shape::kIndex:
+      return g_index;
+    case Shape::kIndexAssign:
+      return g_index_assign;
     case Shape::kContains:
       break;
   }
@@ -193,18 +241,17 @@ void* PointOf(Shape shape, size_t index) {
       return reinterpret_cast<void*>(points.assign);
     case Shape::kCompare:
       return reinterpret_cast<void*>(points.compare);
+    case Shape::kIndex:
+      return reinterpret_cast<void*>(points.index);
+    case Shape::kIndexAssign:
+      return reinterpret_cast<void*>(points.index_assign);
     case Shape::kContains:
       break;
   }
   return reinterpret_cast<void*>(points.contains);
 }
 
-// A sequence's slots of these names have other signatures than the table says.
-bool IsAsTold(const SlotName& slot, int offset) {
-  if (offset < static_cast<int>(offsetof(PyHeapTypeObject, as_sequence))) return true;
-  const std::string_view name = slot.name;
-  return name == "__len__" || name == "__contains__" || name == "__add__" || name == "__iadd__";
-}
+bool IsOfSequence(int offset) { return offset >= static_cast<int>(offsetof(PyHeapTypeObject, as_sequence)); }
 
 // Where `type` keeps the slot; null when it has no such group of slots.
 void** Place(PyTypeObject* type, int offset) {
@@ -242,8 +289,9 @@ void ForEachPlace(PyTypeObject* type, int offset, Visit&& visit) {
   Py_XDECREF(method);
 }
 
-const SlotName* FindName(const char* name) {
-  for (const SlotName& slot : kNames) {
+template <size_t N>
+const SlotName* FindName(const SlotName (&names)[N], const char* name) {
+  for (const SlotName& slot : names) {
     if (std::strcmp(slot.name, name) == 0) return &slot;
   }
   return nullptr;
@@ -259,14 +307,21 @@ bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const Trace
     entry.apis[static_cast<size_t>(slot.part)] = api;
     return true;
   }
-  if (table.used == kSize) return false;
-  Entry& entry = table.entries[table.used];
+  // Where it was entered before, it is entered there again.
+  size_t at = 0;
+  while (at < table.used && (table.entries[at].owner != owner || table.entries[at].offset != offset ||
+                             table.entries[at].original != *place)) {
+    ++at;
+  }
+  if (at == kSize) return false;
+  Entry& entry = table.entries[at];
   entry.owner = owner;
   entry.offset = offset;
   entry.original = *place;
-  entry.point = PointOf(slot.shape, table.used);
+  entry.point = PointOf(slot.shape, at);
+  entry.apis = {};
   entry.apis[static_cast<size_t>(slot.part)] = api;
-  ++table.used;
+  table.used = std::max(table.used, at + 1);
   patches->Replace(place, entry.point);
   // Subclasses may be gone when everything is put back: those that live are found anew.
   ForEachPlace(owner, offset, [&](void** each) {
@@ -289,10 +344,11 @@ bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const Trace
 
 bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
   const auto* const wrapper = reinterpret_cast<PyWrapperDescrObject*>(descriptor);
-  const SlotName* const slot = FindName(wrapper->d_base->name);
-  if (slot == nullptr || !IsAsTold(*slot, wrapper->d_base->offset)) return false;
   PyTypeObject* const owner = PyDescr_TYPE(wrapper);
   const int offset = wrapper->d_base->offset;
+  const SlotName* const slot = IsOfSequence(offset) ? FindName(kSequenceNames, wrapper->d_base->name)
+                                                    : FindName(kNames, wrapper->d_base->name);
+  if (slot == nullptr) return false;
   const bool done = PatchOne(owner, offset, *slot, api, patches);
   if (done && slot->shape == Shape::kLength) {
     // There are two of them, and only one has a descriptor.
@@ -307,7 +363,8 @@ bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
 
 void RestoreInheritedSlots() {
   for (const Table* table :
-       {&g_unary, &g_binary, &g_ternary, &g_length, &g_truth, &g_assign, &g_compare, &g_contains}) {
+       {&g_unary, &g_binary, &g_ternary, &g_length, &g_truth, &g_assign, &g_compare, &g_contains, &g_index,
+        &g_index_assign}) {
     for (size_t i = 0; i < table->used; ++i) {
       const Entry& entry = table->entries[i];
       ForEachPlace(entry.owner, entry.offset, [&](void** place) {

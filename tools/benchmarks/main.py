@@ -409,6 +409,8 @@ def main():
     for name, value in facts.items():
         about.add(name, value)
     tables = [about, run.budgets.table, *run.tables]
+    if not run.budgets.table.rows:  # of sections that have none, or tables of their own
+        tables.remove(run.budgets.table)
     for table in tables:
         if options.markdown:
             print(f"### {table.title}\n\n{table.markdown()}\n")
