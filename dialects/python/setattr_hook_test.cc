@@ -340,8 +340,8 @@ TEST_F(SetattrHookTest, OperatorsOfSequencesInC) {
 
 TEST_F(SetattrHookTest, AnyNumberOfTimes) {
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(Install({"lib.math.sqrt", "lib.re.Pattern.match", "lib.collections.deque.__getitem__",
-                         "lib.inner", "lib.array.array.itemsize"})
+    ASSERT_TRUE(Install({"lib.math.sqrt", "lib.re.Pattern.match", "lib.collections.deque.__getitem__", "lib.inner",
+                         "lib.array.array.itemsize"})
                     .ok());
     ASSERT_THAT(Calls("lib.math.sqrt(lib.inner(4)); lib.collections.deque([1])[0]"),
                 ElementsAre("lib.inner(1)", "lib.math.sqrt(1)", "lib.collections.deque.__getitem__(2)"));

@@ -173,8 +173,7 @@ int IndexAssign(PyObject* self, Py_ssize_t number, PyObject* value) {
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
   PyObject* const arguments[] = {argument, value};
-  const int result =
-      NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
+  const int result = NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
   Py_DECREF(argument);
   return result;
 }
@@ -309,10 +308,7 @@ bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const Trace
   }
   // Where it was entered before, it is entered there again.
   size_t at = 0;
-  while (at < table.used && (table.entries[at].owner != owner || table.entries[at].offset != offset ||
-                             table.entries[at].original != *place)) {
-    ++at;
-  }
+  while (at < table.used && (table.entries[at].owner != owner || table.entries[at].offset != offset)) ++at;
   if (at == kSize) return false;
   Entry& entry = table.entries[at];
   entry.owner = owner;
@@ -346,8 +342,8 @@ bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
   const auto* const wrapper = reinterpret_cast<PyWrapperDescrObject*>(descriptor);
   PyTypeObject* const owner = PyDescr_TYPE(wrapper);
   const int offset = wrapper->d_base->offset;
-  const SlotName* const slot = IsOfSequence(offset) ? FindName(kSequenceNames, wrapper->d_base->name)
-                                                    : FindName(kNames, wrapper->d_base->name);
+  const SlotName* const slot =
+      IsOfSequence(offset) ? FindName(kSequenceNames, wrapper->d_base->name) : FindName(kNames, wrapper->d_base->name);
   if (slot == nullptr) return false;
   const bool done = PatchOne(owner, offset, *slot, api, patches);
   if (done && slot->shape == Shape::kLength) {
@@ -362,9 +358,8 @@ bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
 }
 
 void RestoreInheritedSlots() {
-  for (const Table* table :
-       {&g_unary, &g_binary, &g_ternary, &g_length, &g_truth, &g_assign, &g_compare, &g_contains, &g_index,
-        &g_index_assign}) {
+  for (const Table* table : {&g_unary, &g_binary, &g_ternary, &g_length, &g_truth, &g_assign, &g_compare, &g_contains,
+                             &g_index, &g_index_assign}) {
     for (size_t i = 0; i < table->used; ++i) {
       const Entry& entry = table->entries[i];
       ForEachPlace(entry.owner, entry.offset, [&](void** place) {

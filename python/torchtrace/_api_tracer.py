@@ -44,17 +44,20 @@ class APITracer:
         self.disable_torch_api_list = bool(disable_torch_api_list)
 
     def start(self):
-        self._trace.start()
+        # As there, one start or stop too many does nothing.
+        if not self._trace.is_open:
+            self._trace.start()
 
     def stop(self):
-        self._trace.stop()
+        if self._trace.is_open:
+            self._trace.stop()
 
     def __enter__(self):
         self.start()
         return self
 
     def __exit__(self, *exception):
-        return self._trace.__exit__(*exception)
+        return self._trace.__exit__(*exception) if self._trace.is_open else False
 
     @staticmethod
     def parse_configs_from_trace(input_path, output_path, output_suffix=""):

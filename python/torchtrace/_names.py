@@ -102,7 +102,16 @@ def _module_paths(api):
             continue
         if _attribute(place, qualname) is api:
             found.append(f"{place}.{qualname}")
+        if qualname.startswith("_"):
+            found += [f"{place}.{name}" for name in _public_names(place, api)]
+    found.sort(key=lambda name: name.rpartition(".")[2].startswith("_"))
     return found or [f"{module}.{qualname}"]
+
+
+def _public_names(module, api):
+    """What a module calls something that is defined under a private name."""
+    members = getattr(sys.modules.get(module), "__dict__", {})
+    return [name for name, each in list(members.items()) if each is api and name[:1] != "_"]
 
 
 def _attribute(module, qualname):

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import inspect
 import json
+import operator
 import os
 import re
 import sys
@@ -77,6 +78,15 @@ def _level_numbers(levels):
     return sorted(numbers)
 
 
+def _render_limit(limit):
+    if limit is None:
+        return 2**64 - 1
+    limit = operator.index(limit)
+    if not 0 <= limit < 2**64:
+        raise ValueError(f"render_limit is {limit}: a number of calls is expected, or None")
+    return limit
+
+
 def _strings(value, name):
     strings = [value] if isinstance(value, str) else list(value)
     if not all(isinstance(each, str) for each in strings):
@@ -128,7 +138,9 @@ class Trace:
         force=False,
         quiet=True,
     ):
-        self._output = None if output is None else os.fspath(output)
+        self._output = None if output is None else os.fsdecode(output)
+        if self._output is not None and "\0" in self._output:
+            raise ValueError("the output folder's name has a null character in it")
         self._options = {
             "levels": None if levels is None else _level_numbers(levels),
             "dialect": dialect,
@@ -139,7 +151,7 @@ class Trace:
             **_api_list(api_list),
             "outermost": bool(outermost),
             "formats": formats if isinstance(formats, str) else ",".join(formats),
-            "render_limit": 2**64 - 1 if render_limit is None else render_limit,
+            "render_limit": _render_limit(render_limit),
             "merge_output": bool(merge_output),
             "force": bool(force),
             "quiet": bool(quiet),
@@ -177,6 +189,11 @@ class Trace:
                 _state.trace = None
                 native.end()
 
+    @property
+    def is_open(self):
+        """True between start() and stop()."""
+        return self._open
+
     def __enter__(self):
         return self.start()
 
@@ -202,6 +219,25 @@ class Trace:
             async def traced_function(*args, **kwargs):
                 with again():
                     return await function(*args, **kwargs)
+
+        elif inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def traced_function(*args, **kwargs):
+                with again():
+                    async with contextlib.aclosing(function(*args, **kwargs)) as generator:
+                        step, value = generator.asend, None
+                        while True:
+                            try:
+                                item = await step(value)
+                            except StopAsyncIteration:
+                                return
+                            try:
+                                step, value = generator.asend, (yield item)
+                            except GeneratorExit:
+                                raise
+                            except BaseException as error:
+                                step, value = generator.athrow, error
 
         elif inspect.isgeneratorfunction(function):
 
