@@ -120,6 +120,7 @@ def test_values(tmp_path):
         ("def discover_apis(self): raise OSError('no hooks')", "PatchHook.install"),
         ("def serialize_special_type(self, value): raise OSError('no hooks')", "record"),
         ("def serialize_special_type(self, value): return 3", "record"),
+        ("def serialize_special_type(self, value): raise SystemExit(3)", "record"),
     ],
 )
 @pytest.mark.parametrize("quiet", [True, False])
@@ -155,6 +156,45 @@ def test_what_is_no_dialect_is_said_before_the_program_starts(tmp_path, dialect,
     ended = python(code, tmp_path)
     assert ended.status == 1 and ended.err.splitlines()[-1].startswith("ValueError: ")
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_of_it_stays(tmp_path):
+    example(tmp_path)
+    ended = python(
+        """
+        import gc, weakref, torchtrace, numpy_dialect, numpy
+        before, dialects = numpy.zeros, []
+        for i in range(5):
+            dialect = numpy_dialect.NumpyDialect()
+            dialects.append(weakref.ref(dialect))
+            with torchtrace.trace(f"out{i}", dialect=dialect): numpy.zeros(i)
+            assert numpy.zeros is before
+        del dialect
+        gc.collect()
+        print([each() is None for each in dialects[:-1]])
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out == "[True, True, True, True]\n"
+    assert ended.lines("out4") == ["numpy.zeros(4)"]
+
+
+def test_an_interrupt_while_it_is_installed_is_the_programs(tmp_path):
+    ended = python(
+        """
+        import torchtrace
+        class Hook(torchtrace.TracingHook):
+            def install(self): raise KeyboardInterrupt
+            def uninstall(self): pass
+        try:
+            with torchtrace.trace("out", dialect=Hook):
+                for _ in range(10**6): pass
+        except KeyboardInterrupt:
+            print("interrupted", torchtrace.is_tracing())
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out == "interrupted False\n"
 
 
 def test_a_level_that_it_has_not(tmp_path):

@@ -13,14 +13,19 @@
 namespace torchtrace {
 namespace {
 
-// Calls extension.<method>(hook); the method raises nothing.
-void CallGuarded(PyObject* extension, const char* method, PyObject* hook) {
-  PyObject* const done = PyObject_CallMethod(extension, method, "O", hook);
-  if (done == nullptr) PyErr_Clear();
-  Py_XDECREF(done);
+// Calls extension.<method>(argument), which raises nothing but the user's Ctrl-C. That is the
+// program's: it comes again as soon as Python code of the program runs. A new reference, or null.
+PyObject* CallGuarded(PyObject* extension, const char* method, PyObject* argument) {
+  PyObject* const result = PyObject_CallMethod(extension, method, "O", argument);
+  if (result == nullptr) {
+    const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
+    PyErr_Clear();
+    if (interrupted) PyErr_SetInterrupt();
+  }
+  return result;
 }
 
-// Keeps its Python hook for ever: hooks are never destroyed.
+// Hooks are never destroyed; this one lets go of its Python objects when it is uninstalled.
 class PythonHook : public TracingHook {
  public:
   PythonHook(PyObject* extension, int level, std::string name, PyObject* hook)
@@ -29,16 +34,21 @@ class PythonHook : public TracingHook {
   int level() const override { return level_; }
   std::string name() const override { return name_; }
   absl::Status Install() override {
-    CallGuarded(extension_, "install", hook_);
+    Py_XDECREF(CallGuarded(extension_, "install", hook_));
     return absl::OkStatus();
   }
-  void Uninstall() override { CallGuarded(extension_, "uninstall", hook_); }
+  void Uninstall() override {
+    if (hook_ == nullptr) return;
+    Py_XDECREF(CallGuarded(extension_, "uninstall", hook_));
+    Py_CLEAR(hook_);
+    Py_CLEAR(extension_);
+  }
 
  private:
-  PyObject* const extension_;
+  PyObject* extension_;
   const int level_;
   const std::string name_;
-  PyObject* const hook_;
+  PyObject* hook_;
 };
 
 class PythonDialect : public FrameworkDialect {
@@ -66,7 +76,7 @@ class PythonDialect : public FrameworkDialect {
       PyList_Append(levels, number);
       Py_DECREF(number);
     }
-    PyObject* const made = PyObject_CallMethod(extension_, "make_hooks", "O", levels);
+    PyObject* const made = CallGuarded(extension_, "make_hooks", levels);
     Py_DECREF(levels);
     for (Py_ssize_t i = 0; made != nullptr && i < PyList_GET_SIZE(made); ++i) {
       int level;

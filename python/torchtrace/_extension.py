@@ -51,7 +51,9 @@ class TracingHook:
                 self.level, api, tuple(args), {} if kwargs is None else kwargs, extension.describe
             )
             return _NOTHING if call is None else call
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             extension.fail("record", error)
             return _NOTHING
         finally:
@@ -142,8 +144,20 @@ class Extension:
         what = f"{type(error).__name__}: {text}" if text else type(error).__name__
         native.note(f"the extension {self.name} failed in {where} and is disabled: {what}")
 
-    def make_hooks(self, levels):
+    @contextlib.contextmanager
+    def guarded(self, where):
+        """Around what is called from native code."""
         try:
+            yield
+        except KeyboardInterrupt:
+            # The user's, for the program: native code hands it on.
+            raise
+        except BaseException as error:
+            self.fail(where, error)
+
+    def make_hooks(self, levels):
+        made = []
+        with self.guarded("get_hooks"):
             if self.dialect.package:
                 version = package_version(self.dialect.package)
                 metadata = {"packages": {self.dialect.package: {"version": version}}}
@@ -153,23 +167,22 @@ class Extension:
                 if not isinstance(hook, TracingHook):
                     raise TypeError(f"get_hooks gave a {type(hook).__name__}, no TracingHook")
                 hook._extension = self
-            return [(int(hook.level), hook.name or type(hook).__name__, hook) for hook in hooks]
-        except Exception as error:
-            self.fail("get_hooks", error)
-            return []
+            made = [(int(hook.level), hook.name or type(hook).__name__, hook) for hook in hooks]
+        return made
 
     def install(self, hook):
+        done = False
         try:
-            hook.install()
-        except Exception as error:
-            self.fail(f"{type(hook).__name__}.install", error)
-            self.uninstall(hook)
+            with self.guarded(f"{type(hook).__name__}.install"):
+                hook.install()
+                done = True
+        finally:
+            if not done:
+                self.uninstall(hook)
 
     def uninstall(self, hook):
-        try:
+        with self.guarded(f"{type(hook).__name__}.uninstall"):
             hook.uninstall()
-        except Exception as error:
-            self.fail(f"{type(hook).__name__}.uninstall", error)
 
     def describe(self, value):
         found = self.dialect.serialize_special_type(value)

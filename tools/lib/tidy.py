@@ -27,7 +27,7 @@ FLAGS = [
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch|arrow|parquet)/")
-OURS = re.compile(r"^(cmd|dialects|serialize|tracer)/")
+OURS = re.compile(r"^(cmd|dialects|python|serialize|tracer)/")
 
 
 def sources():
