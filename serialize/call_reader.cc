@@ -82,6 +82,16 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
       return reader.Varint(&count_) && reader.String(&text_) ? kDropped : kBroken;
     case OtherRecord::kTags:
       return reader.String(&text_) ? kTags : kBroken;
+    case OtherRecord::kCode:
+      return reader.Varint(&code_.bits) && reader.String(&code_.file) && reader.String(&code_.function) &&
+                     reader.String(&code_.module)
+                 ? kCode
+                 : kBroken;
+    case OtherRecord::kPlace:
+      return reader.Varint(&place_.code) && reader.Varint(&place_.line) && reader.Varint(&place_.caller) ? kPlace
+                                                                                                         : kBroken;
+    case OtherRecord::kStack:
+      return reader.Varint(&count_) ? kStack : kBroken;
     default:
       return kUnknown;
   }

@@ -29,6 +29,9 @@ class CallReader {
     kThread,   // thread()
     kDropped,  // count(), text(): the reason
     kTags,     // text(): a JSON object, or empty
+    kCode,     // code()
+    kPlace,    // place()
+    kStack,    // count(): the place's number
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends behind a whole record
@@ -41,6 +44,18 @@ class CallReader {
     uint64_t calls_before = 0;
     uint64_t open_calls = 0;
     std::string_view name;
+  };
+
+  struct CodeRecord {
+    uint64_t bits = 0;
+    std::string_view file;
+    std::string_view function;
+    std::string_view module;
+  };
+  struct PlaceRecord {
+    uint64_t code = 0;
+    uint64_t line = 0;
+    uint64_t caller = 0;  // 0: none, else its number plus 1
   };
 
   // Large enough to make system calls rare, small enough for one per thread.
@@ -88,6 +103,8 @@ class CallReader {
   std::string_view identity() const { return text_; }
   std::string_view facets() const { return facets_; }
   const ThreadRecord& thread() const { return thread_; }
+  const CodeRecord& code() const { return code_; }
+  const PlaceRecord& place() const { return place_; }
 
  private:
   // More than an enter record's two varints.
@@ -138,6 +155,8 @@ class CallReader {
   std::string_view text_;
   std::string_view facets_;
   ThreadRecord thread_;
+  CodeRecord code_;
+  PlaceRecord place_;
 };
 
 }  // namespace torchtrace

@@ -10,7 +10,10 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(size_t configs, const std::function<bool(ConfigId)>& accepts) : accepts_(accepts) { Grow(configs); }
+  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line)
+      : accepts_(accepts), stacks_(by_line ? &trace->stacks() : nullptr) {
+    Grow(trace->config_count());
+  }
 
   void Add(const CallRecord& call) {
     if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
@@ -22,6 +25,10 @@ class Summer {
       if (call.depth < kMaxDepth) {
         thread.inside_ns.resize(call.depth + size_t{1});
         thread.inside_ns[call.depth] = 0;
+        if (stacks_ != nullptr) {
+          thread.lines.resize(call.depth + size_t{1}, kNoLine);
+          thread.lines[call.depth] = LineOf(call);
+        }
       }
       if (accepted) Enter(call, &thread);
     } else {
@@ -39,6 +46,7 @@ class Summer {
   struct ThreadState {
     ThreadTotal* total = nullptr;
     std::vector<int64_t> inside_ns;  // by depth: time of the finished calls right inside the open one
+    std::vector<LineId> lines;       // by depth: of the open call
   };
 
   void Grow(size_t configs) {
@@ -74,10 +82,23 @@ class Summer {
     std::vector<bool>& seen = thread->total->configs;
     if (call.config >= seen.size()) seen.resize(accepted_.size());
     seen[call.config] = true;
+    if (stacks_ == nullptr) return;
+    LineTotal& line = totals_.lines[LineOf(call)];
+    if (line.total.calls++ == 0) line.total.first = call.call;
+    if (call.config >= line.configs.size()) line.configs.resize(call.config + size_t{1});
+    line.configs[call.config] = true;
+  }
+
+  LineId LineOf(const CallRecord& call) const {
+    return call.stack == kNoStack ? kNoLine : stacks_->calling_line(call.stack);
   }
 
   void Leave(const CallRecord& call, int64_t self_ns, ThreadState* thread) {
-    for (CallTotal* total : {&totals_.configs[call.config], &thread->total->total}) {
+    CallTotal* const of_line = stacks_ == nullptr || call.depth >= thread->lines.size()
+                                   ? nullptr
+                                   : &totals_.lines[thread->lines[call.depth]].total;
+    for (CallTotal* total : {&totals_.configs[call.config], &thread->total->total, of_line}) {
+      if (total == nullptr) continue;
       total->time_ns += call.duration_ns;
       total->self_time_ns += self_ns;
       if (call.kind == CallRecord::kRaise) ++total->raised;
@@ -85,7 +106,8 @@ class Summer {
   }
 
   const std::function<bool(ConfigId)>& accepts_;
-  std::vector<bool> accepted_;  // by ConfigId
+  const StackTable* const stacks_;  // null: not by line
+  std::vector<bool> accepted_;      // by ConfigId
   TraceTotals totals_;
   bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
@@ -95,8 +117,8 @@ class Summer {
 
 }  // namespace
 
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts) {
-  Summer summer(trace->config_count(), accepts);
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line) {
+  Summer summer(trace, accepts, by_line);
   const absl::Status read = trace->Read([&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();

@@ -36,14 +36,23 @@ struct ThreadTotal {
   std::vector<bool> configs;  // seen, by ConfigId; may be shorter
 };
 
+// Calls of one calling line; those without a stack are a line's too.
+struct LineTotal {
+  CallTotal total;
+  std::vector<bool> configs;  // as ThreadTotal's
+};
+inline constexpr LineId kNoLine = UINT32_MAX;
+
 struct TraceTotals {
   std::vector<CallTotal> configs;                                // by ConfigId
   std::map<std::pair<uint32_t, uint32_t>, ThreadTotal> threads;  // by process and thread
+  std::map<LineId, LineTotal> lines;                             // of Trace::stacks; kNoLine: no stack
   bool has_times = false;                                        // else all of them are 0: none were kept
 };
 
-// Sums the calls of the configs that `accepts` takes; it is asked once per config.
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts);
+// Sums the calls of the configs that `accepts` takes; it is asked once per config. `by_line`: also
+// by calling line.
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line = false);
 
 // Only how often each config was called, from Trace::Count: several times faster. `first`
 // is the config's id, which is in the order of the definitions.

@@ -101,6 +101,44 @@ class CallWriter {
     Commit(Copy(json.data(), json.size(), to));
   }
 
+  // No text of it is longer.
+  static constexpr uint32_t kMaxCodeText = 4096;
+  // Bytes that a place, or a stack, may take.
+  static constexpr uint32_t kMaxPlaceBytes = 5 * kMaxVarintBytes;
+  // Returns the code's number in this frame. Each text is cut to kMaxCodeText bytes.
+  uint64_t Code(bool library, std::string_view file, std::string_view function, std::string_view module) {
+    const std::string_view texts[] = {file.substr(0, kMaxCodeText), function.substr(0, kMaxCodeText),
+                                      module.substr(0, kMaxCodeText)};
+    char lengths[3][kMaxVarintBytes];
+    size_t length_bytes[3];
+    size_t bytes = 1;
+    for (int i = 0; i < 3; ++i) {
+      length_bytes[i] = static_cast<size_t>(EncodeVarint(texts[i].size(), lengths[i]) - lengths[i]);
+      bytes += length_bytes[i] + texts[i].size();
+    }
+    char* to = Other(OtherRecord::kCode, bytes);
+    *to++ = library ? 1 : 0;
+    for (int i = 0; i < 3; ++i) {
+      to = Copy(lengths[i], length_bytes[i], to);
+      to = Copy(texts[i].data(), texts[i].size(), to);
+    }
+    Commit(to);
+    return codes_++;
+  }
+  // Returns the place's number in this frame. `caller`: 0, or a place's number plus 1.
+  uint64_t Place(uint64_t code, uint64_t line, uint64_t caller) {
+    char body[3 * kMaxVarintBytes];
+    char* const b = EncodeVarint(caller, EncodeVarint(line, EncodeVarint(code, body)));
+    Commit(Copy(body, b - body, Other(OtherRecord::kPlace, b - body)));
+    return places_++;
+  }
+  // Where the next call is entered.
+  void Stack(uint64_t place) {
+    char body[kMaxVarintBytes];
+    char* const b = EncodeVarint(place, body);
+    Commit(Copy(body, b - body, Other(OtherRecord::kStack, b - body)));
+  }
+
  private:
   static char* Copy(const char* from, size_t bytes, char* to) {
     std::memcpy(to, from, bytes);
@@ -130,6 +168,8 @@ class CallWriter {
   uint64_t last_time_ = 0;
   uint64_t calls_ = 0;
   uint64_t definitions_ = 0;
+  uint64_t codes_ = 0;
+  uint64_t places_ = 0;
 };
 
 }  // namespace torchtrace

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
 #include "serialize/duration_text.h"
@@ -47,6 +48,8 @@ class Dump {
       : trace_(trace),
         options_(options),
         out_(out),
+        has_stacks_(HasStacks(*trace)),
+        stack_text_(*trace),
         text_([trace](uint32_t config) { return ConfigText(*trace, config); }),
         json_([trace](uint32_t variant) {
           // Without its braces, to be put among a call's other members.
@@ -135,15 +138,49 @@ class Dump {
 
   const char* Color(const char* code) const { return options_.color ? code : ""; }
 
-  // `  12  ` or, with several threads, `  12  [main-1234 1]  `, and the indentation.
-  std::string Lead(const Shown& call) const {
+  // `  12  ` or, with several threads, `  12  [main-1234 1]  `, then the calling line where the trace
+  // has stacks, and the indentation.
+  std::string Lead(const Shown& call) {
     const std::string number = std::to_string(call.entry.call);
     std::string lead = absl::StrCat(Color(kDim), std::string(number.size() < 7 ? 7 - number.size() : 0, ' '), number);
     if (several_threads_) {
       absl::StrAppend(&lead, "  [", NameOfProcess(call), " ", call.entry.thread, "]");
     }
-    absl::StrAppend(&lead, Color(kReset), "  ", std::string(2 * size_t{std::min(call.indent, 100u)}, ' '));
+    absl::StrAppend(&lead, Color(kReset), "  ", LineColumn(call.entry.stack),
+                    std::string(2 * size_t{std::min(call.indent, 100u)}, ' '));
     return lead;
+  }
+
+  // `train.py:12  `, as wide as the widest before.
+  std::string LineColumn(StackId stack) {
+    if (!has_stacks_) return "";
+    const std::string place = stack == kNoStack ? "" : stack_text_.Place(trace_->stacks().calling_line(stack));
+    const auto width = static_cast<size_t>(
+        std::count_if(place.begin(), place.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
+    line_width_ = std::max(line_width_, width);
+    return absl::StrCat(Color(kDim), place, Color(kReset), std::string(line_width_ - width + 2, ' '));
+  }
+
+  // The calling line; with --stacks the frames too.
+  void AddStack(StackId stack, ordered_json* json) {
+    if (stack == kNoStack) return;
+    const StackTable& stacks = trace_->stacks();
+    const StackPlace& line = stacks.line(stacks.calling_line(stack));
+    const StackCode& code = stacks.code(line.code);
+    (*json)["file"] = std::string(code.file);
+    (*json)["line"] = line.line;
+    (*json)["function"] = std::string(code.function);
+    if (options_.stacks.has_value()) (*json)["stack"] = stack_text_.Frames(stack, *options_.stacks);
+  }
+
+  void WriteStack(StackId stack) {
+    if (!options_.stacks.has_value()) return;
+    for (const std::string& frame : stack_text_.Frames(stack, *options_.stacks)) {
+      const std::vector<std::string> lines = absl::StrSplit(frame, '\n');
+      for (const std::string& line : lines) {
+        *out_ << std::string(11, ' ') << Color(kDim) << OneLine(line) << Color(kReset) << "\n";
+      }
+    }
   }
 
   // No clock of a machine shows 0: other tools' files have none.
@@ -180,6 +217,7 @@ class Dump {
     } else {
       *out_ << Ending(call) << "\n";
     }
+    WriteStack(call.entry.stack);
   }
 
   void WriteJson(const Shown& call) {
@@ -194,6 +232,7 @@ class Dump {
       ordered_json object = ordered_json::parse(tags, nullptr, /*allow_exceptions=*/false);
       json["tags"] = object.is_object() ? std::move(object) : ordered_json(std::string(tags));
     }
+    AddStack(call.entry.stack, &json);
     AddEnding(call, &json);
     std::string line = DumpJson(json);
     line.pop_back();
@@ -229,6 +268,9 @@ class Dump {
   Trace* const trace_;
   const DumpOptions& options_;
   std::ostream* const out_;
+  const bool has_stacks_;
+  StackText stack_text_;
+  size_t line_width_ = 0;
   LineCache text_;
   LineCache json_;
   std::vector<std::optional<bool>> accepted_;  // by ConfigId: whether the filter does

@@ -8,6 +8,7 @@
 #define TORCHTRACE_SERIALIZE_DUMP_H_
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/glob.h"
+#include "serialize/stack_text.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -38,6 +40,8 @@ struct DumpOptions {
   std::vector<int> levels;  // empty: all
   DumpFormat format = DumpFormat::kText;
   bool color = false;  // ANSI colours; text only
+  // Shows calls' whole stacks, in this form.
+  std::optional<StackFormat> stacks;
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 

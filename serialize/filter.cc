@@ -67,6 +67,7 @@ class Filter {
     uint32_t depth;
     VariantId variant;
     uint32_t tags;
+    StackId stack;
     int64_t time_ns;
     bool written;
   };
@@ -255,12 +256,13 @@ class Filter {
         if (parent.written) continue;
         parent.written = true;
         ++report_.parents;
-        if (absl::Status s = WriteEnter(&thread, parent.variant, parent.tags, parent.time_ns); !s.ok()) return s;
+        if (absl::Status s = WriteEnter(&thread, parent); !s.ok()) return s;
       }
       thread.unwritten = 0;
     }
-    thread.open.push_back({record.call, record.depth, record.variant, record.tags, record.time_ns, keeps});
-    if (keeps) return WriteEnter(&thread, record.variant, record.tags, record.time_ns);
+    thread.open.push_back(
+        {record.call, record.depth, record.variant, record.tags, record.stack, record.time_ns, keeps});
+    if (keeps) return WriteEnter(&thread, thread.open.back());
     ++thread.unwritten;
     return absl::OkStatus();
   }
@@ -298,11 +300,12 @@ class Filter {
     return absl::OkStatus();
   }
 
-  absl::Status WriteEnter(ThreadState* thread, VariantId variant, uint32_t tags, int64_t time_ns) {
+  absl::Status WriteEnter(ThreadState* thread, const OpenCall& call) {
     ++report_.kept;
-    writer_->Tag(thread->process, thread->number, trace_->tags(tags));
-    return writer_->Enter(thread->process, thread->number, TimeOf(thread, time_ns),
-                          trace_->identity(trace_->config_of(variant)), trace_->facets(variant));
+    writer_->Tag(thread->process, thread->number, trace_->tags(call.tags));
+    writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
+    return writer_->Enter(thread->process, thread->number, TimeOf(thread, call.time_ns),
+                          trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
   }
 
   // Times of a thread never fall in what is written, whatever a damaged log says.

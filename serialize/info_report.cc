@@ -44,6 +44,7 @@ constexpr Member kMembers[] = {
     {"levels", "levels"},
     {"include", "include"},
     {"exclude", "exclude"},
+    {"stacks", "stacks"},
     {"started", "started"},
     {"ended", "ended"},
 };

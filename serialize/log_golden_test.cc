@@ -56,6 +56,32 @@ void WriteTinyLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+// Stacks: a first one whole, one that shares its callers, none, one of another thread.
+void WriteStacksLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"stacks":"all","stack_format":"short"})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  const uint64_t add = calls.Define(SampleIdentity(1, "torch.add"), "");
+  const uint64_t main = calls.Place(calls.Code(false, "/home/me/train.py", "<module>", "__main__"), 30, 0);
+  const uint64_t step = calls.Code(false, "/home/me/train.py", "Step.run", "__main__");
+  calls.Stack(calls.Place(step, 12, main + 1));
+  calls.Enter(add, 1005);
+  calls.Leave(1010);
+  const uint64_t torch = calls.Code(true, "/opt/torch/nn/functional.py", "relu", "torch.nn.functional");
+  calls.Stack(calls.Place(torch, 1700, calls.Place(step, 13, main + 1) + 1));
+  calls.Enter(add, 1015);
+  calls.Leave(1020);
+  calls.Enter(add, 1025);
+  calls.Leave(1030);
+  calls.Thread(1, 4712, 1035, 0, 0, "worker");
+  calls.Stack(main);
+  calls.Enter(add, 1040);
+  calls.Leave(1045);
+  LogWriter::Close(frame, calls.calls());
+}
+
 // One process that ended in order, one that was killed, one whose calls were
 // written one by one.
 void WriteMergedLog(const std::string& path) {
@@ -81,6 +107,7 @@ void WriteMergedLog(const std::string& path) {
 // By path below testdata/logs, without suffix.
 const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/tiny", WriteTinyLog},
+    {"v1/stacks", WriteStacksLog},
     {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
     {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
     {"v2/merged", WriteMergedLog},

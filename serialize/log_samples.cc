@@ -237,6 +237,13 @@ std::string DumpTrace(Trace* trace) {
       const std::string_view api = ApiOf(trace->identity(record.config));
       absl::StrAppendFormat(&dump, " %s level %d config %d variant %d", std::string(api), record.level, record.config,
                             record.variant);
+      for (StackId at = record.stack; at != kNoStack; at = trace->stacks().place(at).caller) {
+        const StackPlace& place = trace->stacks().place(at);
+        const StackCode& code = trace->stacks().code(place.code);
+        absl::StrAppendFormat(&dump, "%s %s:%d %s %s%s", at == record.stack ? ", at" : " <", std::string(code.file),
+                              place.line, std::string(code.module), std::string(code.function),
+                              code.library ? " (library)" : "");
+      }
     } else {
       absl::StrAppendFormat(&dump, " after %d", record.duration_ns);
     }

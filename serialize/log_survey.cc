@@ -198,6 +198,9 @@ class Surveyor {
           other_bytes_ += reader.next_offset() - reader.offset();
           break;
         case CallReader::kTags:
+        case CallReader::kCode:
+        case CallReader::kPlace:
+        case CallReader::kStack:
         case CallReader::kUnknown:
           other_bytes_ += reader.next_offset() - reader.offset();
           break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/config.h"
 #include "serialize/damage.h"
 #include "serialize/line_cache.h"
 #include "serialize/output_file.h"
@@ -19,6 +21,7 @@
 #include "serialize/text_form.h"
 #include "serialize/trace_lines.h"
 #include "serialize/unfinished.h"
+#include "serialize/yaml_form.h"
 
 namespace torchtrace {
 namespace {
@@ -49,6 +52,7 @@ class Renderer {
       report_.lost_calls += process.damage.lost_calls;
       report_.lost_calls_exact = report_.lost_calls_exact && process.damage.lost_calls_exact;
     }
+    if (absl::Status s = LeaveOutStacks(); !s.ok()) return s;
     LeaveOutListing();
     if (formats_.empty()) return std::move(report_);
     MakeSets();
@@ -62,6 +66,14 @@ class Renderer {
   }
 
  private:
+  // Of a trace without them there is no such file, unless nothing else was asked for.
+  absl::Status LeaveOutStacks() {
+    if (!formats_.Has(RenderFile::kStacksYaml) || HasStacks(*trace_)) return absl::OkStatus();
+    formats_.Remove(RenderFile::kStacksYaml);
+    if (!formats_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("the trace has no stacks: they are recorded by torchtrace run --stacks");
+  }
+
   void LeaveOutListing() {
     const bool yaml = formats_.Has(RenderFile::kTraceYaml);
     const bool text = formats_.Has(RenderFile::kTraceText);
@@ -146,7 +158,10 @@ class Renderer {
   }
 
   absl::Status WriteListing() {
-    if (!formats_.Has(RenderFile::kTraceYaml) && !formats_.Has(RenderFile::kTraceText)) return absl::OkStatus();
+    const bool stacks = formats_.Has(RenderFile::kStacksYaml);
+    if (!formats_.Has(RenderFile::kTraceYaml) && !formats_.Has(RenderFile::kTraceText) && !stacks) {
+      return absl::OkStatus();
+    }
     struct Listing {
       OutputFile* yaml = nullptr;
       OutputFile* text = nullptr;
@@ -172,6 +187,7 @@ class Renderer {
       Listing* const listing = by_level[call.level];
       if (listing == nullptr) return absl::OkStatus();
       ++listing->calls;
+      if (stacks) AddStack(call);
       if (listing->text != nullptr) {
         listing->text->Append(text_.Get(call.config));
         if (!listing->text->status().ok()) return listing->text->status();
@@ -183,10 +199,54 @@ class Renderer {
       return absl::OkStatus();
     });
     if (!read.ok()) return read;
+    for (const FileSet set : sets_) {
+      if (absl::Status s = WriteStacks(set); !s.ok()) return s;
+    }
     for (const Listing& listing : listings) {
       if (listing.yaml != nullptr && listing.calls == 0) listing.yaml->Append("[]\n");
     }
     return FinishAll();
+  }
+
+  void AddStack(const CallRecord& call) {
+    if (call.config >= stacks_of_config_.size()) stacks_of_config_.resize(call.config + size_t{1}, nullptr);
+    ApiStacks*& api = stacks_of_config_[call.config];
+    if (api == nullptr) {
+      const ConfigHead head = ReadConfigHead(trace_->identity(call.config));
+      api = &api_stacks_[{FormatApi(head.api), head.level}];
+    }
+    if (call.stack != kNoStack && api->size() < kStacksPerApi) api->push_back({call.call, call.stack});
+  }
+
+  // api_stacks.yaml: the first stacks of every API, as api_tracer writes them.
+  absl::Status WriteStacks(FileSet set) {
+    const absl::StatusOr<OutputFile*> file = Open(RenderFile::kStacksYaml, set);
+    if (!file.ok()) return file.status();
+    if (*file == nullptr) return absl::OkStatus();
+    StackText text(*trace_);
+    const StackFormat format = options_.stack_format.value_or(StackFormatOf(*trace_));
+    // An API of several levels has one entry in a file of all of them.
+    std::map<std::string, ApiStacks> apis;
+    for (const auto& [key, stacks] : api_stacks_) {
+      if (set.has_value() && key.second != *set) continue;
+      ApiStacks& all = apis[key.first];
+      all.insert(all.end(), stacks.begin(), stacks.end());
+    }
+    if (apis.empty()) (*file)->Append("{}\n");
+    for (auto& [api, stacks] : apis) {
+      std::sort(stacks.begin(), stacks.end());
+      if (stacks.size() > kStacksPerApi) stacks.resize(kStacksPerApi);
+      (*file)->Append(
+          absl::StrCat(YamlScalar(api, /*in_flow=*/false), ":\n  3stacks:", stacks.empty() ? " []" : "", "\n"));
+      for (const auto& [call, stack] : stacks) {
+        const char* lead = "  - - ";
+        for (const std::string& frame : text.Frames(stack, format)) {
+          (*file)->Append(absl::StrCat(lead, YamlScalar(frame, /*in_flow=*/false), "\n"));
+          lead = "    - ";
+        }
+      }
+    }
+    return (*file)->status();
   }
 
   // Frees buffers and file descriptors, and finds a full disk before the next file is begun.
@@ -259,6 +319,11 @@ class Renderer {
   std::vector<std::unique_ptr<OutputFile>> outputs_;  // in the order opened
   LineCache text_;
   LineCache yaml_;
+  // The first calls with a stack, and those stacks.
+  using ApiStacks = std::vector<std::pair<uint64_t, StackId>>;
+  static constexpr size_t kStacksPerApi = 3;
+  std::map<std::pair<std::string, int>, ApiStacks> api_stacks_;  // by API and level
+  std::vector<ApiStacks*> stacks_of_config_;                     // into it, by ConfigId
   RenderReport report_;
 };
 

@@ -1,5 +1,5 @@
 // Render writes the files that users read from a trace: api_trace.yaml and
-// .txt, api_apis.txt, api_configs.txt and .yaml, api_statistics.txt and .yaml.
+// .txt, api_apis.txt, api_configs.txt and .yaml, api_statistics.txt and .yaml, api_stacks.yaml.
 // Each config is formatted once and each call copies its line, so that memory
 // goes with the configs. A file appears whole or not at all: it is written
 // under a temporary name, and all are renamed when the last one is complete.
@@ -8,11 +8,13 @@
 #define TORCHTRACE_SERIALIZE_RENDER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "serialize/render_formats.h"
+#include "serialize/stack_text.h"
 #include "serialize/statistics.h"
 #include "serialize/trace.h"
 
@@ -33,6 +35,8 @@ struct RenderOptions {
   // Replace files that exist; without it they are an error, found before
   // anything is written.
   bool force = false;
+  // Of api_stacks.yaml; else as it was asked for when the trace was recorded.
+  std::optional<StackFormat> stack_format;
   std::string trace_path;  // as the report's command names the trace; empty: `folder`
 };
 

@@ -25,6 +25,7 @@ constexpr std::array<FileKind, kRenderFileCount> kFileKinds = {{
     {"configs", "yaml"},
     {"statistics", "txt"},
     {"statistics", "yaml"},
+    {"stacks", "yaml"},
 }};
 
 bool IsNumber(std::string_view text) {
@@ -56,7 +57,7 @@ absl::StatusOr<RenderFormats> RenderFormats::Parse(std::string_view text) {
 }
 
 std::string RenderFormats::Choices() {
-  std::string choices = "yaml, txt, trace, apis, configs, statistics";
+  std::string choices = "yaml, txt, trace, apis, configs, statistics, stacks";
   for (const FileKind& kind : kFileKinds) absl::StrAppend(&choices, ", ", kind.stem, ".", kind.extension);
   return choices + ", all, none";
 }

@@ -21,8 +21,9 @@ enum class RenderFile : uint8_t {
   kConfigsYaml,
   kStatisticsText,
   kStatisticsYaml,
+  kStacksYaml,  // only of a trace with stacks
 };
-inline constexpr int kRenderFileCount = 7;
+inline constexpr int kRenderFileCount = 8;
 
 // A set of files, as --formats says it.
 class RenderFormats {
@@ -31,7 +32,7 @@ class RenderFormats {
   static RenderFormats None() { return RenderFormats(0); }
   // A comma-separated list; the files of all names together:
   //   yaml, txt                          every file of that kind
-  //   trace, apis, configs, statistics   both spellings of it
+  //   trace, apis, configs, statistics, stacks   both spellings of it
   //   trace.txt, configs.yaml, ...       that one file
   //   all, none                          stand alone
   // InvalidArgument with the choices for anything else.

@@ -287,9 +287,10 @@ TEST(RenderFormats, Parse) {
     return result;
   };
   EXPECT_EQ(names("yaml,txt"), names("all"));
-  EXPECT_EQ(names("all").size(), 7u);
+  EXPECT_EQ(names("all").size(), 8u);
   EXPECT_THAT(names("none"), ElementsAre());
-  EXPECT_THAT(names("yaml"), ElementsAre("api_trace.yaml", "api_configs.yaml", "api_statistics.yaml"));
+  EXPECT_THAT(names("yaml"),
+              ElementsAre("api_trace.yaml", "api_configs.yaml", "api_statistics.yaml", "api_stacks.yaml"));
   EXPECT_THAT(names("txt"), ElementsAre("api_trace.txt", "api_apis.txt", "api_configs.txt", "api_statistics.txt"));
   EXPECT_THAT(names("configs,trace.txt"), ElementsAre("api_trace.txt", "api_configs.txt", "api_configs.yaml"));
   EXPECT_THAT(names("jsn"), ElementsAre(HasSubstr("unknown format \"jsn\"; known: yaml, txt, trace, ")));

@@ -27,9 +27,10 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // The order in which people look for things; the rest of the metadata follows.
-constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program",   "cwd",     "host",      "boot_id",
-                                   "environment", "python",          "packages",  "dialect", "levels",    "include",
-                                   "exclude",     "include_getters", "outermost", "rank",    "world_size"};
+constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program",   "cwd",     "host",         "boot_id",
+                                   "environment", "python",          "packages",  "dialect", "levels",       "include",
+                                   "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
+                                   "world_size"};
 // What concerns one process, or is shown under another name.
 constexpr std::array kProcessKeys = {"format", "role",  "pid",    "ppid",      "forked_from", "clock",
                                      "source", "label", "damage", "operators", "end"};

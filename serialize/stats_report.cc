@@ -25,6 +25,7 @@
 #include "serialize/family.h"
 #include "serialize/json_form.h"
 #include "serialize/run_facts.h"
+#include "serialize/stack_text.h"
 #include "serialize/statistics.h"
 #include "serialize/text_form.h"
 #include "serialize/text_table.h"
@@ -92,6 +93,7 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kRank, "rank", "ranks", "rank", false, true, true, false, "rank"},
     {StatsBy::kLabel, "label", "labels", "label", false, true, true, false, "label"},
     {StatsBy::kFamily, "family", "families", "family", true, false, true, false, "family api level"},
+    {StatsBy::kLine, "line", "lines", "line", true, true, true, false, "file line function module"},
 };
 
 double Percent(uint64_t part, uint64_t whole) {
@@ -123,6 +125,10 @@ class StatsReport {
 
   absl::Status Run() {
     for (size_t i = 0; i < traces_.size(); ++i) {
+      if (by_line() && !HasStacks(*traces_[i].trace)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(traces_[i].name, " has no stacks: they are recorded by torchtrace run --stacks"));
+      }
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
     if (!has_times_ && (options_.sort == StatsSort::kTime || options_.sort == StatsSort::kSelf)) {
@@ -158,8 +164,9 @@ class StatsReport {
 
   bool by_thread() const {
     return options_.by == StatsBy::kThread || options_.by == StatsBy::kProcess || options_.by == StatsBy::kRank ||
-           options_.by == StatsBy::kLabel;
+           options_.by == StatsBy::kLabel || by_line();
   }
+  bool by_line() const { return options_.by == StatsBy::kLine; }
 
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
@@ -173,7 +180,7 @@ class StatsReport {
     const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
     if (!counted.ok()) return counted.status();
     const auto accepts = [this, trace](ConfigId id) { return Accepts(ReadConfigHead(trace->identity(id))); };
-    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts) : CountConfigs(trace, accepts);
+    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts, by_line()) : CountConfigs(trace, accepts);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
     // Calls of a later trace come after those of the earlier ones.
@@ -185,7 +192,14 @@ class StatsReport {
       total.first += first_call;
       ids[id] = AddConfig(number, trace->identity(id), total);
     }
-    if (by_thread()) {
+    if (by_line()) {
+      const StackText text(*trace);
+      for (auto& [line, of_line] : totals->lines) {
+        if (of_line.total.calls == 0) continue;
+        of_line.total.first += first_call;
+        AddLine(number, line, text, of_line, ids);
+      }
+    } else if (by_thread()) {
       for (auto& [key, thread] : totals->threads) {
         if (thread.total.calls == 0) continue;
         thread.total.first += first_call;
@@ -242,7 +256,34 @@ class StatsReport {
     if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
   }
 
-  void AddToTally(const ThreadTotal& total, const std::vector<size_t>& ids, Tally* tally) const {
+  // Lines of several traces are the same where file, line and function are.
+  void AddLine(size_t trace, LineId line, const StackText& text, const LineTotal& total,
+               const std::vector<size_t>& ids) {
+    std::vector<Field> labels = {{"file", nullptr}, {"line", nullptr}, {"function", nullptr}, {"module", nullptr}};
+    if (line != kNoLine) {
+      const StackTable& stacks = traces_[trace].trace->stacks();
+      const StackPlace& place = stacks.line(line);
+      const StackCode& code = stacks.code(place.code);
+      labels = {{"file", std::string(code.file)},
+                {"line", place.line},
+                {"function", std::string(code.function)},
+                {"module", std::string(code.module)}};
+    }
+    std::string key;
+    for (const Field& label : labels) absl::StrAppend(&key, DumpJson(label.value), ",");
+    const auto [at, fresh] = threads_.try_emplace(ThreadKey(0, 0, 0, std::move(key)));
+    ThreadRow& row = at->second;
+    if (fresh) {
+      row.traces.resize(side_by_side_ ? traces_.size() : 0);
+      row.row.labels = std::move(labels);
+      row.row.text_label = line == kNoLine ? "(no stack)" : text.Line(line);
+    }
+    AddToTally(total, ids, &row.all);
+    if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
+  }
+
+  template <typename Total>
+  void AddToTally(const Total& total, const std::vector<size_t>& ids, Tally* tally) const {
     tally->cells.total.Add(total.total);
     tally->configs.resize(configs_.size());
     for (size_t id = 0; id < total.configs.size(); ++id) {

@@ -1,5 +1,5 @@
 // The tables of `torchtrace stats`: calls, share, configs and time, by API, config,
-// family, level, thread, process, rank or label, over one trace or several side by
+// family, level, thread, process, rank, label or calling line, over one trace or several side by
 // side. Reads each trace once; memory goes with the configs and threads. Equal configs
 // of different traces count as one.
 
@@ -21,7 +21,7 @@
 
 namespace torchtrace {
 
-enum class StatsBy : uint8_t { kApi, kConfig, kLevel, kThread, kProcess, kRank, kLabel, kFamily };
+enum class StatsBy : uint8_t { kApi, kConfig, kLevel, kThread, kProcess, kRank, kLabel, kFamily, kLine };
 // kCalls, kConfigs, kTime and kSelf: the most first.
 enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst };
 

@@ -7,8 +7,14 @@ namespace {
 constexpr int64_t kMaxSkewNs = 1'000'000;
 }  // namespace
 
-FrameDefinitions::FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags, uint64_t window_bytes)
-    : log_(log), configs_(configs), tags_(tags), window_bytes_(window_bytes), segments_(log->frames().size()) {}
+FrameDefinitions::FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags, StackTable* stacks,
+                                   uint64_t window_bytes)
+    : log_(log),
+      configs_(configs),
+      tags_(tags),
+      stacks_(stacks),
+      window_bytes_(window_bytes),
+      segments_(log->frames().size()) {}
 
 void FrameDefinitions::AddThreads(const std::vector<LogThread>& threads) {
   for (const LogThread& thread : threads) {
@@ -28,6 +34,8 @@ FrameDefinitions::Table* FrameDefinitions::Acquire(const LogSegment& segment) {
                       window_bytes_);
     for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) {
       if (kind == CallReader::kDefine) Define(reader, table.get());
+      if (kind == CallReader::kCode) DefineCode(reader, table.get());
+      if (kind == CallReader::kPlace) DefinePlace(reader, table.get());
     }
     table->end = segment.begin;
   }
@@ -53,6 +61,7 @@ void ThreadReader::Advance(uint64_t call) {
       break;
     case kEnter:
       open_.push_back({call, time_ns_, variant_, 0});
+      stack_ = kNoStack;
       ++depth_;
       break;
     case kLeave:
@@ -90,6 +99,15 @@ void ThreadReader::Advance(uint64_t call) {
       case CallReader::kTags:
         tags_ = definitions_->tags()->Intern(reader_->text());
         continue;
+      case CallReader::kCode:
+        definitions_->DefineCode(*reader_, table_);
+        continue;
+      case CallReader::kPlace:
+        definitions_->DefinePlace(*reader_, table_);
+        continue;
+      case CallReader::kStack:
+        stack_ = reader_->count() < table_->places.size() ? table_->places[reader_->count()] : kNoStack;
+        continue;
       case CallReader::kEnd:
       case CallReader::kBroken:
         return CloseSegment();
@@ -106,6 +124,7 @@ void ThreadReader::OpenSegment() {
   const LogSegment& segment = thread_->segments[next_segment_++];
   table_ = definitions_->Acquire(segment);
   tags_ = kNoTags;
+  stack_ = kNoStack;
   reader_.emplace(&definitions_->log().file(), definitions_->log().frames()[segment.frame].payload_offset(),
                   segment.begin, segment.end, definitions_->window_bytes());
   const uint64_t surviving = SurvivingCalls(depth_, CallsBetween(before, segment), segment);

@@ -18,6 +18,7 @@
 #include "serialize/log_metadata.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_survey.h"
+#include "serialize/stack_table.h"
 #include "serialize/tag_table.h"
 
 namespace torchtrace {
@@ -29,12 +30,14 @@ class FrameDefinitions {
  public:
   struct Table {
     std::vector<VariantId> variants;  // by definition
+    std::vector<uint32_t> codes;      // of the StackTable, by the code's number in the frame
+    std::vector<StackId> places;      // by the place's number
     uint64_t end = 0;                 // the payload offset up to which they were taken
     uint32_t segments_left = 0;
   };
 
   // All must outlive it. Whoever reads the log has a window of `window_bytes`.
-  FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags,
+  FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags, StackTable* stacks,
                    uint64_t window_bytes = CallReader::kWindowBytes);
   // Before any of them is read.
   void AddThreads(const std::vector<LogThread>& threads);
@@ -43,11 +46,30 @@ class FrameDefinitions {
   TagTable* tags() const { return tags_; }
   uint64_t window_bytes() const { return window_bytes_; }
 
-  // The table with all definitions before `segment`; then Define for each one in it.
+  // The table with all definitions before `segment`; then Define, DefineCode or DefinePlace
+  // for each one in it.
   Table* Acquire(const LogSegment& segment);
   void Define(const CallReader& reader, Table* table) {
     if (reader.offset() < table->end) return;
     table->variants.push_back(configs_->Intern(reader.identity(), reader.facets()));
+    table->end = reader.next_offset();
+  }
+  void DefineCode(const CallReader& reader, Table* table) {
+    if (reader.offset() < table->end) return;
+    const CallReader::CodeRecord& code = reader.code();
+    table->codes.push_back(stacks_->InternCode({code.file, code.function, code.module, (code.bits & 1) != 0}));
+    table->end = reader.next_offset();
+  }
+  void DefinePlace(const CallReader& reader, Table* table) {
+    if (reader.offset() < table->end) return;
+    const CallReader::PlaceRecord& place = reader.place();
+    // What isn't there is no stack; a damaged log must not be one for that.
+    StackId stack = kNoStack;
+    if (place.code < table->codes.size() && place.caller <= table->places.size()) {
+      const StackId caller = place.caller == 0 ? kNoStack : table->places[place.caller - 1];
+      stack = stacks_->InternPlace({caller, table->codes[place.code], static_cast<uint32_t>(place.line)});
+    }
+    table->places.push_back(stack);
     table->end = reader.next_offset();
   }
   // After the segment was read.
@@ -57,6 +79,7 @@ class FrameDefinitions {
   const LogReader* const log_;
   ConfigTable* const configs_;
   TagTable* const tags_;
+  StackTable* const stacks_;
   const uint64_t window_bytes_;
   std::vector<uint32_t> segments_;  // by frame
   absl::flat_hash_map<uint32_t, std::unique_ptr<Table>> tables_;
@@ -88,6 +111,7 @@ class ThreadReader {
   VariantId variant() const { return variant_; }                  // kEnter
   std::string_view exception() const { return reader_->text(); }  // kRaise
   uint32_t tags() const { return tags_; }                         // kEnter
+  StackId stack() const { return stack_; }                        // kEnter
   uint64_t depth() const { return depth_; }
   // The innermost open call; null when there is none or its entry isn't known.
   const OpenCall* innermost() const {
@@ -117,6 +141,7 @@ class ThreadReader {
   int64_t time_ns_ = 0;
   VariantId variant_ = 0;
   uint32_t tags_ = kNoTags;
+  StackId stack_ = kNoStack;    // of the next call
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };

@@ -144,6 +144,7 @@ class LogTrace : public Trace {
   std::string_view facets(VariantId variant) const override { return configs_.facets(variant); }
   ConfigId config_of(VariantId variant) const override { return configs_.config_of(variant); }
   std::string_view tags(uint32_t id) const override { return tags_.text(id); }
+  const StackTable& stacks() const override { return stacks_; }
   const std::vector<ProcessInfo>& processes() const override { return infos_; }
 
  private:
@@ -181,6 +182,7 @@ class LogTrace : public Trace {
   ReadingObserver* const observer_;  // or null
   ConfigTable configs_;
   TagTable tags_;
+  StackTable stacks_;
   std::vector<uint64_t> counts_;    // by variant
   std::vector<VariantHead> heads_;  // the same
   std::vector<std::unique_ptr<LogReader>> readers_;
@@ -228,7 +230,8 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
   for (const ProcessLog& log : logs_) {
     if (log.reader == nullptr) continue;
     std::unique_ptr<FrameDefinitions>& of_log = definitions[log.reader];
-    if (of_log == nullptr) of_log = std::make_unique<FrameDefinitions>(log.reader, &configs_, &tags_, window_bytes);
+    if (of_log == nullptr)
+      of_log = std::make_unique<FrameDefinitions>(log.reader, &configs_, &tags_, &stacks_, window_bytes);
     of_log->AddThreads(log.threads);
   }
   uint64_t calls = 0;
@@ -282,6 +285,7 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         if (record.variant >= heads_.size()) AddHeads();  // the file has changed
         record.call = call_number++;
         record.tags = reader.tags();
+        record.stack = reader.stack();
         record.parent = parent == nullptr ? kNoCall : parent->call;
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth(), UINT32_MAX));
         record.duration_ns = 0;
@@ -292,6 +296,7 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         record.variant = call.variant;
         record.call = call.call;
         record.tags = kNoTags;
+        record.stack = kNoStack;
         record.parent = reader.outer_call();
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth() - 1, UINT32_MAX));
         record.duration_ns = record.time_ns - call.time_ns;

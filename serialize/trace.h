@@ -22,6 +22,7 @@
 #include "serialize/config_table.h"
 #include "serialize/damage.h"
 #include "serialize/reading_observer.h"
+#include "serialize/stack_table.h"
 #include "serialize/tag_table.h"
 
 namespace torchtrace {
@@ -75,6 +76,7 @@ struct CallRecord {
   VariantId variant = kLostId;
   uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
   uint32_t tags = kNoTags;    // enter: Trace::tags
+  StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
   uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; of a process whose metadata has no
   // clock, a number that only grows.
@@ -116,6 +118,12 @@ class Trace {
   virtual std::string_view tags(uint32_t id) const {
     (void)id;
     return {};
+  }
+
+  // The stacks that CallRecords name; it grows while Read runs. Valid as long as the trace.
+  virtual const StackTable& stacks() const {
+    static const StackTable* const none = new StackTable();
+    return *none;
   }
 
   // In the order of process_order.h: by start. Path, metadata, closed and file_bytes are there from the

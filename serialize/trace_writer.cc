@@ -24,6 +24,7 @@
 #include "serialize/log_writer.h"
 #include "serialize/output_file.h"
 #include "serialize/run_facts.h"
+#include "serialize/stack_table.h"
 #include "serialize/trace_operators.h"
 
 namespace torchtrace {
@@ -72,9 +73,12 @@ struct WrittenThread {
   uint32_t frame_bytes = 0;  // of the last frame
   std::string tags;          // of the next call
   std::string tags_written;  // to the frame
+  StackId stack = kNoStack;  // of the next call, in the writer's table
   std::unique_ptr<FrameBuffer> buffer;
   CallWriter writer;                                     // into the buffer
   absl::flat_hash_map<VariantId, uint64_t> definitions;  // of this frame
+  absl::flat_hash_map<uint32_t, uint64_t> codes;         // the same, of the writer's table
+  absl::flat_hash_map<StackId, uint64_t> places;
 };
 
 struct WrittenProcess {
@@ -141,10 +145,14 @@ class LogTraceWriter : public TraceWriter {
     auto known = thread.definitions.find(variant);
     if (known == thread.definitions.end()) wanted += CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
     if (thread.tags != thread.tags_written) wanted += CallWriter::kMaxRecordOverhead + thread.tags.size();
+    wanted += StackBytes(thread);
     if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
       // In a frame of its own everything is to be defined.
       wanted = CallWriter::kMaxEventBytes + 2 * CallWriter::kMaxRecordOverhead + identity.size() + facets.size() +
                thread.tags.size();
+      thread.codes.clear();
+      thread.places.clear();
+      wanted += StackBytes(thread);
       if (absl::Status s = NextFrame(&thread, time, wanted); !s.ok()) return s;
       known = thread.definitions.end();
     }
@@ -155,6 +163,8 @@ class LogTraceWriter : public TraceWriter {
       thread.writer.Tags(thread.tags);
       thread.tags_written = thread.tags;
     }
+    if (thread.stack != kNoStack) thread.writer.Stack(WritePlace(thread.stack, &thread));
+    thread.stack = kNoStack;
     thread.writer.Enter(known->second, time);
     ++thread.calls;
     ++thread.open_calls;
@@ -163,6 +173,10 @@ class LogTraceWriter : public TraceWriter {
 
   void Tag(uint32_t process, uint64_t number, std::string_view json) override {
     if (WrittenThread& thread = ThreadOf(process, number); thread.tags != json) thread.tags = json;
+  }
+
+  void Stack(uint32_t process, uint64_t number, const StackTable& stacks, StackId stack) override {
+    if (stack != kNoStack) ThreadOf(process, number).stack = TakeOver(stacks, stack);
   }
 
   absl::Status Leave(uint32_t process, uint64_t number, uint64_t time) override {
@@ -235,6 +249,64 @@ class LogTraceWriter : public TraceWriter {
   }
 
  private:
+  // The same stack in stacks_. Outermost first: stacks may be deep.
+  StackId TakeOver(const StackTable& stacks, StackId stack) {
+    if (taken_from_ != &stacks) {
+      taken_from_ = &stacks;
+      taken_.clear();
+    }
+    std::vector<StackId> missing;
+    StackId own = kNoStack;
+    for (StackId at = stack; at != kNoStack; at = stacks.place(at).caller) {
+      if (const auto known = taken_.find(at); known != taken_.end()) {
+        own = known->second;
+        break;
+      }
+      missing.push_back(at);
+    }
+    for (; !missing.empty(); missing.pop_back()) {
+      const StackPlace& place = stacks.place(missing.back());
+      own = stacks_.InternPlace({own, stacks_.InternCode(stacks.code(place.code)), place.line});
+      taken_.emplace(missing.back(), own);
+    }
+    return own;
+  }
+
+  // At most, with what the frame doesn't know of the next call's stack.
+  uint64_t StackBytes(const WrittenThread& thread) const {
+    if (thread.stack == kNoStack) return 0;
+    uint64_t bytes = CallWriter::kMaxPlaceBytes;
+    for (StackId at = thread.stack; at != kNoStack && !thread.places.contains(at); at = stacks_.place(at).caller) {
+      const StackPlace& place = stacks_.place(at);
+      bytes += CallWriter::kMaxPlaceBytes;
+      if (thread.codes.contains(place.code)) continue;
+      const StackCode& code = stacks_.code(place.code);
+      bytes += CallWriter::kMaxRecordOverhead + code.file.size() + code.function.size() + code.module.size();
+    }
+    return bytes;
+  }
+
+  // The number of the stack's place in the thread's frame, which has room for StackBytes.
+  uint64_t WritePlace(StackId stack, WrittenThread* thread) const {
+    std::vector<StackId> missing;
+    StackId at = stack;
+    for (; at != kNoStack && !thread->places.contains(at); at = stacks_.place(at).caller) missing.push_back(at);
+    uint64_t caller = at == kNoStack ? 0 : thread->places[at] + 1;
+    for (; !missing.empty(); missing.pop_back()) {
+      const StackPlace& place = stacks_.place(missing.back());
+      auto code = thread->codes.find(place.code);
+      if (code == thread->codes.end()) {
+        const StackCode& its = stacks_.code(place.code);
+        code = thread->codes.emplace(place.code, thread->writer.Code(its.library, its.file, its.function, its.module))
+                   .first;
+      }
+      const uint64_t number = thread->writer.Place(code->second, place.line, caller);
+      thread->places.emplace(missing.back(), number);
+      caller = number + 1;
+    }
+    return caller - 1;
+  }
+
   WrittenThread& ThreadOf(uint32_t process, uint64_t number) {
     if (last_ != nullptr && last_->process == process && last_->number == number) return *last_;
     const auto [found, is_new] = thread_index_.try_emplace({process, number}, threads_.size());
@@ -290,6 +362,8 @@ class LogTraceWriter : public TraceWriter {
     const uint64_t calls = thread->writer.calls();
     thread->writer = CallWriter();
     thread->definitions.clear();
+    thread->codes.clear();
+    thread->places.clear();
     Open(FrameType::kCalls, thread->process, header->committed_bytes, header);
     LogWriter::Seal(buffer->frame(), calls);
     processes_[thread->process].totals.calls += calls;
@@ -407,6 +481,9 @@ class LogTraceWriter : public TraceWriter {
   WrittenThread* last_ = nullptr;
   uint64_t open_bytes_ = 0;  // of their frames
   ConfigTable configs_;
+  StackTable stacks_;
+  const StackTable* taken_from_ = nullptr;       // the last one
+  absl::flat_hash_map<StackId, StackId> taken_;  // from it
   std::vector<char> copy_;
   std::set<std::pair<std::string, std::string>> operators_;  // written, with PyTorch's version
 };

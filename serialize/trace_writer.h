@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
+#include "serialize/stack_table.h"
 
 namespace torchtrace {
 
@@ -43,6 +44,8 @@ class TraceWriter {
                              std::string_view facets) = 0;
   // Goes with the calls that the thread enters from here on: a JSON object's text, or empty.
   virtual void Tag(uint32_t process, uint64_t thread, std::string_view json) = 0;
+  // Goes with the next call that the thread enters: a stack of that table, or kNoStack.
+  virtual void Stack(uint32_t process, uint64_t thread, const StackTable& stacks, StackId stack) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
 
