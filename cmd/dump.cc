@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
@@ -15,6 +16,7 @@
 #include "cmd/reading_progress.h"
 #include "cmd/standard_output.h"
 #include "cmd/terminal.h"
+#include "serialize/stack_text.h"
 
 namespace torchtrace {
 namespace {
@@ -25,8 +27,10 @@ constexpr char kFooter[] =
     "  torchtrace dump out --level 2 --include 'aten::*norm*'\n"
     "  torchtrace dump out --format jsonl | head";
 
+constexpr char kAsRecorded[] = "recorded";
+
 int Run(const std::vector<std::string>& args) {
-  std::string path, calls, format = "text", color = "auto";
+  std::string path, calls, format = "text", color = "auto", stacks;
   bool no_pager = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
@@ -39,6 +43,13 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text or jsonl (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseDumpFormat(text); }));
+  app->add_flag("--stacks{recorded}", stacks,
+                "Show calls' Python stacks, innermost frame first: short, full or api; as they were asked for when "
+                "recorded if nothing is said")
+      ->option_text("[=FORMAT]")
+      ->check(Checked([](const std::string& text) {
+        return text == kAsRecorded ? absl::StatusOr<StackFormat>(StackFormat::kShort) : ParseStackFormat(text);
+      }));
   app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
       ->option_text("WHEN")
       ->check(Checked([](const std::string& text) { return UseColor(text); }));
@@ -54,6 +65,12 @@ int Run(const std::vector<std::string>& args) {
   ReadingProgress progress(/*quiet=*/false);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  if (!stacks.empty()) {
+    if (!HasStacks(**trace)) {
+      return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
+    }
+    options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *ParseStackFormat(stacks);
+  }
   int exit_code;
   {
     const Pager pager(!no_pager);

@@ -57,10 +57,16 @@ int Run(const std::vector<std::string>& args) {
       ->check(IsCount());
   app->add_flag("--merge-output,!--no-merge-output", options.merge_output,
                 "All levels in one set of files (the default), or one set for each level");
+  std::string stack_format;
+  app->add_option("--stack-format", stack_format,
+                  "How api_stacks.yaml shows stacks: short, full or api (default: as asked for when recorded)")
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
   bool quiet = false;
   app->add_flag("-q,--quiet", quiet, "Don't tell what was written");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.formats = *RenderFormats::Parse(formats);
+  if (!stack_format.empty()) options.stack_format = *ParseStackFormat(stack_format);
   options.trace_path = path;
   const bool in_place = options.folder.empty();
   if (in_place) options.folder = FolderOf(path);

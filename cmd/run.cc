@@ -24,6 +24,7 @@
 #include "serialize/api_list.h"
 #include "serialize/render.h"
 #include "serialize/shell_quote.h"
+#include "serialize/stack_text.h"
 #include "tracer/find_python.h"
 #include "tracer/output_folder.h"
 #include "tracer/run_metadata.h"
@@ -55,6 +56,8 @@ struct RunOptions {
   std::string api_list;
   bool outermost = false;
   bool start_paused = false;
+  std::string stacks;
+  std::string stack_format = "short";
   std::string output;
   bool force = false;
   RenderingOptions rendering;
@@ -62,6 +65,14 @@ struct RunOptions {
   std::vector<std::string> python_args;
   int verbose = 0;
 };
+
+// As variables say yes and no, too.
+absl::StatusOr<std::string> ParseStacks(const std::string& text) {
+  if (text == "first" || text == "1" || text == "true" || text == "yes" || text == "on") return "first";
+  if (text == "all") return "all";
+  if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is neither first nor all"));
+}
 
 std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   auto app = MakeApp(kRunCommand, kUsage, kFooter);
@@ -108,6 +119,20 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                 "(see docs/PYTHON.md)")
       ->envname("TORCHTRACE_START_PAUSED")
       ->group("Capture");
+  app->add_flag("--stacks{first}", options->stacks,
+                "Record where the program stood: for the first 3 calls of each config on a thread, or "
+                "with --stacks=all for every call (see docs/STACKS.md)")
+      ->option_text("[=first|all]")
+      ->envname("TORCHTRACE_STACKS")
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseStacks(text); }));
+  app->add_option("--stack-format", options->stack_format,
+                  "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) "
+                  "(default: short)")
+      ->option_text("FORMAT")
+      ->envname("TORCHTRACE_STACK_FORMAT")
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
   app->add_option("--dialect", options->dialect,
                   "The framework to trace: torch, or module:Class in Python (see docs/EXTENDING.md; default: torch)")
       ->option_text("NAME")
@@ -239,6 +264,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   metadata.exclude = SplitLists(options.exclude);
   metadata.include_getters = options.include_getters;
   metadata.outermost = options.outermost;
+  metadata.stacks = *ParseStacks(options.stacks);
+  metadata.stack_format = options.stack_format;
 
   RunRequest::Content content;
   content.argv = {python->argv0};
@@ -252,6 +279,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.apis = *apis;
   content.outermost = options.outermost;
   content.start_paused = options.start_paused;
+  content.stacks = metadata.stacks.empty() ? 0 : metadata.stacks == "all" ? kAllStacks : kFirstStacks;
   content.include = globs->include;
   content.exclude = globs->exclude;
   content.metadata_json = FormatRunMetadata(metadata);

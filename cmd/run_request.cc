@@ -36,6 +36,7 @@ RunRequest::RunRequest(Content content)
   request_.apis = apis_.data();
   request_.outermost = content_.outermost ? 1 : 0;
   request_.start_paused = content_.start_paused ? 1 : 0;
+  request_.stacks = content_.stacks;
   request_.log_folder = log_folder_.c_str();
   request_.metadata_json = content_.metadata_json.c_str();
   request_.include = include_.data();

@@ -4,6 +4,7 @@
 #ifndef TORCHTRACE_CMD_RUN_REQUEST_H_
 #define TORCHTRACE_CMD_RUN_REQUEST_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ class RunRequest {
     std::vector<std::string> apis;
     bool outermost = false;
     bool start_paused = false;
+    uint32_t stacks = 0;
     std::vector<std::string> include;
     std::vector<std::string> exclude;
     std::string metadata_json;

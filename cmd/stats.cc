@@ -65,7 +65,7 @@ int Run(const std::vector<std::string>& args) {
   CLI::Option* const by_option =
       app->add_option("--by", by,
                       "What a row is: api, config, family (configs that differ only in sizes and numbers), level, "
-                      "thread, process, rank or label (default: api)")
+                      "thread, process, rank, label, or line (of the program; needs run --stacks) (default: api)")
           ->option_text("WHAT")
           ->check(Checked([](const std::string& text) { return ParseStatsBy(text); }));
   CLI::Option* const sort_option =

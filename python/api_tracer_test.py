@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 _spec = importlib.util.spec_from_file_location(
     "module_testing", Path(__file__).parent / "module_testing.py"
@@ -96,7 +97,6 @@ def test_an_earlier_trace_is_overwritten_and_nothing_else(tmp_path):
     "arguments, error",
     [
         ("stack_format='long'", "ValueError: unknown stack_format 'long'"),
-        ("record_stack=True", "NotImplementedError: record_stack=True"),
         ("dialect='paddle', levels=1).start(", "ValueError: unknown dialect 'paddle'"),
         ("buffer=3", "TypeError: "),
     ],
@@ -105,6 +105,50 @@ def test_errors(tmp_path, arguments, error):
     ended = python(f"import torchtrace\ntorchtrace.APITracer({arguments})\n", tmp_path)
     assert ended.status == 1 and ended.err.splitlines()[-1].startswith(error)
     assert not (tmp_path / "trace_output").exists()
+
+
+STEP = """import torch, torchtrace
+def step(x):
+    return torch.add(x, 1)
+with torchtrace.APITracer(levels=[1, 2], record_stack=True, stack_format="{form}"):
+    for _ in range(5):
+        step(torch.ones(2))
+torchtrace.APITracer.parse_stacks_from_trace("trace_output", "parsed", "_x")
+"""
+
+
+@pytest.mark.parametrize(
+    "form, frames",
+    [
+        ("short", ["script.py:3 in step", "script.py:6 in <module>"]),
+        ("api", ["__main__.script.py.step", "__main__.script.py.<module>"]),
+        (
+            "full",
+            [
+                '  File "{script}", line 3, in step\n    return torch.add(x, 1)',
+                '  File "{script}", line 6, in <module>\n    step(torch.ones(2))',
+            ],
+        ),
+    ],
+)
+def test_record_stack(tmp_path, form, frames):
+    python(STEP.format(form=form), tmp_path).check()
+    frames = [frame.format(script=tmp_path / "script.py") for frame in frames]
+    out = tmp_path / "trace_output"
+    stacks = yaml.safe_load((out / "api_stacks_level_1.yaml").read_text())
+    assert stacks == {
+        "torch.add": {"3stacks": [frames] * 3},
+        "torch.ones": {"3stacks": [frames[1:]] * 3},
+    }
+    stacks = yaml.safe_load((out / "api_stacks_level_2.yaml").read_text())
+    assert stacks["aten::add.Tensor"] == {"3stacks": [frames] * 3}
+    parsed = yaml.safe_load((tmp_path / "parsed/api_stacks_x.yaml").read_text())
+    assert {"torch.add", "aten::add.Tensor"} <= set(parsed)
+
+
+def test_no_stacks_unless_asked_for(tmp_path):
+    python(EXAMPLE.format(levels="1", more=""), tmp_path).check()
+    assert not list((tmp_path / "trace_output").glob("api_stacks*"))
 
 
 def test_parse_configs_from_trace(tmp_path):

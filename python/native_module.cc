@@ -148,6 +148,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.recorder.metadata_json = FormatRunMetadata(metadata);
   session.recorder.quiet = arguments.ending.quiet;
   session.recorder.paused = arguments.paused;
+  if (!metadata.stacks.empty()) session.recorder.stacks = metadata.stacks == "all" ? kAllStacks : kFirstStacks;
   session.recorder.tags = arguments.tags;
   session.ended = [its = ending.get()](const RuntimeEnd& end) {
     if (end.provisional != 0) {
@@ -168,18 +169,21 @@ absl::Status BeginTrace(BeginArguments arguments) {
 // begin(...): opens a session and its trace's folder.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* const kNames[] = {
-      "folder",   "shown",   "dialect",   "package_version", "levels",     "include",      "exclude",      "groups",
-      "api_list", "apis",    "outermost", "include_getters", "formats",    "render_limit", "merge_output", "force",
-      "quiet",    "command", "program",   "python",          "executable", "paused",       "tags",         nullptr};
-  const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *formats, *python, *executable, *tags;
+      "folder",       "shown",   "dialect",   "package_version", "levels",     "include",      "exclude",      "groups",
+      "api_list",     "apis",    "outermost", "include_getters", "formats",    "render_limit", "merge_output", "force",
+      "quiet",        "command", "program",   "python",          "executable", "paused",       "tags",         "stacks",
+      "stack_format", nullptr};
+  const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *formats, *python, *executable, *tags,
+      *stacks, *stack_format;
   PyObject *levels, *include, *exclude, *apis, *command, *program;
   int outermost, include_getters, merge_output, force, quiet, paused;
   unsigned long long render_limit;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOppsKpppOOssps", const_cast<char**>(kNames), &folder,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOppsKpppOOsspsss", const_cast<char**>(kNames), &folder,
                                    &shown, &dialect, &package_version, &levels, &include, &exclude, &groups, &api_list,
                                    &apis, &outermost, &include_getters, &formats, &render_limit, &merge_output, &force,
-                                   &quiet, &command, &program, &python, &executable, &paused, &tags) ||
+                                   &quiet, &command, &program, &python, &executable, &paused, &tags, &stacks,
+                                   &stack_format) ||
       !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
       !Strings(exclude, &begin.metadata.exclude) || !Strings(apis, &begin.apis) ||
       !Strings(command, &begin.metadata.command) || !Strings(program, &begin.metadata.program)) {
@@ -200,6 +204,8 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   begin.metadata.include_getters = include_getters != 0;
   begin.metadata.outermost = outermost != 0;
   begin.metadata.inside = true;
+  begin.metadata.stacks = stacks;
+  begin.metadata.stack_format = stack_format;
   begin.ending.folder = folder;
   begin.ending.shown_name = shown;
   begin.ending.formats = *parsed;

@@ -47,6 +47,8 @@ RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
   options.exclude = Strings(request.exclude);
   options.quiet = request.quiet != 0;
   options.paused = request.start_paused != 0;
+  options.stacks = request.stacks;
+  if (options.stacks != 0) options.make_stack = PythonStacksFor(request.dialect);
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
 #include "serialize/glob.h"
+#include "tracer/runtime_api.h"
 
 namespace torchtrace {
 namespace {
@@ -77,6 +78,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   next_frame_bytes_ = 0;
   tags_version_ = 0;
   tags_.clear();
+  stacks_wanted_ = recorder_->options().stacks;
+  stack_ = stacks_wanted_ == 0 ? nullptr : recorder_->options().make_stack();
   // Which entries are left out is the session's affair.
   recorder_->intern_bytes_.fetch_sub(table_.bytes(), std::memory_order_relaxed);
   table_.Clear();
@@ -124,14 +127,56 @@ InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view confi
 
 bool ThreadRecorder::Prepare(InternTable::Entry* entry) {
   if (entry->definition == kExcluded || recorder_->stopped()) return false;
+  const bool takes_stack = entry->stacks < stacks_wanted_;
+  RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + CallWriter::kMaxEventBytes + entry->config_bytes;
-  const bool defined = entry->frame == frame_number_ && frame_number_ != 0;
-  if (!writer_.Fits(defined ? CallWriter::kMaxEventBytes : bytes) && !NextFrame(bytes)) return false;
-  if (entry->frame != frame_number_) {
+  const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
+  if (!writer_.Fits((defined ? CallWriter::kMaxEventBytes : bytes) + StackBytes(stack, frame_number_)) &&
+      !NextFrame(bytes + StackBytes(stack, 0))) {
+    return false;
+  }
+  if (entry->defined_in != frame_number_) {
     entry->definition = static_cast<uint32_t>(writer_.Define(entry->identity(), entry->facets()));
-    entry->frame = frame_number_;
+    entry->defined_in = frame_number_;
+  }
+  entry->frame = frame_number_;
+  if (takes_stack) {
+    if (stack != nullptr) WriteStack(stack);
+    if (stacks_wanted_ != kAllStacks) ++entry->stacks;
+    // The next one's is wanted too: Enter has to ask.
+    if (entry->stacks < stacks_wanted_) entry->frame = 0;
   }
   return true;
+}
+
+uint64_t ThreadRecorder::StackBytes(const RecordedPlace* stack, uint32_t frame) {
+  if (stack == nullptr) return 0;
+  uint64_t bytes = CallWriter::kMaxPlaceBytes;
+  for (const RecordedPlace* at = stack; at != nullptr; at = at->caller) {
+    if (frame != 0 && at->written.frame == frame) break;
+    bytes += CallWriter::kMaxPlaceBytes;
+    const RecordedCode& code = *at->code;
+    if (frame != 0 && code.written.frame == frame) continue;
+    bytes += CallWriter::kMaxRecordOverhead + code.file.size() + code.function.size() + code.module.size();
+  }
+  return bytes;
+}
+
+void ThreadRecorder::WriteStack(RecordedPlace* stack) {
+  unwritten_.clear();
+  RecordedPlace* known = stack;
+  for (; known != nullptr && known->written.frame != frame_number_; known = known->caller) unwritten_.push_back(known);
+  uint64_t caller = known == nullptr ? 0 : known->written.number + 1;
+  for (; !unwritten_.empty(); unwritten_.pop_back()) {
+    RecordedPlace& place = *unwritten_.back();
+    RecordedCode& code = *place.code;
+    if (code.written.frame != frame_number_) {
+      code.written = {frame_number_, writer_.Code(code.library, code.file, code.function, code.module)};
+    }
+    place.written = {frame_number_, writer_.Place(code.written.number, place.line, caller)};
+    caller = place.written.number + 1;
+  }
+  writer_.Stack(caller - 1);
 }
 
 bool ThreadRecorder::NextFrame(uint64_t bytes) {

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,7 @@
 #include "tracer/export.h"
 #include "tracer/intern_table.h"
 #include "tracer/standard_error.h"
+#include "tracer/thread_stack.h"
 
 namespace torchtrace {
 
@@ -56,6 +58,9 @@ struct RecorderOptions {
   // What SetPaused and SetTags would say right at the start.
   bool paused = false;
   std::string tags;
+  // Of each thread and configuration, so many calls are recorded with their stacks; kAllStacks: all.
+  uint32_t stacks = 0;
+  std::function<std::unique_ptr<ThreadStack>()> make_stack;  // called on any thread
 };
 
 // How the traced program ended, for the log's last words.
@@ -94,6 +99,9 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Makes `entry` defined in a frame with room for an event.
   bool Prepare(InternTable::Entry* entry);
   bool NextFrame(uint64_t bytes);
+  // At most, with what frame number `frame` doesn't know of it yet.
+  static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
+  void WriteStack(RecordedPlace* stack);
   void WriteThreadRecord();
   void CloseFrame();
   // Takes over what has changed since this thread's epoch. False: nothing is
@@ -118,7 +126,10 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
   uint64_t tags_version_ = 0;
-  std::string tags_;  // a JSON object's text; empty: no tags
+  std::string tags_;                    // a JSON object's text; empty: no tags
+  std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
+  uint32_t stacks_wanted_ = 0;          // of each configuration
+  std::vector<RecordedPlace*> unwritten_;
 };
 
 class TORCHTRACE_EXPORT Recorder {

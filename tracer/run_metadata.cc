@@ -77,6 +77,10 @@ std::string FormatRunMetadata(const RunMetadata& metadata) {
       {"environment", Environment()},
   };
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);
+  if (!metadata.stacks.empty()) {
+    json["stacks"] = metadata.stacks;
+    json["stack_format"] = metadata.stack_format;
+  }
   json["packages"] = Json::object();
   if (!metadata.package_version.empty()) json["packages"][metadata.dialect] = metadata.package_version;
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

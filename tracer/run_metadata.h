@@ -4,6 +4,7 @@
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false,
+//    "stacks": "first", "stack_format": "short",  (where stacks are recorded)
 //    "recorded_by": "torchtrace run",
 //    "environment": {"RANK": "0", ...}}
 //
@@ -30,7 +31,9 @@ struct RunMetadata {
   std::vector<std::string> exclude;
   bool include_getters = false;
   bool outermost = false;
-  bool inside = false;  // torchtrace.trace() within the program, and not `torchtrace run`
+  std::string stacks;        // "first" or "all"; empty: none
+  std::string stack_format;  // how they are to be written
+  bool inside = false;       // torchtrace.trace() within the program, and not `torchtrace run`
 };
 
 // A JSON object's text. Bytes that are no UTF-8 are replaced.

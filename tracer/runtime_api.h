@@ -14,7 +14,10 @@ namespace torchtrace {
 
 // Changes with any change of this file: a runtime that was built for another
 // Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 2;
+inline constexpr uint32_t kRuntimeApiVersion = 3;
+
+inline constexpr uint32_t kFirstStacks = 3;
+inline constexpr uint32_t kAllStacks = UINT32_MAX;
 
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 
@@ -49,6 +52,8 @@ struct RuntimeRequest {
   int outermost;
   // 1: nothing is recorded until the program asks for it (torchtrace.resume).
   int start_paused;
+  // Of each thread and configuration, so many calls are recorded with their stacks.
+  uint32_t stacks;
 
   // See RecorderOptions.
   const char* log_folder;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "tracer/levels.h"
 #include "tracer/program_end.h"
+#include "tracer/python_stack.h"
 
 namespace torchtrace {
 
@@ -27,9 +28,18 @@ absl::Status CheckDialect(const std::string& name, const std::string& package_ve
   return CheckLevels(*dialect, levels);
 }
 
+std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect) {
+  return [dialect] {
+    // One that is written in Python is known when its first call is.
+    const FrameworkDialect* const known = FindDialect(dialect);
+    return MakePythonStack(known == nullptr ? "" : known->package());
+  };
+}
+
 absl::Status BeginSession(SessionOptions options) {
   FrameworkDialect* const dialect = FindDialect(options.dialect);
   if (dialect == nullptr) return CheckDialect(options.dialect, "", {});
+  if (options.recorder.stacks != 0) options.recorder.make_stack = PythonStacksFor(options.dialect);
   if (absl::Status status = Recorder::Start(std::move(options.recorder)); !status.ok()) return status;
 
   ProgramEndOptions end;
@@ -50,6 +60,7 @@ void EndSession() {
   DisarmLevels();
   UnwatchProcessExit();
   Recorder::Get()->Finish({.exit_code = 0, .signal = 0, .program_goes_on = true});
+  ReleaseHeldCode();
   PyErr_Clear();
 }
 

@@ -7,13 +7,16 @@
 #define TORCHTRACE_TRACER_SESSION_H_
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "tracer/export.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/recorder.h"
 #include "tracer/runtime_api.h"
+#include "tracer/thread_stack.h"
 
 namespace torchtrace {
 
@@ -29,6 +32,9 @@ struct SessionOptions {
   // The program ends with the session on: see RuntimeRequest::ended.
   std::function<void(const RuntimeEnd&)> ended;
 };
+
+// Takes the stacks of the calling thread's Python code, for RecorderOptions.
+TORCHTRACE_EXPORT std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect);
 
 // Within a running interpreter. An error leaves no session and no hook.
 TORCHTRACE_EXPORT absl::Status BeginSession(SessionOptions options);

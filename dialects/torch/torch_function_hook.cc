@@ -54,6 +54,8 @@ PyObject* Wrapped(PyObject* function) {
 PyObject* RecordCall(PyObject* function, PyObject* args, PyObject* kwargs) {
   if (t_state.learning != nullptr) LearnCall(function, args, kwargs);
   bool recorded = false;
+  // Before the call is recorded: its stack is the program's.
+  HiddenCaller caller;
   if (t_state.Recording()) {
     const Api& api = g_names->Resolve(function);
     if (api.getter && !g_include_getters) {
@@ -62,7 +64,6 @@ PyObject* RecordCall(PyObject* function, PyObject* args, PyObject* kwargs) {
       recorded = BeginCall(api, {nullptr, args, kwargs});
     }
   }
-  HiddenCaller caller;
   const python_dialect::PassOn pass_on(Wrapped(function));  // level 0 has seen the program's own call
   PyObject* const result = PyObject_Call(Callee(function), args, kwargs);
   if (result != nullptr) caller.Show();

@@ -10,8 +10,6 @@ import tempfile
 from torchtrace import _trace
 from torchtrace._load import native
 
-_STACK_FORMATS = ("short", "full", "api")
-
 
 class APITracer:
     """Records the calls between start() and stop(), or within `with`."""
@@ -27,17 +25,14 @@ class APITracer:
         stack_format="short",
         disable_torch_api_list=False,
     ):
-        if stack_format not in _STACK_FORMATS:
-            formats = ", ".join(_STACK_FORMATS)
-            raise ValueError(f"unknown stack_format {stack_format!r}: there are {formats}")
-        if record_stack:
-            raise NotImplementedError("record_stack=True: this build records no stacks")
         self._trace = _trace.Trace(
             # As it is there: no placeholders.
             os.fspath(output_path).replace("%", "%%"),
             dialect=dialect,
             levels=levels,
             merge_output=merge_output,
+            stacks="all" if record_stack else None,
+            stack_format=stack_format,
             # What an earlier trace wrote there is overwritten, as api_tracer does.
             force=True,
         )
@@ -66,10 +61,22 @@ class APITracer:
         `input_path` is an api_trace.txt, or whatever else torchtrace reads: a trace's folder,
         a log, an api_trace.yaml.
         """
-        os.makedirs(output_path, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output_path, prefix=".torchtrace-") as folder:
-            native.render(os.fspath(input_path), folder, "apis.txt,configs.txt,statistics.txt")
-            for name in sorted(os.listdir(folder)):
-                stem, suffix = os.path.splitext(name)
-                target = os.path.join(output_path, f"{stem}{output_suffix}{suffix}")
-                os.replace(os.path.join(folder, name), target)
+        _render(input_path, output_path, output_suffix, "apis.txt,configs.txt,statistics.txt")
+
+    @staticmethod
+    def parse_stacks_from_trace(input_path, output_path, output_suffix=""):
+        """Writes api_stacks.yaml of a trace that was recorded with stacks into a folder.
+
+        `input_path` is the trace's folder or log: api_trace.yaml holds no stacks.
+        """
+        _render(input_path, output_path, output_suffix, "stacks.yaml")
+
+
+def _render(input_path, output_path, output_suffix, formats):
+    os.makedirs(output_path, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output_path, prefix=".torchtrace-") as folder:
+        native.render(os.fspath(input_path), folder, formats)
+        for name in sorted(os.listdir(folder)):
+            stem, suffix = os.path.splitext(name)
+            target = os.path.join(output_path, f"{stem}{output_suffix}{suffix}")
+            os.replace(os.path.join(folder, name), target)

@@ -20,6 +20,7 @@ from torchtrace._load import native, package_version
 
 LEVELS = {"setattr": 0, "function": 1, "dispatch": 2, "frame": 3, "record": 4}
 MAX_TAGS_BYTES = 4096
+STACK_FORMATS = ("short", "full", "api")
 
 
 class _State:
@@ -108,6 +109,16 @@ def _api_list(api_list):
     return {"api_list": "", "apis": apis}
 
 
+def _stacks(stacks):
+    if stacks in (None, False):
+        return ""
+    if stacks is True:
+        return "first"
+    if stacks not in ("first", "all"):
+        raise ValueError(f'stacks is {stacks!r}; it may be "first", "all", True or None')
+    return stacks
+
+
 def _script_stem():
     name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     return os.path.splitext(name)[0].lstrip("-") or "python"
@@ -137,7 +148,12 @@ class Trace:
         merge_output=True,
         force=False,
         quiet=True,
+        stacks=None,
+        stack_format="short",
     ):
+        if stack_format not in STACK_FORMATS:
+            formats = ", ".join(STACK_FORMATS)
+            raise ValueError(f"unknown stack_format {stack_format!r}: there are {formats}")
         self._output = None if output is None else os.fsdecode(output)
         if self._output is not None and "\0" in self._output:
             raise ValueError("the output folder's name has a null character in it")
@@ -155,6 +171,8 @@ class Trace:
             "merge_output": bool(merge_output),
             "force": bool(force),
             "quiet": bool(quiet),
+            "stacks": _stacks(stacks),
+            "stack_format": stack_format,
         }
         self.path = None
         self.joined = False

@@ -23,6 +23,7 @@
 #include "dialects/torch/torch_module.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/recorder.h"
+#include "tracer/session.h"
 
 namespace torchtrace {
 namespace {
@@ -44,16 +45,19 @@ std::vector<std::unique_ptr<TracingHook>> g_hooks;
 const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
 const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
 
-// start(module, folder): records into `folder`, with the hooks of the library
-// `module`. Installs none.
+// start(module, folder, stacks): records into `folder`, with the hooks of the library
+// `module`; of each configuration so many calls with their stacks. Installs none.
 PyObject* Start(PyObject*, PyObject* args) {
   const char *module, *folder;
-  if (!PyArg_ParseTuple(args, "ss", &module, &folder)) return nullptr;
+  unsigned int stacks;
+  if (!PyArg_ParseTuple(args, "ssI", &module, &folder, &stacks)) return nullptr;
   void* const library = dlopen(module, RTLD_NOW | RTLD_LOCAL);
   void* const symbol = library == nullptr ? nullptr : dlsym(library, kTorchModuleSymbol);
   if (symbol == nullptr) return Fail(dlerror());
   RecorderOptions options;
   options.log_folder = folder;
+  options.stacks = stacks;
+  options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
   HookOptions hooks;
   hooks.levels = {1, 2};

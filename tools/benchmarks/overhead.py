@@ -16,6 +16,8 @@ import subjects as subjects_module
 import workloads
 
 UNTRACED_EVERY = 4
+# Of how many calls of each configuration, as the runtime has it.
+STACKS = {"none": 0, "first": 3, "all": 2**32 - 1}
 
 
 def measure(step, steps):
@@ -38,7 +40,7 @@ def run(args):
     rounds, untraced_rounds, ends = [], [], []
     with tempfile.TemporaryDirectory(prefix="torchtrace-bench-") as folder:
         bench = subjects_module.load_bench_module(args.runtime, args.bench_module)
-        bench.start(f"{args.runtime}/torchtrace_torch.so", folder)
+        bench.start(f"{args.runtime}/torchtrace_torch.so", folder, STACKS[args.stacks])
         subjects = subjects_module.make_subjects(bench, folder)
         del subjects["untraced"]
         if args.subjects:
@@ -84,6 +86,7 @@ def main():
     parser.add_argument("--bench-module", required=True)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--subjects", nargs="*", default=[])
+    parser.add_argument("--stacks", choices=STACKS, default="none")
     subjects_module.check_empty()
     print(json.dumps(run(parser.parse_args())))
 
