@@ -17,7 +17,7 @@ struct CallOptions {
   CallObserver* observer = nullptr;
   bool outermost = false;  // leave out calls within calls
   bool include_getters = false;
-  uint64_t installation = 0;  // of the hook: some entries stay in place from one to the next
+  uint64_t installation = 0;  // changes when a hook is installed and there is no other
 };
 // Set before the first entry is in place, and kept when the hook is uninstalled: calls may be
 // under way. Guarded by the GIL.

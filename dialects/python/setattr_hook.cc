@@ -23,6 +23,8 @@ namespace {
 
 constexpr size_t kMaxToldNames = 20;
 
+int g_installed = 0;  // hooks
+
 // Public before private, then few parts, then short.
 auto Rank(const std::string& name) {
   const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
@@ -229,7 +231,8 @@ void SetattrHook::Await(const std::string& module) {
 }
 
 absl::Status SetattrHook::Install() {
-  g_call_options = {dialect_, options_.outermost, options_.include_getters, g_call_options.installation + 1};
+  const uint64_t installation = g_call_options.installation + (g_installed++ == 0 ? 1 : 0);
+  g_call_options = {dialect_, options_.outermost, options_.include_getters, installation};
   installed_ = true;
   StartKeepingBuiltins();
   absl::Status status = Add(options_.names);
@@ -252,6 +255,7 @@ void SetattrHook::Tell(const char* what, const std::vector<std::string>& names) 
 void SetattrHook::Uninstall() {
   if (!installed_) return;
   installed_ = false;
+  --g_installed;
   UnwatchImports(this);
   Tell("are not there", missing_);
   Tell("cannot be traced", closed_);

@@ -7,8 +7,8 @@
 // Dynamo, torch.jit and torch.fx make of it), and every alias of it is seen,
 // however early it was made. docs/SETATTR.md says how each kind is entered.
 //
-// One hook at a time; when it is uninstalled, it leaves nothing but its entries, which
-// lead past it and are taken again by the next one. All of it is guarded by the GIL.
+// A hook that is uninstalled leaves nothing but its entries, which lead past it and are
+// taken again by the next one. All of it is guarded by the GIL.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_HOOK_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_HOOK_H_
