@@ -12,37 +12,15 @@
 #ifndef TORCHTRACE_SERIALIZE_WHERE_H_
 #define TORCHTRACE_SERIALIZE_WHERE_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/config.h"
-#include "serialize/trace.h"
+#include "serialize/where_subject.h"
 
 namespace torchtrace {
-
-// An answer that may have to wait: for a call's thread, or for its end.
-enum class Truth : uint8_t { kFalse, kTrue, kUnknown };
-
-// What a condition is asked about; null: not known yet.
-struct WhereSubject {
-  const Config* config = nullptr;
-  const std::vector<TensorFacet>* facets = nullptr;
-
-  // Known from a call's entry on. `process` is the one that the call ran in.
-  const CallRecord* entry = nullptr;
-  const ProcessInfo* process = nullptr;
-
-  // Known from a call's end on.
-  bool ended = false;
-  bool returned = false;     // with `ended`: false also for a call that never returned
-  bool raised = false;       // with `ended`
-  int64_t duration_ns = -1;  // -1: not known
-  std::string_view exception;
-};
 
 class WhereExpression;
 
