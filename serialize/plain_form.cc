@@ -113,15 +113,7 @@ Plain StringToPlain(const Value& value) {
 // Each byte as the character of its number, as Python's latin-1 does.
 Plain BytesToPlain(const Value& value) {
   std::string text;
-  for (const char byte : value.text) {
-    const uint8_t c = static_cast<uint8_t>(byte);
-    if (c < 0x80) {
-      text.push_back(byte);
-    } else {
-      text.push_back(static_cast<char>(0xc0 | c >> 6));
-      text.push_back(static_cast<char>(0x80 | (c & 0x3f)));
-    }
-  }
+  for (const char byte : value.text) AppendUtf8(static_cast<uint8_t>(byte), &text);
   Plain tagged = Tagged("bytes", MakeText(text));
   AddCut(value.whole, value.text.size(), &tagged);
   return tagged;

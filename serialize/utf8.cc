@@ -30,6 +30,24 @@ Utf8Char DecodeUtf8(std::string_view text) {
   return {surrogate ? Utf8Char::kSurrogate : Utf8Char::kScalar, bytes, code_point};
 }
 
+void AppendUtf8(uint32_t code_point, std::string* out) {
+  if (code_point < 0x80) {
+    out->push_back(static_cast<char>(code_point));
+  } else if (code_point < 0x800) {
+    out->push_back(static_cast<char>(0xc0 | code_point >> 6));
+    out->push_back(static_cast<char>(0x80 | (code_point & 0x3f)));
+  } else if (code_point < 0x10000) {
+    out->push_back(static_cast<char>(0xe0 | code_point >> 12));
+    out->push_back(static_cast<char>(0x80 | (code_point >> 6 & 0x3f)));
+    out->push_back(static_cast<char>(0x80 | (code_point & 0x3f)));
+  } else {
+    out->push_back(static_cast<char>(0xf0 | code_point >> 18));
+    out->push_back(static_cast<char>(0x80 | (code_point >> 12 & 0x3f)));
+    out->push_back(static_cast<char>(0x80 | (code_point >> 6 & 0x3f)));
+    out->push_back(static_cast<char>(0x80 | (code_point & 0x3f)));
+  }
+}
+
 bool IsValidUtf8(std::string_view text) {
   while (!text.empty()) {
     const Utf8Char c = DecodeUtf8(text);

@@ -1,11 +1,12 @@
-// Reading text that claims to be UTF-8 and may not be: Python strings hold
-// lone surrogates, and a cut string may end inside a character. Owns nothing;
+// Text that claims to be UTF-8 and may not be: Python strings hold lone
+// surrogates, and a cut string may end inside a character. Owns nothing;
 // callable from any thread.
 
 #ifndef TORCHTRACE_SERIALIZE_UTF8_H_
 #define TORCHTRACE_SERIALIZE_UTF8_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace torchtrace {
@@ -23,6 +24,9 @@ struct Utf8Char {
 
 // The character that `text`, which is not empty, begins with.
 Utf8Char DecodeUtf8(std::string_view text);
+
+// The inverse: also of surrogates. `code_point` is at most 0x10ffff.
+void AppendUtf8(uint32_t code_point, std::string* out);
 
 bool IsValidUtf8(std::string_view text);
 

@@ -35,6 +35,10 @@ TEST(Utf8, Table) {
     EXPECT_EQ(c.kind, row.kind) << testing::PrintToString(row.text);
     EXPECT_EQ(c.bytes, row.bytes) << testing::PrintToString(row.text);
     EXPECT_EQ(c.code_point, row.code_point) << testing::PrintToString(row.text);
+    if (c.kind == Utf8Char::kInvalid) continue;
+    std::string again;
+    AppendUtf8(c.code_point, &again);
+    EXPECT_EQ(again, std::string(row.text, row.bytes));
   }
 }
 

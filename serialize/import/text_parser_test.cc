@@ -196,6 +196,13 @@ TEST(TextParser, NestingIsBounded) {
     EXPECT_FALSE(ParseConfigText(nested(open, close, kMaxValueDepth + 1)).ok()) << open;
     EXPECT_FALSE(ParseConfigText(nested(open, close, 100'000)).ok()) << open;
   }
+
+  // A tensor's dtype is a name, and no tensor again.
+  std::string tensors = "((";
+  for (int i = 0; i < 100'000; ++i) tensors += "T([1], ";
+  Config config;
+  EXPECT_EQ(ParseTorchBenchInputs(tensors, &config).message(),
+            "column 10: expected a dtype such as f32 or torch.float8_e4m3fn, found \"T([1], T([1], T([1], T([\"");
 }
 
 // Of PyTorch's own test suite, one or two of each API: see testdata/forms/BUILD.
