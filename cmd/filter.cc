@@ -14,14 +14,13 @@
 #include "cmd/exit_code.h"
 #include "cmd/lists.h"
 #include "cmd/message.h"
+#include "cmd/new_trace_files.h"
 #include "cmd/new_trace_folder.h"
 #include "cmd/options.h"
 #include "cmd/reading_options.h"
 #include "cmd/reading_progress.h"
 #include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
-#include "serialize/render.h"
-#include "serialize/run_info.h"
 #include "serialize/trace.h"
 #include "serialize/trace_writer.h"
 
@@ -83,10 +82,9 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, arguments.force);
   if (!folder.ok()) return folder.status();
-  const std::string& path = (*folder)->path();
   FilterReport filtered;
   {
-    const std::string log = (std::filesystem::path(path) / kLogName).string();
+    const std::string log = (std::filesystem::path((*folder)->path()) / kLogName).string();
     const absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(log);
     if (!writer.ok()) return (*folder)->Shown(writer.status());
     const absl::StatusOr<FilterReport> report = FilterTrace(source->get(), options, writer->get());
@@ -94,29 +92,16 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
     filtered = *report;
     if (absl::Status s = (*writer)->Finish(); !s.ok()) return (*folder)->Shown(s);
   }
-  ReadingProgress rendering(arguments.rendering.quiet, 1, "rendering");
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path, rendering.NextObserver());
-  if (!trace.ok()) return (*folder)->Shown(trace.status());
-  RenderOptions render;
-  arguments.rendering.Apply(&render);
-  render.folder = path;
-  render.trace_path = arguments.output;
-  const absl::StatusOr<RenderReport> report = Render(trace->get(), render);
-  if (!report.ok()) return (*folder)->Shown(report.status());
-  const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), path);
-  if (!written.ok()) return (*folder)->Shown(written);
-  std::vector<std::string> summary;
+  absl::StatusOr<std::vector<std::string>> lines = WriteNewTraceFiles(**folder, arguments.output, arguments.rendering);
+  if (!lines.ok()) return lines;
   std::string kept = absl::StrCat("kept ", filtered.kept, " of ", Counted(filtered.read, "call", "calls"));
   if (options.with_parents) {
     absl::StrAppend(&kept, ", ", filtered.parents, " of them for the calls in them");
   }
-  summary.push_back(std::move(kept));
-  for (const std::string& line : SummaryLines(**trace, report->statistics, &*report, arguments.output)) {
-    summary.push_back(line);
-  }
+  lines->insert(lines->begin(), std::move(kept));
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
   TellNotes(**source);
-  return summary;
+  return lines;
 }
 
 int Run(const std::vector<std::string>& args) {

@@ -17,14 +17,13 @@
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
+#include "cmd/new_trace_files.h"
 #include "cmd/new_trace_folder.h"
 #include "cmd/options.h"
 #include "cmd/progress.h"
 #include "cmd/reading_progress.h"
 #include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
-#include "serialize/render.h"
-#include "serialize/run_info.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
@@ -123,11 +122,9 @@ absl::StatusOr<std::vector<MergeInput>> GatherInputs(const MergeArguments& argum
   return inputs;
 }
 
-struct Merged {
-  std::vector<std::string> summary;
-};
-
-absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const MergeArguments& arguments) {
+// Returns the lines that tell of it.
+absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>& inputs,
+                                                   const MergeArguments& arguments) {
   if (absl::Status s = CheckMergeInputs(inputs); !s.ok()) return s;
   uint64_t bytes = 0;
   for (const MergeInput& input : inputs) bytes += MergeInputBytes(input.path);
@@ -149,23 +146,11 @@ absl::StatusOr<Merged> MergeInto(const std::vector<MergeInput>& inputs, const Me
         &notes, reading.NextObserver());
     if (!merged.ok()) return (*folder)->Shown(merged);
   }
-  ReadingProgress progress(arguments.rendering.quiet, 1, "rendering");
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path, progress.NextObserver());
-  if (!trace.ok()) return (*folder)->Shown(trace.status());
-  RenderOptions render;
-  arguments.rendering.Apply(&render);
-  render.folder = path;
-  render.trace_path = arguments.output;
-  const absl::StatusOr<RenderReport> report = Render(trace->get(), render);
-  if (!report.ok()) return (*folder)->Shown(report.status());
-  const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), path);
-  if (!written.ok()) return (*folder)->Shown(written);
-  Merged result{std::move(notes)};
-  for (std::string& line : SummaryLines(**trace, report->statistics, &*report, arguments.output)) {
-    result.summary.push_back(std::move(line));
-  }
+  absl::StatusOr<std::vector<std::string>> lines = WriteNewTraceFiles(**folder, arguments.output, arguments.rendering);
+  if (!lines.ok()) return lines;
+  lines->insert(lines->begin(), notes.begin(), notes.end());
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
-  return result;
+  return lines;
 }
 
 int Run(const std::vector<std::string>& args) {
@@ -190,10 +175,10 @@ int Run(const std::vector<std::string>& args) {
   for (const MergeInput& input : *inputs) {
     if (absl::Status s = CheckInput(input.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   }
-  const absl::StatusOr<Merged> merged = MergeInto(*inputs, arguments);
+  const absl::StatusOr<std::vector<std::string>> merged = MergeInto(*inputs, arguments);
   if (!merged.ok()) return Fail(kExitTrouble, merged.status());
   if (!arguments.rendering.quiet) {
-    for (const std::string& line : merged->summary) Say(line);
+    for (const std::string& line : *merged) Say(line);
   }
   return kExitOk;
 }

@@ -31,21 +31,6 @@ Value Sample(const std::string& name) {
   return Value();
 }
 
-Value Named(ValueTag tag, const std::string& name) {
-  Value value;
-  value.tag = tag;
-  value.text = name;
-  return value;
-}
-
-Value Items(ValueTag tag, std::vector<Value> items) {
-  Value value;
-  value.tag = tag;
-  value.whole = tag == ValueTag::kDict ? items.size() / 2 : items.size();
-  value.items = std::move(items);
-  return value;
-}
-
 const std::string kAll = "device,stride,layout,dtype,shape,scalars,strings,level";
 
 TEST(Coarsening, WhatEachNameForgets) {
@@ -60,7 +45,7 @@ TEST(Coarsening, WhatEachNameForgets) {
   const Value scalar_tensor = Sample("tensor_of_rank_0");
   const Value ndarray = Sample("ndarray");
   const Value storage = Sample("storage");
-  const Value symbol = Named(ValueTag::kSymbol, "SymInt");
+  const Value symbol = NamedValue(ValueTag::kSymbol, "SymInt");
   const std::vector<Row> rows = {
       {"device", plain, R"(Tensor([2, 3], "float32", device=*))"},
       {"device", strided, R"(Tensor([2, 3], "float16", device=*, stride=[1, 2]))"},
@@ -91,8 +76,8 @@ TEST(Coarsening, WhatEachNameForgets) {
       {"shape", ndarray, R"(ndarray([*, *], "float32"))"},
       {"shape", storage, R"(Storage("cpu", *))"},
       {"shape", Sample("tensor_of_unknown_shape"), R"(Tensor(None, "float32"))"},
-      {"shape", Items(ValueTag::kSize, {IntValue(2), symbol}), "torch.Size([*, *])"},
-      {"shape", Items(ValueTag::kTuple, {IntValue(2)}), "tuple(2)"},
+      {"shape", ItemsValue(ValueTag::kSize, {IntValue(2), symbol}), "torch.Size([*, *])"},
+      {"shape", ItemsValue(ValueTag::kTuple, {IntValue(2)}), "tuple(2)"},
       {"scalars", IntValue(2), "*"},
       {"scalars", Sample("true"), "*"},
       {"scalars", Sample("big_int"), "*"},
@@ -107,7 +92,7 @@ TEST(Coarsening, WhatEachNameForgets) {
       {"scalars", Sample("set"), "set(*, *)"},
       {"scalars", Sample("dict"), R"(dict{"a": *, "b c": None})"},
       {"scalars", Sample("dict_of_ints"), "dict{1: *, ...+2}"},
-      {"scalars", Items(ValueTag::kList, {plain, Items(ValueTag::kTuple, {IntValue(1)})}),
+      {"scalars", ItemsValue(ValueTag::kList, {plain, ItemsValue(ValueTag::kTuple, {IntValue(1)})}),
        R"(list[Tensor([2, 3], "float32"), tuple(*)])"},
       {"strings", TextValue("mean"), "*"},
       {"strings", Sample("str_cut"), "*"},

@@ -104,6 +104,13 @@ Value IntValue(int64_t value) {
   return result;
 }
 
+Value FloatValue(double real) {
+  Value result;
+  result.tag = ValueTag::kFloat;
+  result.real = real;
+  return result;
+}
+
 Value TextValue(const std::string& text) {
   Value result;
   result.tag = ValueTag::kString;
@@ -118,6 +125,21 @@ Value TensorValue(std::vector<Dim> shape) {
   result.text = "float32";
   result.device = "cpu";
   result.shape = std::move(shape);
+  return result;
+}
+
+Value NamedValue(ValueTag tag, const std::string& name) {
+  Value result;
+  result.tag = tag;
+  result.text = name;
+  return result;
+}
+
+Value ItemsValue(ValueTag tag, std::vector<Value> items) {
+  Value result;
+  result.tag = tag;
+  result.whole = tag == ValueTag::kDict ? items.size() / 2 : items.size();
+  result.items = std::move(items);
   return result;
 }
 

@@ -69,8 +69,11 @@ class FakeTrace : public Trace {
 
 // Short spellings for tests.
 Value IntValue(int64_t value);
+Value FloatValue(double real);
 Value TextValue(const std::string& text);
 Value TensorValue(std::vector<Dim> shape);
+Value NamedValue(ValueTag tag, const std::string& name = "");
+Value ItemsValue(ValueTag tag, std::vector<Value> items);
 Config MakeConfig(int level, std::string api, std::vector<Value> args = {},
                   std::vector<std::pair<std::string, Value>> kwargs = {});
 

@@ -15,28 +15,6 @@
 namespace torchtrace {
 namespace {
 
-Value FloatValue(double real) {
-  Value value;
-  value.tag = ValueTag::kFloat;
-  value.real = real;
-  return value;
-}
-
-Value Tagged(ValueTag tag, const std::string& text = "") {
-  Value value;
-  value.tag = tag;
-  value.text = text;
-  return value;
-}
-
-Value Items(ValueTag tag, std::vector<Value> items) {
-  Value value;
-  value.tag = tag;
-  value.whole = tag == ValueTag::kDict ? items.size() / 2 : items.size();
-  value.items = std::move(items);
-  return value;
-}
-
 Value Strided(std::vector<Dim> shape, std::vector<Dim> strides) {
   Value value = TensorValue(std::move(shape));
   value.tensor_bits = kTensorHasStride;
@@ -71,20 +49,20 @@ TEST(Family, TextNumbersAndNames) {
       {MakeConfig(1, "f", {Strided({2, Dim()}, {1, 2})}), R"(f(Tensor([*, *], "float32", stride=*)))",
        "size 2, size ?, stride 1, stride 2",
        "args[0].shape[0], args[0].shape[1], args[0].stride[0], args[0].stride[1]"},
-      {MakeConfig(1, "f", {FloatValue(0.5), Tagged(ValueTag::kSymbol, "SymInt"), Tagged(ValueTag::kTrue)}),
+      {MakeConfig(1, "f", {FloatValue(0.5), NamedValue(ValueTag::kSymbol, "SymInt"), NamedValue(ValueTag::kTrue)}),
        "f(*, *, True)", "float 0.5, int ?", "args[0], args[1]"},
-      {MakeConfig(1, "f", {Tagged(ValueTag::kSymbol, "SymFloat"), Tagged(ValueTag::kSymbol, "SymBool")}),
+      {MakeConfig(1, "f", {NamedValue(ValueTag::kSymbol, "SymFloat"), NamedValue(ValueTag::kSymbol, "SymBool")}),
        "f(*, SymBool)", "float ?", "args[0]"},
       {MakeConfig(1, "f",
-                  {Items(ValueTag::kList, {IntValue(4), Items(ValueTag::kSize, {IntValue(5), IntValue(6)}), IntValue(7),
-                                           TextValue("x")})}),
+                  {ItemsValue(ValueTag::kList, {IntValue(4), ItemsValue(ValueTag::kSize, {IntValue(5), IntValue(6)}),
+                                                IntValue(7), TextValue("x")})}),
        R"(f(list[*, torch.Size([*, *]), *, "x"]))", "int 4, size 5, size 6, int 7",
        "args[0][0], args[0][1][0], args[0][1][1], args[0][2]"},
-      {MakeConfig(1, "f", {Items(ValueTag::kDict, {IntValue(1), IntValue(2), TextValue("k"), FloatValue(3)})}),
+      {MakeConfig(1, "f", {ItemsValue(ValueTag::kDict, {IntValue(1), IntValue(2), TextValue("k"), FloatValue(3)})}),
        R"(f(dict{1: *, "k": *}))", "int 2, float 3.0", "args[0][1], args[0][\"k\"]"},
-      {MakeConfig(1, "f", {}, {{"s", Items(ValueTag::kSlice, {Value(), IntValue(2), Value()})}}),
+      {MakeConfig(1, "f", {}, {{"s", ItemsValue(ValueTag::kSlice, {Value(), IntValue(2), Value()})}}),
        "f(s=slice(None, *, None))", "int 2", "s[1]"},
-      {MakeConfig(1, "f", {Tagged(ValueTag::kBigInt, "18446744073709551616"), Tagged(ValueTag::kComplex)}),
+      {MakeConfig(1, "f", {NamedValue(ValueTag::kBigInt, "18446744073709551616"), NamedValue(ValueTag::kComplex)}),
        "f(18446744073709551616, complex(0.0, 0.0))", "", ""},
       {MakeConfig(1, "f"), "f()", "", ""},
   };
@@ -97,7 +75,7 @@ TEST(Family, TextNumbersAndNames) {
 
 TEST(Family, Tensors) {
   const Config config = MakeConfig(
-      1, "f", {IntValue(1), Items(ValueTag::kList, {Strided({2, 3}, {1, 2}), TensorValue({})}), TensorValue({4})});
+      1, "f", {IntValue(1), ItemsValue(ValueTag::kList, {Strided({2, 3}, {1, 2}), TensorValue({})}), TensorValue({4})});
   const FamilyMember member = FindFamily(config);
   ASSERT_EQ(member.tensors.size(), 3u);
   EXPECT_EQ(member.tensors[0].first, 1u);
@@ -112,13 +90,14 @@ TEST(Family, SameAndOther) {
   const auto key = [](const Value& value, int level = 1) { return FindFamily(MakeConfig(level, "f", {value})).key; };
   EXPECT_EQ(key(TensorValue({2, 3})), key(TensorValue({5, Dim()})));
   EXPECT_EQ(key(IntValue(1)), key(FloatValue(1.5)));
-  EXPECT_EQ(key(IntValue(1)), key(Tagged(ValueTag::kSymbol, "SymInt")));
+  EXPECT_EQ(key(IntValue(1)), key(NamedValue(ValueTag::kSymbol, "SymInt")));
   EXPECT_NE(key(TensorValue({2, 3})), key(TensorValue({2})));
   EXPECT_NE(key(TensorValue({2, 3})), key(Strided({2, 3}, {1, 2})));
   EXPECT_NE(key(TensorValue({2}), 1), key(TensorValue({2}), 2));
-  EXPECT_NE(key(Tagged(ValueTag::kTrue)), key(Tagged(ValueTag::kFalse)));
-  EXPECT_NE(key(Items(ValueTag::kList, {IntValue(1)})), key(Items(ValueTag::kTuple, {IntValue(1)})));
-  EXPECT_NE(key(Items(ValueTag::kList, {IntValue(1)})), key(Items(ValueTag::kList, {IntValue(1), IntValue(1)})));
+  EXPECT_NE(key(NamedValue(ValueTag::kTrue)), key(NamedValue(ValueTag::kFalse)));
+  EXPECT_NE(key(ItemsValue(ValueTag::kList, {IntValue(1)})), key(ItemsValue(ValueTag::kTuple, {IntValue(1)})));
+  EXPECT_NE(key(ItemsValue(ValueTag::kList, {IntValue(1)})),
+            key(ItemsValue(ValueTag::kList, {IntValue(1), IntValue(1)})));
   Value half = TensorValue({2, 3});
   half.text = "float16";
   EXPECT_NE(key(TensorValue({2, 3})), key(half));

@@ -54,13 +54,6 @@ std::string KeptText(const Identities& identities, const GeneralizeOptions& opti
   return text;
 }
 
-Value FloatValue(double real) {
-  Value value;
-  value.tag = ValueTag::kFloat;
-  value.real = real;
-  return value;
-}
-
 // Features by family, then by member, in words.
 std::map<std::string, std::vector<std::set<std::string>>> FeaturesOf(const Identities& identities) {
   std::map<std::string, std::vector<FamilyMember>> families;

@@ -13,29 +13,6 @@
 namespace torchtrace {
 namespace {
 
-Value Named(ValueTag tag, const std::string& name) {
-  Value value;
-  value.tag = tag;
-  value.text = name;
-  value.whole = name.size();
-  return value;
-}
-
-Value List(std::vector<Value> items) {
-  Value value;
-  value.tag = ValueTag::kList;
-  value.whole = items.size();
-  value.items = std::move(items);
-  return value;
-}
-
-Value Float(double real) {
-  Value value;
-  value.tag = ValueTag::kFloat;
-  value.real = real;
-  return value;
-}
-
 // A call of torch.cat at level 1, of a list of two tensors:
 // float16 [2, 3, 4] on cuda:0, and float32 [5] with a stride, a gradient and a subclass.
 struct Subject {
@@ -49,13 +26,13 @@ struct Subject {
     Value flag, none;
     flag.tag = ValueTag::kTrue;
     none.tag = ValueTag::kNone;
-    config = MakeConfig(1, "torch.cat", {List({half, strided}), IntValue(-1), TextValue("mean")},
+    config = MakeConfig(1, "torch.cat", {ItemsValue(ValueTag::kList, {half, strided}), IntValue(-1), TextValue("mean")},
                         {{"dim", IntValue(1)},
-                         {"eps", Float(1e-5)},
+                         {"eps", FloatValue(1e-5)},
                          {"out", none},
                          {"keepdim", flag},
-                         {"dtype", Named(ValueTag::kDtype, "float16")},
-                         {"sizes", List({IntValue(2), IntValue(3)})},
+                         {"dtype", NamedValue(ValueTag::kDtype, "float16")},
+                         {"sizes", ItemsValue(ValueTag::kList, {IntValue(2), IntValue(3)})},
                          {"not a name", IntValue(2)}});
     facets.push_back({1, true, "torch.nn.parameter.Parameter"});
     process.path = "out/log/main-12.ttlog";

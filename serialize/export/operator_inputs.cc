@@ -10,6 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "serialize/dtype_abbreviations.h"
+#include "serialize/export/spelling_writer.h"
 #include "serialize/export/value_kind.h"
 #include "serialize/text_form.h"
 #include "serialize/utf8.h"
@@ -17,16 +19,6 @@
 
 namespace torchtrace {
 namespace {
-
-struct DtypeName {
-  std::string_view dtype;
-  std::string_view abbreviation;
-};
-constexpr DtypeName kDtypes[] = {
-    {"bfloat16", "bf16"}, {"float64", "f64"},     {"float32", "f32"}, {"float16", "f16"}, {"complex32", "c32"},
-    {"complex64", "c64"}, {"complex128", "c128"}, {"int8", "i8"},     {"int16", "i16"},   {"int32", "i32"},
-    {"int64", "i64"},     {"bool", "b8"},         {"uint8", "u8"},
-};
 
 bool IsIdentifier(std::string_view text) {
   const auto letter = [](char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; };
@@ -36,7 +28,7 @@ bool IsIdentifier(std::string_view text) {
 }
 
 // Writes values as Python's repr does, and remembers the first thing that it can't write.
-class InputsWriter {
+class InputsWriter : private SpellingWriter {
  public:
   absl::StatusOr<std::string> Write(const Config& config) {
     out_ = "(";
@@ -51,15 +43,10 @@ class InputsWriter {
       Append(value);
     }
     out_ += "})";
-    if (!problem_.empty()) return absl::UnimplementedError(problem_);
-    return std::move(out_);
+    return Finish();
   }
 
  private:
-  void Cannot(std::string_view what) {
-    if (problem_.empty()) problem_ = what;
-  }
-
   // A tuple of one item keeps its comma.
   void Items(const std::vector<Value>& items, char open, char close) {
     out_ += open;
@@ -73,22 +60,10 @@ class InputsWriter {
     out_ += close;
   }
 
-  void Dims(const std::vector<Dim>& dims, char open, char close) {
-    out_ += open;
-    const char* separator = "";
-    for (const Dim& dim : dims) {
-      if (!dim.has_value()) Cannot("a symbolic size");
-      absl::StrAppend(&out_, separator, dim.value_or(0));
-      separator = ", ";
-    }
-    if (open == '(' && dims.size() == 1) out_ += ',';
-    out_ += close;
-  }
-
   void Text(std::string_view text) {
-    for (const DtypeName& known : kDtypes) {
-      // The loader takes the quotes off these, wherever they stand.
-      if (text == known.abbreviation) Cannot("a string that TorchBench's loader takes for a dtype");
+    // The loader takes the quotes off these, wherever they stand.
+    if (!LoaderAbbreviation(DtypeOfAbbreviation(text)).empty()) {
+      Cannot("a string that TorchBench's loader takes for a dtype");
     }
     const bool double_quotes = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
     const char quote = double_quotes ? '"' : '\'';
@@ -139,13 +114,9 @@ class InputsWriter {
   void Float(double value) { out_ += std::isnan(value) ? "float('nan')" : FormatFloat(value); }
 
   void Dtype(std::string_view name) {
-    for (const DtypeName& known : kDtypes) {
-      if (name == known.dtype) {
-        out_ += known.abbreviation;
-        return;
-      }
-    }
-    TorchName(name);
+    const std::string_view abbreviation = LoaderAbbreviation(name);
+    if (abbreviation.empty()) return TorchName(name);
+    out_ += abbreviation;
   }
 
   void TorchName(std::string_view name) {
@@ -154,42 +125,25 @@ class InputsWriter {
   }
 
   void Tensor(const Value& value) {
-    if ((value.tensor_bits & kTensorShapeUnknown) != 0) Cannot("a tensor of unknown shape");
-    // ST(...) wants to know whether it is coalesced, which a description doesn't hold.
-    if ((value.tensor_bits & kTensorHasLayout) != 0) Cannot("a tensor that is not strided");
+    // Of sparse ones, ST(...) wants to know whether they are coalesced, which a description doesn't hold.
+    RefuseUnusual(value);
     out_ += "T(";
-    Dims(value.shape, '[', ']');
+    AppendDims(value.shape, '[', ']');
     out_ += ", ";
     Dtype(value.text);
     if ((value.tensor_bits & kTensorHasStride) != 0) {
       out_ += ", stride=";
-      Dims(value.strides, '(', ')');
+      AppendDims(value.strides, '(', ')');
     }
     out_ += ')';
   }
 
   void Append(const Value& value) {
-    const bool text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
-    const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
-    if (IsContainer(value.tag) && value.whole > value.items.size() / pairs) Cannot("a container that was cut");
-    if (text && value.whole > value.text.size()) Cannot("a string that was cut");
+    RefuseCut(value);
+    if (AppendPlain(value)) return;
     switch (value.tag) {
-      case ValueTag::kNone:
       case ValueTag::kUndefined:  // which Python sees as None
         out_ += "None";
-        return;
-      case ValueTag::kFalse:
-        out_ += "False";
-        return;
-      case ValueTag::kTrue:
-        out_ += "True";
-        return;
-      case ValueTag::kInt:
-        absl::StrAppend(&out_, value.integer);
-        return;
-      case ValueTag::kBigInt:
-        if (value.text.find_first_not_of("-0123456789") != std::string::npos) Cannot("an int without its digits");
-        out_ += value.text;
         return;
       case ValueTag::kFloat:
         return Float(value.real);
@@ -239,9 +193,6 @@ class InputsWriter {
       case ValueTag::kRange:
         out_ += "range";
         return Items(value.items, '(', ')');
-      case ValueTag::kEllipsis:
-        out_ += "Ellipsis";
-        return;
       case ValueTag::kTensor:
         return Tensor(value);
       case ValueTag::kDtype:
@@ -251,21 +202,10 @@ class InputsWriter {
       case ValueTag::kLayout:
       case ValueTag::kMemoryFormat:
         return TorchName(value.text);
-      case ValueTag::kGenerator:
-      case ValueTag::kStorage:
-      case ValueTag::kFunction:
-      case ValueTag::kType:
-      case ValueTag::kNdarray:
-      case ValueTag::kNumpyScalar:
-      case ValueTag::kObject:
-      case ValueTag::kSymbol:
-      case ValueTag::kDeep:
+      default:
         return Cannot(ValueKind(value.tag));
     }
   }
-
-  std::string out_;
-  std::string problem_;
 };
 
 }  // namespace

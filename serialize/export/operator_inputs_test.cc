@@ -13,28 +13,6 @@
 namespace torchtrace {
 namespace {
 
-Value Tagged(ValueTag tag, std::vector<Value> items = {}) {
-  Value value;
-  value.tag = tag;
-  value.whole = tag == ValueTag::kDict ? items.size() / 2 : items.size();
-  value.items = std::move(items);
-  return value;
-}
-
-Value Named(ValueTag tag, const std::string& text) {
-  Value value;
-  value.tag = tag;
-  value.text = text;
-  return value;
-}
-
-Value FloatValue(double real) {
-  Value value;
-  value.tag = ValueTag::kFloat;
-  value.real = real;
-  return value;
-}
-
 Value Tensor(std::vector<Dim> shape, const std::string& dtype, std::vector<Dim> strides = {}) {
   Value value = TensorValue(std::move(shape));
   value.text = dtype;
@@ -72,13 +50,13 @@ TEST(OperatorInputs, AreWhatTorchBenchWrites) {
                 {Tensor({768}, "float16"), Tensor({512, 768}, "float16"), Tensor({768, 768}, "float16", {1, 768})})),
             "((T([768], f16), T([512, 768], f16), T([768, 768], f16, stride=(1, 768))), {})");
   EXPECT_EQ(InputsOf(MakeConfig(2, "aten::_to_copy", {Tensor({4, 128}, "bool")},
-                                {{"dtype", Named(ValueTag::kDtype, "float16")},
-                                 {"layout", Named(ValueTag::kLayout, "strided")},
-                                 {"device", Named(ValueTag::kDevice, "cuda:0")}})),
+                                {{"dtype", NamedValue(ValueTag::kDtype, "float16")},
+                                 {"layout", NamedValue(ValueTag::kLayout, "strided")},
+                                 {"device", NamedValue(ValueTag::kDevice, "cuda:0")}})),
             "((T([4, 128], b8),), {'dtype': f16, 'layout': torch.strided, 'device': 'cuda'})");
   EXPECT_EQ(InputsOf(MakeConfig(
                 2, "aten::cat",
-                {Tagged(ValueTag::kList, {Tensor({2, 8}, "float32"), Tensor({2, 8}, "float32")}), IntValue(1)})),
+                {ItemsValue(ValueTag::kList, {Tensor({2, 8}, "float32"), Tensor({2, 8}, "float32")}), IntValue(1)})),
             "(([T([2, 8], f32), T([2, 8], f32)], 1), {})");
   EXPECT_EQ(InputsOf(MakeConfig(2, "aten::f")), "((), {})");
 }
@@ -88,29 +66,29 @@ TEST(OperatorInputs, AreExpressionsThatTheLoaderCanEvaluate) {
     Value value;
     const char* expected;
   } kCases[] = {
-      {Tagged(ValueTag::kNone), "((None,), {})"},
-      {Tagged(ValueTag::kUndefined), "((None,), {})"},
-      {Tagged(ValueTag::kTrue), "((True,), {})"},
+      {NamedValue(ValueTag::kNone), "((None,), {})"},
+      {NamedValue(ValueTag::kUndefined), "((None,), {})"},
+      {NamedValue(ValueTag::kTrue), "((True,), {})"},
       {IntValue(-3), "((-3,), {})"},
-      {Named(ValueTag::kBigInt, "36893488147419103232"), "((36893488147419103232,), {})"},
+      {NamedValue(ValueTag::kBigInt, "36893488147419103232"), "((36893488147419103232,), {})"},
       {FloatValue(0.1), "((0.1,), {})"},
       {FloatValue(1e-5), "((1e-05,), {})"},
       {FloatValue(std::nan("")), "((float('nan'),), {})"},
       {FloatValue(-std::numeric_limits<double>::infinity()), "((-inf,), {})"},
       {Tensor({}, "bfloat16"), "((T([], bf16),), {})"},
       {Tensor({3}, "float8_e4m3fn", {2}), "((T([3], torch.float8_e4m3fn, stride=(2,)),), {})"},
-      {Tagged(ValueTag::kTuple, {IntValue(1)}), "(((1,),), {})"},
-      {Tagged(ValueTag::kTuple), "(((),), {})"},
-      {Tagged(ValueTag::kSet, {IntValue(1)}), "(({1},), {})"},
-      {Tagged(ValueTag::kSet), "((set(),), {})"},
-      {Tagged(ValueTag::kFrozenSet, {IntValue(1)}), "((frozenset({1}),), {})"},
-      {Tagged(ValueTag::kDict, {TextValue("a"), IntValue(1)}), "(({'a': 1},), {})"},
-      {Tagged(ValueTag::kSize, {IntValue(2), IntValue(3)}), "((torch.Size([2, 3]),), {})"},
-      {Tagged(ValueTag::kSlice, {Tagged(ValueTag::kNone), IntValue(2), Tagged(ValueTag::kNone)}),
+      {ItemsValue(ValueTag::kTuple, {IntValue(1)}), "(((1,),), {})"},
+      {NamedValue(ValueTag::kTuple), "(((),), {})"},
+      {ItemsValue(ValueTag::kSet, {IntValue(1)}), "(({1},), {})"},
+      {NamedValue(ValueTag::kSet), "((set(),), {})"},
+      {ItemsValue(ValueTag::kFrozenSet, {IntValue(1)}), "((frozenset({1}),), {})"},
+      {ItemsValue(ValueTag::kDict, {TextValue("a"), IntValue(1)}), "(({'a': 1},), {})"},
+      {ItemsValue(ValueTag::kSize, {IntValue(2), IntValue(3)}), "((torch.Size([2, 3]),), {})"},
+      {ItemsValue(ValueTag::kSlice, {NamedValue(ValueTag::kNone), IntValue(2), NamedValue(ValueTag::kNone)}),
        "((slice(None, 2, None),), {})"},
-      {Tagged(ValueTag::kRange, {IntValue(0), IntValue(4), IntValue(2)}), "((range(0, 4, 2),), {})"},
-      {Tagged(ValueTag::kEllipsis), "((Ellipsis,), {})"},
-      {Named(ValueTag::kMemoryFormat, "channels_last"), "((torch.channels_last,), {})"},
+      {ItemsValue(ValueTag::kRange, {IntValue(0), IntValue(4), IntValue(2)}), "((range(0, 4, 2),), {})"},
+      {NamedValue(ValueTag::kEllipsis), "((Ellipsis,), {})"},
+      {NamedValue(ValueTag::kMemoryFormat, "channels_last"), "((torch.channels_last,), {})"},
       {TextValue("it's"), "((\"it's\",), {})"},
       {TextValue("'\""), "(('\\'\"',), {})"},
       {TextValue("a\nb\\"), "(('a\\nb\\\\',), {})"},
@@ -125,7 +103,7 @@ TEST(OperatorInputs, AreExpressionsThatTheLoaderCanEvaluate) {
 TEST(OperatorInputs, SaysWhatTheyCannotHold) {
   Value cut = TextValue("ab");
   cut.whole = 10;
-  Value cut_list = Tagged(ValueTag::kList, {IntValue(1)});
+  Value cut_list = ItemsValue(ValueTag::kList, {IntValue(1)});
   cut_list.whole = 2;
   Value sparse = Tensor({2}, "float32");
   sparse.tensor_bits = kTensorHasLayout;
@@ -138,11 +116,11 @@ TEST(OperatorInputs, SaysWhatTheyCannotHold) {
       {cut_list, "error: a container that was cut"},
       {sparse, "error: a tensor that is not strided"},
       {Tensor({std::nullopt}, "float32"), "error: a symbolic size"},
-      {Tagged(ValueTag::kList, {Named(ValueTag::kGenerator, "cpu")}), "error: a torch.Generator"},
-      {Named(ValueTag::kObject, "x.Y"), "error: an object of another library"},
+      {ItemsValue(ValueTag::kList, {NamedValue(ValueTag::kGenerator, "cpu")}), "error: a torch.Generator"},
+      {NamedValue(ValueTag::kObject, "x.Y"), "error: an object of another library"},
       {TextValue("f16"), "error: a string that TorchBench's loader takes for a dtype"},
       {TextValue("\xff"), "error: a string that is no UTF-8"},
-      {Named(ValueTag::kDtype, "a b"), "error: a dtype, layout or memory format without a name in torch"},
+      {NamedValue(ValueTag::kDtype, "a b"), "error: a dtype, layout or memory format without a name in torch"},
   };
   for (const auto& test : kCases) EXPECT_EQ(InputOf(test.value), test.expected);
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/export/spelling_writer.h"
 #include "serialize/export/value_kind.h"
 #include "serialize/text_form.h"
 #include "serialize/utf8.h"
@@ -19,7 +20,7 @@ namespace torchtrace {
 namespace {
 
 // Writes values, and remembers the first that has no spelling.
-class PaddleWriter {
+class PaddleWriter : private SpellingWriter {
  public:
   absl::StatusOr<std::string> Write(const Config& config) {
     if (FormatApi(config.api) != config.api) Cannot("a name that needs quotes");
@@ -36,15 +37,10 @@ class PaddleWriter {
       out_ += ", ";
     }
     out_ += ')';
-    if (!problem_.empty()) return absl::UnimplementedError(problem_);
-    return std::move(out_);
+    return Finish();
   }
 
  private:
-  void Cannot(std::string_view what) {
-    if (problem_.empty()) problem_ = what;
-  }
-
   void Items(std::string_view open, const std::vector<Value>& items, std::string_view close) {
     out_ += open;
     for (const Value& item : items) {
@@ -52,17 +48,6 @@ class PaddleWriter {
       out_ += ',';
     }
     out_ += close;
-  }
-
-  void Dims(const std::vector<Dim>& dims) {
-    out_ += '[';
-    const char* separator = "";
-    for (const Dim& dim : dims) {
-      if (!dim.has_value()) Cannot("a symbolic size");
-      absl::StrAppend(&out_, separator, dim.value_or(0));
-      separator = ", ";
-    }
-    out_ += ']';
   }
 
   void Float(double value) {
@@ -95,10 +80,9 @@ class PaddleWriter {
   }
 
   void Tensor(const Value& value) {
-    if ((value.tensor_bits & kTensorShapeUnknown) != 0) Cannot("a tensor of unknown shape");
-    if ((value.tensor_bits & kTensorHasLayout) != 0) Cannot("a tensor that is not strided");
+    RefuseUnusual(value);
     out_ += "Tensor(";
-    Dims(value.shape);
+    AppendDims(value.shape, '[', ']');
     out_ += ',';
     Text(value.text);
     if (value.device != "cpu") {
@@ -107,32 +91,16 @@ class PaddleWriter {
     }
     if ((value.tensor_bits & kTensorHasStride) != 0) {
       out_ += ", strides=";
-      Dims(value.strides);
+      AppendDims(value.strides, '[', ']');
     }
     out_ += ')';
   }
 
   void Append(const Value& value) {
-    if (IsContainer(value.tag) && value.tag != ValueTag::kDict && value.whole > value.items.size()) {
-      Cannot("a container that was cut");
-    }
+    // Dicts and bytes have no spelling even when they are whole.
+    if (value.tag != ValueTag::kDict && value.tag != ValueTag::kBytes) RefuseCut(value);
+    if (AppendPlain(value)) return;
     switch (value.tag) {
-      case ValueTag::kNone:
-        out_ += "None";
-        return;
-      case ValueTag::kFalse:
-        out_ += "False";
-        return;
-      case ValueTag::kTrue:
-        out_ += "True";
-        return;
-      case ValueTag::kInt:
-        absl::StrAppend(&out_, value.integer);
-        return;
-      case ValueTag::kBigInt:
-        if (value.text.find_first_not_of("-0123456789") != std::string::npos) Cannot("an int without its digits");
-        out_ += value.text;
-        return;
       case ValueTag::kFloat:
         return Float(value.real);
       case ValueTag::kComplex:
@@ -143,7 +111,6 @@ class PaddleWriter {
         out_ += ')';
         return;
       case ValueTag::kString:
-        if (value.whole > value.text.size()) Cannot("a string that was cut");
         return Text(value.text);
       case ValueTag::kList:
         return Items("list[", value.items, "]");
@@ -155,7 +122,7 @@ class PaddleWriter {
           dims.push_back(item.tag == ValueTag::kInt ? Dim(item.integer) : Dim());
         }
         out_ += "paddle.Size(";
-        Dims(dims);
+        AppendDims(dims, '[', ']');
         out_ += ')';
         return;
       }
@@ -170,9 +137,6 @@ class PaddleWriter {
         out_ += ')';
         return;
       }
-      case ValueTag::kEllipsis:
-        out_ += "Ellipsis";
-        return;
       case ValueTag::kTensor:
         return Tensor(value);
       case ValueTag::kDtype:
@@ -185,28 +149,10 @@ class PaddleWriter {
         if (FormatApi(value.text) != value.text) Cannot("a type whose name needs quotes");
         absl::StrAppend(&out_, "type(", value.text, ")");
         return;
-      case ValueTag::kBytes:
-      case ValueTag::kSet:
-      case ValueTag::kFrozenSet:
-      case ValueTag::kDict:
-      case ValueTag::kRange:
-      case ValueTag::kUndefined:
-      case ValueTag::kLayout:
-      case ValueTag::kMemoryFormat:
-      case ValueTag::kGenerator:
-      case ValueTag::kStorage:
-      case ValueTag::kFunction:
-      case ValueTag::kNdarray:
-      case ValueTag::kNumpyScalar:
-      case ValueTag::kObject:
-      case ValueTag::kSymbol:
-      case ValueTag::kDeep:
+      default:
         return Cannot(ValueKind(value.tag));
     }
   }
-
-  std::string out_;
-  std::string problem_;
 };
 
 }  // namespace

@@ -36,9 +36,25 @@ std::string_view ValueKind(ValueTag tag) {
       return "a symbolic number";
     case ValueTag::kDeep:
       return "a container nested too deeply";
-    default:
-      return "a value";
+    case ValueTag::kNone:
+    case ValueTag::kFalse:
+    case ValueTag::kTrue:
+    case ValueTag::kInt:
+    case ValueTag::kBigInt:
+    case ValueTag::kFloat:
+    case ValueTag::kComplex:
+    case ValueTag::kString:
+    case ValueTag::kList:
+    case ValueTag::kTuple:
+    case ValueTag::kSize:
+    case ValueTag::kSlice:
+    case ValueTag::kEllipsis:
+    case ValueTag::kTensor:
+    case ValueTag::kDtype:
+    case ValueTag::kDevice:
+      break;
   }
+  return "a value";
 }
 
 }  // namespace torchtrace

@@ -15,6 +15,7 @@
 #include "serialize/config.h"
 #include "serialize/config_table.h"
 #include "serialize/import/c10_names.h"
+#include "serialize/import/json_dims.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
 #include "serialize/import/tensor_strides.h"
@@ -51,16 +52,6 @@ bool IsOperatorName(std::string_view name) {
     });
   };
   return is_word(name.substr(0, colons)) && is_word(name.substr(colons + 2));
-}
-
-bool ReadDims(const json& list, std::vector<Dim>* out) {
-  if (!list.is_array()) return false;
-  out->reserve(list.size());
-  for (const json& size : list) {
-    if (!size.is_number_integer()) return false;
-    out->emplace_back(size.get<int64_t>());
-  }
-  return true;
 }
 
 Value Object(std::string_view type) {
@@ -373,9 +364,9 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       return tensor;
     }
     tensor.device = device_;
-    if (!ReadDims(dims, &tensor.shape)) return std::nullopt;
+    if (!ReadJsonDims(dims, &tensor.shape)) return std::nullopt;
     if (strides == nullptr) return tensor;
-    if (!ReadDims(*strides, &tensor.strides)) return std::nullopt;
+    if (!ReadJsonDims(*strides, &tensor.strides)) return std::nullopt;
     if (tensor.strides.size() != tensor.shape.size()) {
       // No strides: a sparse layout.
       tensor.strides.clear();

@@ -14,6 +14,7 @@
 #include "serialize/config.h"
 #include "serialize/config_table.h"
 #include "serialize/import/c10_names.h"
+#include "serialize/import/json_dims.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
 #include "serialize/import/tensor_strides.h"
@@ -141,16 +142,6 @@ class InputReader {
     return type;
   }
 
-  static bool ReadDims(const json& list, std::vector<Dim>* out) {
-    if (!list.is_array()) return false;
-    out->reserve(list.size());
-    for (const json& size : list) {
-      if (!size.is_number_integer()) return false;
-      out->emplace_back(size.get<int64_t>());
-    }
-    return true;
-  }
-
   // value: [tensor id, storage id, offset, elements, bytes of one, device]
   static absl::Status ReadTensor(const json& value, const json& shape, const json* strides, std::string_view dtype,
                                  Value* out) {
@@ -169,7 +160,7 @@ class InputReader {
     if (value.size() > 5 && value[5].is_string() && !value[5].get_ref<const std::string&>().empty()) {
       out->device = value[5].get_ref<const std::string&>();
     }
-    if (!ReadDims(shape, &out->shape)) return Expected("a tensor's shape as a list of integers");
+    if (!ReadJsonDims(shape, &out->shape)) return Expected("a tensor's shape as a list of integers");
     if (storage == 0 && out->device == "unknown") {
       // No storage: sizes are symbolic, and then written as [], or the layout is a sparse one.
       if (out->shape.empty()) {
@@ -181,7 +172,7 @@ class InputReader {
       return absl::OkStatus();
     }
     if (strides == nullptr) return absl::OkStatus();
-    if (!ReadDims(*strides, &out->strides)) return Expected("a tensor's strides as a list of integers");
+    if (!ReadJsonDims(*strides, &out->strides)) return Expected("a tensor's strides as a list of integers");
     if (out->strides.size() != out->shape.size() || IsContiguous(out->shape, out->strides)) {
       out->strides.clear();
     } else {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/config.h"
 #include "serialize/import/identity_cache.h"
+#include "serialize/import/operator_input_notes.h"
 #include "serialize/import/operator_name.h"
 #include "serialize/import/text_parser.h"
 
@@ -27,15 +28,7 @@ class OperatorInputs : public CallSource {
 
   std::string format() const override { return "TorchBench operator inputs"; }
   const std::vector<ImportedProcess>& processes() const override { return processes_; }
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> notes = {absl::StrCat(
-        file_->name(), " has counts without order, times and nesting, and no devices of tensors: cpu is shown")};
-    if (synthetic_ > 0) {
-      notes.push_back(absl::StrCat(synthetic_, synthetic_ == 1 ? " configuration" : " configurations",
-                                   " with cnt: 0 (synthetic): each counts as one call"));
-    }
-    return notes;
-  }
+  std::vector<std::string> notes() const override { return OperatorInputNotes(file_->name(), synthetic_, "cnt: 0"); }
 
   absl::Status Scan(const Visitor& visit) override {
     LineReader lines(file_.get());

@@ -12,6 +12,7 @@
 #include "serialize/config.h"
 #include "serialize/import/identity_cache.h"
 #include "serialize/import/json_plain.h"
+#include "serialize/import/operator_input_notes.h"
 #include "serialize/import/operator_name.h"
 #include "serialize/import/text_parser.h"
 #include "serialize/text_form.h"
@@ -148,15 +149,7 @@ class TritonBench : public CallSource {
 
   std::string format() const override { return "TritonBench operator inputs"; }
   const std::vector<ImportedProcess>& processes() const override { return processes_; }
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> notes = {absl::StrCat(
-        file_->name(), " has counts without order, times and nesting, and no devices of tensors: cpu is shown")};
-    if (synthetic_ > 0) {
-      notes.push_back(absl::StrCat(synthetic_, synthetic_ == 1 ? " configuration" : " configurations",
-                                   " with count 0 (synthetic): each counts as one call"));
-    }
-    return notes;
-  }
+  std::vector<std::string> notes() const override { return OperatorInputNotes(file_->name(), synthetic_, "count 0"); }
 
   absl::Status Scan(const Visitor& visit) override {
     InputStream stream(file_.get());

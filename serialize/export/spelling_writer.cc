@@ -1,0 +1,69 @@
+#include "serialize/export/spelling_writer.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace torchtrace {
+
+absl::StatusOr<std::string> SpellingWriter::Finish() {
+  if (!problem_.empty()) return absl::UnimplementedError(problem_);
+  return std::move(out_);
+}
+
+void SpellingWriter::Cannot(std::string_view what) {
+  if (problem_.empty()) problem_ = what;
+}
+
+void SpellingWriter::RefuseCut(const Value& value) {
+  const bool text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
+  if (text && value.whole > value.text.size()) Cannot("a string that was cut");
+  const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
+  if (IsContainer(value.tag) && value.whole > value.items.size() / pairs) Cannot("a container that was cut");
+}
+
+void SpellingWriter::RefuseUnusual(const Value& tensor) {
+  if ((tensor.tensor_bits & kTensorShapeUnknown) != 0) Cannot("a tensor of unknown shape");
+  if ((tensor.tensor_bits & kTensorHasLayout) != 0) Cannot("a tensor that is not strided");
+}
+
+bool SpellingWriter::AppendPlain(const Value& value) {
+  switch (value.tag) {
+    case ValueTag::kNone:
+      out_ += "None";
+      return true;
+    case ValueTag::kFalse:
+      out_ += "False";
+      return true;
+    case ValueTag::kTrue:
+      out_ += "True";
+      return true;
+    case ValueTag::kInt:
+      absl::StrAppend(&out_, value.integer);
+      return true;
+    case ValueTag::kBigInt:
+      if (value.text.find_first_not_of("-0123456789") != std::string::npos) Cannot("an int without its digits");
+      out_ += value.text;
+      return true;
+    case ValueTag::kEllipsis:
+      out_ += "Ellipsis";
+      return true;
+    default:
+      return false;
+  }
+}
+
+void SpellingWriter::AppendDims(const std::vector<Dim>& dims, char open, char close) {
+  out_ += open;
+  const char* separator = "";
+  for (const Dim& dim : dims) {
+    if (!dim.has_value()) Cannot("a symbolic size");
+    absl::StrAppend(&out_, separator, dim.value_or(0));
+    separator = ", ";
+  }
+  if (open == '(' && dims.size() == 1) out_ += ',';
+  out_ += close;
+}
+
+}  // namespace torchtrace
