@@ -20,6 +20,7 @@
 #include "cmd/output.h"
 #include "dialects/scan/api_rules.h"
 #include "dialects/scan/scan_library.h"
+#include "dialects/scan/traced_list.h"
 #include "serialize/api_list.h"
 #include "tracer/find_python.h"
 
@@ -39,18 +40,6 @@ absl::StatusOr<double> ParseSeconds(const std::string& text) {
   double seconds = 0;
   if (absl::SimpleAtod(text, &seconds) && seconds >= 0.1 && seconds <= 86400) return seconds;
   return absl::InvalidArgumentError(absl::StrCat("--timeout: '", text, "' is no number of seconds, 0.1 or more"));
-}
-
-absl::Status CheckModuleName(const std::string& text) {
-  for (const char c : text) {
-    const bool known = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '.' || static_cast<unsigned char>(c) >= 0x80;
-    if (!known) return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
-  }
-  if (text.empty() || text.front() == '.' || text.back() == '.') {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
-  }
-  return absl::OkStatus();
 }
 
 std::string Comment(const ScanOptions& scan, bool is_default) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,7 @@
 #include "cmd/run_arguments.h"
 #include "cmd/run_request.h"
 #include "cmd/runtime_library.h"
-#include "serialize/api_list.h"
+#include "dialects/scan/traced_list.h"
 #include "serialize/render.h"
 #include "serialize/shell_quote.h"
 #include "serialize/stack_text.h"
@@ -54,6 +55,8 @@ struct RunOptions {
   std::string groups;
   bool include_getters = false;
   std::string api_list;
+  std::vector<std::string> libraries;
+  bool disable_torch_api_list = false;
   bool outermost = false;
   bool start_paused = false;
   std::string stacks;
@@ -110,6 +113,16 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                   "(default: torch's public API)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_API_LIST")
+      ->group("Capture");
+  list("--library", &options->libraries,
+       "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
+       "torch, where no --api-list is given)")
+      ->option_text("NAME")
+      ->envname("TORCHTRACE_LIBRARY")
+      ->group("Capture");
+  app->add_flag("--disable-torch-api-list", options->disable_torch_api_list,
+                "Level 0 traces everything that a scan finds in torch, or in each --library")
+      ->envname("TORCHTRACE_DISABLE_TORCH_API_LIST")
       ->group("Capture");
   app->add_flag("--outermost", options->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
@@ -196,19 +209,20 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   return absl::OkStatus();
 }
 
-// What level 0 is to trace. Operators, which such a list may hold, are level 2's.
-absl::StatusOr<std::vector<std::string>> ReadApiNames(const std::string& path) {
-  std::vector<std::string> names;
-  if (path.empty()) return names;
-  const absl::StatusOr<ApiList> list = ReadApiList(path);
-  if (!list.ok()) return list.status();
-  for (const ApiEntry& api : list->apis) {
-    if (api.name.find(':') == std::string::npos) names.push_back(api.name);
-  }
-  if (names.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": only operators, which level 0 doesn't trace"));
-  }
-  return names;
+// The option that is for level 0 alone, or null.
+const char* LevelZeroOption(const RunOptions& options) {
+  if (options.outermost) return "--outermost";
+  if (!options.api_list.empty()) return "--api-list";
+  if (!options.libraries.empty()) return "--library";
+  return options.disable_torch_api_list ? "--disable-torch-api-list" : nullptr;
+}
+
+// Python looks for modules there first.
+std::string ScriptFolder(const std::vector<std::string>& program) {
+  if (program[0].empty() || program[0][0] == '-') return "";
+  std::error_code error;
+  const std::filesystem::path script = std::filesystem::absolute(program[0], error);
+  return (std::filesystem::is_directory(script, error) ? script : script.parent_path()).string();
 }
 
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
@@ -222,13 +236,17 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(options.include, options.exclude, options.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
-  const absl::StatusOr<std::vector<std::string>> apis = ReadApiNames(options.api_list);
-  if (!apis.ok()) return Fail(kExitNotStarted, apis.status());
-  if ((extension || levels->front() != 0) && (options.outermost || !options.api_list.empty())) {
-    return Fail(kExitNotStarted, absl::StrCat(options.outermost ? "--outermost" : "--api-list",
-                                              extension ? " is not for dialects that are written in Python"
-                                                        : " is for level 0, which isn't traced: add it to --levels"));
+  const char* const level_zero_option = LevelZeroOption(options);
+  if ((extension || levels->front() != 0) && level_zero_option != nullptr) {
+    return Fail(kExitNotStarted,
+                absl::StrCat(level_zero_option, extension ? " is not for dialects that are written in Python"
+                                                          : " is for level 0, which isn't traced: add it to --levels"));
   }
+  TracedListOptions traced;
+  traced.api_list = options.api_list;
+  traced.libraries = SplitLists(options.libraries);
+  traced.everything = options.disable_torch_api_list;
+  if (absl::Status status = CheckTracedList(traced); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty() ? absl::StrCat("torchtrace-", ProgramStem(program), "-%p") : options.output);
   if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
@@ -249,6 +267,20 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<RuntimeLibrary> runtime = LoadRuntime(*runtime_folder, *python);
   if (!runtime.ok()) return Fail(kExitNotStarted, runtime.status());
 
+  TracedList api_list;
+  const bool has_list = !extension && levels->front() == 0;
+  if (has_list) {
+    traced.dialect = options.dialect;
+    traced.dialect_version = package_version;
+    traced.python = python->executable;
+    traced.package_folders = PackageFolders(*python, options.python_args);
+    traced.folder = ScriptFolder(program);
+    if (!options.rendering.quiet) traced.tell = Say;
+    absl::StatusOr<TracedList> found_list = FindTracedList(traced);
+    if (!found_list.ok()) return Fail(kExitNotStarted, found_list.status());
+    api_list = *std::move(found_list);
+  }
+
   RenderOptions rendering;
   options.rendering.Apply(&rendering);
 
@@ -266,6 +298,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   metadata.outermost = options.outermost;
   metadata.stacks = *ParseStacks(options.stacks);
   metadata.stack_format = options.stack_format;
+  metadata.api_list = api_list.description;
 
   RunRequest::Content content;
   content.argv = {python->argv0};
@@ -276,7 +309,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.dialect = options.dialect;
   content.levels = *levels;
   content.include_getters = options.include_getters;
-  content.apis = *apis;
+  content.apis = std::move(api_list.names);
+  content.default_apis = !has_list || api_list.dialect_list;
   content.outermost = options.outermost;
   content.start_paused = options.start_paused;
   content.stacks = metadata.stacks.empty() ? 0 : metadata.stacks == "all" ? kAllStacks : kFirstStacks;

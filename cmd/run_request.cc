@@ -34,6 +34,7 @@ RunRequest::RunRequest(Content content)
   request_.level_count = static_cast<int>(content_.levels.size());
   request_.include_getters = content_.include_getters ? 1 : 0;
   request_.apis = apis_.data();
+  request_.default_apis = content_.default_apis ? 1 : 0;
   request_.outermost = content_.outermost ? 1 : 0;
   request_.start_paused = content_.start_paused ? 1 : 0;
   request_.stacks = content_.stacks;

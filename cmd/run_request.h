@@ -24,6 +24,7 @@ class RunRequest {
     std::vector<int> levels;
     bool include_getters = false;
     std::vector<std::string> apis;
+    bool default_apis = true;
     bool outermost = false;
     bool start_paused = false;
     uint32_t stacks = 0;

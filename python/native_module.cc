@@ -142,6 +142,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.dialect = metadata.dialect;
   session.hooks.levels = metadata.levels;
   session.hooks.include_getters = metadata.include_getters;
+  session.hooks.default_apis = arguments.apis.empty();
   session.hooks.apis = std::move(arguments.apis);
   session.hooks.outermost = metadata.outermost;
   session.recorder.log_folder = arguments.folder + "/log";

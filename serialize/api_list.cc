@@ -1,9 +1,11 @@
 #include "serialize/api_list.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -12,14 +14,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "serialize/simple_yaml.h"
 #include "serialize/text_form.h"
+#include "yaml-cpp/yaml.h"
 
 namespace torchtrace {
 namespace {
 
 constexpr char kForms[] =
     "expected a list of API names: `- NAME` lines, a map with `apis:` or `supported:`, or a name a line";
+
+constexpr char kEntryForms[] = "expected an API: NAME or {api: NAME, ...}";
 
 // Where the operators of a back end's list stand: PyTorch's codegen reads these.
 constexpr const char* kBackendKeys[] = {"supported", "autograd", "full_codegen", "ir_gen"};
@@ -63,6 +67,22 @@ class Reader {
     return false;
   }
 
+  // The line where it begins; 0: there is none. yaml-cpp's LoadAll never ends on some texts.
+  static int SecondDocument(std::string_view text) {
+    bool content = false;
+    for (int number = 1; !text.empty(); ++number) {
+      const size_t end = text.find('\n');
+      const std::string_view line = text.substr(0, end);
+      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+      if (line.substr(0, 3) == "---") {
+        if (content) return number;
+      } else {
+        content = content || (!line.empty() && line[0] != '#' && line[0] != '%');
+      }
+    }
+    return 0;
+  }
+
   absl::Status CheckName(std::string_view name, int line) const {
     const std::string shown = QuoteText(name.substr(0, 60));
     if (name.find('*') != std::string_view::npos || name.find('?') != std::string_view::npos) {
@@ -101,98 +121,137 @@ class Reader {
   }
 
   absl::Status ReadYaml(std::string_view text) {
-    const absl::StatusOr<SimpleYaml> root = ParseSimpleYaml(text, name_);
-    if (!root.ok()) return root.status();
-    if (root->kind == SimpleYaml::kList) return ReadItems(*root);
-    if (root->kind != SimpleYaml::kMap) return Wrong(name_, root->line, kForms);
-    for (auto [key, to] : {std::pair("library", &list_.library), std::pair("version", &list_.version)}) {
-      const SimpleYaml* const value = root->Find(key);
-      if (value != nullptr && value->kind == SimpleYaml::kScalar) *to = value->scalar;
+    if (const int line = SecondDocument(text); line > 0) return Wrong(name_, line, "a second document; one is read");
+    try {
+      return ReadRoot(YAML::Load(std::string(text)));
+    } catch (const YAML::Exception& error) {
+      return Wrong(name_, error.mark.line + 1, absl::StrCat("is no YAML: ", error.msg));
     }
-    bool found = false;
-    if (const SimpleYaml* const apis = root->Find("apis"); apis != nullptr) {
-      found = true;
-      if (absl::Status s = ReadItems(*apis); !s.ok()) return s;
-    }
-    for (const char* const key : kBackendKeys) {
-      const SimpleYaml* const operators = root->Find(key);
-      if (operators == nullptr) continue;
-      found = true;
-      if (absl::Status s = ReadOperators(*operators, key); !s.ok()) return s;
-    }
-    if (!found) return Wrong(name_, root->line, kForms);
-    const SimpleYaml* const unread = root->Find("not_imported");
-    if (unread != nullptr) {
-      for (const SimpleYaml& item : unread->items) {
-        UnreadModule module;
-        if (const SimpleYaml* const value = item.Find("module"); value != nullptr) module.module = value->scalar;
-        if (const SimpleYaml* const value = item.Find("reason"); value != nullptr) module.reason = value->scalar;
-        list_.not_imported.push_back(std::move(module));
-      }
-    }
-    return absl::OkStatus();
   }
 
-  absl::Status ReadOperators(const SimpleYaml& node, const std::string& key) {
-    if (node.kind == SimpleYaml::kNull) return absl::OkStatus();
-    if (node.kind != SimpleYaml::kList)
-      return Wrong(name_, node.line, absl::StrCat("expected a list of operators in ", key));
-    for (const SimpleYaml& item : node.items) {
-      if (item.kind != SimpleYaml::kScalar) return Wrong(name_, item.line, "expected the name of an operator");
+  absl::Status WrongAt(const YAML::Node& node, absl::string_view what) const {
+    return Wrong(name_, node.Mark().line + 1, what);
+  }
+
+  absl::Status ReadRoot(const YAML::Node& root) {
+    if (root.IsSequence()) return ReadItems(root);
+    if (!root.IsMap()) return WrongAt(root, kForms);
+    bool found = false;
+    for (const auto& pair : root) {
+      const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+      const YAML::Node& value = pair.second;
+      absl::Status status;
+      if (key == "library" && value.IsScalar()) {
+        list_.library = value.Scalar();
+      } else if (key == "version" && value.IsScalar()) {
+        list_.version = value.Scalar();
+      } else if (key == "apis") {
+        found = true;
+        status = ReadItems(value);
+      } else if (std::find(std::begin(kBackendKeys), std::end(kBackendKeys), key) != std::end(kBackendKeys)) {
+        found = true;
+        status = ReadOperators(value, key);
+      } else if (key == "not_imported" && value.IsSequence()) {
+        ReadUnread(value);
+      }
+      if (!status.ok()) return status;
+    }
+    return found ? absl::OkStatus() : WrongAt(root, kForms);
+  }
+
+  void ReadUnread(const YAML::Node& node) {
+    for (const YAML::Node& item : node) {
+      if (!item.IsMap()) continue;
+      UnreadModule& unread = list_.not_imported.emplace_back();
+      for (const auto& pair : item) {
+        if (!pair.first.IsScalar() || !pair.second.IsScalar()) continue;
+        if (pair.first.Scalar() == "module") unread.module = pair.second.Scalar();
+        if (pair.first.Scalar() == "reason") unread.reason = pair.second.Scalar();
+      }
+    }
+  }
+
+  absl::Status ReadOperators(const YAML::Node& node, const std::string& key) {
+    if (node.IsNull()) return absl::OkStatus();
+    if (!node.IsSequence()) return WrongAt(node, absl::StrCat("expected a list of operators in ", key));
+    for (const YAML::Node& item : node) {
+      if (!item.IsScalar()) return WrongAt(item, "expected the name of an operator");
       ApiEntry entry;
       entry.kind = "operator";
-      entry.name = item.scalar.find(':') == std::string::npos ? "aten::" + item.scalar : item.scalar;
-      if (absl::Status s = Add(std::move(entry), item.line); !s.ok()) return s;
+      const std::string& name = item.Scalar();
+      entry.name = name.find(':') == std::string::npos ? "aten::" + name : name;
+      if (absl::Status s = Add(std::move(entry), item.Mark().line + 1); !s.ok()) return s;
     }
     return absl::OkStatus();
   }
 
-  absl::Status ReadItems(const SimpleYaml& node) {
-    if (node.kind == SimpleYaml::kNull) return absl::OkStatus();
-    if (node.kind != SimpleYaml::kList) return Wrong(name_, node.line, "expected a list of API names");
-    list_.apis.reserve(node.items.size());
-    for (const SimpleYaml& item : node.items) {
+  absl::Status ReadItems(const YAML::Node& node) {
+    if (node.IsNull()) return absl::OkStatus();
+    if (!node.IsSequence()) return WrongAt(node, "expected a list of API names");
+    list_.apis.reserve(node.size());
+    for (const YAML::Node& item : node) {
       ApiEntry entry;
-      if (item.kind == SimpleYaml::kScalar) {
-        entry.name = item.scalar;
-      } else if (item.kind == SimpleYaml::kMap) {
+      if (item.IsScalar()) {
+        entry.name = item.Scalar();
+      } else if (item.IsMap()) {
         if (absl::Status s = ReadEntry(item, &entry); !s.ok()) return s;
       } else {
-        return Wrong(name_, item.line, "expected an API: NAME or {api: NAME, ...}");
+        return WrongAt(item, kEntryForms);
       }
-      if (absl::Status s = Add(std::move(entry), item.line); !s.ok()) return s;
+      if (absl::Status s = Add(std::move(entry), item.Mark().line + 1); !s.ok()) return s;
     }
     return absl::OkStatus();
   }
 
   // What else a map has is another tool's.
-  absl::Status ReadEntry(const SimpleYaml& map, ApiEntry* entry) const {
-    const SimpleYaml* const api = map.Find("api");
-    if (api == nullptr || api->kind != SimpleYaml::kScalar) {
-      return Wrong(name_, map.line, "expected an API: NAME or {api: NAME, ...}");
-    }
-    entry->name = api->scalar;
-    if (const SimpleYaml* const kind = map.Find("kind"); kind != nullptr) entry->kind = kind->scalar;
-    if (const SimpleYaml* const value = map.Find("public"); value != nullptr)
-      entry->is_public = value->scalar == "true";
-    for (auto [key, to] : {std::pair("aliases", &entry->aliases), std::pair("operators", &entry->operators),
-                           std::pair("composite", &entry->composite), std::pair("elsewhere", &entry->elsewhere)}) {
-      const SimpleYaml* const names = map.Find(key);
-      if (names == nullptr) continue;
-      if (names->kind != SimpleYaml::kList) return Wrong(name_, names->line, absl::StrCat("expected a list in ", key));
-      for (const SimpleYaml& name : names->items) {
-        if (absl::Status s = CheckName(name.scalar, name.line); !s.ok()) return s;
-        to->push_back(name.scalar);
+  absl::Status ReadEntry(const YAML::Node& map, ApiEntry* entry) const {
+    bool named = false;
+    for (const auto& pair : map) {
+      const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+      const YAML::Node& value = pair.second;
+      absl::Status status;
+      if (key == "api") {
+        if (!value.IsScalar()) return WrongAt(map, kEntryForms);
+        named = true;
+        entry->name = value.Scalar();
+      } else if (key == "kind" && value.IsScalar()) {
+        entry->kind = value.Scalar();
+      } else if (key == "public" && value.IsScalar()) {
+        entry->is_public = value.Scalar() == "true";
+      } else if (key == "aliases") {
+        status = ReadNames(value, key, &entry->aliases);
+      } else if (key == "operators") {
+        status = ReadNames(value, key, &entry->operators);
+      } else if (key == "composite") {
+        status = ReadNames(value, key, &entry->composite);
+      } else if (key == "elsewhere") {
+        status = ReadNames(value, key, &entry->elsewhere);
+      } else if (key == "levels") {
+        status = ReadLevels(value, &entry->levels);
       }
+      if (!status.ok()) return status;
     }
-    const SimpleYaml* const levels = map.Find("levels");
-    if (levels == nullptr) return absl::OkStatus();
-    for (const SimpleYaml& item : levels->items) {
+    return named ? absl::OkStatus() : WrongAt(map, kEntryForms);
+  }
+
+  absl::Status ReadNames(const YAML::Node& node, const std::string& key, std::vector<std::string>* names) const {
+    if (!node.IsSequence()) return WrongAt(node, absl::StrCat("expected a list in ", key));
+    for (const YAML::Node& item : node) {
+      const std::string name = item.IsScalar() ? item.Scalar() : "";
+      if (absl::Status s = CheckName(name, item.Mark().line + 1); !s.ok()) return s;
+      names->push_back(name);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLevels(const YAML::Node& node, std::vector<int>* levels) const {
+    if (!node.IsSequence()) return WrongAt(node, "expected numbers in levels");
+    for (const YAML::Node& item : node) {
       int level = 0;
-      if (!absl::SimpleAtoi(item.scalar, &level) || level < 0 || level > 9) {
-        return Wrong(name_, item.line, "expected numbers in levels");
+      if (!item.IsScalar() || !absl::SimpleAtoi(item.Scalar(), &level) || level < 0 || level > 9) {
+        return WrongAt(item, "expected numbers in levels");
       }
-      entry->levels.push_back(level);
+      levels->push_back(level);
     }
     return absl::OkStatus();
   }
@@ -206,7 +265,7 @@ void AppendNames(const char* key, const std::vector<std::string>& names, std::st
   if (!names.empty()) absl::StrAppend(text, ", ", key, ": [", absl::StrJoin(names, ", "), "]");
 }
 
-// In double quotes, as simple_yaml.h and every YAML reader take it.
+// In double quotes.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

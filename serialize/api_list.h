@@ -7,7 +7,6 @@
 //   supported: [abs, add.Tensor]      a PyTorch back end's: operators of aten
 //   torch.abs                         plain text: a name a line
 //
-// Reading is fast enough for the start of a traced program: no YAML library.
 // Functions may be called from any thread.
 
 #ifndef TORCHTRACE_SERIALIZE_API_LIST_H_

@@ -61,7 +61,10 @@ TEST(ApiList, Errors) {
       {"- {api: a, aliases: ['b c']}\n", "x:1: \"b c\" is no name of an API"},
       {"- {api: a, levels: [one]}\n", "x:1: expected numbers in levels"},
       {"supported:\n- {func: abs}\n", "x:2: expected the name of an operator"},
-      {"- a\n- \"b\n", "x:2: a quoted text is not closed on its line"},
+      {"- a\n- \"b\n", "x:2: \"b \" is no name of an API"},
+      {"- a\n---\n- b\n", "x:2: a second document; one is read"},
+      {"- a\n- {b\n", "x:3: is no YAML: "},
+      {"- [a, b\n- c\n", "x:3: is no YAML: "},
       {"\x7f"
        "ELF",
        "x:1: \"\\u007fELF\" is no name"},
@@ -73,6 +76,21 @@ TEST(ApiList, Errors) {
   }
   EXPECT_EQ(ReadApiList("/nowhere/list").status().message(), "cannot read /nowhere/list: No such file or directory");
   EXPECT_EQ(ReadApiList("/").status().message(), "cannot read /: Is a directory");
+}
+
+// Whatever the bytes: an answer, and no endless nesting.
+TEST(ApiList, AnyBytes) {
+  EXPECT_FALSE(ParseApiList(std::string(100000, '['), "x").ok());
+  const std::string sample =
+      "apis: [b, {api: 'd', levels: [0]}]\nnot_imported:\n- {module: \"f\\n\"}\nsupported:\n- j # k\n";
+  for (size_t at = 0; at < sample.size(); ++at) {
+    for (const char c : std::string("\n -:#'\"[]{},&*!|>%@\\\x01\xffz")) {
+      std::string changed = sample;
+      changed[at] = c;
+      const absl::StatusOr<ApiList> parsed = ParseApiList(changed, "x");
+      EXPECT_TRUE(parsed.ok() || absl::StartsWith(parsed.status().message(), "x:")) << changed;
+    }
+  }
 }
 
 TEST(ApiList, WritesWhatItReads) {

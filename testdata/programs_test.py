@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -116,6 +117,14 @@ class Runs:
         dump = self.read("dump", "--format", "jsonl", trace)
         run = json.loads((trace / "run.json").read_text())
         return comparison.recorded_calls(map(json.loads, dump.splitlines()), run)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """Where the list of all that torch has is kept: making it takes half a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture
@@ -239,6 +248,8 @@ def test_program_at_level_0(runs, name):
     calls, elsewhere = runs.calls(trace)
     run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
     assert not any("level 0" in text for text in run["not_seen"])
+    if name == "opinfo_samples":
+        assert int(re.search(r"operators: (\d+)", traced.stdout)[1]) >= 100
 
     done, alone = runs.traced("alone", *runs.program)
     assert done.returncode == 0
@@ -258,6 +269,24 @@ def test_program_at_level_0(runs, name):
         if api.startswith("torch.nn.functional."):
             assert level0[api] >= number, f"{api} was called more often"
     assert level0.total() > 0
+
+
+# What level 0 traces with everything that a scan finds is hardly to be foreseen.
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("runs", ["train_mlp", "train_lightning", "compiled_step"], indirect=True)
+def test_program_with_everything_at_level_0(runs, everything):
+    options = ("--levels", "0,1,2", "--formats", "none", "--disable-torch-api-list")
+    untraced = runs.python(*runs.program)
+    traced, trace = runs.traced("traced", *runs.program, options=options)
+    assert traced.stdout == untraced.stdout
+    assert traced.stderr == untraced.stderr
+    assert traced.returncode == untraced.returncode == 0
+    calls, elsewhere = runs.calls(trace)
+    run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
+    (part,) = run["api_list"]
+    assert part["list"] == "everything" and part["apis"] > 20_000
+    level0 = counter([call for each in calls.values() for call in each], 0)
+    assert any("._" in api for api in level0)  # private
 
 
 def test_comparison():
@@ -328,6 +357,28 @@ def test_seed_example(runs):
     assert statistics == "Total APIs: 4\nTotal API calls: 4\n\n" + "".join(
         f"{api}: 1 (25.00%)\n" for api in apis
     )
+
+
+def test_seed_example_at_levels_0_and_1(runs):
+    """The calls of api_tracer's README, each once at each level, level 1's within level 0's."""
+    done, trace = runs.traced("out", *runs.program, options=["--levels", "0,1", "--merge-output"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    lines = (trace / "api_trace.txt").read_text().splitlines()
+    assert lines == [line for line in SEED_LINES.splitlines() for _ in (0, 1)]
+    assert (trace / "api_configs.txt").read_text().splitlines() == sorted_lines(SEED_LINES)
+    assert (trace / "api_apis.txt").read_text().split() == sorted(
+        call["api"] for call in SEED_CALLS
+    )
+    calls = [
+        json.loads(line) for line in runs.read("dump", "--format", "jsonl", trace).split("\n")[:-1]
+    ]
+    assert [call["level"] for call in calls] == [0, 1] * 4
+    assert [call.get("parent") for call in calls[1::2]] == [call["call"] for call in calls[::2]]
+    _, apart = runs.traced("apart", *runs.program, options=["--levels", "0,1", "--no-merge-output"])
+    for level in (0, 1):
+        assert (apart / f"api_trace_level_{level}.txt").read_text() == SEED_LINES
+        listing = (apart / f"api_trace_level_{level}.yaml").read_text()
+        assert yaml.safe_load(listing) == SEED_CALLS
 
 
 def test_levels_apart(runs):

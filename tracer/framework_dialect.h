@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,11 +22,17 @@ namespace torchtrace {
 struct HookOptions {
   std::vector<int> levels;
   bool include_getters = false;
-  // Of level 0: dotted names of what to trace; empty: the dialect's own list.
+  // Of level 0: dotted names of what to trace, of any library.
   std::vector<std::string> apis;
+  bool default_apis = true;  // the dialect's own list as well
   // Of level 0: only calls that no other call of this level caused.
   bool outermost = false;
 };
+
+// True of a dotted name in a package.
+inline bool IsOf(std::string_view package, std::string_view name) {
+  return name.substr(0, package.size()) == package && name.size() > package.size() && name[package.size()] == '.';
+}
 
 class TORCHTRACE_EXPORT FrameworkDialect {
  public:
@@ -39,6 +46,13 @@ class TORCHTRACE_EXPORT FrameworkDialect {
   // The version this build needs; empty: any. Compared with the metadata of the
   // package in the traced program's environment before the program starts.
   virtual std::string required_version() const = 0;
+
+  // Hooks that need nothing of the package, called once, with the GIL held, when levels are
+  // armed. They are installed before all others.
+  virtual std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const HookOptions& options) {
+    static_cast<void>(options);
+    return {};
+  }
 
   // Called once, with the GIL held, right after the package was imported.
   // Hooks are installed in the order given and uninstalled in reverse.

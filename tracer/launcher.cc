@@ -35,6 +35,7 @@ HookOptions MakeHookOptions(const RuntimeRequest& request) {
   options.levels.assign(request.levels, request.levels + request.level_count);
   options.include_getters = request.include_getters != 0;
   options.apis = Strings(request.apis);
+  options.default_apis = request.default_apis != 0;
   options.outermost = request.outermost != 0;
   return options;
 }

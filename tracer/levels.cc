@@ -16,6 +16,7 @@ struct Armed {
   std::string package;                              // whose import is waited for; empty: it came
   uint64_t session = 0;                             // how often levels were armed
   bool armed = false;
+  bool wants_package = true;  // calls of it are to be recorded
 };
 
 // Never destroyed: hooks hold Python objects, and Python may be gone by then.
@@ -35,6 +36,27 @@ void UninstallAll() {
   hooks.clear();
 }
 
+// False: one failed and nothing is recorded any more, or `session` is over.
+bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t session) {
+  for (std::unique_ptr<TracingHook>& hook : hooks) {
+    TracingHook* const its = hook.get();
+    const absl::Status status = its->Install();
+    // Python code ran there: another thread may have ended the session meanwhile.
+    if (!State().armed || State().session != session) {
+      its->Uninstall();
+      static_cast<void>(hook.release());
+      return false;
+    }
+    if (!status.ok()) {
+      UninstallAll();
+      Recorder::Get()->Stop(absl::StrCat("level ", its->level(), " cannot be installed: ", status.message()));
+      return false;
+    }
+    State().hooks.push_back(std::move(hook));
+  }
+  return true;
+}
+
 // `session`: of which the import was waited for.
 void Install(FrameworkDialect* dialect, const HookOptions& options, uint64_t session) {
   if (!State().armed || State().session != session) return;
@@ -46,22 +68,14 @@ void Install(FrameworkDialect* dialect, const HookOptions& options, uint64_t ses
     recorder->Stop(std::string(hooks.status().message()));
     return;
   }
-  for (std::unique_ptr<TracingHook>& hook : *hooks) {
-    TracingHook* const its = hook.get();
-    const absl::Status status = its->Install();
-    // Python code ran there: another thread may have ended the session meanwhile.
-    if (!State().armed || State().session != session) {
-      its->Uninstall();
-      static_cast<void>(hook.release());
-      return;
-    }
-    if (!status.ok()) {
-      UninstallAll();
-      recorder->Stop(absl::StrCat("level ", its->level(), " cannot be installed: ", status.message()));
-      return;
-    }
-    State().hooks.push_back(std::move(hook));
-  }
+  InstallAll(*std::move(hooks), session);
+}
+
+// Whether calls of the package itself are to be recorded.
+bool WantsPackage(const FrameworkDialect& dialect, const HookOptions& options) {
+  const auto of_package = [&](const std::string& api) { return IsOf(dialect.package(), api); };
+  return options.default_apis || options.levels != std::vector<int>{0} ||
+         std::any_of(options.apis.begin(), options.apis.end(), of_package);
 }
 
 }  // namespace
@@ -79,16 +93,19 @@ absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>
 
 absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options) {
   State().package = dialect->package();
+  State().wants_package = WantsPackage(*dialect, options);
   State().armed = true;
   const uint64_t session = ++State().session;
+  if (!InstallAll(dialect->CreateEarlyHooks(options), session)) return absl::OkStatus();
   return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &State());
 }
 
 void DisarmLevels() {
   if (!std::exchange(State().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
-  if (!State().package.empty() && !recorder->forked()) {
-    recorder->NoteNotSeen(absl::StrCat("any call: the program did not import ", State().package));
+  if (!State().package.empty() && State().wants_package && !recorder->forked()) {
+    recorder->NoteNotSeen(absl::StrCat("any call", State().hooks.empty() ? "" : " of it",
+                                       ": the program did not import ", State().package));
   }
   UnwatchImports(&State());
   UninstallAll();

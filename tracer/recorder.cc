@@ -64,8 +64,9 @@ thread_local ThreadHolder t_holder;
 void ThreadRecorder::Raise(std::string_view exception) {
   if (!OwnsInnermostCall()) return;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
-  if (!writer_.Fits(bytes) && !NextFrame(bytes)) return;
-  writer_.Raise(ClockNow(), exception);
+  const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
+  --open_calls_;
+  if (fits) writer_.Raise(ClockNow(), exception);
 }
 
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {

@@ -109,7 +109,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   bool CatchUp();
   // Starts anew, in session `session`; calls that are open stay unknown to it.
   void BeginSession(uint64_t session, uint64_t number);
-  // True when the innermost open call was entered in the session that is on.
+  // True when the innermost open call was entered in the session that is on: it is still to be
+  // taken off, after a frame that may begin before its end. Otherwise it was taken off.
   bool OwnsInnermostCall();
 
   Recorder* const recorder_;
@@ -263,10 +264,8 @@ inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_byt
 }
 
 inline bool ThreadRecorder::OwnsInnermostCall() {
-  if (open_calls_ != 0 && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]] {
-    --open_calls_;
+  if (open_calls_ != 0 && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]]
     return true;
-  }
   uint64_t& calls = open_calls_ != 0 ? open_calls_ : stale_calls_;
   if (calls != 0) --calls;
   return false;
@@ -274,8 +273,9 @@ inline bool ThreadRecorder::OwnsInnermostCall() {
 
 inline void ThreadRecorder::Leave() {
   if (!OwnsInnermostCall()) return;
-  if (!writer_.FitsEvent() && !NextFrame(CallWriter::kMaxEventBytes)) return;
-  writer_.Leave(ClockNow());
+  const bool fits = writer_.FitsEvent() || NextFrame(CallWriter::kMaxEventBytes);
+  --open_calls_;
+  if (fits) writer_.Leave(ClockNow());
 }
 
 inline void ThreadRecorder::CountGetter() {

@@ -76,6 +76,8 @@ std::string FormatRunMetadata(const RunMetadata& metadata) {
       {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
       {"environment", Environment()},
   };
+  if (!metadata.api_list.empty())
+    json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);
   if (!metadata.stacks.empty()) {
     json["stacks"] = metadata.stacks;

@@ -3,7 +3,7 @@
 //   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
-//    "include": [], "exclude": [], "include_getters": false, "outermost": false,
+//    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],
 //    "stacks": "first", "stack_format": "short",  (where stacks are recorded)
 //    "recorded_by": "torchtrace run",
 //    "environment": {"RANK": "0", ...}}
@@ -34,6 +34,7 @@ struct RunMetadata {
   std::string stacks;        // "first" or "all"; empty: none
   std::string stack_format;  // how they are to be written
   bool inside = false;       // torchtrace.trace() within the program, and not `torchtrace run`
+  std::string api_list;      // what level 0 traces: a JSON list; empty: it isn't on
 };
 
 // A JSON object's text. Bytes that are no UTF-8 are replaced.

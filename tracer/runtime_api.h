@@ -14,7 +14,7 @@ namespace torchtrace {
 
 // Changes with any change of this file: a runtime that was built for another
 // Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 3;
+inline constexpr uint32_t kRuntimeApiVersion = 4;
 
 inline constexpr uint32_t kFirstStacks = 3;
 inline constexpr uint32_t kAllStacks = UINT32_MAX;
@@ -49,6 +49,7 @@ struct RuntimeRequest {
   int include_getters;
   // See HookOptions. Null: none.
   const char* const* apis;
+  int default_apis;
   int outermost;
   // 1: nothing is recorded until the program asks for it (torchtrace.resume).
   int start_paused;

@@ -47,6 +47,11 @@ bool IsInitializing(PyObject* module) {
   return spec != nullptr && Member(spec, "_initializing") == Py_True;
 }
 
+// Packages may put an object of a class of their own in their place: torch.backends.
+bool MayHaveSubmodules(PyObject* module) {
+  return InDict(PyModule_GetDict(module), "__path__") != nullptr || Py_TYPE(module) != &PyModule_Type;
+}
+
 bool IsProperty(PyObject* object) {
   return Py_TYPE(object) == &PyProperty_Type || Py_TYPE(object) == &PyGetSetDescr_Type;
 }
@@ -86,7 +91,7 @@ Attribute FindAttribute(std::string_view dotted, std::string_view complete) {
       if (at != first) return attribute;
       if (module_name != complete && IsInitializing(module)) {
         attribute.awaited_module = module_name;
-      } else if (at + 1 < parts.size() && InDict(PyModule_GetDict(module), "__path__") != nullptr) {
+      } else if (at + 1 < parts.size() && MayHaveSubmodules(module)) {
         attribute.awaited_module = module_name + "." + parts[at];
       }
       return attribute;

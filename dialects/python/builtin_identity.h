@@ -8,15 +8,17 @@
 
 #include <Python.h>
 
+#include "tracer/export.h"
+
 namespace torchtrace::python_dialect {
 
 // Around the time in which entries are in place; counted.
-void StartKeepingBuiltins();
-void StopKeepingBuiltins();
+TORCHTRACE_EXPORT void StartKeepingBuiltins();
+TORCHTRACE_EXPORT void StopKeepingBuiltins();
 
 // An entry is about to take the place of `original`. Where another entry stands
 // there already, what was kept for that one holds.
-void KeepBuiltin(PyMethodDef* definition, PyCFunction original);
+TORCHTRACE_EXPORT void KeepBuiltin(PyMethodDef* definition, PyCFunction original);
 
 }  // namespace torchtrace::python_dialect
 

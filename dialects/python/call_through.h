@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "dialects/python/traced_api.h"
+#include "tracer/export.h"
 
 namespace torchtrace::python_dialect {
 
@@ -27,7 +28,7 @@ struct CallState {
   PyObject* passing = nullptr;  // see PassOn
   int depth = 0;                // recorded calls under way
 };
-extern thread_local CallState t_calls __attribute__((tls_model("initial-exec")));
+TORCHTRACE_EXPORT extern thread_local CallState t_calls __attribute__((tls_model("initial-exec")));
 
 // While it lives, the next call of `function` on this thread is not the program's
 // but one that another level makes in its place. For an accessor of a property
@@ -43,19 +44,21 @@ class PassOn {
 template <typename Call>
 PyObject* CallThrough(const TracedApi& api, const CallArguments& arguments, Call&& call) {
   CallState& state = t_calls;
+  // A framework's takes the place of a library's while calls are under way.
+  CallObserver* const observer = g_call_options.observer;
   if (state.passing == api.object) [[unlikely]] {
     state.passing = nullptr;
     return call();
   }
   if (api.getter && !g_call_options.include_getters) {
-    g_call_options.observer->CountGetter();
+    observer->CountGetter();
     return call();
   }
-  if ((g_call_options.outermost && state.depth > 0) || !g_call_options.observer->Begin(api, arguments)) return call();
+  if ((g_call_options.outermost && state.depth > 0) || !observer->Begin(api, arguments)) return call();
   ++state.depth;
   PyObject* const result = call();
   --state.depth;
-  g_call_options.observer->End(result);
+  observer->End(result);
   return result;
 }
 

@@ -117,6 +117,9 @@ bool SetattrHook::MakeTarget(PyObject* object, const std::string& accessor, Targ
     target->kind = Target::kMethod;
     target->method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
     target->key = target->method;
+    // All types share this definition, and CPython tells by its function which classes have a
+    // __new__ of their own.
+    if (std::string_view(target->method->ml_name) == "__new__") return false;
     const bool free = self == nullptr || PyModule_Check(self) || PyType_Check(self) || PyCapsule_CheckExact(self);
     target->self = free ? MethodSelf::kModule : MethodSelf::kOnly;
     target->only_self = self;
@@ -231,6 +234,7 @@ void SetattrHook::Await(const std::string& module) {
 }
 
 absl::Status SetattrHook::Install() {
+  // Hooks that are installed together are one installation.
   const uint64_t installation = g_call_options.installation + (g_installed++ == 0 ? 1 : 0);
   g_call_options = {dialect_, options_.outermost, options_.include_getters, installation};
   installed_ = true;

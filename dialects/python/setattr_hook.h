@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "dialects/python/patch_list.h"
 #include "dialects/python/traced_api.h"
+#include "tracer/export.h"
 #include "tracer/tracing_hook.h"
 
 namespace torchtrace::python_dialect {
@@ -43,7 +44,7 @@ struct SetattrOptions {
   bool include_getters = false;
 };
 
-class SetattrHook : public TracingHook {
+class TORCHTRACE_EXPORT SetattrHook : public TracingHook {
  public:
   SetattrHook(SetattrDialect* dialect, SetattrOptions options);
 

@@ -34,7 +34,7 @@ lib = types.ModuleType("lib")
 lib.__path__ = []
 sys.modules["lib"] = lib
 code = '''
-import functools, math, array, datetime, decimal, collections, re
+import functools, math, array, datetime, decimal, collections, itertools, re
 
 def function(a, b=2, *args, c=3, **kwargs):
     return a
@@ -338,6 +338,16 @@ TEST_F(SetattrHookTest, OperatorsOfSequencesInC) {
   EXPECT_THAT(Calls("d[0]; After([5])[0]; d * 2"), IsEmpty());
 }
 
+TEST_F(SetattrHookTest, IteratorsInC) {
+  ASSERT_TRUE(Install({"lib.itertools.chain.__next__", "lib.itertools.chain.__iter__"}).ok());
+  EXPECT_THAT(Calls("assert [x for x in lib.itertools.chain([1], [2])] == [1, 2]"),
+              ElementsAre("lib.itertools.chain.__iter__(1)", "lib.itertools.chain.__next__(1)",
+                          "lib.itertools.chain.__next__(1)", "lib.itertools.chain.__next__(1)"));
+  EXPECT_EQ(Execute("next(lib.itertools.chain(1 // x for x in [0]))"),
+            "ZeroDivisionError: integer division or modulo by zero");
+  EXPECT_THAT(observer_->calls, Contains("ZeroDivisionError"));
+}
+
 TEST_F(SetattrHookTest, AnyNumberOfTimes) {
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(Install({"lib.math.sqrt", "lib.re.Pattern.match", "lib.collections.deque.__getitem__", "lib.inner",
@@ -402,11 +412,14 @@ TEST_F(SetattrHookTest, DeepRecursionNeedsNoMoreStackThanUntraced) {
 }
 
 TEST_F(SetattrHookTest, WhatIsNotThereOrCannotBeTracedIsTold) {
-  ASSERT_TRUE(Install({"lib.nothing", "lib.Class.nothing", "lib.__path__", "lib.Class.__str__", "nowhere.x"}).ok());
+  ASSERT_TRUE(Install({"lib.nothing", "lib.Class.nothing", "lib.__path__", "lib.Class.__str__", "lib.Days.__new__",
+                       "nowhere.x"})
+                  .ok());
   hook_->Uninstall();
-  EXPECT_THAT(observer_->notes,
-              ElementsAre("level 0: 2 of the API list are not there: lib.nothing, lib.Class.nothing",
-                          "level 0: 2 of the API list cannot be traced: lib.__path__, lib.Class.__str__"));
+  EXPECT_THAT(
+      observer_->notes,
+      ElementsAre("level 0: 2 of the API list are not there: lib.nothing, lib.Class.nothing",
+                  "level 0: 3 of the API list cannot be traced: lib.__path__, lib.Class.__str__, lib.Days.__new__"));
 }
 
 TEST_F(SetattrHookTest, ModulesThatAreImportedLater) {

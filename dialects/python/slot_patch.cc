@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "dialects/python/call_through.h"
@@ -11,7 +13,19 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-enum class Shape { kUnary, kBinary, kTernary, kLength, kTruth, kAssign, kCompare, kContains, kIndex, kIndexAssign };
+enum class Shape {
+  kUnary,
+  kBinary,
+  kTernary,
+  kLength,
+  kTruth,
+  kAssign,
+  kCompare,
+  kContains,
+  kIndex,
+  kIndexAssign,
+  kNext
+};
 
 struct SlotName {
   const char* name;
@@ -41,6 +55,7 @@ constexpr SlotName kNames[] = {
     {"__setitem__", Shape::kAssign, 0},   {"__delitem__", Shape::kAssign, 1},  {"__lt__", Shape::kCompare, Py_LT},
     {"__le__", Shape::kCompare, Py_LE},   {"__eq__", Shape::kCompare, Py_EQ},  {"__ne__", Shape::kCompare, Py_NE},
     {"__gt__", Shape::kCompare, Py_GT},   {"__ge__", Shape::kCompare, Py_GE},  {"__contains__", Shape::kContains, 0},
+    {"__next__", Shape::kNext, 0},
 };
 
 // Sequences have slots of their own under these names, which take a number.
@@ -59,12 +74,14 @@ struct Entry {
   std::array<const TracedApi*, 6> apis = {};
 };
 
-constexpr size_t kSize = 128;
-struct Table {
-  std::array<Entry, kSize> entries;
-  size_t used = 0;
-};
-Table g_unary, g_binary, g_ternary, g_length, g_truth, g_assign, g_compare, g_contains, g_index, g_index_assign;
+// How many slots of each shape there is room for: numpy has 24 types of numbers.
+constexpr size_t kMany = 2048;
+constexpr size_t kSome = 1024;
+constexpr size_t kFew = 256;
+std::array<Entry, kMany> g_binary;
+std::array<Entry, kSome> g_unary;
+std::array<Entry, kSome> g_compare;
+std::array<Entry, kFew> g_ternary, g_length, g_truth, g_assign, g_contains, g_index, g_index_assign, g_next;
 
 template <typename Call>
 PyObject* Through(const TracedApi* api, PyObject* self, PyObject* const* arguments, Py_ssize_t count, Call&& call) {
@@ -87,61 +104,45 @@ bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
   return !PyType_IsSubtype(Py_TYPE(left), entry.owner) && PyType_IsSubtype(Py_TYPE(right), entry.owner);
 }
 
-template <size_t N>
-PyObject* Unary(PyObject* self) {
-  const Entry& entry = g_unary.entries[N];
+[[gnu::noinline]] PyObject* Unary(const Entry& entry, PyObject* self) {
   return Through(entry.apis[0], self, nullptr, 0, [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
 }
 
-template <size_t N>
-PyObject* Binary(PyObject* left, PyObject* right) {
-  const Entry& entry = g_binary.entries[N];
+[[gnu::noinline]] PyObject* Binary(const Entry& entry, PyObject* left, PyObject* right) {
   const auto call = [&] { return reinterpret_cast<binaryfunc>(entry.original)(left, right); };
   if (Reflected(entry, left, right)) return Through(entry.apis[1], right, &left, 1, call);
   return Through(entry.apis[0], left, &right, 1, call);
 }
 
-template <size_t N>
-PyObject* Ternary(PyObject* left, PyObject* right, PyObject* third) {
-  const Entry& entry = g_ternary.entries[N];
+[[gnu::noinline]] PyObject* Ternary(const Entry& entry, PyObject* left, PyObject* right, PyObject* third) {
   const auto call = [&] { return reinterpret_cast<ternaryfunc>(entry.original)(left, right, third); };
   if (Reflected(entry, left, right)) return Through(entry.apis[1], right, &left, 1, call);
   PyObject* const others[] = {right, third};
   return Through(entry.apis[0], left, others, third == Py_None ? 1 : 2, call);
 }
 
-template <size_t N>
-Py_ssize_t Length(PyObject* self) {
-  const Entry& entry = g_length.entries[N];
+[[gnu::noinline]] Py_ssize_t Length(const Entry& entry, PyObject* self) {
   return NumberThrough<Py_ssize_t>(entry.apis[0], self, nullptr, 0,
                                    [&] { return reinterpret_cast<lenfunc>(entry.original)(self); });
 }
 
-template <size_t N>
-int Truth(PyObject* self) {
-  const Entry& entry = g_truth.entries[N];
+[[gnu::noinline]] int Truth(const Entry& entry, PyObject* self) {
   return NumberThrough<int>(entry.apis[0], self, nullptr, 0,
                             [&] { return reinterpret_cast<inquiry>(entry.original)(self); });
 }
 
-template <size_t N>
-int Assign(PyObject* self, PyObject* key, PyObject* value) {
-  const Entry& entry = g_assign.entries[N];
+[[gnu::noinline]] int Assign(const Entry& entry, PyObject* self, PyObject* key, PyObject* value) {
   PyObject* const arguments[] = {key, value};
   return NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2,
                             [&] { return reinterpret_cast<objobjargproc>(entry.original)(self, key, value); });
 }
 
-template <size_t N>
-PyObject* Compare(PyObject* self, PyObject* other, int operation) {
-  const Entry& entry = g_compare.entries[N];
+[[gnu::noinline]] PyObject* Compare(const Entry& entry, PyObject* self, PyObject* other, int operation) {
   return Through(entry.apis[static_cast<size_t>(operation)], self, &other, 1,
                  [&] { return reinterpret_cast<richcmpfunc>(entry.original)(self, other, operation); });
 }
 
-template <size_t N>
-int Contains(PyObject* self, PyObject* item) {
-  const Entry& entry = g_contains.entries[N];
+[[gnu::noinline]] int Contains(const Entry& entry, PyObject* self, PyObject* item) {
   return NumberThrough<int>(entry.apis[0], self, &item, 1,
                             [&] { return reinterpret_cast<objobjproc>(entry.original)(self, item); });
 }
@@ -153,9 +154,7 @@ PyObject* Number(Py_ssize_t number) {
   return object;
 }
 
-template <size_t N>
-PyObject* Index(PyObject* self, Py_ssize_t number) {
-  const Entry& entry = g_index.entries[N];
+[[gnu::noinline]] PyObject* Index(const Entry& entry, PyObject* self, Py_ssize_t number) {
   const auto call = [&] { return reinterpret_cast<ssizeargfunc>(entry.original)(self, number); };
   // `3 * x` can't be told from `x * 3`.
   const TracedApi* const api = entry.apis[0] != nullptr ? entry.apis[0] : entry.apis[1];
@@ -166,9 +165,7 @@ PyObject* Index(PyObject* self, Py_ssize_t number) {
   return result;
 }
 
-template <size_t N>
-int IndexAssign(PyObject* self, Py_ssize_t number, PyObject* value) {
-  const Entry& entry = g_index_assign.entries[N];
+[[gnu::noinline]] int IndexAssign(const Entry& entry, PyObject* self, Py_ssize_t number, PyObject* value) {
   const auto call = [&] { return reinterpret_cast<ssizeobjargproc>(entry.original)(self, number, value); };
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
@@ -178,77 +175,55 @@ int IndexAssign(PyObject* self, Py_ssize_t number, PyObject* value) {
   return result;
 }
 
-struct Points {
-  unaryfunc unary;
-  binaryfunc binary;
-  ternaryfunc ternary;
-  lenfunc length;
-  inquiry truth;
-  objobjargproc assign;
-  richcmpfunc compare;
-  objobjproc contains;
-  ssizeargfunc index;
-  ssizeobjargproc index_assign;
+// Null without an error is the end.
+[[gnu::noinline]] PyObject* Next(const Entry& entry, PyObject* self) {
+  PyObject* item = nullptr;
+  Through(entry.apis[0], self, nullptr, 0, [&] {
+    item = reinterpret_cast<iternextfunc>(entry.original)(self);
+    return item == nullptr && PyErr_Occurred() != nullptr ? nullptr : Py_None;
+  });
+  return item;
+}
+
+// C has no closures: every slot needs an entry point of its own, as small as can be.
+template <const auto& kEntries, auto kCall>
+struct PointsOf;
+template <const auto& kEntries, typename Result, typename... Arguments, Result (*kCall)(const Entry&, Arguments...)>
+struct PointsOf<kEntries, kCall> {
+  template <size_t N>
+  static Result Enter(Arguments... arguments) {
+    return kCall(kEntries[N], arguments...);
+  }
+  template <size_t... N>
+  static constexpr auto Make(std::index_sequence<N...>) {
+    return std::array<Result (*)(Arguments...), sizeof...(N)>{Enter<N>...};
+  }
+  static void* Get(size_t index) {
+    static constexpr auto kPoints =
+        Make(std::make_index_sequence<std::tuple_size_v<std::decay_t<decltype(kEntries)>>>());
+    return reinterpret_cast<void*>(kPoints[index]);
+  }
 };
-template <size_t... N>
-constexpr std::array<Points, sizeof...(N)> MakePoints(std::index_sequence<N...>) {
-  return {{{Unary<N>, Binary<N>, Ternary<N>, Length<N>, Truth<N>, Assign<N>, Compare<N>, Contains<N>, Index<N>,
-            IndexAssign<N>}...}};
-}
-constexpr std::array<Points, kSize> kPoints = MakePoints(std::make_index_sequence<kSize>());
 
-Table& TableOf(Shape shape) {
-  switch (shape) {
-    case Shape::kUnary:
-      return g_unary;
-    case Shape::kBinary:
-      return g_binary;
-    case Shape::kTernary:
-      return g_ternary;
-    case Shape::kLength:
-      return g_length;
-    case Shape::kTruth:
-      return g_truth;
-    case Shape::kAssign:
-      return g_assign;
-    case Shape::kCompare:
-      return g_compare;
-    case Shape::kIndex:
-      return g_index;
-    case Shape::kIndexAssign:
-      return g_index_assign;
-    case Shape::kContains:
-      break;
-  }
-  return g_contains;
+struct Table {
+  Entry* entries;
+  size_t size;
+  void* (*point)(size_t index);
+  size_t used = 0;
+};
+template <auto& kEntries, auto kCall>
+Table MakeTable() {
+  return {kEntries.data(), kEntries.size(), PointsOf<kEntries, kCall>::Get};
 }
-
-void* PointOf(Shape shape, size_t index) {
-  const Points& points = kPoints[index];
-  switch (shape) {
-    case Shape::kUnary:
-      return reinterpret_cast<void*>(points.unary);
-    case Shape::kBinary:
-      return reinterpret_cast<void*>(points.binary);
-    case Shape::kTernary:
-      return reinterpret_cast<void*>(points.ternary);
-    case Shape::kLength:
-      return reinterpret_cast<void*>(points.length);
-    case Shape::kTruth:
-      return reinterpret_cast<void*>(points.truth);
-    case Shape::kAssign:
-      return reinterpret_cast<void*>(points.assign);
-    case Shape::kCompare:
-      return reinterpret_cast<void*>(points.compare);
-    case Shape::kIndex:
-      return reinterpret_cast<void*>(points.index);
-    case Shape::kIndexAssign:
-      return reinterpret_cast<void*>(points.index_assign);
-    case Shape::kContains:
-      break;
-  }
-  return reinterpret_cast<void*>(points.contains);
-}
+// In the order of Shape.
+Table g_tables[] = {
+    MakeTable<g_unary, Unary>(),     MakeTable<g_binary, Binary>(),
+    MakeTable<g_ternary, Ternary>(), MakeTable<g_length, Length>(),
+    MakeTable<g_truth, Truth>(),     MakeTable<g_assign, Assign>(),
+    MakeTable<g_compare, Compare>(), MakeTable<g_contains, Contains>(),
+    MakeTable<g_index, Index>(),     MakeTable<g_index_assign, IndexAssign>(),
+    MakeTable<g_next, Next>(),
+};
 
 bool IsOfSequence(int offset) { return offset >= static_cast<int>(offsetof(PyHeapTypeObject, as_sequence)); }
 
@@ -299,7 +274,7 @@ const SlotName* FindName(const SlotName (&names)[N], const char* name) {
 bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api, PatchList* patches) {
   void** const place = Place(owner, offset);
   if (place == nullptr || *place == nullptr || !PatchList::Writable(place)) return false;
-  Table& table = TableOf(slot.shape);
+  Table& table = g_tables[static_cast<size_t>(slot.shape)];
   for (size_t i = 0; i < table.used; ++i) {
     Entry& entry = table.entries[i];
     if (entry.owner != owner || entry.offset != offset || *place != entry.point) continue;
@@ -309,12 +284,12 @@ bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const Trace
   // Where it was entered before, it is entered there again.
   size_t at = 0;
   while (at < table.used && (table.entries[at].owner != owner || table.entries[at].offset != offset)) ++at;
-  if (at == kSize) return false;
+  if (at == table.size) return false;
   Entry& entry = table.entries[at];
   entry.owner = owner;
   entry.offset = offset;
   entry.original = *place;
-  entry.point = PointOf(slot.shape, at);
+  entry.point = table.point(at);
   entry.apis = {};
   entry.apis[static_cast<size_t>(slot.part)] = api;
   table.used = std::max(table.used, at + 1);
@@ -358,10 +333,9 @@ bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
 }
 
 void RestoreInheritedSlots() {
-  for (const Table* table : {&g_unary, &g_binary, &g_ternary, &g_length, &g_truth, &g_assign, &g_compare, &g_contains,
-                             &g_index, &g_index_assign}) {
-    for (size_t i = 0; i < table->used; ++i) {
-      const Entry& entry = table->entries[i];
+  for (const Table& table : g_tables) {
+    for (size_t i = 0; i < table.used; ++i) {
+      const Entry& entry = table.entries[i];
       ForEachPlace(entry.owner, entry.offset, [&](void** place) {
         if (*place == entry.point) *place = entry.original;
       });

@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/glob.h"
-#include "serialize/simple_yaml.h"
+#include "yaml-cpp/yaml.h"
 
 namespace torchtrace {
 namespace {
@@ -20,29 +19,36 @@ bool Fits(std::string_view pattern, std::string_view name) {
 }  // namespace
 
 absl::Status ApiRules::Add(std::string_view text, const std::string& name) {
-  const absl::StatusOr<SimpleYaml> root = ParseSimpleYaml(text, name);
-  if (!root.ok()) return root.status();
-  for (size_t i = 0; i < root->keys.size(); ++i) {
-    const std::string& section = root->keys[i];
-    const SimpleYaml& rules = root->items[i];
-    const bool keep = section == "keep";
-    if (!keep && section != "unsafe" && section != "noise") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ":", rules.line, ": expected unsafe, noise or keep, not ", section));
-    }
-    for (const SimpleYaml& item : rules.items) {
-      const SimpleYaml* const pattern = item.Find("name");
-      const SimpleYaml* const reason = item.Find("reason");
-      if (pattern == nullptr || pattern->scalar.empty() || reason == nullptr || reason->scalar.empty()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name, ":", item.line, ": expected {name: NAME, reason: WHY}, kinds: [...] if need be"));
+  const auto wrong = [&name](const YAML::Mark& mark, absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ":", mark.line + 1, ": ", what));
+  };
+  try {
+    const YAML::Node root = YAML::Load(std::string(text));
+    for (const auto& section : root) {
+      const std::string& kind = section.first.Scalar();
+      const bool keep = kind == "keep";
+      if (!keep && kind != "unsafe" && kind != "noise") {
+        return wrong(section.first.Mark(), absl::StrCat("expected unsafe, noise or keep, not ", kind));
       }
-      Rule rule{pattern->scalar, {}, keep};
-      if (const SimpleYaml* const kinds = item.Find("kinds"); kinds != nullptr) {
-        for (const SimpleYaml& kind : kinds->items) rule.kinds.push_back(kind.scalar);
+      for (const YAML::Node& item : section.second) {
+        Rule rule;
+        rule.keep = keep;
+        bool has_reason = false;
+        for (const auto& pair : item) {
+          const std::string& key = pair.first.Scalar();
+          if (key == "name") rule.pattern = pair.second.Scalar();
+          if (key == "reason") has_reason = !pair.second.Scalar().empty();
+          if (key != "kinds") continue;
+          for (const YAML::Node& each : pair.second) rule.kinds.push_back(each.Scalar());
+        }
+        if (rule.pattern.empty() || !has_reason) {
+          return wrong(item.Mark(), "expected {name: NAME, reason: WHY}, kinds: [...] if need be");
+        }
+        (kind == "unsafe" ? unsafe_ : noise_).push_back(std::move(rule));
       }
-      (section == "unsafe" ? unsafe_ : noise_).push_back(std::move(rule));
     }
+  } catch (const YAML::Exception& error) {
+    return wrong(error.mark, absl::StrCat("is no YAML: ", error.msg));
   }
   return absl::OkStatus();
 }

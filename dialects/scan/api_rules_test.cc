@@ -55,7 +55,7 @@ TEST(ApiRules, EveryRuleHasItsReason) {
   EXPECT_EQ(rules.Add("noise:\n- {name: a}\n", "x").message(),
             "x:2: expected {name: NAME, reason: WHY}, kinds: [...] if need be");
   EXPECT_EQ(rules.Add("nose:\n- {name: a, reason: b}\n", "x").message(),
-            "x:2: expected unsafe, noise or keep, not nose");
+            "x:1: expected unsafe, noise or keep, not nose");
 }
 
 TEST(ApiRules, BuiltInRulesAreRead) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "nlohmann/json.hpp"
+#include "serialize/hash.h"
 #include "tracer/run_command.h"
 
 namespace torchtrace {
@@ -67,6 +68,7 @@ absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options) {
   const json request = {{"imports", options.imports},
                         {"walk", options.all_modules},
                         {"toward", options.toward},
+                        {"folder", options.folder},
                         {"timeout_s", options.timeout_s}};
   const absl::StatusOr<CommandResult> result =
       RunCommand({options.python, "-c", Program(), options.library, request.dump()});
@@ -88,6 +90,11 @@ absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options) {
   } catch (const json::exception& error) {
     return absl::InternalError(absl::StrCat("scanning ", options.library, " gave no list: ", error.what()));
   }
+}
+
+uint64_t ScanVersion() {
+  const std::string text = absl::StrCat(Program(), kRules, std::string(TorchApiRules()));
+  return Hash64(text.data(), text.size());
 }
 
 const ApiRules& BuiltInApiRules() {

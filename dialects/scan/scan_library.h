@@ -5,6 +5,7 @@
 #ifndef TORCHTRACE_DIALECTS_SCAN_SCAN_LIBRARY_H_
 #define TORCHTRACE_DIALECTS_SCAN_SCAN_LIBRARY_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ScanOptions {
   std::vector<std::string> imports;  // modules to import as well: they may add operators
   // All modules below the library; else only what `import LIBRARY` loads.
   bool all_modules = true;
+  std::string folder;  // searched last, as the current one is; empty: none
   // A dotted name: modules on the way to it are imported if they are there.
   std::string toward;
   double timeout_s = 120;  // for each import
@@ -29,6 +31,9 @@ struct ScanOptions {
 // Sorted by name, what is unsafe left out. FailedPrecondition when the library can't be
 // imported: what happened, in one sentence.
 absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options);
+
+// Another one with any change in what a scan of the same library would give.
+uint64_t ScanVersion();
 
 // The rules for any library and, for PyTorch, its own.
 const ApiRules& BuiltInApiRules();

@@ -1,10 +1,10 @@
 """Finds every function, method and class of a Python library, as JSON on standard output.
 
 Run by scan_library.cc in the user's own Python: `python -c THIS LIBRARY REQUEST`, with
-REQUEST a JSON object {"imports": [...], "toward": "", "timeout_s": 120, "walk": true}. Importing
-a module may do anything: exit, crash, hang, print, write files. So a child process imports,
-without standard streams and in an empty folder, and tells before each import what comes;
-when it dies or hangs, the next child leaves that module out.
+REQUEST a JSON object {"imports": [...], "toward": "", "folder": "", "timeout_s": 120,
+"walk": true}. Importing a module may do anything: exit, crash, hang, print, write files. So a
+child process imports, without standard streams and in an empty folder, and tells before each
+import what comes; when it dies or hangs, the next child leaves that module out.
 """
 
 import sys
@@ -426,6 +426,8 @@ def main():
     if _HERE:
         sys.path.append(os.getcwd())
     request = json.loads(sys.argv[2])
+    if request["folder"]:
+        sys.path.append(request["folder"])
     try:
         answer = scan(sys.argv[1], request)
     except KeyboardInterrupt:

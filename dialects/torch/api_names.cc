@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dialects/torch/config_builder.h"
+#include "dialects/python/config_builder.h"
 #include "dialects/torch/describe_python.h"
 #include "dialects/torch/python_source.h"
 

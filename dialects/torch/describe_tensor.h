@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "dialects/torch/config_builder.h"
+#include "dialects/python/config_builder.h"
 
 namespace torchtrace::torch_dialect {
 

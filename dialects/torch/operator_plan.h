@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dialects/torch/config_builder.h"
+#include "dialects/python/config_builder.h"
 
 namespace torchtrace::torch_dialect {
 

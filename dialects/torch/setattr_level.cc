@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/python/call_through.h"
+#include "dialects/python/describe_call.h"
 #include "dialects/python/setattr_hook.h"
 #include "dialects/torch/api_names.h"
 #include "dialects/torch/default_apis.h"
@@ -28,25 +28,8 @@ class TorchCalls final : public python_dialect::SetattrDialect {
     ThreadState& state = t_state;
     if (!state.Recording()) return false;
     ConfigBuilder* const config = state.config;
-    config->Begin(api.head);
-    AppendVarint(static_cast<uint64_t>(arguments.count + (arguments.self != nullptr)), config->bytes());
-    if (arguments.self != nullptr) DescribePython(arguments.self, config);
-    for (Py_ssize_t i = 0; i < arguments.count; ++i) DescribePython(arguments.positional[i], config);
-    if (arguments.names != nullptr) {
-      const Py_ssize_t count = PyTuple_GET_SIZE(arguments.names);
-      AppendVarint(static_cast<uint64_t>(count), config->bytes());
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        Keyword(PyTuple_GET_ITEM(arguments.names, i), arguments.positional[arguments.count + i], config);
-      }
-    } else if (arguments.keywords != nullptr) {
-      AppendVarint(static_cast<uint64_t>(PyDict_GET_SIZE(arguments.keywords)), config->bytes());
-      PyObject *name, *value;
-      Py_ssize_t position = 0;
-      while (PyDict_Next(arguments.keywords, &position, &name, &value)) Keyword(name, value, config);
-    } else {
-      AppendVarint(0, config->bytes());
-    }
-    const std::string_view bytes = config->Finish();
+    const std::string_view bytes = python_dialect::DescribeCall(
+        api, arguments, config, [config](PyObject* value) { DescribePython(value, config); });
     return state.recorder->Enter(bytes, config->identity_bytes());
   }
 
@@ -69,11 +52,6 @@ class TorchCalls final : public python_dialect::SetattrDialect {
   void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
 
  private:
-  static void Keyword(PyObject* name, PyObject* value, ConfigBuilder* config) {
-    AppendString(Utf8(name), config->bytes());
-    DescribePython(value, config);
-  }
-
   std::unique_ptr<ApiNames> names_;
 };
 
@@ -87,7 +65,13 @@ bool IsOverrideProtocol(const std::string& name) {
 
 std::unique_ptr<TracingHook> MakeSetattrHook(const HookOptions& options) {
   python_dialect::SetattrOptions setattr;
-  setattr.names = options.apis.empty() ? DefaultApis() : options.apis;
+  // The other libraries' were entered when the program started.
+  for (const std::string& name : options.apis) {
+    if (IsOf("torch", name)) setattr.names.push_back(name);
+  }
+  if (options.default_apis) {
+    for (std::string& name : DefaultApis()) setattr.names.push_back(std::move(name));
+  }
   if (std::find(options.levels.begin(), options.levels.end(), 1) != options.levels.end()) {
     std::erase_if(setattr.names, IsOverrideProtocol);
   }

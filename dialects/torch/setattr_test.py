@@ -259,6 +259,60 @@ def test_levels_by_name_and_variables(tmp_path):
     assert (tmp_path / "out" / "api_apis.txt").read_text() == "torch.add\n"
 
 
+GRAPHS = """
+import torch, torch.fx
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+    def forward(self, x):
+        return torch.relu(self.linear(x)) + x.sum()
+traced = torch.fx.symbolic_trace(Model())
+print(traced.graph)
+print(traced.code)
+for node in traced.graph.nodes:
+    print(node.format_node(), node._pretty_print_target(node.target))
+print(traced.graph.python_code("self").src)
+"""
+
+
+def test_graphs_are_printed(tmp_path):
+    """What other tracers break: Node._pretty_print_target() takes 1 positional argument."""
+    names = "torch.fx.Node._pretty_print_target torch.fx.Node.format_node torch.fx.Graph.__str__"
+    plain = untraced(GRAPHS).check()
+    for options in (listed(tmp_path, "\n".join(names.split())), []):
+        run = trace(GRAPHS, levels="0,1,2", options=options).check()
+        assert run.stdout == plain.stdout
+        if options:
+            assert set(run.apis(0)) == set(names.split())
+            assert run.apis(0).count("torch.fx.Node.format_node") == 12
+
+
+CUSTOM_OPERATORS = """
+import torch
+@torch.library.custom_op("mine::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x
+library = torch.library.Library("mine", "FRAGMENT")
+library.define("thrice(Tensor x) -> Tensor")
+library.impl("thrice", lambda x: 3 * x, "CPU")
+x = torch.ones(2)
+twice(x)
+torch.ops.mine.twice(x)
+torch.ops.mine.thrice(x)
+"""
+
+
+def test_custom_operators_of_the_program():
+    """Level 0 has no name for them when it starts; levels 1 and 2 see them."""
+    run = trace(CUSTOM_OPERATORS, levels="0,1,2").check()
+    assert run.apis(2).count("mine::twice") == 2 and run.apis(2).count("mine::thrice") == 1
+    level1 = Counter(api for api in run.apis(1) if api.startswith("torch.ops.mine."))
+    assert level1.total() == 3
+    assert not any("mine" in api for api in run.apis(0))
+    assert run.apis(0).count("torch.Tensor.__rmul__") == 3
+
+
 def test_getters():
     code = (
         "import torch\nx = torch.ones(2)\nfor i in range(9): x.shape, x.grad\n"
@@ -299,6 +353,19 @@ def test_calls_on_threads(kind):
     for api in ("torch.cos", "torch.nn.functional.relu", "torch.relu"):
         calls = [call for call in section if (call.level, call.api) == (0, api)]
         assert len(calls) == 100 * thread_test.THREADS[kind]
+
+
+def test_calls_that_end_in_another_frame_of_the_log():
+    code = (
+        "import torch\nx = torch.ones(1)\n"
+        "for i in range(20000):\n    torch.nn.functional.relu(x)\n"
+        "    try: torch.nn.functional.softmax(x, 5)\n    except IndexError: pass\n"
+    )
+    run = trace(code, levels="0", options=["--formats", "none"]).check()
+    outcomes = Counter((call.api, call.outcome) for call in run.calls)
+    assert outcomes["torch.nn.functional.relu", "returned"] == 20000
+    assert outcomes["torch.nn.functional.softmax", "raised"] == 20000
+    assert run.run["open_calls"] == 0
 
 
 def test_deep_recursion():

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "dialects/torch/config_builder.h"
+#include "dialects/python/config_builder.h"
 #include "tracer/recorder.h"
 
 namespace torchtrace::torch_dialect {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "dialects/python/library_level.h"
 #include "dialects/torch/torch_module.h"
 #include "local_torch/environment.h"
 #include "tracer/framework_dialect.h"
@@ -22,6 +23,17 @@ class TorchDialect : public FrameworkDialect {
   std::string package() const override { return "torch"; }
   std::vector<int> levels() const override { return {0, 1, 2}; }
   std::string required_version() const override { return local_torch::kTorchVersion; }
+
+  // Level 0 of other libraries.
+  std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const HookOptions& options) override {
+    std::vector<std::unique_ptr<TracingHook>> hooks;
+    std::vector<std::string> names;
+    for (const std::string& api : options.apis) {
+      if (!IsOf(package(), api)) names.push_back(api);
+    }
+    if (!names.empty()) hooks.push_back(python_dialect::MakeLibraryHook(std::move(names), options));
+    return hooks;
+  }
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
                                                                         const HookOptions& options) override {

@@ -60,7 +60,7 @@ PyObject* Start(PyObject*, PyObject* args) {
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
   HookOptions hooks;
-  hooks.levels = {1, 2};
+  hooks.levels = {0, 1, 2};
   TorchModule* const torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
   if (absl::Status status = torch_module->CreateHooks(Recorder::Get(), hooks, &g_hooks); !status.ok()) {
     return Fail(std::string(status.message()));

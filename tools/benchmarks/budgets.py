@@ -9,6 +9,8 @@ BYTES_PER_EVENT = 8
 RENDERED_PER_SECOND = 1e6
 EVENTS_READ_PER_SECOND = 10e6
 SMALL_STATS_SECONDS = 0.020
+LEVEL_0_CALL_SECONDS = 0.5e-6
+LEVEL_0_START_SECONDS = 0.3
 # Of the resident memory after a tenth of a long run; more than noise would be growth.
 MEMORY_GROWTH = 0.02
 # Of a verb's peak memory at ten times the calls.

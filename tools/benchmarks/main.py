@@ -18,7 +18,16 @@ import tempfile
 import budgets as budgets_module
 import processes
 import scale
-from tables import Table, count, megabytes, milliseconds, progress, ratio, replace_in
+from tables import (
+    Table,
+    count,
+    megabytes,
+    microseconds,
+    milliseconds,
+    progress,
+    ratio,
+    replace_in,
+)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
@@ -83,7 +92,7 @@ def step_tables(run, untraced, ratios):
     )
     table.add(
         "untraced",
-        f"{1e6 * untraced['add'] / 1000:.2f} us",  # a step is 1,000 calls
+        microseconds(untraced["add"] / 1000),  # a step is 1,000 calls
         f"{1e3 * untraced['mlp']:.3f} ms",
         f"{1e3 * untraced['transformer']:.1f} ms",
     )
@@ -142,6 +151,12 @@ def step_tables(run, untraced, ratios):
         share,
         beyond_hooks("transformer"),
         times,
+    )
+    verdict.at_most(
+        "level 0, added to a call of torch.add",
+        budgets_module.LEVEL_0_CALL_SECONDS,
+        (ratios["add"]["torchtrace, 0"] - 1) * untraced["add"] / 1000,
+        microseconds,
     )
     verdict.at_least(
         "Python tracer's added time, transformer",
@@ -217,7 +232,7 @@ def section_loop(run):
     )
     for title, key in (("python", "plain"), ("torchtrace run -l 1", "traced")):
         own = result[key]
-        table.add(title, f"{1e6 * own['cpu']:.2f} us", *map(megabytes, own["rss_kb"].values()))
+        table.add(title, microseconds(own["cpu"]), *map(megabytes, own["rss_kb"].values()))
     first, *_, last = result["traced"]["rss_kb"].values()
     run.budgets.at_most(
         "memory, from a tenth of the loop to its end",
@@ -269,15 +284,26 @@ def section_start(run):
     progress("start-up")
     result = run.results["start"] = processes.start_up(run.bench)
     table = run.table(
-        "start", "Start-up", ["program", "python", "torchtrace run -l 1,2", "difference"]
+        "start",
+        "Start-up",
+        ["program", "levels", "python", "torchtrace run", "difference"],
     )
-    for name in ("pass", "import torch"):
+    for name, levels in processes.STARTS:
+        traced_name = f"{name}, {levels}"
         plain = statistics.median(values[name][run.clock] for values in result)
-        traced = statistics.median(values[name + ", traced"][run.clock] for values in result)
+        traced = statistics.median(values[traced_name][run.clock] for values in result)
         difference = statistics.median(
-            values[name + ", traced"][run.clock] - values[name][run.clock] for values in result
+            values[traced_name][run.clock] - values[name][run.clock] for values in result
         )
-        table.add(name, milliseconds(plain), milliseconds(traced), milliseconds(difference))
+        row = (milliseconds(plain), milliseconds(traced), milliseconds(difference))
+        table.add(name, levels, *row)
+        if levels == "0":
+            run.budgets.at_most(
+                "start-up at level 0, beside import torch",
+                budgets_module.LEVEL_0_START_SECONDS,
+                difference,
+                milliseconds,
+            )
 
     small = run.results["small"] = processes.small_trace(run.bench)
     calls = small["trace"]["calls"]

@@ -110,14 +110,22 @@ class Bench:
         return result
 
 
+# Programs and levels.
+STARTS = (
+    ("pass", "1,2"),
+    ("import torch", "1,2"),
+    ("import torch", "0"),
+    ("import torch", "0,1,2"),
+)
+
+
 def start_up(bench):
     """Wall and CPU seconds of programs that do nothing."""
-    measurements = {
-        "pass": lambda: bench.plain("-c", "pass"),
-        "pass, traced": lambda: bench.traced("1,2", None, "-c", "pass"),
-        "import torch": lambda: bench.plain("-c", "import torch"),
-        "import torch, traced": lambda: bench.traced("1,2", None, "-c", "import torch"),
-    }
+    measurements = {name: lambda name=name: bench.plain("-c", name) for name, _ in STARTS}
+    for name, levels in STARTS:
+        measurements[f"{name}, {levels}"] = lambda name=name, levels=levels: bench.traced(
+            levels, None, "-c", name
+        )
     rounds = bench.interleaved(measurements)
     return [{name: (p.wall, p.cpu) for name, p in values.items()} for values in rounds]
 

@@ -15,6 +15,8 @@ from python_tracer import DispatchTracer, FunctionTracer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LEVELS = {"1": [1], "2": [2], "1,2": [1, 2]}
+# In the order in which `torchtrace run` installs them.
+LEVELS_WITH_0 = {"0": [0], "0,1": [1, 0], "0,1,2": [1, 2, 0]}
 
 
 def load_bench_module(runtime, bench_module):
@@ -175,7 +177,7 @@ def make_subjects(bench, folder):
         subjects[f"empty modes, {text}"] = EmptyModes(bench, levels)
     for text, levels in LEVELS.items():
         subjects[f"hooks, recording off, {text}"] = Torchtrace(bench, levels, idle=True)
-    for text, levels in LEVELS.items():
+    for text, levels in (LEVELS | LEVELS_WITH_0).items():
         subjects[f"torchtrace, {text}"] = Torchtrace(bench, levels)
     for text, levels in LEVELS.items():
         subjects[f"Python tracer, {text}"] = PythonTracer(levels)

@@ -60,6 +60,10 @@ def ratio(value):
     return f"x{value:.1f}" if value < 20 else f"x{value:.0f}"
 
 
+def microseconds(seconds):
+    return f"{1e6 * seconds:.2f} us"
+
+
 def milliseconds(seconds):
     return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 

@@ -6,6 +6,7 @@ import inspect
 import io
 import pickle
 import sys
+import tempfile
 import threading
 import weakref
 
@@ -24,8 +25,9 @@ torch.save(model.state_dict(), buffer)
 print(len(buffer.getvalue()))
 buffer.seek(0)
 print(model.load_state_dict(torch.load(buffer)))
-torch.save(model.state_dict(), "file.pt")
-print(list(torch.load("file.pt", weights_only=True)))
+with tempfile.TemporaryDirectory() as folder:
+    torch.save(model.state_dict(), f"{folder}/file.pt")
+    print(list(torch.load(f"{folder}/file.pt", weights_only=True)))
 print(pickle.loads(pickle.dumps(torch.add)) is torch.add, pickle.dumps(F.relu))
 print(copy.copy(torch.ones(2)), copy.deepcopy(torch.nn.Parameter(torch.ones(2))))
 

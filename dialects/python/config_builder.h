@@ -3,8 +3,8 @@
 // allocates nothing. A call that starts while another is being described would
 // share the scratch: describing runs no code that could make one.
 
-#ifndef TORCHTRACE_DIALECTS_TORCH_CONFIG_BUILDER_H_
-#define TORCHTRACE_DIALECTS_TORCH_CONFIG_BUILDER_H_
+#ifndef TORCHTRACE_DIALECTS_PYTHON_CONFIG_BUILDER_H_
+#define TORCHTRACE_DIALECTS_PYTHON_CONFIG_BUILDER_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "serialize/config.h"
 #include "serialize/value.h"
 
-namespace torchtrace::torch_dialect {
+namespace torchtrace {
 
 // What bounds a description. What is left out is counted in the value itself.
 inline constexpr size_t kMaxStringBytes = 1024;
@@ -80,6 +80,6 @@ class ConfigBuilder {
   uint32_t identity_bytes_ = 0;
 };
 
-}  // namespace torchtrace::torch_dialect
+}  // namespace torchtrace
 
-#endif  // TORCHTRACE_DIALECTS_TORCH_CONFIG_BUILDER_H_
+#endif  // TORCHTRACE_DIALECTS_PYTHON_CONFIG_BUILDER_H_

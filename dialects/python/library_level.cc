@@ -1,0 +1,81 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "dialects/python/library_level.h"
+
+#include <Python.h>
+
+#include <string_view>
+#include <utility>
+
+#include "dialects/python/describe_call.h"
+#include "dialects/python/setattr_hook.h"
+#include "dialects/python/value_describer.h"
+#include "tracer/recorder.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+struct ThreadState {
+  ThreadRecorder* recorder = nullptr;  // null until the first call
+  ConfigBuilder* config = nullptr;     // likewise
+  bool over = false;                   // the thread ends
+
+  bool Attach();
+};
+thread_local ThreadState t_state;
+
+// Owns the thread's scratch. Its end is the end of recording on the thread: the
+// ThreadRecorder, made just before it, is destroyed right after it.
+struct Scratch {
+  ~Scratch() {
+    t_state.recorder = nullptr;
+    t_state.over = true;
+  }
+  ConfigBuilder config;
+};
+
+bool ThreadState::Attach() {
+  if (over) return false;
+  recorder = Recorder::Get()->ThisThread();
+  if (recorder == nullptr) return false;
+  static thread_local Scratch scratch;
+  config = &scratch.config;
+  return true;
+}
+
+class LibraryCalls final : public SetattrDialect {
+ public:
+  bool Begin(const TracedApi& api, const CallArguments& arguments) override {
+    ThreadState& state = t_state;
+    if (!Recorder::Recording() || (state.recorder == nullptr && !state.Attach())) return false;
+    ValueDescriber<NoFramework> describer(state.config);
+    const std::string_view bytes =
+        DescribeCall(api, arguments, state.config, [&](PyObject* value) { describer.Value(value); });
+    return state.recorder->Enter(bytes, state.config->identity_bytes());
+  }
+
+  void End(PyObject* result) override {
+    ThreadRecorder* const recorder = t_state.recorder;
+    if (recorder == nullptr) return;
+    if (result != nullptr) return recorder->Leave();
+    PyObject* const type = PyErr_Occurred();
+    recorder->Raise(type == nullptr ? "SystemError" : TypeName(reinterpret_cast<PyTypeObject*>(type)));
+  }
+
+  void CountGetter() override {
+    if (Recorder::Recording() && (t_state.recorder != nullptr || t_state.Attach())) t_state.recorder->CountGetter();
+  }
+
+  absl::StatusOr<std::string> PublicName(PyObject*) override { return std::string(); }
+  void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
+};
+
+}  // namespace
+
+std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const HookOptions& options) {
+  // Never destroyed: calls may be under way when the hook is uninstalled.
+  return std::make_unique<SetattrHook>(new LibraryCalls,
+                                       SetattrOptions{std::move(names), options.outermost, options.include_getters});
+}
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,262 @@
+// Describes any Python object, passively: reads fields of known C types and walks
+// builtin containers by their own storage. It calls no Python code, not even
+// __getattr__ or __repr__, raises nothing and keeps nothing alive.
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_VALUE_DESCRIBER_H_
+#define TORCHTRACE_DIALECTS_PYTHON_VALUE_DESCRIBER_H_
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dialects/python/config_builder.h"
+#include "dialects/python/object_names.h"
+#include "serialize/value.h"
+
+namespace torchtrace {
+
+// The start of numpy's PyArrayObject and PyArray_Descr, the same in numpy 1 and
+// 2: reading them needs no numpy at build time and no call into it.
+struct NumpyArray {
+  PyObject_HEAD char* data;
+  int rank;
+  Py_ssize_t* sizes;
+  Py_ssize_t* strides;
+  PyObject* base;
+  struct NumpyDtype* dtype;
+};
+struct NumpyDtype {
+  PyObject_HEAD PyTypeObject* scalar_type;
+};
+
+inline bool StartsWith(const char* text, std::string_view prefix) {
+  return std::string_view(text).substr(0, prefix.size()) == prefix;
+}
+
+inline std::string NumpyScalarName(PyTypeObject* scalar_type) {
+  std::string_view name = scalar_type->tp_name;
+  if (StartsWith(scalar_type->tp_name, "numpy.")) name.remove_prefix(6);
+  return std::string(name);
+}
+
+// numpy's own static types are found by name along the bases, so that a
+// subclass defined in Python still counts.
+inline PyTypeObject* NumpyBase(PyTypeObject* type, const char* base_name, PyTypeObject** cache) {
+  for (PyTypeObject* base = type; base != nullptr; base = base->tp_base) {
+    if (base == *cache) return base;
+    if (*cache == nullptr && !(base->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::string_view(base->tp_name) == base_name) {
+      return *cache = base;
+    }
+  }
+  return nullptr;
+}
+
+// Describes a value; needs the GIL. `Framework` describes what a framework adds, by static
+// functions of (PyObject* value, PyTypeObject* type, ValueDescriber<Framework>*), each false for
+// what it doesn't know:
+//   First: before all else: what most arguments are
+//   Own: before numpy's arrays and subclasses of builtin types
+//   Rare: after these
+template <typename Framework>
+class ValueDescriber {
+ public:
+  explicit ValueDescriber(ConfigBuilder* config) : config_(config), values_(config->values()) {}
+
+  ConfigBuilder* config() { return config_; }
+  ValueWriter& values() { return values_; }
+
+  void Value(PyObject* value) {
+    PyTypeObject* const type = Py_TYPE(value);
+    if (Framework::First(value, type, this)) return;
+    if (type == &PyLong_Type) return Long(value);
+    if (value == Py_None) return values_.None();
+    if (type == &PyBool_Type) return values_.Bool(value == Py_True);
+    if (type == &PyFloat_Type) return values_.Float(PyFloat_AS_DOUBLE(value));
+    if (type == &PyUnicode_Type) return String(value);
+    if (type == &PyTuple_Type) return Sequence(ValueTag::kTuple, value);
+    if (type == &PyList_Type) return Sequence(ValueTag::kList, value);
+    if (Framework::Own(value, type, this)) return;
+    Other(value, type);
+  }
+
+  // Items are as they are while this runs: no Python code runs, and a list's
+  // storage is read anew each time.
+  void Sequence(ValueTag tag, PyObject* sequence) {
+    const size_t whole = static_cast<size_t>(Py_SIZE(sequence));
+    if (!Enter()) return;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    values_.Container(tag, whole, written);
+    PyObject* const* items = PyList_Check(sequence) ? reinterpret_cast<PyListObject*>(sequence)->ob_item
+                                                    : reinterpret_cast<PyTupleObject*>(sequence)->ob_item;
+    for (size_t i = 0; i < written; ++i) Value(items[i]);
+    --depth_;
+  }
+
+ private:
+  void Other(PyObject* value, PyTypeObject* type) {
+    if (Numpy(value, type)) return;
+    if (PyLong_Check(value)) return Long(value);  // an IntEnum or the like
+    if (PyFloat_Check(value)) return values_.Float(PyFloat_AS_DOUBLE(value));
+    if (PyComplex_Check(value)) {
+      const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
+      return values_.Complex(number.real, number.imag);
+    }
+    if (PyUnicode_Check(value)) return String(value);
+    if (PyBytes_Check(value)) {
+      const std::string_view bytes(PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value)));
+      return values_.Bytes(bytes.substr(0, kMaxStringBytes), bytes.size());
+    }
+    if (PyTuple_Check(value)) return Sequence(ValueTag::kTuple, value);  // named tuples, return types
+    if (PyList_Check(value)) return Sequence(ValueTag::kList, value);
+    if (PyDict_Check(value)) return Dict(value);
+    if (PyAnySet_Check(value)) return Set(value);
+    if (type == &PySlice_Type) return Slice(reinterpret_cast<PySliceObject*>(value));
+    if (value == Py_Ellipsis) return values_.Ellipsis();
+    if (Framework::Rare(value, type, this)) return;
+    if (PyType_Check(value)) {
+      return values_.Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
+    }
+    if (PyFunction_Check(value) || PyCFunction_Check(value) || PyMethod_Check(value) || type == &PyMethodDescr_Type ||
+        type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
+      return values_.Named(ValueTag::kFunction, CallableName(value));
+    }
+    if (type == &PyRange_Type) return Range(value);
+    values_.Named(ValueTag::kObject, TypeName(type));
+  }
+
+  void Long(PyObject* value) {
+    int overflow;
+    const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow == 0) return values_.Int(number);
+    // _PyLong_Format is int's own: a subclass's __str__ is not asked. Beyond
+    // sys.get_int_max_str_digits() it refuses.
+    PyObject* const digits = _PyLong_Format(value, 10);
+    if (digits == nullptr) {
+      PyErr_Clear();
+      return values_.Named(ValueTag::kObject, "int");
+    }
+    values_.Named(ValueTag::kBigInt, Utf8(digits));
+    Py_DECREF(digits);
+  }
+
+  void String(PyObject* value) {
+    std::string_view text = Utf8(value);
+    PyObject* escaped = nullptr;
+    if (text.empty() && PyUnicode_GET_LENGTH(value) > 0) {  // lone surrogates, as \udc80
+      escaped = PyUnicode_AsEncodedString(value, "utf-8", "surrogatepass");
+      if (escaped != nullptr) {
+        text = {PyBytes_AS_STRING(escaped), static_cast<size_t>(PyBytes_GET_SIZE(escaped))};
+      } else {
+        PyErr_Clear();
+      }
+    }
+    values_.String(KeptText(text), text.size());
+    Py_XDECREF(escaped);
+  }
+
+  void Dict(PyObject* dict) {
+    const size_t whole = static_cast<size_t>(PyDict_GET_SIZE(dict));
+    if (!Enter()) return;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    values_.Container(ValueTag::kDict, whole, written);
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    for (size_t i = 0; i < written && PyDict_Next(dict, &position, &key, &item); ++i) {
+      Value(key);
+      Value(item);
+    }
+    --depth_;
+  }
+
+  // A set's order depends on addresses and hash seeds: sorted, equal sets have
+  // equal bytes. Tensors in sets are described out of order of their facets;
+  // they hash by identity, so there is no better order.
+  void Set(PyObject* set) {
+    const size_t whole = static_cast<size_t>(PySet_GET_SIZE(set));
+    if (!Enter()) return;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    const ValueTag tag = PyFrozenSet_Check(set) ? ValueTag::kFrozenSet : ValueTag::kSet;
+    values_.Container(tag, whole, written);
+    std::string* const bytes = config_->bytes();
+    const size_t start = bytes->size();
+    std::vector<std::string> items;
+    PyObject* item;
+    Py_hash_t hash;
+    Py_ssize_t position = 0;
+    for (size_t i = 0; i < written && _PySet_NextEntry(set, &position, &item, &hash); ++i) {
+      Value(item);
+      items.push_back(bytes->substr(start));
+      bytes->resize(start);
+    }
+    std::sort(items.begin(), items.end());
+    for (const std::string& text : items) bytes->append(text);
+    --depth_;
+  }
+
+  void Slice(PySliceObject* slice) {
+    if (!Enter()) return;
+    values_.BeginSlice();
+    Value(slice->start);
+    Value(slice->stop);
+    Value(slice->step);
+    --depth_;
+  }
+
+  // range keeps its three ints behind its struct's head; its members are plain
+  // descriptors of C, safe to call.
+  void Range(PyObject* range) {
+    if (!Enter()) return;
+    values_.BeginRange();
+    for (const char* name : {"start", "stop", "step"}) {
+      PyObject* const part = PyObject_GetAttrString(range, name);
+      Value(part);
+      Py_DECREF(part);
+    }
+    --depth_;
+  }
+
+  bool Numpy(PyObject* value, PyTypeObject* type) {
+    static PyTypeObject* array_type = nullptr;
+    static PyTypeObject* scalar_type = nullptr;
+    if (NumpyBase(type, "numpy.ndarray", &array_type) != nullptr) {
+      const auto* const array = reinterpret_cast<NumpyArray*>(value);
+      values_.BeginNdarray(NumpyScalarName(array->dtype->scalar_type), static_cast<uint64_t>(array->rank));
+      for (int i = 0; i < array->rank; ++i) values_.Dim(array->sizes[i]);
+      return true;
+    }
+    if (NumpyBase(type, "numpy.generic", &scalar_type) != nullptr) {
+      values_.Named(ValueTag::kNumpyScalar, NumpyScalarName(type));
+      return true;
+    }
+    return false;
+  }
+
+  bool Enter() {
+    if (depth_ < kMaxDepth) {
+      ++depth_;
+      return true;
+    }
+    values_.Deep();
+    return false;
+  }
+
+  ConfigBuilder* const config_;
+  ValueWriter values_;
+  int depth_ = 0;
+};
+
+// Of a program without a framework.
+struct NoFramework {
+  static bool First(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
+  static bool Own(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
+  static bool Rare(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_VALUE_DESCRIBER_H_

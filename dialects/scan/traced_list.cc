@@ -1,0 +1,242 @@
+#include "dialects/scan/traced_list.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "dialects/scan/scan_library.h"
+#include "dialects/torch/api_list/torch_api_list.h"
+#include "nlohmann/json.hpp"
+#include "serialize/api_list.h"
+#include "serialize/hash.h"
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Of a list that is kept: its first lines.
+constexpr char kVersionMark[] = "# version: ";
+
+// The names of a list that level 0 can trace. Operators are level 2's.
+std::vector<std::string> TraceableNames(const ApiList& list) {
+  std::vector<std::string> names;
+  for (const ApiEntry& api : list.apis) {
+    const bool other_levels =
+        !api.levels.empty() && std::find(api.levels.begin(), api.levels.end(), 0) == api.levels.end();
+    if (!other_levels && api.name.find(':') == std::string::npos) names.push_back(api.name);
+  }
+  return names;
+}
+
+std::string BuiltInVersion() {
+  static const auto* const version = [] {
+    const absl::StatusOr<ApiList> list = ParseApiList(TorchApiList(), "torch_api_list.yaml");
+    return new std::string(list.ok() ? list->version : "");
+  }();
+  return *version;
+}
+
+// ---- Lists that are kept ----
+
+fs::path CacheFolder() {
+  if (const char* const folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') {
+    return fs::path(folder) / "torchtrace";
+  }
+  const char* const home = std::getenv("HOME");
+  return home == nullptr || *home != '/' ? fs::path() : fs::path(home) / ".cache" / "torchtrace";
+}
+
+void Update(StreamingHash* hash, const std::string& text) { hash->Update(text.data(), text.size() + 1); }
+
+int64_t ModificationTime(const fs::path& path) {
+  std::error_code error;
+  const auto time = fs::last_write_time(path, error);
+  return error ? 0 : static_cast<int64_t>(time.time_since_epoch().count());
+}
+
+bool IsCode(const fs::path& path) { return path.extension() == ".py" || path.extension() == ".so"; }
+
+// Where an installed library lies: a folder or a file. Empty: it isn't in those folders.
+fs::path FindLibrary(const std::string& library, const std::vector<std::string>& folders) {
+  const std::string top = library.substr(0, library.find('.'));
+  std::error_code error;
+  for (const std::string& folder : folders) {
+    for (const fs::path& path : {fs::path(folder) / top, fs::path(folder) / (top + ".py")}) {
+      if (fs::exists(path, error)) return path;
+    }
+  }
+  return {};
+}
+
+// A file's name that changes with all that a scan of the library depends on; empty where that
+// can't be told, as with the user's own modules.
+fs::path KeptList(const std::string& library, const TracedListOptions& options) {
+  const fs::path cache = CacheFolder();
+  const fs::path found = FindLibrary(library, options.package_folders);
+  if (cache.empty() || found.empty()) return {};
+  StreamingHash hash;
+  Update(&hash, absl::StrCat(ScanVersion(), " ", options.everything));
+  Update(&hash, options.python);
+  // Other packages decide which modules can be imported.
+  for (const std::string& folder : options.package_folders) {
+    Update(&hash, absl::StrCat(folder, " ", ModificationTime(folder)));
+  }
+  std::vector<std::string> files;
+  std::error_code error;
+  if (fs::is_directory(found, error)) {
+    for (fs::recursive_directory_iterator entry(found, error), end; !error && entry != end; entry.increment(error)) {
+      if (!IsCode(entry->path())) continue;
+      files.push_back(absl::StrCat(entry->path().string(), " ", ModificationTime(entry->path())));
+    }
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(absl::StrCat(found.string(), " ", ModificationTime(found)));
+  }
+  for (const std::string& file : files) Update(&hash, file);
+  return cache / absl::StrCat(library, options.everything ? "-everything-" : "-default-",
+                              absl::StrCat(absl::Hex(hash.Digest(), absl::kZeroPad16)), ".txt");
+}
+
+struct LibraryList {
+  std::string version;
+  std::vector<std::string> names;
+};
+
+// Empty where there is none.
+LibraryList ReadKept(const fs::path& path) {
+  LibraryList list;
+  std::ifstream file(path);
+  std::string line;
+  bool complete = false;
+  while (std::getline(file, line)) {
+    if (line.rfind(kVersionMark, 0) == 0) {
+      list.version = line.substr(sizeof kVersionMark - 1);
+    } else if (line == "# end") {
+      complete = true;
+    } else if (!line.empty() && line[0] != '#') {
+      list.names.push_back(line);
+    }
+  }
+  return complete ? list : LibraryList();
+}
+
+// Where it can't be written there is none next time.
+void Keep(const LibraryList& list, const std::string& library, const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  const fs::path unfinished = path.string() + absl::StrCat(".", getpid());
+  std::ofstream file(unfinished);
+  file << "# What level 0 traces of " << library << ", as a scan found it (see docs/APIS.md).\n"
+       << kVersionMark << list.version << "\n"
+       << absl::StrJoin(list.names, "\n") << "\n# end\n";
+  file.close();
+  if (file.good()) fs::rename(unfinished, path, error);
+  fs::remove(unfinished, error);
+}
+
+absl::StatusOr<LibraryList> ListLibrary(const std::string& library, const TracedListOptions& options) {
+  const fs::path kept = KeptList(library, options);
+  if (!kept.empty()) {
+    LibraryList list = ReadKept(kept);
+    if (!list.names.empty()) return list;
+  }
+  if (options.tell) {
+    options.tell(absl::StrCat(
+        "importing all modules of ", library, " in ", options.python, " ...",
+        kept.empty() ? "" : absl::StrCat(" (once: the list is kept in ", kept.parent_path().string(), ")")));
+  }
+  ScanOptions scan;
+  scan.python = options.python;
+  scan.library = library;
+  scan.folder = options.folder;
+  absl::StatusOr<ApiList> found = ScanLibrary(scan);
+  if (!found.ok()) return found.status();
+  if (!options.everything) *found = BuiltInApiRules().Default(*found);
+  LibraryList list{found->version, TraceableNames(*found)};
+  if (list.names.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(library, " has ", options.everything ? "" : "no public ", "APIs that level 0 could trace"));
+  }
+  if (!kept.empty()) Keep(list, library, kept);
+  return list;
+}
+
+}  // namespace
+
+absl::Status CheckModuleName(const std::string& text) {
+  for (const char c : text) {
+    const bool known = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '.' || static_cast<unsigned char>(c) >= 0x80;
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
+  }
+  if (text.empty() || text.front() == '.' || text.back() == '.') {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTracedList(const TracedListOptions& options) {
+  for (const std::string& library : options.libraries) {
+    if (absl::Status status = CheckModuleName(library); !status.ok()) return status;
+  }
+  if (!options.everything || options.api_list.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--disable-torch-api-list traces everything that is found, and --api-list what a file names: give one of them");
+}
+
+absl::StatusOr<TracedList> FindTracedList(const TracedListOptions& options) {
+  if (absl::Status status = CheckTracedList(options); !status.ok()) return status;
+  TracedList traced;
+  json parts = json::array();
+  std::set<std::string> seen;
+  const auto add = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (seen.insert(name).second) traced.names.push_back(name);
+    }
+  };
+  if (!options.api_list.empty()) {
+    const absl::StatusOr<ApiList> list = ReadApiList(options.api_list);
+    if (!list.ok()) return list.status();
+    const std::vector<std::string> names = TraceableNames(*list);
+    if (names.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options.api_list, ": only operators, which level 0 doesn't trace"));
+    }
+    parts.push_back({{"list", options.api_list}, {"apis", names.size()}});
+    add(names);
+  }
+  std::vector<std::string> libraries = options.libraries;
+  if (libraries.empty() && options.api_list.empty()) libraries = {options.dialect};
+  for (const std::string& library : libraries) {
+    const bool own = library == options.dialect;
+    if (own && !options.everything &&
+        (options.dialect_version.empty() || options.libraries.empty() || options.dialect_version == BuiltInVersion())) {
+      traced.dialect_list = true;
+      parts.push_back({{"list", "default"}, {"library", library}});
+      continue;
+    }
+    const absl::StatusOr<LibraryList> list = ListLibrary(library, options);
+    if (!list.ok()) return list.status();
+    parts.push_back({{"list", options.everything ? "everything" : "default"},
+                     {"library", library},
+                     {"version", list->version},
+                     {"apis", list->names.size()}});
+    add(list->names);
+  }
+  traced.description = parts.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  return traced;
+}
+
+}  // namespace torchtrace
