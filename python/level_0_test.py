@@ -106,6 +106,15 @@ def test_list_and_outermost(tmp_path):
         ("levels=1, outermost=True", "ValueError: outermost is for level 0, which isn't traced"),
         ("levels=1, api_list=['a.b']", "ValueError: api_list is for level 0, which isn't traced"),
         ("levels=[1, 2], api_list='x'", "ValueError: api_list is for level 0"),
+        ("levels=1, library='numpy'", "ValueError: library is for level 0"),
+        ("disable_torch_api_list=True", "ValueError: disable_torch_api_list is for level 0"),
+        (
+            "levels=0, api_list='ops.txt', disable_torch_api_list=True",
+            "ValueError: disable_torch_api_list traces everything that is found, and api_list",
+        ),
+        ("levels=0, api_list=['a.b'], library='numpy'", "ValueError: api_list names all"),
+        ("levels=0, library='a b'", "ValueError: 'a b' is no name of a Python module"),
+        ("dialect='torch:nn', outermost=True", "ValueError: "),
         ("levels=0, api_list=[]", "ValueError: api_list is empty"),
         ("levels=0, api_list=[1]", "TypeError: api_list must be a file's name or a list"),
         ("levels=0, api_list='none.txt'", "FileNotFoundError: cannot read none.txt"),
@@ -222,3 +231,31 @@ def test_threads_call_while_traces_begin_and_end(tmp_path):
     ).check()
     info = ended.info()
     assert info["stopped"] == [] and "torch.nn.functional.relu" in ended.apis()
+
+
+def test_libraries(tmp_path):
+    package = tmp_path / "mine"
+    package.mkdir()
+    (package / "__init__.py").write_text("from mine.ops import double\n")
+    (package / "ops.py").write_text(
+        "def double(x):\n    return _twice(x)\ndef _twice(x):\n    return 2 * x\n"
+    )
+    ended = python(
+        """
+        import torch, torchtrace
+        with torchtrace.trace("public", levels=0, library="mine"):
+            import mine
+            mine.double(1); torch.ones(1)
+        with torchtrace.trace("all", levels=[0, 1], library=["mine"], disable_torch_api_list=True):
+            mine.double(2); torch.ones(1)
+        with torchtrace.trace("both", levels=0, library=["mine", "torch"]):
+            mine.double(3); torch.ones(1)
+        """,
+        tmp_path,
+        env={"XDG_CACHE_HOME": str(tmp_path / "cache")},
+    ).check()
+    assert ended.lines("public") == ["mine.double(1)"]
+    assert ended.lines("all") == ["mine.double(2)", "mine.ops._twice(2)", "torch.ones(1)"]
+    assert ended.lines("both") == ["mine.double(3)", "torch.ones(1)"]
+    lists = [(each["list"], each["library"]) for each in ended.info("all")["api_list"]]
+    assert lists == [("everything", "mine")]

@@ -8,6 +8,7 @@
 #include <Python.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,11 +16,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "dialects/scan/traced_list.h"
 #include "python/python_dialect.h"
 #include "python/recorded_call.h"
 #include "serialize/api_groups.h"
-#include "serialize/api_list.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/render.h"
 #include "serialize/render_formats.h"
@@ -97,26 +97,33 @@ struct BeginArguments {
   std::string folder;
   bool force = false;
   std::string groups;
-  std::string api_list;  // a file
-  std::vector<std::string> apis;
+  std::vector<std::string> apis;  // given by name; empty: what `traced` says
+  TracedListOptions traced;
+  bool extension = false;  // a dialect that is written in Python
   bool paused = false;
   std::string tags;
   RunMetadata metadata;
   RunEnding::Options ending;
 };
 
-// What level 0 is to trace. Operators, which such a list may hold, are level 2's.
-absl::StatusOr<std::vector<std::string>> ReadTraceableNames(const std::string& path) {
-  const absl::StatusOr<ApiList> list = ReadApiList(path);
+// What level 0 is to trace. A library may have to be scanned, which takes its time.
+absl::Status FindApis(BeginArguments* arguments, HookOptions* hooks) {
+  const std::vector<int>& levels = arguments->metadata.levels;
+  if (std::find(levels.begin(), levels.end(), 0) == levels.end()) return absl::OkStatus();
+  if (!arguments->apis.empty()) {
+    hooks->apis = std::move(arguments->apis);
+    hooks->default_apis = false;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<TracedList> list = absl::UnknownError("");
+  Py_BEGIN_ALLOW_THREADS;
+  list = FindTracedList(arguments->traced);
+  Py_END_ALLOW_THREADS;
   if (!list.ok()) return list.status();
-  std::vector<std::string> names;
-  for (const ApiEntry& api : list->apis) {
-    if (api.name.find(':') == std::string::npos) names.push_back(api.name);
-  }
-  if (names.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": only operators, which level 0 doesn't trace"));
-  }
-  return names;
+  hooks->apis = std::move(list->names);
+  hooks->default_apis = list->dialect_list;
+  arguments->metadata.api_list = std::move(list->description);
+  return absl::OkStatus();
 }
 
 absl::Status BeginTrace(BeginArguments arguments) {
@@ -127,12 +134,8 @@ absl::Status BeginTrace(BeginArguments arguments) {
   for (std::vector<std::string>* patterns : {&session.recorder.include, &session.recorder.exclude}) {
     if (absl::Status status = ExpandGroups(arguments.groups, patterns); !status.ok()) return status;
   }
-  if (!arguments.api_list.empty()) {
-    absl::StatusOr<std::vector<std::string>> apis = ReadTraceableNames(arguments.api_list);
-    if (!apis.ok()) return apis.status();
-    arguments.apis = *std::move(apis);
-  }
   absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
+  if (status.ok() && !arguments.extension) status = FindApis(&arguments, &session.hooks);
   if (!status.ok()) return status;
   status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
   if (absl::IsAlreadyExists(status)) return status;
@@ -142,8 +145,6 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.dialect = metadata.dialect;
   session.hooks.levels = metadata.levels;
   session.hooks.include_getters = metadata.include_getters;
-  session.hooks.default_apis = arguments.apis.empty();
-  session.hooks.apis = std::move(arguments.apis);
   session.hooks.outermost = metadata.outermost;
   session.recorder.log_folder = arguments.folder + "/log";
   session.recorder.metadata_json = FormatRunMetadata(metadata);
@@ -169,24 +170,28 @@ absl::Status BeginTrace(BeginArguments arguments) {
 
 // begin(...): opens a session and its trace's folder.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {
-      "folder",       "shown",   "dialect",   "package_version", "levels",     "include",      "exclude",      "groups",
-      "api_list",     "apis",    "outermost", "include_getters", "formats",    "render_limit", "merge_output", "force",
-      "quiet",        "command", "program",   "python",          "executable", "paused",       "tags",         "stacks",
-      "stack_format", nullptr};
-  const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *formats, *python, *executable, *tags,
-      *stacks, *stack_format;
-  PyObject *levels, *include, *exclude, *apis, *command, *program;
-  int outermost, include_getters, merge_output, force, quiet, paused;
+  static const char* const kNames[] = {"folder",          "shown",         "dialect",      "package_version",
+                                       "levels",          "include",       "exclude",      "groups",
+                                       "api_list",        "apis",          "libraries",    "everything",
+                                       "package_folders", "script_folder", "extension",    "outermost",
+                                       "include_getters", "formats",       "render_limit", "merge_output",
+                                       "force",           "quiet",         "command",      "program",
+                                       "python",          "executable",    "paused",       "tags",
+                                       "stacks",          "stack_format",  nullptr};
+  const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *script_folder, *formats, *python,
+      *executable, *tags, *stacks, *stack_format;
+  PyObject *levels, *include, *exclude, *apis, *libraries, *package_folders, *command, *program;
+  int everything, extension, outermost, include_getters, merge_output, force, quiet, paused;
   unsigned long long render_limit;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOppsKpppOOsspsss", const_cast<char**>(kNames), &folder,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOOpOspppsKpppOOsspsss", const_cast<char**>(kNames), &folder,
                                    &shown, &dialect, &package_version, &levels, &include, &exclude, &groups, &api_list,
-                                   &apis, &outermost, &include_getters, &formats, &render_limit, &merge_output, &force,
-                                   &quiet, &command, &program, &python, &executable, &paused, &tags, &stacks,
-                                   &stack_format) ||
+                                   &apis, &libraries, &everything, &package_folders, &script_folder, &extension,
+                                   &outermost, &include_getters, &formats, &render_limit, &merge_output, &force, &quiet,
+                                   &command, &program, &python, &executable, &paused, &tags, &stacks, &stack_format) ||
       !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
       !Strings(exclude, &begin.metadata.exclude) || !Strings(apis, &begin.apis) ||
+      !Strings(libraries, &begin.traced.libraries) || !Strings(package_folders, &begin.traced.package_folders) ||
       !Strings(command, &begin.metadata.command) || !Strings(program, &begin.metadata.program)) {
     return nullptr;
   }
@@ -195,7 +200,14 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   begin.folder = folder;
   begin.force = force != 0;
   begin.groups = groups;
-  begin.api_list = api_list;
+  begin.traced.api_list = api_list;
+  begin.traced.everything = everything != 0;
+  begin.traced.dialect = dialect;
+  begin.traced.dialect_version = package_version;
+  begin.traced.python = executable;
+  begin.traced.folder = script_folder;
+  begin.extension = extension != 0;
+  if (quiet == 0) begin.traced.tell = [](const std::string& text) { SayLines(text); };
   begin.paused = paused != 0;
   begin.tags = tags;
   begin.metadata.python_executable = executable;

@@ -33,10 +33,13 @@ class APITracer:
             merge_output=merge_output,
             stacks="all" if record_stack else None,
             stack_format=stack_format,
+            # Of level 0; there it is taken, and does nothing, with the others.
+            disable_torch_api_list=disable_torch_api_list
+            and dialect == "torch"
+            and _has_level_0(levels),
             # What an earlier trace wrote there is overwritten, as api_tracer does.
             force=True,
         )
-        self.disable_torch_api_list = bool(disable_torch_api_list)
 
     def start(self):
         # As there, one start or stop too many does nothing.
@@ -70,6 +73,10 @@ class APITracer:
         `input_path` is the trace's folder or log: api_trace.yaml holds no stacks.
         """
         _render(input_path, output_path, output_suffix, "stacks.yaml")
+
+
+def _has_level_0(levels):
+    return 0 in _trace.level_numbers(levels)
 
 
 def _render(input_path, output_path, output_suffix, formats):

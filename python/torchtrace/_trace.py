@@ -23,6 +23,15 @@ MAX_TAGS_BYTES = 4096
 STACK_FORMATS = ("short", "full", "api")
 
 
+_LEVEL_0_OPTIONS = {
+    "api_list": "api_list",
+    "apis": "api_list",
+    "libraries": "library",
+    "everything": "disable_torch_api_list",
+    "outermost": "outermost",
+}
+
+
 class _State:
     """What all threads share."""
 
@@ -61,7 +70,7 @@ def _after_fork_in_child():
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _level_numbers(levels):
+def level_numbers(levels):
     if isinstance(levels, (int, str)):
         levels = [levels]
     numbers = []
@@ -142,6 +151,8 @@ class Trace:
         groups=None,
         include_getters=False,
         api_list=None,
+        library=(),
+        disable_torch_api_list=False,
         outermost=False,
         formats="all",
         render_limit=native.DEFAULT_RENDER_LIMIT,
@@ -158,13 +169,15 @@ class Trace:
         if self._output is not None and "\0" in self._output:
             raise ValueError("the output folder's name has a null character in it")
         self._options = {
-            "levels": None if levels is None else _level_numbers(levels),
+            "levels": None if levels is None else level_numbers(levels),
             "dialect": dialect,
             "include": _strings(include, "include"),
             "exclude": _strings(exclude, "exclude"),
             "groups": "" if groups is None else os.fspath(groups),
             "include_getters": bool(include_getters),
             **_api_list(api_list),
+            "libraries": _strings(library, "library"),
+            "everything": bool(disable_torch_api_list),
             "outermost": bool(outermost),
             "formats": formats if isinstance(formats, str) else ",".join(formats),
             "render_limit": _render_limit(render_limit),
@@ -310,12 +323,19 @@ class Trace:
             levels = [1]
         if options["levels"] is None:
             options["levels"] = levels
-        for option in ("api_list", "apis", "outermost"):
+        options["extension"] = _extension.is_extension(self._options["dialect"])
+        for option, name in _LEVEL_0_OPTIONS.items():
+            if options[option] and options["extension"]:
+                raise ValueError(f"{name} is not for dialects that are written in Python")
             if options[option] and 0 not in options["levels"]:
-                raise ValueError(
-                    f"{option.replace('apis', 'api_list')} is for level 0, which isn't traced: "
-                    "add it to levels"
-                )
+                raise ValueError(f"{name} is for level 0, which isn't traced: add it to levels")
+        if options["everything"] and (options["api_list"] or options["apis"]):
+            raise ValueError(
+                "disable_torch_api_list traces everything that is found, and api_list what it "
+                "names: give one of them"
+            )
+        if options["apis"] and options["libraries"]:
+            raise ValueError("api_list names all that is traced, and library adds to it: give one")
         native.begin(
             folder=folder,
             shown=shown,
@@ -324,6 +344,8 @@ class Trace:
             program=list(sys.orig_argv[1:]),
             python="%d.%d.%d" % sys.version_info[:3],
             executable=sys.executable or "",
+            package_folders=[path for path in sys.path if path.endswith("-packages")],
+            script_folder=sys.path[0] if sys.path and os.path.isdir(sys.path[0]) else "",
             paused=_state.pauses > 0,
             tags=json.dumps(_state.tags),
             **options,
