@@ -39,6 +39,7 @@ PyObject* Fail(const std::string& message) {
 // ---- torchtrace's hooks ----
 
 std::vector<std::unique_ptr<TracingHook>> g_hooks;
+TorchModule* g_torch_module = nullptr;
 
 // PyTorch's table as it is while nothing is traced, and as level 2 leaves it:
 // it never takes its own out again, and untraced runs must be untraced.
@@ -60,18 +61,28 @@ PyObject* Start(PyObject*, PyObject* args) {
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
   HookOptions hooks;
-  hooks.levels = {0, 1, 2};
-  TorchModule* const torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
-  if (absl::Status status = torch_module->CreateHooks(Recorder::Get(), hooks, &g_hooks); !status.ok()) {
+  hooks.levels = {1, 2};
+  g_torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
+  if (absl::Status status = g_torch_module->CreateHooks(Recorder::Get(), hooks, &g_hooks); !status.ok()) {
     return Fail(std::string(status.message()));
   }
   g_hooked_table = g_plain_table = getPyInterpreter()->vtable_;
   Py_RETURN_NONE;
 }
 
+// Level 0's hook is installed once in its life.
+absl::Status MakeLevel0() {
+  HookOptions options;
+  options.levels = {0};
+  return g_torch_module->CreateHooks(Recorder::Get(), options, &g_hooks);
+}
+
 // install(level)
 PyObject* Install(PyObject*, PyObject* level) {
   const long wanted = PyLong_AsLong(level);
+  if (wanted == 0) {
+    if (absl::Status status = MakeLevel0(); !status.ok()) return Fail(std::string(status.message()));
+  }
   getPyInterpreter()->vtable_ = g_hooked_table;
   for (const std::unique_ptr<TracingHook>& hook : g_hooks) {
     if (hook->level() != wanted) continue;
@@ -84,6 +95,11 @@ PyObject* Install(PyObject*, PyObject* level) {
 // uninstall(): all levels.
 PyObject* Uninstall(PyObject*, PyObject*) {
   for (auto hook = g_hooks.rbegin(); hook != g_hooks.rend(); ++hook) (*hook)->Uninstall();
+  while (g_hooks.back()->level() == 0) {
+    // A call of it may still be on the stack.
+    static_cast<void>(g_hooks.back().release());
+    g_hooks.pop_back();
+  }
   getPyInterpreter()->vtable_ = g_plain_table;
   Py_RETURN_NONE;
 }
