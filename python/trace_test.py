@@ -146,6 +146,7 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
         ("trace('/proc/none/out').start()", "OSError: cannot create the output folder"),
         ("stop()", "RuntimeError: there is no trace to stop"),
         ("trace().stop()", "RuntimeError: this trace is not open"),
+        ("traced(int)", "TypeError: torchtrace.trace() decorates functions"),
         ("annotate(a=[1])", "TypeError: the tag a is a list"),
         ("annotate(a=float('nan'))", "ValueError: tags that are floats must be finite"),
         ("annotate(a='x' * 5000)", "ValueError: the tags take more than 4096 bytes"),

@@ -240,7 +240,7 @@ class Trace:
 
     def __call__(self, function):
         """As a decorator: each outermost call of the function is a trace."""
-        if not callable(function):
+        if not callable(function) or inspect.isclass(function):
             raise TypeError("torchtrace.trace() decorates functions; `with` opens a trace")
         again = self._again
 
