@@ -160,6 +160,30 @@ train(torch.ones(1, 2))
     assert not any("torchtrace" in frame or "function_mode" in frame for frame in stack)
 
 
+def test_calling_lines_are_outside_of_the_standard_library_and_generated_code(tmp_path):
+    code = """import contextlib, functools, torch
+@contextlib.contextmanager
+def manager():
+    yield
+    torch.tensor(4)
+with manager():
+    pass
+functools.reduce(torch.add, [torch.ones(1), torch.ones(1)])
+def f(x):
+    return torch.sin(x)
+torch.compile(f, backend="aot_eager")(torch.ones(1))
+exec("torch.tensor(1)", {"torch": torch})
+"""
+    out = run(tmp_path, code, "--stacks=all", "-l", "1,2")
+    lines = {(call["api"], call["line"]) for call in calls(out)}
+    # What Dynamo puts in the place of a function has the line of its def.
+    assert {("torch.tensor", 5), ("torch.add", 8), ("aten::sin", 9)} <= lines
+    (call,) = [call for call in calls(out) if call["api"] == "torch.tensor" and call["args"] == [1]]
+    assert (call["file"], call["line"]) == ("<string>", 1)
+    for call in calls(out):
+        assert call["file"] in (str(tmp_path / "script.py"), "<string>"), call
+
+
 def test_first_three_sightings(tmp_path):
     code = """import torch
 for _ in range(5):

@@ -30,6 +30,8 @@ using nlohmann::ordered_json;
 constexpr char kDim[] = "\x1b[2m";
 constexpr char kRed[] = "\x1b[31m";
 constexpr char kReset[] = "\x1b[0m";
+// Wider calling lines stand out of their column.
+constexpr size_t kMaxLineWidth = 40;
 
 // A shown call from its entry on.
 struct Shown {
@@ -151,14 +153,15 @@ class Dump {
     return lead;
   }
 
-  // `train.py:12  `, as wide as the widest before.
+  // `train.py:12  `, as wide as the widest before, up to kMaxLineWidth.
   std::string LineColumn(StackId stack) {
     if (!has_stacks_) return "";
     const std::string place = stack == kNoStack ? "" : stack_text_.Place(trace_->stacks().calling_line(stack));
     const auto width = static_cast<size_t>(
         std::count_if(place.begin(), place.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
-    line_width_ = std::max(line_width_, width);
-    return absl::StrCat(Color(kDim), place, Color(kReset), std::string(line_width_ - width + 2, ' '));
+    line_width_ = std::max(line_width_, std::min(width, kMaxLineWidth));
+    const size_t padding = std::max(line_width_, width) - width + 2;
+    return absl::StrCat(Color(kDim), place, Color(kReset), std::string(padding, ' '));
   }
 
   // The calling line; with --stacks the frames too.

@@ -87,7 +87,7 @@ enum class OtherRecord : uint8_t {
   // Body: string tags, a JSON object's text, or nothing. They go with the calls that
   // the thread enters from here on, up to the next such record or thread record.
   kTags = 4,
-  // Body: varint bits (1: of the traced library), string file, string function, string
+  // Body: varint bits (1: no calling line is in it), string file, string function, string
   // module. Python code that places name; numbered from 0 in each frame, as definitions.
   kCode = 5,
   // Body: varint code, varint line, varint caller: 0, or the number of the place that

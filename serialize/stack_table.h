@@ -28,7 +28,7 @@ struct StackCode {
   std::string_view file;
   std::string_view function;  // its qualified name: `Net.forward`, `main.<locals>.<lambda>`, `<module>`
   std::string_view module;    // the __name__ of its globals; may be empty
-  bool library = false;       // of the traced library, and so nobody's calling line
+  bool library = false;       // of the traced library or Python's own: no calling line is in it
 };
 
 struct StackPlace {

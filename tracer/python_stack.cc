@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tracer/recorder.h"
@@ -85,9 +86,29 @@ bool IsIn(std::string_view module, std::string_view package) {
          (module.size() == package.size() || module[package.size()] == '.');
 }
 
+// The folder of Python's own library, with a slash.
+const std::string& StandardFolder() {
+  static const std::string* const folder = new std::string([] {
+    PyObject* const prefix = PySys_GetObject("base_prefix");
+    PyObject* const lib = PySys_GetObject("platlibdir");
+    const std::string base = Text(prefix);
+    return base.empty() ? base
+                        : base + "/" + Text(lib) + "/python" + std::to_string(PY_MAJOR_VERSION) + "." +
+                              std::to_string(PY_MINOR_VERSION) + "/";
+  }());
+  return *folder;
+}
+
+// Of Python's own library. Needs the GIL.
+bool IsStandard(const std::string& file) {
+  if (file.starts_with("<frozen ")) return true;
+  const std::string& folder = StandardFolder();
+  return !folder.empty() && file.starts_with(folder) && file.find("-packages/", folder.size()) == std::string::npos;
+}
+
 class PythonStack final : public ThreadStack {
  public:
-  explicit PythonStack(const std::string& library) : library_(library) {}
+  explicit PythonStack(std::vector<std::string> libraries) : libraries_(std::move(libraries)) {}
 
   RecordedPlace* Take() override {
     if (g_generation.load(std::memory_order_acquire) != generation_ || places_.size() > kMaxPlaces) Forget();
@@ -160,7 +181,7 @@ class PythonStack final : public ThreadStack {
       *place = known->second;
       return true;
     }
-    KnownCode* const code = FindCode(frame, index);
+    KnownCode* const code = FindCode(frame, index, caller);
     if (code == nullptr) return false;
     if (!code->skipped) {
       RecordedPlace& made = kept_.emplace_back();
@@ -173,7 +194,16 @@ class PythonStack final : public ThreadStack {
     return true;
   }
 
-  KnownCode* FindCode(const RunningFrame& frame, size_t index) {
+  // Whether nobody's calling line is in it.
+  bool IsLibrary(const RecordedCode& code, const RecordedPlace* caller) const {
+    if (code.module == "__main__") return false;
+    // Generated code is its caller's.
+    if (code.module.empty() && caller != nullptr) return caller->code->library;
+    return IsStandard(code.file) || std::any_of(libraries_.begin(), libraries_.end(),
+                                                [&](const std::string& library) { return IsIn(code.module, library); });
+  }
+
+  KnownCode* FindCode(const RunningFrame& frame, size_t index, const RecordedPlace* caller) {
     if (const auto known = codes_.find(frame.code); known != codes_.end()) return &known->second;
     const GilForAWhile gil;
     if (!gil.held()) return nullptr;
@@ -190,7 +220,7 @@ class PythonStack final : public ThreadStack {
     if (globals != nullptr && PyDict_Check(globals)) {
       made.code.module = Text(PyDict_GetItemString(globals, "__name__"));
     }
-    made.code.library = IsIn(made.code.module, library_);
+    made.code.library = IsLibrary(made.code, caller);
     made.skipped = IsIn(made.code.module, "torchtrace");
     return &made;
   }
@@ -204,7 +234,7 @@ class PythonStack final : public ThreadStack {
     codes_.clear();
   }
 
-  const std::string library_;
+  const std::vector<std::string> libraries_;
   uint64_t generation_ = 0;
   std::array<RunningFrame, kMaxFrames> frames_;  // of Walk
   std::vector<Step> steps_;                      // of the last call, outermost first
@@ -215,8 +245,8 @@ class PythonStack final : public ThreadStack {
 
 }  // namespace
 
-std::unique_ptr<ThreadStack> MakePythonStack(const std::string& library) {
-  return std::make_unique<PythonStack>(library);
+std::unique_ptr<ThreadStack> MakePythonStack(std::vector<std::string> libraries) {
+  return std::make_unique<PythonStack>(std::move(libraries));
 }
 
 void ReleaseHeldCode() {

@@ -9,13 +9,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tracer/thread_stack.h"
 
 namespace torchtrace {
 
-// `library`: the top-level package whose code is the traced library's. Needs no GIL.
-std::unique_ptr<ThreadStack> MakePythonStack(const std::string& library);
+// `libraries`: the packages and modules whose code is the traced library's. Needs no GIL.
+std::unique_ptr<ThreadStack> MakePythonStack(std::vector<std::string> libraries);
 
 // Needs the GIL. Any thread may go on taking stacks.
 void ReleaseHeldCode();

@@ -32,7 +32,12 @@ std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string&
   return [dialect] {
     // One that is written in Python is known when its first call is.
     const FrameworkDialect* const known = FindDialect(dialect);
-    return MakePythonStack(known == nullptr ? "" : known->package());
+    std::vector<std::string> libraries;
+    if (known != nullptr) libraries.push_back(known->package());
+    // Its wrappers stand between the program and the library.
+    if (const size_t colon = dialect.find(':'); colon != std::string::npos)
+      libraries.push_back(dialect.substr(0, colon));
+    return MakePythonStack(std::move(libraries));
   };
 }
 

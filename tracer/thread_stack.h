@@ -19,7 +19,7 @@ struct RecordedCode {
   std::string file;
   std::string function;  // qualified
   std::string module;
-  bool library = false;  // of the traced library
+  bool library = false;  // of the traced library or Python's own: no calling line is in it
   InFrame written;
 };
 
