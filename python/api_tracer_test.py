@@ -142,6 +142,9 @@ def test_record_stack(tmp_path, form, frames):
     }
     stacks = yaml.safe_load((out / "api_stacks_level_2.yaml").read_text())
     assert stacks["aten::add.Tensor"] == {"3stacks": [frames] * 3}
+    calls = yaml.safe_load((out / "api_trace_level_1.yaml").read_text())
+    assert [call["stack"] for call in calls if call["api"] == "torch.add"] == [frames] * 5
+    assert [call["id"] for call in calls] == sorted(call["id"] for call in calls)
     parsed = yaml.safe_load((tmp_path / "parsed/api_stacks_x.yaml").read_text())
     assert {"torch.add", "aten::add.Tensor"} <= set(parsed)
 

@@ -182,6 +182,15 @@ class Renderer {
       }
     }
 
+    StackText stack_text(*trace_);
+    const StackFormat stack_format = options_.stack_format.value_or(StackFormatOf(*trace_));
+    LineCache stack_yaml([&](StackId stack) {
+      std::string lines = "  stack:\n";
+      for (const std::string& frame : stack_text.Frames(stack, stack_format)) {
+        absl::StrAppend(&lines, "  - ", YamlScalar(frame, /*in_flow=*/false), "\n");
+      }
+      return lines;
+    });
     const absl::Status read = trace_->Read([&](const CallRecord& call) -> absl::Status {
       if (call.kind != CallRecord::kEnter) return absl::OkStatus();
       Listing* const listing = by_level[call.level];
@@ -194,6 +203,10 @@ class Renderer {
       }
       if (listing->yaml != nullptr) {
         listing->yaml->Append(yaml_.Get(call.variant));
+        if (call.stack != kNoStack) {
+          listing->yaml->Append(absl::StrCat("  id: ", call.call, "\n"));
+          listing->yaml->Append(stack_yaml.Get(call.stack));
+        }
         if (!listing->yaml->status().ok()) return listing->yaml->status();
       }
       return absl::OkStatus();

@@ -70,7 +70,7 @@ class APITracer:
     def parse_stacks_from_trace(input_path, output_path, output_suffix=""):
         """Writes api_stacks.yaml of a trace that was recorded with stacks into a folder.
 
-        `input_path` is the trace's folder or log: api_trace.yaml holds no stacks.
+        `input_path` is the trace's folder or log.
         """
         _render(input_path, output_path, output_suffix, "stacks.yaml")
 
