@@ -446,8 +446,10 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"machine": facts, "results": run.results}, file, indent=1)
     if options.update:
-        # Of some sections' run, the page's own account of machine and budgets stays.
-        for key in replace_in(options.update, run.tables if options.only else tables):
+        # Of some sections' run, the page's own account of machine and budgets stays. That of
+        # large traces has one of its own.
+        whole = not options.only or set(SECTIONS) - {"scale"} <= set(options.only)
+        for key in replace_in(options.update, tables if whole else run.tables):
             progress(f"{options.update} has no mark for the table {key}")
 
 
