@@ -256,8 +256,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (!found.ok()) return Fail(kExitNotStarted, found.status());
   const absl::StatusOr<PythonInfo> python = AskPython(*found);
   if (!python.ok()) return Fail(kExitNotStarted, python.status());
-  const std::string package_version =
-      PackageVersion(extension ? "torch" : options.dialect, PackageFolders(*python, options.python_args));
+  const std::vector<std::string> package_folders = PackageFolders(*python, options.python_args);
+  const std::string package_version = PackageVersion(extension ? "torch" : options.dialect, package_folders);
   const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python, package_version);
   if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
   if (options.verbose > 0) {
@@ -273,7 +273,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     traced.dialect = options.dialect;
     traced.dialect_version = package_version;
     traced.python = python->executable;
-    traced.package_folders = PackageFolders(*python, options.python_args);
+    traced.package_folders = package_folders;
     traced.folder = ScriptFolder(program);
     if (!options.rendering.quiet) traced.tell = Say;
     absl::StatusOr<TracedList> found_list = FindTracedList(traced);

@@ -6,36 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "dialects/python/config_builder.h"
+#include "dialects/python/object_names.h"
 #include "serialize/value.h"
 
 namespace torchtrace {
 namespace {
-
-// As the torch dialect's.
-constexpr size_t kMaxStringBytes = 1024;
-constexpr size_t kMaxItems = 1024;
-constexpr int kMaxDepth = 12;
-
-std::string_view Utf8(PyObject* text) {
-  if (text == nullptr || !PyUnicode_Check(text)) return {};
-  Py_ssize_t bytes;
-  const char* const data = PyUnicode_AsUTF8AndSize(text, &bytes);
-  if (data == nullptr) {
-    PyErr_Clear();
-    return {};
-  }
-  return {data, static_cast<size_t>(bytes)};
-}
-
-std::string TypeName(PyTypeObject* type) {
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return type->tp_name;
-  PyObject* const module = PyDict_GetItemString(type->tp_dict, "__module__");
-  const std::string_view prefix = Utf8(module);
-  const std::string_view name = Utf8(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname);
-  if (prefix.empty() || prefix == "builtins") return std::string(name);
-  return absl::StrCat(std::string(prefix), ".", std::string(name));
-}
 
 class Describer {
  public:
@@ -93,11 +69,7 @@ class Describer {
     if (PyType_Check(value)) {
       return values_.Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
     }
-    if (PyFunction_Check(value)) {
-      const auto* const function = reinterpret_cast<PyFunctionObject*>(value);
-      return values_.Named(ValueTag::kFunction, absl::StrCat(std::string(Utf8(function->func_module)), ".",
-                                                             std::string(Utf8(function->func_qualname))));
-    }
+    if (PyFunction_Check(value)) return values_.Named(ValueTag::kFunction, CallableName(value));
     values_.Named(ValueTag::kObject, TypeName(Py_TYPE(value)));
   }
 
@@ -140,9 +112,7 @@ class Describer {
 
   bool String(PyObject* value) {
     const std::string_view text = Utf8(value);
-    size_t bytes = std::min(text.size(), kMaxStringBytes);
-    while (bytes < text.size() && bytes > 0 && (text[bytes] & 0xc0) == 0x80) --bytes;
-    values_.String(text.substr(0, bytes), text.size());
+    values_.String(KeptText(text), text.size());
     return true;
   }
 

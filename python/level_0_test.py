@@ -128,13 +128,27 @@ def test_errors(tmp_path, options, error):
     assert not (tmp_path / "out").exists()
 
 
+WORK = """
+import torch, torchtrace, numpy
+import torch._dynamo.callback
+
+model = torch.nn.Linear(4, 2)
+class Mine(torch.nn.Linear): pass
+mine = Mine(4, 2)
+def work():
+    x = torch.nn.functional.relu(model(torch.ones(3, 4)) + mine(torch.ones(3, 4)))
+    x.sum().backward()
+    return x[0], len(x), torch.Tensor.shape, x.grad_fn, x == x
+"""
+
+
 def test_two_hundred_traces(tmp_path):
     # What a trace leaves in memory is some kilobytes: options that other threads may be reading.
     ended = python(
         NAMESPACE
+        + WORK
         + """
-import ctypes, gc, shutil, torch, torchtrace, numpy
-import torch._dynamo.callback
+import ctypes, gc, shutil
 
 class Heap(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in
@@ -145,14 +159,6 @@ def used():
     gc.collect()
     heap = mallinfo2()
     return heap.uordblks + heap.hblkhd
-
-model = torch.nn.Linear(4, 2)
-class Mine(torch.nn.Linear): pass
-mine = Mine(4, 2)
-def work():
-    x = torch.nn.functional.relu(model(torch.ones(3, 4)) + mine(torch.ones(3, 4)))
-    x.sum().backward()
-    return x[0], len(x), torch.Tensor.shape, x.grad_fn, x == x
 
 levels = [[0, 1, 2], [0], [1], [2], [0, 1], [0, 2]]
 def trace(i):
@@ -177,19 +183,11 @@ with torchtrace.trace("last-0", levels=0): work()
     ).check()
     assert ended.out.splitlines()[1] == "[]"
     first = python(
-        """
-        import torch, torchtrace, numpy
-        import torch._dynamo.callback
-        model = torch.nn.Linear(4, 2)
-        class Mine(torch.nn.Linear): pass
-        mine = Mine(4, 2)
-        def work():
-            x = torch.nn.functional.relu(model(torch.ones(3, 4)) + mine(torch.ones(3, 4)))
-            x.sum().backward()
-            return x[0], len(x), torch.Tensor.shape, x.grad_fn, x == x
-        work()
-        with torchtrace.trace("fresh", levels=[0, 1, 2]): work()
-        """,
+        WORK
+        + """
+work()
+with torchtrace.trace("fresh", levels=[0, 1, 2]): work()
+""",
         tmp_path,
     ).check()
 

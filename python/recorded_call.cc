@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "dialects/python/config_builder.h"
 #include "python/describe_value.h"
 #include "serialize/varint.h"
 #include "tracer/recorder.h"
@@ -70,8 +71,7 @@ PyObject* RecordCall(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   if (!Recorder::Recording()) Py_RETURN_NONE;
-  std::string config(1, static_cast<char>(level));
-  AppendString({api, static_cast<size_t>(api_bytes)}, &config);
+  std::string config = ConfigBuilder::EncodeHead(level, {api, static_cast<size_t>(api_bytes)});
   AppendVarint(static_cast<uint64_t>(PyTuple_GET_SIZE(args)), &config);
   PyObject* const asked = special == Py_None ? nullptr : special;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {

@@ -36,7 +36,9 @@ class Renderer {
         options_(options),
         formats_(options.formats),
         text_([trace](uint32_t config) { return ConfigText(*trace, config) + "\n"; }),
-        yaml_([trace](uint32_t variant) { return VariantYaml(*trace, variant); }) {}
+        yaml_([trace](uint32_t variant) { return VariantYaml(*trace, variant); }),
+        stack_text_(*trace),
+        stack_format_(options.stack_format.value_or(StackFormatOf(*trace))) {}
   ~Renderer() {
     outputs_.clear();
     while (!created_.empty()) created_.pop_back();
@@ -182,11 +184,9 @@ class Renderer {
       }
     }
 
-    StackText stack_text(*trace_);
-    const StackFormat stack_format = options_.stack_format.value_or(StackFormatOf(*trace_));
     LineCache stack_yaml([&](StackId stack) {
       std::string lines = "  stack:\n";
-      for (const std::string& frame : stack_text.Frames(stack, stack_format)) {
+      for (const std::string& frame : stack_text_.Frames(stack, stack_format_)) {
         absl::StrAppend(&lines, "  - ", YamlScalar(frame, /*in_flow=*/false), "\n");
       }
       return lines;
@@ -236,8 +236,6 @@ class Renderer {
     const absl::StatusOr<OutputFile*> file = Open(RenderFile::kStacksYaml, set);
     if (!file.ok()) return file.status();
     if (*file == nullptr) return absl::OkStatus();
-    StackText text(*trace_);
-    const StackFormat format = options_.stack_format.value_or(StackFormatOf(*trace_));
     // An API of several levels has one entry in a file of all of them.
     std::map<std::string, ApiStacks> apis;
     for (const auto& [key, stacks] : api_stacks_) {
@@ -253,7 +251,7 @@ class Renderer {
           absl::StrCat(YamlScalar(api, /*in_flow=*/false), ":\n  3stacks:", stacks.empty() ? " []" : "", "\n"));
       for (const auto& [call, stack] : stacks) {
         const char* lead = "  - - ";
-        for (const std::string& frame : text.Frames(stack, format)) {
+        for (const std::string& frame : stack_text_.Frames(stack, stack_format_)) {
           (*file)->Append(absl::StrCat(lead, YamlScalar(frame, /*in_flow=*/false), "\n"));
           lead = "    - ";
         }
@@ -332,6 +330,8 @@ class Renderer {
   std::vector<std::unique_ptr<OutputFile>> outputs_;  // in the order opened
   LineCache text_;
   LineCache yaml_;
+  StackText stack_text_;
+  const StackFormat stack_format_;
   // The first calls with a stack, and those stacks.
   using ApiStacks = std::vector<std::pair<uint64_t, StackId>>;
   static constexpr size_t kStacksPerApi = 3;
