@@ -235,18 +235,25 @@ def test_program(runs, name):
     assert extra == []
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
-def test_program_at_level_0(runs, name):
-    """The same program with level 0 too, and the other levels see what they see without it."""
+def same_at_all_levels(runs, *options):
+    """Checks that the program does under levels 0,1,2 what it does untraced. Returns how it
+    ended, its trace, the calls by process, and run.json."""
     untraced = runs.python(*runs.program)
-    options = ("--levels", "0,1,2", "--formats", "none")
+    options = ("--levels", "0,1,2", "--formats", "none", *options)
     traced, trace = runs.traced("traced", *runs.program, options=options)
     assert traced.stdout == untraced.stdout
     assert traced.stderr == untraced.stderr
     assert traced.returncode == untraced.returncode == 0
     calls, elsewhere = runs.calls(trace)
     run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
+    return traced, trace, calls, run
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
+def test_program_at_level_0(runs, name):
+    """The same program with level 0 too, and the other levels see what they see without it."""
+    traced, trace, _, run = same_at_all_levels(runs)
     assert not any("level 0" in text for text in run["not_seen"])
     if name == "opinfo_samples":
         assert int(re.search(r"operators: (\d+)", traced.stdout)[1]) >= 100
@@ -275,14 +282,7 @@ def test_program_at_level_0(runs, name):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runs", ["train_mlp", "train_lightning", "compiled_step"], indirect=True)
 def test_program_with_everything_at_level_0(runs, everything):
-    options = ("--levels", "0,1,2", "--formats", "none", "--disable-torch-api-list")
-    untraced = runs.python(*runs.program)
-    traced, trace = runs.traced("traced", *runs.program, options=options)
-    assert traced.stdout == untraced.stdout
-    assert traced.stderr == untraced.stderr
-    assert traced.returncode == untraced.returncode == 0
-    calls, elsewhere = runs.calls(trace)
-    run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
+    _, _, calls, run = same_at_all_levels(runs, "--disable-torch-api-list")
     (part,) = run["api_list"]
     assert part["list"] == "everything" and part["apis"] > 20_000
     level0 = counter([call for each in calls.values() for call in each], 0)
