@@ -26,14 +26,14 @@ struct ThreadFrames {
   size_t taken_bytes = 0;   // of C stack, by frames that take none untraced
   const _PyInterpreterFrame* frame = nullptr;  // what that evaluates
 };
-thread_local ThreadFrames t_frames;
+thread_local ThreadFrames t_frames __attribute__((tls_model("initial-exec")));
 
 // See WhenInnermostCallEnds.
 struct AwaitedEnd {
   const _PyInterpreterFrame* frame = nullptr;
   void (*ended)(PyObject* result) = nullptr;
 };
-thread_local AwaitedEnd t_awaited;
+thread_local AwaitedEnd t_awaited __attribute__((tls_model("initial-exec")));
 
 int g_users = 0;
 
