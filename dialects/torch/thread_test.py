@@ -296,9 +296,9 @@ def test_threads_that_c_made_and_that_call_python(levels):
     traced = trace("c_threads.py", "python", levels=levels).check()
     assert traced.stdout == "[3.0, 3.0, 3.0]\n"
     if "1" in levels:
-        assert traced.apis(1)["torch.nn.functional.relu"] == 3
+        assert traced.apis(1).count("torch.nn.functional.relu") == 3
     if "2" in levels:
-        assert traced.apis(2)["aten::relu"] == 3
+        assert traced.apis(2).count("aten::relu") == 3
 
 
 def test_operators_on_threads_that_c_made_are_named():
