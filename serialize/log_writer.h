@@ -72,7 +72,7 @@ class LogWriter {
   absl::StatusOr<int> Open() const;
 
   const std::string path_;
-  const struct stat file_;       // as it was created
+  const struct stat file_;  // as it was created
   void* first_page_ = nullptr;
   std::mutex mutex_;  // guards the two below
   uint64_t end_offset_ = kPageBytes;

@@ -17,16 +17,11 @@ bool CounterIsInvariant() {
 #endif
 }
 
-struct Moment {
-  uint64_t units;
-  uint64_t ns;
-};
+constexpr int kReadings = 8;
 
-Moment Now() { return {ClockNow(), MonotonicNs()}; }
-
-Moment Loaded() {
+ClockReading Loaded() {
   g_clock.counter = CounterIsInvariant();
-  return Now();
+  return ReadClock();
 }
 
 }  // namespace
@@ -34,15 +29,30 @@ Moment Loaded() {
 ClockState g_clock;
 
 namespace {
-const Moment g_loaded = Loaded();
+const ClockReading g_loaded = Loaded();
 }  // namespace
+
+ClockReading ReadClock() {
+  ClockReading closest = {};
+  uint64_t smallest_gap = UINT64_MAX;
+  for (int i = 0; i < kReadings; ++i) {
+    const uint64_t before = ClockNow();
+    const uint64_t ns = MonotonicNs();
+    const uint64_t gap = ClockNow() - before;
+    if (gap >= smallest_gap) continue;
+    smallest_gap = gap;
+    closest = {before + gap / 2, ns};
+  }
+  return closest;
+}
 
 double CalibrateClock() {
   if (!g_clock.counter) return 4;
   constexpr uint64_t kEnoughNs = 1'000'000;
-  Moment now = Now();
-  while (now.ns - g_loaded.ns < kEnoughNs) now = Now();
-  return static_cast<double>(now.ns - g_loaded.ns) / static_cast<double>(now.units - g_loaded.units);
+  ClockReading now = ReadClock();
+  while (now.monotonic_ns - g_loaded.monotonic_ns < kEnoughNs) now = ReadClock();
+  return static_cast<double>(now.monotonic_ns - g_loaded.monotonic_ns) /
+         static_cast<double>(now.units - g_loaded.units);
 }
 
 }  // namespace torchtrace

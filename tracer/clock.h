@@ -37,6 +37,15 @@ inline uint64_t ClockNow() {
   return MonotonicNs() >> 2;
 }
 
+// The clock and CLOCK_MONOTONIC at one moment.
+struct ClockReading {
+  uint64_t units;
+  uint64_t monotonic_ns;
+};
+// The closest of several readings: who is preempted between the two clocks tells a
+// moment that never was. Async-signal-safe.
+ClockReading ReadClock();
+
 // Measures the clock against CLOCK_MONOTONIC from the moment the library was
 // loaded until now (waiting until a millisecond has passed) and returns
 // nanoseconds per unit.
