@@ -86,6 +86,51 @@ def test_many_traces_of_one_process(tmp_path):
     assert ended.apis("n-6") == ["aten::zeros"]
 
 
+def test_hundreds_of_traces_leave_nothing(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+
+        def held():
+            with open("/proc/self/maps") as maps, open("/proc/self/status") as status:
+                kib = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+                return sum(1 for _ in maps), len(os.listdir("/proc/self/fd")), kib
+
+        for i in range(400):
+            if i == 200:
+                before = held()
+            with torchtrace.trace("out", levels=[1, 2], formats="run.json", force=True, quiet=True):
+                torch.ones(2)
+        after = held()
+        # The interpreter's own memory comes and goes.
+        assert after[0] <= before[0] + 5, (before, after)
+        assert after[1] == before[1], (before, after)
+        assert after[2] <= before[2] + 3000, (before, after)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis() == ["torch.ones", "aten::ones"]
+
+
+def test_a_program_survives_its_log(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+        with torchtrace.trace("out", levels=[1, 2], formats=None):
+            torch.ones(2)
+            log = f"out/log/{os.listdir('out/log')[0]}"
+            assert os.stat(log).st_mode & 0o777 == 0o600
+            os.truncate(log, 0)
+            for i in range(10):
+                torch.ones(i)
+            print("the program goes on")
+        """,
+        tmp_path,
+    )
+    assert "the program goes on" in ended.out
+    assert "tracing stopped: the log was cut by another program, or its disk is gone" in ended.err
+
+
 def test_the_program_is_untraced_outside(tmp_path):
     ended = python(
         """

@@ -74,7 +74,8 @@ class LibraryCalls final : public SetattrDialect {
 
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const HookOptions& options) {
   // Never destroyed: calls may be under way when the hook is uninstalled.
-  return std::make_unique<SetattrHook>(new LibraryCalls,
+  static auto* const calls = new LibraryCalls;
+  return std::make_unique<SetattrHook>(calls,
                                        SetattrOptions{std::move(names), options.outermost, options.include_getters});
 }
 

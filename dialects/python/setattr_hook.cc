@@ -222,7 +222,8 @@ absl::Status SetattrHook::Add(const std::vector<std::string>& names, const std::
 }
 
 void SetattrHook::Await(const std::string& module) {
-  const auto imported = [this, module] {
+  // The session may end, on another thread, while this runs.
+  const auto imported = [this, module, alive = weak_from_this().lock()] {
     const auto found = awaited_.find(module);
     if (!installed_ || found == awaited_.end()) return;
     const std::vector<std::string> names = std::move(found->second);
@@ -267,7 +268,7 @@ void SetattrHook::Uninstall() {
   patches_.UndoAll();
   RestoreInheritedSlots();
   StopKeepingBuiltins();
-  // The hook itself may have to stay.
+  // The hook itself may have to stay for a while.
   entered_.clear();
   awaited_.clear();
   for (std::vector<std::string>* names : {&missing_, &closed_, &options_.names})
