@@ -99,7 +99,7 @@ def test_hundreds_of_traces_leave_nothing(tmp_path):
         for i in range(400):
             if i == 200:
                 before = held()
-            with torchtrace.trace("out", levels=[1, 2], formats="run.json", force=True, quiet=True):
+            with torchtrace.trace("out", levels=[1, 2], formats="apis.txt", force=True, quiet=True):
                 torch.ones(2)
         after = held()
         # The interpreter's own memory comes and goes.
@@ -116,7 +116,7 @@ def test_a_program_survives_its_log(tmp_path):
     ended = python(
         """
         import os, torch, torchtrace
-        with torchtrace.trace("out", levels=[1, 2], formats=None):
+        with torchtrace.trace("out", levels=[1, 2], formats="none", quiet=False):
             torch.ones(2)
             log = f"out/log/{os.listdir('out/log')[0]}"
             assert os.stat(log).st_mode & 0o777 == 0o600
