@@ -17,7 +17,7 @@ bool CounterIsInvariant() {
 #endif
 }
 
-constexpr int kReadings = 8;
+constexpr int kSamples = 8;
 
 ClockReading Loaded() {
   g_clock.counter = CounterIsInvariant();
@@ -32,18 +32,22 @@ namespace {
 const ClockReading g_loaded = Loaded();
 }  // namespace
 
-ClockReading ReadClock() {
-  ClockReading closest = {};
-  uint64_t smallest_gap = UINT64_MAX;
-  for (int i = 0; i < kReadings; ++i) {
-    const uint64_t before = ClockNow();
-    const uint64_t ns = MonotonicNs();
-    const uint64_t gap = ClockNow() - before;
-    if (gap >= smallest_gap) continue;
-    smallest_gap = gap;
-    closest = {before + gap / 2, ns};
+ClockReading ClosestReading(const ClockSample* samples, int count) {
+  const ClockSample* closest = samples;
+  for (const ClockSample* sample = samples; sample != samples + count; ++sample) {
+    if (sample->units_after - sample->units_before < closest->units_after - closest->units_before) closest = sample;
   }
-  return closest;
+  return {closest->units_before + (closest->units_after - closest->units_before) / 2, closest->monotonic_ns};
+}
+
+ClockReading ReadClock() {
+  ClockSample samples[kSamples];
+  for (ClockSample& sample : samples) {
+    sample.units_before = ClockNow();
+    sample.monotonic_ns = MonotonicNs();
+    sample.units_after = ClockNow();
+  }
+  return ClosestReading(samples, kSamples);
 }
 
 double CalibrateClock() {

@@ -42,8 +42,15 @@ struct ClockReading {
   uint64_t units;
   uint64_t monotonic_ns;
 };
-// The closest of several readings: who is preempted between the two clocks tells a
-// moment that never was. Async-signal-safe.
+// CLOCK_MONOTONIC, and the clock right before and after it.
+struct ClockSample {
+  uint64_t units_before;
+  uint64_t monotonic_ns;
+  uint64_t units_after;
+};
+// The closest of some samples: who is preempted between the clocks tells a moment that never was.
+ClockReading ClosestReading(const ClockSample* samples, int count);
+// Now. Async-signal-safe.
 ClockReading ReadClock();
 
 // Measures the clock against CLOCK_MONOTONIC from the moment the library was
