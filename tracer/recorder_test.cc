@@ -35,19 +35,24 @@ namespace {
 // So many allocations more, and then none; negative: all.
 std::atomic<int64_t> g_allocations_left{-1};
 
+// Null when there is none.
 void* Allocate(size_t bytes) {
   if (g_allocations_left >= 0 && g_allocations_left-- <= 0) {
     g_allocations_left = 0;
-    throw std::bad_alloc();
+    return nullptr;
   }
-  void* const memory = malloc(bytes == 0 ? 1 : bytes);
+  return malloc(bytes == 0 ? 1 : bytes);
+}
+void* AllocateOrThrow(size_t bytes) {
+  void* const memory = Allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 }  // namespace
 
-void* operator new(size_t bytes) { return Allocate(bytes); }
-void* operator new[](size_t bytes) { return Allocate(bytes); }
+void* operator new(size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new[](size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes); }
 void operator delete(void* memory) noexcept { free(memory); }
 void operator delete[](void* memory) noexcept { free(memory); }
 void operator delete(void* memory, size_t) noexcept { free(memory); }
@@ -340,6 +345,7 @@ TEST(RecorderTest, BusErrorsOfTheProgramAreItsOwn) {
 // The program's handler calls the one that it found, ours.
 TEST(RecorderTest, BusErrorHandlersThatCallEachOther) {
   const int status = InChild([] {
+    signal(SIGBUS, SIG_DFL);
     static struct sigaction found = {};
     WatchBusErrors();
     sigaction(SIGBUS, nullptr, &found);
