@@ -131,6 +131,28 @@ def test_a_program_survives_its_log(tmp_path):
     assert "tracing stopped: the log was cut by another program, or its disk is gone" in ended.err
 
 
+def test_a_program_that_closes_all_descriptors(tmp_path):
+    ended = run(
+        """
+        import os, torch
+        torch.ones(1)
+        os.closerange(3, 1024)
+        mine = os.open("mine", os.O_RDWR | os.O_CREAT)
+        os.write(mine, b"mine")
+        for number in range(mine + 1, 1000):
+            os.dup2(mine, number)
+        for i in range(30_000):  # more than a frame of the log
+            torch.ones(1)
+        """,
+        tmp_path,
+        "--formats=none",
+    ).check()
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert len(ended.calls()) == 30_001
+    info = ended.info()
+    assert info["ended"] == "exit code 0" and info["stopped"] == []
+
+
 def test_the_program_is_untraced_outside(tmp_path):
     ended = python(
         """
