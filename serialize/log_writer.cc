@@ -49,6 +49,21 @@ int MoveUp(int fd) {
   return fd;
 }
 
+// Where the program has as many descriptors as it may have, one more for a moment.
+int OpenForAWhile(const char* path) {
+  constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const int fd = open(path, kFlags);
+  rlimit limit;
+  if (fd >= 0 || errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return MoveUp(fd);
+  const rlimit more = {limit.rlim_cur + 1, limit.rlim_max};
+  const bool raised = setrlimit(RLIMIT_NOFILE, &more) == 0;
+  const int again = raised ? open(path, kFlags) : -1;
+  const int error = raised ? errno : EMFILE;
+  if (raised) setrlimit(RLIMIT_NOFILE, &limit);
+  errno = error;
+  return again;
+}
+
 // Closes a descriptor that is needed for a moment.
 struct Closing {
   ~Closing() { close(fd); }
@@ -98,7 +113,7 @@ bool LogWriter::IsBeingWritten(const std::string& path) {
 LogWriter::~LogWriter() { munmap(first_page_, kPageBytes); }
 
 absl::StatusOr<int> LogWriter::Open() const {
-  const int fd = MoveUp(open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const int fd = OpenForAWhile(path_.c_str());
   if (fd < 0) return Errno("cannot go on with", path_, errno);
   struct stat now;
   if (fstat(fd, &now) != 0 || now.st_dev != file_.st_dev || now.st_ino != file_.st_ino) {

@@ -118,6 +118,22 @@ TEST(LogWriterTest, NoDescriptorIsKept) {
   LogWriter::Close(frame, 0);
 }
 
+TEST(LogWriterTest, ProgramHasAllDescriptorsThatItMay) {
+  const auto writer = LogWriter::Create(TestFolder() + "/a.ttlog").value();
+  rlimit limit, after;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few = {64, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> own;
+  for (int fd; (fd = dup(0)) >= 0;) own.push_back(fd);
+  const absl::Status status = writer->AppendMetadata("{}");
+  for (const int fd : own) close(fd);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(after.rlim_cur, 64u);
+}
+
 TEST(LogWriterTest, OnlyItsUserReadsIt) {
   for (const mode_t mask : {022, 0, 0777}) {
     const std::string path = TestFolder() + "/" + std::to_string(mask) + ".ttlog";
