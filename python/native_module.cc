@@ -39,13 +39,17 @@ namespace {
 constexpr OutputAdvice kAdvice = {.file = "give another output",
                                   .occupied = "force=True overwrites the trace in it, output gives another"};
 
-// The session that this module began; kept for ever, the program may end in it.
+// The session that this module began. Whoever ends it shares it: the program may end while
+// another thread closes the session.
 struct ModuleSession {
   explicit ModuleSession(RunEnding::Options options) : ending(std::move(options)), pid(getpid()) {}
   RunEnding ending;
   const pid_t pid;
 };
-ModuleSession* g_session = nullptr;
+std::shared_ptr<ModuleSession>& Session() {
+  static auto* const session = new std::shared_ptr<ModuleSession>;  // exit handlers come late
+  return *session;
+}
 
 PyObject* Raise(const absl::Status& status) {
   PyObject* type = PyExc_RuntimeError;
@@ -141,7 +145,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
   if (absl::IsAlreadyExists(status)) return status;
   if (!status.ok()) return absl::PermissionDeniedError(status.message());  // an OSError, whatever it was
 
-  auto ending = std::make_unique<ModuleSession>(arguments.ending);
+  auto ending = std::make_shared<ModuleSession>(arguments.ending);
   session.dialect = metadata.dialect;
   session.hooks.levels = metadata.levels;
   session.hooks.include_getters = metadata.include_getters;
@@ -152,7 +156,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.recorder.paused = arguments.paused;
   if (!metadata.stacks.empty()) session.recorder.stacks = metadata.stacks == "all" ? kAllStacks : kFirstStacks;
   session.recorder.tags = arguments.tags;
-  session.ended = [its = ending.get()](const RuntimeEnd& end) {
+  session.ended = [its = ending](const RuntimeEnd& end) {
     if (end.provisional != 0) {
       its->ending.RenderEarly();
     } else {
@@ -161,7 +165,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
   };
   status = BeginSession(std::move(session));
   if (status.ok()) {
-    g_session = ending.release();
+    Session() = std::move(ending);
   } else {
     DropOutputFolder(arguments.folder);
   }
@@ -232,7 +236,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
 // end(): closes the session that begin() opened, and renders its files. In a child forked
 // within it only the child's log is closed.
 PyObject* End(PyObject*, PyObject*) {
-  ModuleSession* const session = std::exchange(g_session, nullptr);
+  const std::shared_ptr<ModuleSession> session = std::exchange(Session(), nullptr);
   if (session == nullptr) Py_RETURN_NONE;
   EndSession();
   if (getpid() != session->pid) Py_RETURN_NONE;
@@ -246,7 +250,7 @@ PyObject* End(PyObject*, PyObject*) {
 
 // state(): whose session is on: None, "run" or "module".
 PyObject* State(PyObject*, PyObject*) {
-  if (g_session != nullptr) return PyUnicode_FromString("module");
+  if (Session() != nullptr) return PyUnicode_FromString("module");
   if (Recorder::Get() != nullptr && Recorder::SessionIsOn()) return PyUnicode_FromString("run");
   Py_RETURN_NONE;
 }

@@ -57,7 +57,7 @@ class FrameBuffer {
   FrameBuffer(const FrameBuffer&) = delete;
   FrameBuffer& operator=(const FrameBuffer&) = delete;
 
-  Frame frame() const { return {header_}; }
+  Frame frame() const { return {header_, header_->capacity_bytes}; }
 
  private:
   FrameHeader* const header_;

@@ -142,6 +142,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   if (absl::Status watched = WatchInterpreterExit(/*signals=*/true); !watched.ok())
     recorder->Stop(std::string(watched.message()));
   WatchFatalSignals(request.signal_message);
+  WatchBusErrors();
   OfferPythonModule();
   if (IsExtensionName(request.dialect)) {
     const auto arm = [&request] { return ArmExtension(request); };

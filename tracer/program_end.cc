@@ -38,7 +38,9 @@ void EndProgram(const RuntimeEnd& end) {
     recorder->Finish({.exit_code = end.exit_code, .signal = end.signal});
   }
   if (InForkedChild() || g_state->ended.exchange(true)) return;
-  if (g_state->options.ended) g_state->options.ended(end);
+  // Python may open another trace meanwhile.
+  const auto ended = g_state->options.ended;
+  if (ended) ended(end);
 }
 
 void OnExit(int status, void*) { EndProgram({.provisional = 0, .exit_code = status & 0xff, .signal = 0}); }
@@ -83,7 +85,11 @@ void AfterFinalization() {
 }
 
 absl::Status RegisterWithAtexit() {
-  static PyObject* const callable = PyCFunction_New(&g_before_finalization, nullptr);
+  // No static that is made in place: making it may let go of the GIL, and who waits for it
+  // there keeps it.
+  static PyObject* known = nullptr;
+  PyObject* const callable = known != nullptr ? known : PyCFunction_New(&g_before_finalization, nullptr);
+  if (known == nullptr) known = callable;
   PyObject* const modules = PyImport_GetModuleDict();
   const bool was_there = PyDict_GetItemString(modules, "atexit") != nullptr;
   PyObject* const atexit = PyImport_ImportModule("atexit");

@@ -89,7 +89,7 @@ class FunctionCalls final : public EntryDialect {
     ThreadState& state = t_state;
     if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
     if (api.asks) {
-      ProgramFunctions::Asked(entries);
+      if (entries != nullptr) ProgramFunctions::Asked(entries);
       return false;
     }
     if (api.getter && !include_getters) {
@@ -225,7 +225,7 @@ absl::Status TorchFunctionHook::Install() {
   for (const auto& [function, row] : Calls().rows()) options.names.push_back(function);
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
-  entries_ = std::make_unique<NativeEntries>(&Calls(), std::move(options));
+  entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
   Calls().entries = entries_.get();
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
@@ -234,6 +234,7 @@ absl::Status TorchFunctionHook::Install() {
 
 void TorchFunctionHook::Uninstall() {
   if (entries_ == nullptr) return;
+  Calls().entries = nullptr;
   entries_->Uninstall();
   RemoveThreadArmer(ArmNothing);
 }
@@ -246,7 +247,7 @@ absl::Status ArmingHook::Install() {
   for (const auto& [function, row] : Calls().rows()) {
     if (IsOfC(function)) options.names.push_back(function);
   }
-  entries_ = std::make_unique<NativeEntries>(arming, std::move(options));
+  entries_ = std::make_shared<NativeEntries>(arming, std::move(options));
   return entries_->Install();
 }
 
