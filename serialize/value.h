@@ -19,7 +19,7 @@ enum class ValueTag : uint8_t {
   kFalse = 1,
   kTrue = 2,
   kInt = 3,      // zigzag varint
-  kBigInt = 4,   // string: the decimal digits of an int beyond 64 bits
+  kBigInt = 4,   // string: the decimal digits of an int beyond 64 bits, or "-10000000 bits"
   kFloat = 5,    // 8 bytes
   kComplex = 6,  // 16 bytes: real, imaginary
   kString = 7,   // varint length of the whole text, string: UTF-8, maybe cut

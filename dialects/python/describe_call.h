@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "dialects/python/config_builder.h"
-#include "dialects/python/object_names.h"
+#include "dialects/python/python_text.h"
 #include "dialects/python/traced_api.h"
 #include "serialize/value.h"
 
@@ -24,7 +24,7 @@ std::string_view DescribeCall(const TracedApi& api, const CallArguments& argumen
   if (arguments.self != nullptr) describe(arguments.self);
   for (Py_ssize_t i = 0; i < arguments.count; ++i) describe(arguments.positional[i]);
   const auto keyword = [&](PyObject* name, PyObject* value) {
-    AppendString(Utf8(name), config->bytes());
+    AppendString(PythonText(name).kept(), config->bytes());
     describe(value);
   };
   if (arguments.names != nullptr) {

@@ -28,8 +28,6 @@ struct Types {
   PyTypeObject* storage = nullptr;
   PyTypeObject* typed_storage = nullptr;
   PyTypeObject* generator = nullptr;
-  PyObject* fake_device = nullptr;  // interned attribute names
-  PyObject* untyped_storage = nullptr;
 };
 Types g_types;
 
@@ -75,7 +73,7 @@ struct TorchValues {
     }
     if (PyType_IsSubtype(type, g_types.storage)) return Storage(value, &values), true;
     if (type == g_types.typed_storage) {
-      PyObject* const untyped = InstanceAttribute(value, g_types.untyped_storage);
+      PyObject* const untyped = InstanceAttribute(value, "_untyped_storage");
       if (untyped != nullptr && PyType_IsSubtype(Py_TYPE(untyped), g_types.storage)) {
         return Storage(untyped, &values), true;
       }
@@ -125,8 +123,6 @@ bool InitDescribePython() {
   g_types.storage = TorchType("torch", "UntypedStorage");
   g_types.typed_storage = TorchType("torch", "TypedStorage");
   g_types.generator = TorchType("torch", "Generator");
-  g_types.fake_device = PyUnicode_InternFromString("_fake_device");
-  g_types.untyped_storage = PyUnicode_InternFromString("_untyped_storage");
   return g_types.tensor && g_types.parameter && g_types.sym_int && g_types.sym_float && g_types.sym_bool &&
          g_types.storage && g_types.typed_storage && g_types.generator;
 }
@@ -139,9 +135,8 @@ void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
   if (type == g_types.tensor) return DescribeTensor(tensor, {}, config);
   std::string device;
   // A fake tensor is a meta tensor that plays one on another device.
-  if (PyObject* const fake = InstanceAttribute(object, g_types.fake_device); fake && THPDevice_Check(fake)) {
-    device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
-  }
+  PyObject* const fake = type == g_types.parameter ? nullptr : InstanceAttribute(object, "_fake_device");
+  if (fake != nullptr && THPDevice_Check(fake)) device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
   DescribeTensor(tensor, SubclassName(type), config, device);
 }
 

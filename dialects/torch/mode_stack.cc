@@ -39,7 +39,7 @@ PyObject* At(PyObject* self, PyObject* args, PyObject* kwargs) {
 // PyTorch's Python-implemented functions ask, and then hand their call to the mode.
 bool AskedByHandler() {
   PyCodeObject* const code = CallingCode();  // borrowed
-  return code != nullptr && Utf8(code->co_name) == "handle_torch_function";
+  return code != nullptr && TextIs(code->co_name, "handle_torch_function");
 }
 
 PyObject* Enabled(PyObject* self, PyObject* none) {

@@ -17,7 +17,7 @@ bool AskedByAModule() {
   PyFrameObject* const frame = PyEval_GetFrame();  // borrowed
   if (frame == nullptr) return false;
   PyCodeObject* const code = PyFrame_GetCode(frame);
-  const bool result = Utf8(code->co_filename).substr(0, g_modules_folder->size()) == *g_modules_folder;
+  const bool result = PythonText(code->co_filename).kept().starts_with(*g_modules_folder);
   Py_DECREF(code);
   return result;
 }
@@ -39,7 +39,7 @@ absl::Status KeepModuleFastPaths(const FunctionMode* mode) {
   PyObject* const file = modules == nullptr ? nullptr : PyObject_GetAttrString(modules, "__file__");
   const bool found = file != nullptr;
   if (found) {
-    const std::string_view path = Utf8(file);
+    const std::string path = TextOf(file);
     delete g_modules_folder;
     g_modules_folder = new std::string(path.substr(0, path.rfind('/') + 1));
     g_mode = mode;

@@ -40,7 +40,7 @@ inline bool BeginCall(const Api& api, const PythonArguments& arguments) {
     PyObject *name, *value;
     Py_ssize_t position = 0;
     while (PyDict_Next(arguments.kwargs, &position, &name, &value)) {
-      AppendString(Utf8(name), config->bytes());
+      AppendString(PythonText(name).kept(), config->bytes());
       DescribePython(value, config);
     }
   }

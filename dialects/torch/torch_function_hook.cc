@@ -34,9 +34,8 @@ PyObject* OverloadType() {
 // second time it would stand twice in a traceback. Borrowed.
 PyObject* Callee(PyObject* function) {
   static PyObject* const overload = OverloadType();
-  static PyObject* const own_name = PyUnicode_InternFromString("_op");
   if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != overload) return function;
-  PyObject* const builtin = InstanceAttribute(function, own_name);
+  PyObject* const builtin = InstanceAttribute(function, "_op");
   return builtin == nullptr ? function : builtin;
 }
 
@@ -93,8 +92,8 @@ PyObject* EnterMode(PyObject* callable, PyObject* const* arguments, size_t flags
   for (Py_ssize_t i = 0; understood && i < positional; ++i) parts[i] = arguments[i];
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   for (Py_ssize_t i = 0; understood && i < named; ++i) {
-    const std::string_view name = Utf8(PyTuple_GET_ITEM(names, i));
-    const int part = name == "args" ? 3 : name == "kwargs" ? 4 : 0;
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    const int part = TextIs(name, "args") ? 3 : TextIs(name, "kwargs") ? 4 : 0;
     understood = part != 0 && parts[part] == nullptr;
     parts[part] = arguments[positional + i];
   }
