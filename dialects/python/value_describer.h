@@ -72,7 +72,7 @@ class ValueDescriber {
   explicit ValueDescriber(ConfigBuilder* config) : config_(config), values_(config->values()) {}
 
   ConfigBuilder* config() { return config_; }
-  ValueWriter& values() { return values_; }
+  ConfigBuilder::Writer& values() { return values_; }
 
   void Value(PyObject* value) {
     PyTypeObject* const type = Py_TYPE(value);
@@ -169,7 +169,7 @@ class ValueDescriber {
     const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
     const ValueTag tag = PyFrozenSet_Check(set) ? ValueTag::kFrozenSet : ValueTag::kSet;
     values_.Container(tag, whole, written);
-    std::string* const bytes = config_->bytes();
+    ByteBuffer* const bytes = config_->bytes();
     const size_t start = bytes->size();
     std::vector<std::string> items;
     Py_hash_t hash;
@@ -178,7 +178,7 @@ class ValueDescriber {
       PyObject* item = Py_None;
       _PySet_NextEntry(set, &position, &item, &hash);
       Value(item);
-      items.push_back(bytes->substr(start));
+      items.emplace_back(bytes->view().substr(start));
       bytes->resize(start);
     }
     std::sort(items.begin(), items.end());
@@ -233,7 +233,7 @@ class ValueDescriber {
   }
 
   ConfigBuilder* const config_;
-  ValueWriter values_;
+  ConfigBuilder::Writer values_;
   int depth_ = 0;
 };
 

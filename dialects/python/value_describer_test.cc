@@ -86,7 +86,7 @@ std::string Describe(PyObject* value) {
   AppendVarint(1, config.bytes());
   ValueDescriber<NoFramework>(&config).Value(value);
   AppendVarint(0, config.bytes());
-  const absl::StatusOr<Config> parsed = ParseConfig(*config.bytes());
+  const absl::StatusOr<Config> parsed = ParseConfig(config.bytes()->view());
   return parsed.ok() ? FormatValue(parsed->args[0]) : std::string(parsed.status().message());
 }
 

@@ -42,7 +42,7 @@ struct TorchValues {
   }
 
   static bool Own(PyObject* value, PyTypeObject* type, Describer* describer) {
-    ValueWriter& values = describer->values();
+    ConfigBuilder::Writer& values = describer->values();
     if (THPDtype_Check(value)) {
       return values.Named(ValueTag::kDtype, DtypeName(reinterpret_cast<THPDtype*>(value)->scalar_type)), true;
     }
@@ -56,7 +56,7 @@ struct TorchValues {
   }
 
   static bool Rare(PyObject* value, PyTypeObject* type, Describer* describer) {
-    ValueWriter& values = describer->values();
+    ConfigBuilder::Writer& values = describer->values();
     if (type == g_types.sym_int) return values.Named(ValueTag::kSymbol, "SymInt"), true;
     if (type == g_types.sym_float) return values.Named(ValueTag::kSymbol, "SymFloat"), true;
     if (type == g_types.sym_bool) return values.Named(ValueTag::kSymbol, "SymBool"), true;
@@ -82,7 +82,7 @@ struct TorchValues {
   }
 
  private:
-  static void Storage(PyObject* value, ValueWriter* values) {
+  static void Storage(PyObject* value, ConfigBuilder::Writer* values) {
     const c10::StorageImpl* const storage = THPStorage_Unpack(value).unsafeGetStorageImpl();
     if (storage == nullptr || storage->sym_nbytes().is_heap_allocated()) {
       return values->Named(ValueTag::kObject, TypeName(Py_TYPE(value)));

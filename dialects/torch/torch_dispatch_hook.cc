@@ -3,17 +3,23 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <cxxabi.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "dialects/torch/describe_python.h"
 #include "dialects/torch/forwarding_interpreter.h"
 #include "dialects/torch/operator_plan.h"
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/thread_state.h"
+#include "dialects/torch/unboxed_operators.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -52,20 +58,38 @@ std::string ExceptionName() {
   }
 }
 
-// Records a call around `call`, which runs the operator.
+// Runs the operator by `call`, recorded as what the thread's scratch describes.
 template <typename Call>
-void RecordAround(const OperatorPlan& plan, const torch::jit::Stack& stack, Call&& call) {
+auto RunRecorded(Call&& call) -> decltype(call()) {
   ThreadState& state = t_state;
-  DescribeOperatorCall(plan, stack, state.config);
   const std::string_view bytes = state.config->Finish();
   if (!state.recorder->Enter(bytes, state.config->identity_bytes())) return call();
+  const auto leave = [&state] {
+    if (state.recorder != nullptr) state.recorder->Leave();
+  };
   try {
-    call();
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      leave();
+    } else {
+      decltype(auto) result = call();
+      leave();
+      return result;
+    }
+  } catch (const abi::__forced_unwind&) {
+    // The thread ends in the middle of the call (pthread_exit, cancellation, Python's end): nothing
+    // is raised, and what catches this must hand it on.
+    throw;
   } catch (...) {
     if (state.recorder != nullptr) state.recorder->Raise(ExceptionName());
     throw;
   }
-  if (state.recorder != nullptr) state.recorder->Leave();
+}
+
+template <typename Call>
+void RecordAround(const OperatorPlan& plan, const torch::jit::Stack& stack, Call&& call) {
+  DescribeOperatorCall(plan, stack, t_state.config);
+  RunRecorded(call);
 }
 
 // What an operator of PyTorch calls inside is its own affair, as it is for a
@@ -86,6 +110,36 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   });
 }
 
+template <typename Operator, typename Signature = typename Operator::schema>
+struct Unboxed;
+template <typename Operator, typename Result, typename... Arguments>
+struct Unboxed<Operator, Result(Arguments...)> {
+  static Result Run(c10::DispatchKeySet keys, Arguments... arguments) {
+    const auto call = [&]() -> Result {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(kKey);
+      return Operator::redispatch(keys & kBelowKey, arguments...);
+    };
+    if (!t_state.Recording()) return call();
+    // PyTorch's own operators stay.
+    static const OperatorPlan& plan =
+        *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
+             .release();
+    OperatorCallDescriber describer(plan, t_state.config);
+    (describer.Add(arguments), ...);
+    return RunRecorded(call);
+  }
+};
+
+void AddUnboxedKernels(torch::Library* library) {
+  ForEachUnboxedOperator([library](auto op) {
+    using Operator = decltype(op);
+    const std::string name = *Operator::overload_name == 0
+                                 ? Operator::name
+                                 : std::string(Operator::name) + "." + Operator::overload_name;
+    library->impl(name.c_str(), torch::CppFunction(TORCH_FN(Unboxed<Operator>::Run)));
+  });
+}
+
 // Sees the calls that go to a tensor subclass's __torch_dispatch__. While a
 // dispatch mode of the program is on, it is the mode's calls that count.
 class SubclassDispatch final : public ForwardingInterpreter {
@@ -93,18 +147,12 @@ class SubclassDispatch final : public ForwardingInterpreter {
   using ForwardingInterpreter::ForwardingInterpreter;
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
-    if (!enabled || c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
-        !c10::impl::tls_is_dispatch_key_included(kKey) || !t_state.Recording()) {
-      return inner().dispatch(op, stack);
-    }
+    if (!Records()) return inner().dispatch(op, stack);
     RecordAround(t_plans.Get(op), *stack, [&] { inner().dispatch(op, stack); });
   }
 
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
-    if (!enabled || c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
-        !c10::impl::tls_is_dispatch_key_included(kKey) || !t_state.Recording()) {
-      return inner().detach(self);
-    }
+    if (!Records()) return inner().detach(self);
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
     const torch::jit::Stack stack = {
         at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
@@ -114,11 +162,18 @@ class SubclassDispatch final : public ForwardingInterpreter {
     return result;
   }
 
-  bool enabled = false;
+  std::atomic<bool> enabled = false;
+
+ private:
+  bool Records() const {
+    return enabled.load(std::memory_order_relaxed) && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+           c10::impl::tls_is_dispatch_key_included(kKey) && t_state.Recording();
+  }
 };
 
 SubclassDispatch* g_subclasses = nullptr;
 std::unique_ptr<torch::Library> g_library;
+std::unique_ptr<torch::Library> g_unboxed;
 
 bool LetHigherOrderOperatorsPass() {
   PyObject* const module = LoadPythonSource("dispatch_key");
@@ -145,9 +200,12 @@ absl::Status TorchDispatchHook::Install() {
     OperatorPlans::WatchRemovals();
     g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
     g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
+    g_unboxed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+    AddUnboxedKernels(g_unboxed.get());
     c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
     g_subclasses = new SubclassDispatch(interpreter->vtable_);
-    interpreter->vtable_ = g_subclasses;
+    // Other threads may be reading it.
+    std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_).store(g_subclasses, std::memory_order_release);
   }
   g_subclasses->enabled = true;
   AddThreadArmer(ArmKey);

@@ -114,7 +114,7 @@ class Module final : public TorchModule {
     ConfigBuilder config;
     config.Begin({});
     DescribePython(value, &config);
-    out->append(*config.bytes());
+    out->append(config.bytes()->view());
   }
 };
 
