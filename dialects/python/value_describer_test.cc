@@ -175,8 +175,9 @@ def sizes():
 before = sizes()
 )");
   EXPECT_NE(Describe("text"), "");
-  EXPECT_EQ(Describe("Named()"), "object(\"m\xe2\x82\xac.N\xc3\xa9"
-                                 "e\")");
+  EXPECT_EQ(Describe("Named()"),
+            "object(\"m\xe2\x82\xac.N\xc3\xa9"
+            "e\")");
   Execute("assert sizes() == before, (before, sizes())");
 }
 

@@ -45,9 +45,7 @@ void AppendDims(c10::SymIntArrayRef dims, ByteBuffer* out) {
   }
 }
 
-void AppendDims(c10::IntArrayRef dims, ByteBuffer* out) {
-  ConfigBuilder::Writer(out).Dims(dims.data(), dims.size());
-}
+void AppendDims(c10::IntArrayRef dims, ByteBuffer* out) { ConfigBuilder::Writer(out).Dims(dims.data(), dims.size()); }
 
 // The first bytes of the usual tensor: on the CPU, strided and contiguous.
 struct UsualTensor {

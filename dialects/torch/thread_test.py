@@ -289,3 +289,12 @@ def test_two_million_calls_in_flat_memory():
 def test_python_is_the_one_under_test():
     run = trace("import sys\nprint(sys.executable)\n").check()
     assert run.stdout == sys.executable + "\n"
+
+
+def test_a_thread_that_python_ends_inside_an_operator():
+    # PyTorch ends the process then, as it does untraced.
+    plain = untraced("ending_operator.py")
+    traced = trace("ending_operator.py", levels="2")
+    assert traced.exit_code == plain.exit_code
+    assert "exception not rethrown" not in traced.stderr
+    assert traced.of("aten::add.Tensor")

@@ -133,9 +133,8 @@ struct Unboxed<Operator, Result(Arguments...)> {
 void AddUnboxedKernels(torch::Library* library) {
   ForEachUnboxedOperator([library](auto op) {
     using Operator = decltype(op);
-    const std::string name = *Operator::overload_name == 0
-                                 ? Operator::name
-                                 : std::string(Operator::name) + "." + Operator::overload_name;
+    const std::string name =
+        *Operator::overload_name == 0 ? Operator::name : std::string(Operator::name) + "." + Operator::overload_name;
     library->impl(name.c_str(), torch::CppFunction(TORCH_FN(Unboxed<Operator>::Run)));
   });
 }
@@ -205,7 +204,8 @@ absl::Status TorchDispatchHook::Install() {
     c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
     g_subclasses = new SubclassDispatch(interpreter->vtable_);
     // Other threads may be reading it.
-    std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_).store(g_subclasses, std::memory_order_release);
+    std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_)
+        .store(g_subclasses, std::memory_order_release);
   }
   g_subclasses->enabled = true;
   AddThreadArmer(ArmKey);
