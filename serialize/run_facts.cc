@@ -85,7 +85,8 @@ void AddOnce(const std::string& text, std::vector<std::string>* texts) {
 bool IsCapped(const Value& value) {
   const uint64_t per_item = value.tag == ValueTag::kDict ? 2 : 1;
   const bool is_text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
-  if (value.tag == ValueTag::kDeep || (is_text && value.whole > value.text.size()) ||
+  const bool is_long_int = value.tag == ValueTag::kBigInt && value.text.ends_with(" bits");
+  if (value.tag == ValueTag::kDeep || is_long_int || (is_text && value.whole > value.text.size()) ||
       (IsContainer(value.tag) && value.whole > value.items.size() / per_item)) {
     return true;
   }

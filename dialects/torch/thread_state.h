@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <exception>
 
 #include "dialects/python/config_builder.h"
 #include "tracer/recorder.h"
@@ -19,6 +20,7 @@ struct ThreadState {
   int compiling = 0;                   // inside torch.compile's own work: nothing is the program's
   bool function_open = false;          // inside a call of level 1: what it calls is its own affair
   bool function_recorded = false;      // and that call was recorded
+  bool describing = false;             // a call's description is under way
   uint64_t armed = 0;                  // this thread has the levels' keys of that arming
 
   // The recorder and its scratch, made at the first call. False when this
@@ -30,6 +32,24 @@ struct ThreadState {
     return recorder != nullptr || Attach();
   }
   bool Attach();
+
+  // Runs `describe`, which fills the scratch. False: the call is not to be recorded. Where it fails,
+  // for want of memory, recording stops.
+  template <typename Describe>
+  bool DescribeBy(Describe&& describe) {
+    // Code of the program that came to run in a description would fill the same scratch.
+    if (describing) return false;
+    describing = true;
+    bool done = false;
+    try {
+      describe();
+      done = true;
+    } catch (const std::exception& error) {
+      Recorder::Get()->Stop(error.what());
+    }
+    describing = false;
+    return done;
+  }
 };
 
 // Initial-exec: one instruction instead of a call, in a library that is loaded

@@ -304,3 +304,12 @@ def test_threads_that_c_made_and_that_call_python(levels):
 def test_operators_on_threads_that_c_made_are_named():
     traced = trace("c_threads.py", "cpp", levels="1,2").check()
     assert traced.run["not_seen"] == ["level 2: operators called on threads that C++ made"]
+
+
+def test_a_thread_that_python_ends_inside_an_operator():
+    # PyTorch ends the process then, as it does untraced.
+    plain = untraced("ending_operator.py")
+    traced = trace("ending_operator.py", levels="2")
+    assert traced.exit_code == plain.exit_code
+    assert "exception not rethrown" not in traced.stderr
+    assert traced.of("aten::add.Tensor")
