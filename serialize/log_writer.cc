@@ -48,8 +48,8 @@ int MoveUp(int fd) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path) {
-  const int fd = MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path, mode_t mode) {
+  const int fd = MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (fd < 0) return Errno("cannot create", path, errno);
   std::unique_ptr<LogWriter> writer(new LogWriter(path, fd));
   if (const int error = ReserveBlocks(fd, 0, kPageBytes)) {

@@ -10,6 +10,8 @@
 #ifndef TORCHTRACE_SERIALIZE_LOG_WRITER_H_
 #define TORCHTRACE_SERIALIZE_LOG_WRITER_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -31,8 +33,8 @@ struct Frame {
 
 class LogWriter {
  public:
-  // Creates `path`, which must not exist, with its superblock.
-  static absl::StatusOr<std::unique_ptr<LogWriter>> Create(const std::string& path);
+  // Creates `path`, which must not exist, with its superblock. The umask applies to `mode`.
+  static absl::StatusOr<std::unique_ptr<LogWriter>> Create(const std::string& path, mode_t mode = 0600);
   // Closes the file; frames that are still mapped stay valid.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;

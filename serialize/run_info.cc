@@ -213,8 +213,9 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   return info;
 }
 
-absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder) {
-  return WriteOutputFile((std::filesystem::path(folder) / "run.json").string(), DumpPrettyJson(info));
+absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder, mode_t mode) {
+  return WriteOutputFile((std::filesystem::path(folder) / "run.json").string(), DumpPrettyJson(info),
+                         {.mode = mode, .follow = false});
 }
 
 std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& statistics, const RenderReport* report,

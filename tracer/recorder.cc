@@ -278,7 +278,7 @@ absl::Status Recorder::OpenLog(const char* role) {
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
     const std::string path = absl::StrCat(options().log_folder, "/", role, "-", pid_, again, ".ttlog");
-    log = LogWriter::Create(path);
+    log = LogWriter::Create(path, options().readable ? 0666 : 0600);
     if (log.ok() || access(path.c_str(), F_OK) != 0) break;
   }
   if (!log.ok()) return log.status();

@@ -43,6 +43,8 @@ class Recorder;
 
 struct RecorderOptions {
   std::string log_folder;  // absolute; must exist
+  // Others may read the logs, as the umask has it.
+  bool readable = false;
   // A JSON object's text: what is known of the run before it starts. Repeated
   // in every process's log.
   std::string metadata_json = "{}";
