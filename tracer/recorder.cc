@@ -24,6 +24,10 @@ using Json = nlohmann::json;
 constexpr uint32_t kFirstFrameBytes = 64 << 10;
 constexpr uint32_t kThreadNameBytes = 64;
 constexpr uint32_t kEndFrameBytes = 32 << 10;
+// Of programs that were started: so many are told apart, by names of at most so many bytes.
+constexpr size_t kMaxStarted = 20;
+constexpr size_t kMaxStartedBytes = 300;
+constexpr char kOtherStarted[] = "others";
 
 Recorder* g_recorder = nullptr;
 
@@ -34,6 +38,15 @@ std::string ThreadName() {
 }
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+template <typename Programs>
+Json ListStarted(const Programs& programs) {
+  Json list = Json::array();
+  for (const auto& [program, started] : programs) {
+    list.push_back({{"program", program}, {"python", started.python}, {"count", started.count}});
+  }
+  return list;
+}
 
 // Stores a metadata frame's payload and seals it without unmapping: all that a
 // signal handler may do.
@@ -228,6 +241,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   added_metadata_.clear();
   not_seen_.clear();
   cut_.clear();
+  started_.clear();
   stop_reason_.clear();
   intern_resets_ = 0;
   next_thread_ = 0;
@@ -406,6 +420,24 @@ void Recorder::CountCut(const std::string& what, uint64_t count) {
   cut_[what] += count;
 }
 
+void Recorder::CountStarted(const std::string& program, bool python) {
+  std::string name = program;
+  // The end of a path tells more than its beginning.
+  if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (finished_) return;
+  if (started_.size() >= kMaxStarted && !started_.contains(name)) {
+    name = kOtherStarted;
+    python = false;
+  }
+  StartedProgram& started = started_[name];
+  started.python = started.python || python;
+  // It may be the last that this process does: what is new is told at once, how often at the end.
+  if (++started.count != 1) return;
+  if (log_ == nullptr && !OpenLog("fork").ok()) return;
+  log_->AppendMetadata(Dump({{"started_programs", ListStarted(started_)}})).IgnoreError();
+}
+
 void Recorder::Stop(const std::string& reason) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -445,6 +477,7 @@ std::string Recorder::EndJson(const ProgramEnd& end) {
   if (!cut_.empty()) json["cut"] = cut_;
   if (const uint64_t resets = intern_resets_.load()) json["intern_resets"] = resets;
   if (!stop_reason_.empty()) json["stopped"] = stop_reason_;
+  if (!started_.empty()) json["started_programs"] = ListStarted(started_);
   return Dump({{"end", std::move(json)}});
 }
 
@@ -499,6 +532,7 @@ void Recorder::AfterForkInChild() {
   recorder->ended_threads_.clear();
   recorder->not_seen_.clear();
   recorder->cut_.clear();
+  recorder->started_.clear();
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;

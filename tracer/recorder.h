@@ -161,6 +161,10 @@ class TORCHTRACE_EXPORT Recorder {
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
 
+  // A process was started as a new program, which isn't traced. A forked process that called
+  // nothing gets a log for it.
+  void CountStarted(const std::string& program, bool python);
+
   // From now on no call's entry is recorded, on any thread; or again.
   void SetPaused(bool paused);
   bool paused();
@@ -196,6 +200,11 @@ class TORCHTRACE_EXPORT Recorder {
   struct ThreadTotals {
     uint64_t calls = 0;
     uint64_t getters = 0;
+  };
+
+  struct StartedProgram {
+    bool python = false;
+    uint64_t count = 0;
   };
 
   Recorder() = default;
@@ -235,6 +244,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::vector<std::string> own_metadata_;  // for a log that isn't there yet
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
+  std::map<std::string, StartedProgram> started_;
   std::string stop_reason_;
   std::string tags_;
   uint64_t tags_version_ = 0;
