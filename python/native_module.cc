@@ -36,15 +36,13 @@
 namespace torchtrace {
 namespace {
 
-constexpr OutputAdvice kAdvice = {.file = "give another output",
-                                  .occupied = "force=True overwrites the trace in it, output gives another"};
-
 // The session that this module began. Whoever ends it shares it: the program may end while
 // another thread closes the session.
 struct ModuleSession {
   explicit ModuleSession(RunEnding::Options options) : ending(std::move(options)), pid(getpid()) {}
   RunEnding ending;
   const pid_t pid;
+  std::unique_ptr<OutputFolder> folder;
 };
 std::shared_ptr<ModuleSession>& Session() {
   static auto* const session = new std::shared_ptr<ModuleSession>;  // exit handlers come late
@@ -100,6 +98,7 @@ absl::Status ExpandGroups(const std::string& groups_file, std::vector<std::strin
 struct BeginArguments {
   std::string folder;
   bool force = false;
+  bool readable = false;
   std::string groups;
   std::vector<std::string> apis;  // given by name; empty: what `traced` says
   TracedListOptions traced;
@@ -141,16 +140,22 @@ absl::Status BeginTrace(BeginArguments arguments) {
   absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
   if (status.ok() && !arguments.extension) status = FindApis(&arguments, &session.hooks);
   if (!status.ok()) return status;
-  status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
-  if (absl::IsAlreadyExists(status)) return status;
-  if (!status.ok()) return absl::PermissionDeniedError(status.message());  // an OSError, whatever it was
+  absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(
+      arguments.folder, {.force = arguments.force,
+                         .readable = arguments.readable,
+                         .another = "give another output",
+                         .occupied = "force=True overwrites the trace in it, output gives another"});
+  if (absl::IsAlreadyExists(folder.status())) return folder.status();
+  if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError, whatever it was
 
   auto ending = std::make_shared<ModuleSession>(arguments.ending);
+  ending->folder = *std::move(folder);
   session.dialect = metadata.dialect;
   session.hooks.levels = metadata.levels;
   session.hooks.include_getters = metadata.include_getters;
   session.hooks.outermost = metadata.outermost;
   session.recorder.log_folder = arguments.folder + "/log";
+  session.recorder.readable = arguments.readable;
   session.recorder.metadata_json = FormatRunMetadata(metadata);
   session.recorder.quiet = arguments.ending.quiet;
   session.recorder.paused = arguments.paused;
@@ -161,15 +166,20 @@ absl::Status BeginTrace(BeginArguments arguments) {
       its->ending.RenderEarly();
     } else {
       its->ending.Finish();
+      its->folder.reset();
     }
   };
   status = BeginSession(std::move(session));
   if (status.ok()) {
-    Session() = std::move(ending);
-  } else {
-    DropOutputFolder(arguments.folder);
+    status = ending->folder->RemoveEarlierTrace();
+    if (!status.ok()) EndSession();
   }
-  return status;
+  if (!status.ok()) {
+    ending->folder->Drop();
+    return status;
+  }
+  Session() = std::move(ending);
+  return absl::OkStatus();
 }
 
 // begin(...): opens a session and its trace's folder.
@@ -181,18 +191,19 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
                                        "include_getters", "formats",       "render_limit", "merge_output",
                                        "force",           "quiet",         "command",      "program",
                                        "python",          "executable",    "paused",       "tags",
-                                       "stacks",          "stack_format",  nullptr};
+                                       "stacks",          "stack_format",  "readable",     nullptr};
   const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *script_folder, *formats, *python,
       *executable, *tags, *stacks, *stack_format;
   PyObject *levels, *include, *exclude, *apis, *libraries, *package_folders, *command, *program;
-  int everything, extension, outermost, include_getters, merge_output, force, quiet, paused;
+  int everything, extension, outermost, include_getters, merge_output, force, quiet, paused, readable;
   unsigned long long render_limit;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOOpOspppsKpppOOsspsss", const_cast<char**>(kNames), &folder,
-                                   &shown, &dialect, &package_version, &levels, &include, &exclude, &groups, &api_list,
-                                   &apis, &libraries, &everything, &package_folders, &script_folder, &extension,
-                                   &outermost, &include_getters, &formats, &render_limit, &merge_output, &force, &quiet,
-                                   &command, &program, &python, &executable, &paused, &tags, &stacks, &stack_format) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOOpOspppsKpppOOsspsssp", const_cast<char**>(kNames),
+                                   &folder, &shown, &dialect, &package_version, &levels, &include, &exclude, &groups,
+                                   &api_list, &apis, &libraries, &everything, &package_folders, &script_folder,
+                                   &extension, &outermost, &include_getters, &formats, &render_limit, &merge_output,
+                                   &force, &quiet, &command, &program, &python, &executable, &paused, &tags, &stacks,
+                                   &stack_format, &readable) ||
       !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
       !Strings(exclude, &begin.metadata.exclude) || !Strings(apis, &begin.apis) ||
       !Strings(libraries, &begin.traced.libraries) || !Strings(package_folders, &begin.traced.package_folders) ||
@@ -203,6 +214,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   if (!parsed.ok()) return Raise(parsed.status());
   begin.folder = folder;
   begin.force = force != 0;
+  begin.readable = readable != 0;
   begin.groups = groups;
   begin.traced.api_list = api_list;
   begin.traced.everything = everything != 0;
@@ -239,6 +251,7 @@ PyObject* End(PyObject*, PyObject*) {
   const std::shared_ptr<ModuleSession> session = std::exchange(Session(), nullptr);
   if (session == nullptr) Py_RETURN_NONE;
   EndSession();
+  const auto folder = std::move(session->folder);
   if (getpid() != session->pid) Py_RETURN_NONE;
   absl::Status status;
   Py_BEGIN_ALLOW_THREADS;

@@ -2,6 +2,7 @@
 
 import importlib.util
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,68 @@ def test_the_program_is_untraced_outside(tmp_path):
         tmp_path,
     ).check()
     assert ended.apis()[:2] == ["torch.ones", "aten::ones"]
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    ended = python(
+        """
+        import os, signal, stat, torch, torchtrace
+        with torchtrace.trace("out"):
+            torch.ones(1)
+            child = os.fork()
+            if child == 0:
+                os.closerange(0, 9999)
+                signal.pause()
+        for _ in range(2):
+            try:
+                torchtrace.start("out", force=True)
+            except FileExistsError as error:
+                print(str(error).replace(str(os.getpid()), "PID").replace(os.getcwd(), ""))
+            if child:
+                os.kill(child, signal.SIGKILL)
+                os.waitid(os.P_PID, child, os.WEXITED)
+                child = 0
+            else:
+                torchtrace.stop()
+        print([name.startswith(f"main-{os.getpid()}") for name in os.listdir("out/log")])
+        print(oct(stat.S_IMODE(os.stat("out").st_mode | os.stat("out/run.json").st_mode)))
+        os.umask(0o022)
+        with torchtrace.trace("out2", readable=True):
+            pass
+        print(oct(stat.S_IMODE(os.stat("out2").st_mode | os.stat("out2/run.json").st_mode)))
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out.splitlines() == [
+        "the output folder /out is in use: process PID, or one that it forked, still writes its "
+        "trace there; wait for its end, or give another output",
+        "[True]",
+        "0o700",
+        "0o755",
+    ]
+
+
+def test_the_folder_of_a_trace_that_is_open_is_refused(tmp_path):
+    program = """
+        import sys, torchtrace
+        try:
+            with torchtrace.trace("out", force=True):
+                print("open", flush=True)
+                input()
+        except FileExistsError as error:
+            print("in use" in str(error))
+        """
+    ended = python(
+        f"""
+        import os, subprocess, sys, torchtrace
+        with torchtrace.trace("out"):
+            os.closerange(3, 9999)
+            print(subprocess.run([sys.executable, "-c", {textwrap.dedent(program)!r}],
+                  capture_output=True, text=True, input="x").stdout)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out == "True\n\n"
 
 
 def test_nothing_is_overwritten_unless_forced(tmp_path):

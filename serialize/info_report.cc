@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/damage.h"
+#include "serialize/completeness.h"
 #include "serialize/duration_text.h"
 #include "serialize/json_form.h"
 #include "serialize/ranks.h"
@@ -178,35 +178,12 @@ class InfoReport {
   }
 
   void Completeness() {
-    std::vector<std::string> missing;
-    if (IsMerged(trace_)) missing = RankSentences(FindRankGaps(trace_.processes()));
-    for (const std::string& reason : facts_.stopped) {
-      missing.push_back(absl::StrCat("tracing stopped before the program's end: ", OneLine(reason)));
+    std::vector<std::string> ranks;
+    if (IsMerged(trace_)) ranks = RankSentences(FindRankGaps(trace_.processes()));
+    std::string label = "complete";
+    for (const std::string& line : DescribeCompleteness(facts_, CountCapped(trace_, statistics_), ranks)) {
+      Line(std::exchange(label, ""), OneLine(line));
     }
-    for (const auto& [reason, count] : facts_.dropped) {
-      missing.push_back(absl::StrCat(count, " calls dropped: ", OneLine(reason)));
-    }
-    if (facts_.lost_calls > 0 || !facts_.lost_calls_exact) {
-      missing.push_back(
-          absl::StrCat(CountLostCalls(facts_.lost_calls, facts_.lost_calls_exact), " lost to damage of the log"));
-    }
-    if (facts_.unclosed > 0) {
-      missing.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts_.unclosed, " of ",
-                                     facts_.processes.size()));
-    }
-    if (facts_.getters > 0) {
-      missing.push_back(absl::StrCat(facts_.getters, " calls of property getters left out, as asked"));
-    }
-    const ordered_json& capped = info_["capped"];
-    if (capped["calls"] != 0) {
-      missing.push_back(absl::StrCat("long arguments of ", DumpJson(capped["calls"]), " calls in ",
-                                     DumpJson(capped["configs"]), " configs are not kept whole"));
-    }
-    for (const auto& [what, count] : facts_.cut) missing.push_back(absl::StrCat("cut: ", count, " ", OneLine(what)));
-    for (const std::string& text : facts_.not_seen) missing.push_back(absl::StrCat("not seen: ", OneLine(text)));
-    if (missing.empty()) missing.push_back("yes: no call was dropped, lost or cut");
-    Line("complete", missing.front());
-    for (size_t i = 1; i < missing.size(); ++i) Line("", missing[i]);
   }
 
   // Members of run.json's processes, for merged traces.

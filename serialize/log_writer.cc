@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -72,8 +71,8 @@ struct Closing {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path) {
-  const Closing file{MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600))};
+absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path, mode_t mode) {
+  const Closing file{MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode))};
   if (file.fd < 0) return Errno("cannot create", path, errno);
   struct stat created;
   Superblock block = {};
@@ -81,8 +80,6 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
   block.version = kOneProcessVersion;
   block.page_bytes = kPageBytes;
   block.hash = Hash64(&block, offsetof(Superblock, hash));
-  // Whatever the program's umask is: the file is opened again.
-  static_cast<void>(fchmod(file.fd, 0600));
   const char* what = "cannot reserve space for";
   int error = ReserveBlocks(file.fd, 0, kPageBytes);
   void* page = MAP_FAILED;
@@ -90,8 +87,8 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
     what = "cannot write";
     const bool written =
         pwrite(file.fd, &block, sizeof block, 0) == static_cast<ssize_t>(sizeof block) && fstat(file.fd, &created) == 0;
-    // The lock is the mapping's as well as the descriptor's, and lasts as long.
-    if (written) static_cast<void>(flock(file.fd, LOCK_SH | LOCK_NB));
+    // Whatever the program's umask is: the file is opened again.
+    if (written) static_cast<void>(fchmod(file.fd, (created.st_mode & 0777) | 0600));
     if (written) page = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, file.fd, 0);
     if (page == MAP_FAILED) error = errno;
   }
@@ -103,11 +100,6 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
   std::unique_ptr<LogWriter> writer(new LogWriter(path, created));
   writer->first_page_ = page;
   return writer;
-}
-
-bool LogWriter::IsBeingWritten(const std::string& path) {
-  const Closing file{open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-  return file.fd >= 0 && flock(file.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 LogWriter::~LogWriter() { munmap(first_page_, kPageBytes); }

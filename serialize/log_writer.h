@@ -6,8 +6,7 @@
 // It keeps no descriptor: a program may close all of them and get the number for
 // a file of its own. The file is opened anew for each frame, and must still be the
 // one that was created. Its first page stays mapped while the writer lives, so no other
-// file can have its inode's number, and with it the shared lock that tells others
-// that somebody writes here.
+// file can have its inode's number.
 //
 // After a fork the child must not use its parent's writer, and finds its frames
 // unmapped: they are the parent's bytes. It forgets it (never deletes it) and
@@ -40,11 +39,8 @@ struct Frame {
 
 class LogWriter {
  public:
-  // Creates `path`, which must not exist, with its superblock. Only its user may read it:
-  // strings of the program are in it.
-  static absl::StatusOr<std::unique_ptr<LogWriter>> Create(const std::string& path);
-  // True while a process has the log mapped for writing.
-  static bool IsBeingWritten(const std::string& path);
+  // Creates `path`, which must not exist, with its superblock. The umask applies to `mode`.
+  static absl::StatusOr<std::unique_ptr<LogWriter>> Create(const std::string& path, mode_t mode = 0600);
   // Lets go of the file; frames that are still mapped stay valid.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;

@@ -175,32 +175,6 @@ TEST(LogWriterTest, AFileThatWasCutIsLeftAlone) {
   EXPECT_EQ(std::filesystem::file_size(path), 1u);
 }
 
-TEST(LogWriterTest, OthersKnowThatItIsBeingWritten) {
-  const std::string path = TestFolder() + "/a.ttlog";
-  EXPECT_FALSE(LogWriter::IsBeingWritten(path));
-  auto writer = LogWriter::Create(path).value();
-  EXPECT_TRUE(LogWriter::IsBeingWritten(path));
-  ASSERT_TRUE(writer->AppendMetadata("{}").ok());
-  EXPECT_TRUE(LogWriter::IsBeingWritten(path));
-  writer.reset();
-  EXPECT_FALSE(LogWriter::IsBeingWritten(path));
-  // The kernel lets go for who is killed.
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    const auto its = LogWriter::Create(path + "2");
-    if (write(ready[1], "x", 1) != 1) _exit(1);
-    while (true) pause();
-  }
-  char byte;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_TRUE(LogWriter::IsBeingWritten(path + "2"));
-  kill(child, SIGKILL);
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_FALSE(LogWriter::IsBeingWritten(path + "2"));
-}
-
 TEST(LogWriterTest, FrameTooLarge) {
   const auto writer = LogWriter::Create(TestFolder() + "/a.ttlog").value();
   EXPECT_EQ(writer->Reserve(FrameType::kCalls, UINT32_MAX).status().code(), absl::StatusCode::kInvalidArgument);

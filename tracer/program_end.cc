@@ -16,6 +16,7 @@
 #include "tracer/fatal_signals.h"
 #include "tracer/python_patch.h"
 #include "tracer/recorder.h"
+#include "tracer/started_programs.h"
 
 namespace torchtrace {
 namespace {
@@ -179,7 +180,9 @@ void EndBeforeExec(PyObject* path) {
   Py_DECREF(bytes);
   struct stat info;
   if (stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || access(file.c_str(), X_OK) != 0) return;
-  if (Recorder* const recorder = Recorder::Get(); recorder != nullptr && !InForkedChild()) {
+  if (InForkedChild()) {
+    NoteStartedProgram(file);
+  } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
     recorder->NoteNotSeen("what ran after the program replaced itself with " + file);
   }
   EndProgram({.provisional = 0, .exit_code = 0, .signal = 0});
@@ -234,6 +237,7 @@ absl::Status WatchInterpreterExit(bool signals) {
   g_os_exit.Install("posix", "_exit", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(OsExit));
   g_execv.Install("posix", "execv", METH_FASTCALL, reinterpret_cast<void*>(Execv));
   g_execve.Install("posix", "execve", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(Execve));
+  WatchStartedPrograms();
   if (signals) g_signal.Install("_signal", "signal", METH_FASTCALL, reinterpret_cast<void*>(Signal));
   return absl::OkStatus();
 }

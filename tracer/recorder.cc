@@ -31,6 +31,10 @@ constexpr uint32_t kEndFrameBytes = 32 << 10;
 constexpr size_t kShortEndBytes = 2 << 10;
 // Of the clock told again: then ten times later.
 constexpr uint64_t kFirstClockNs = 10'000'000;
+// Of programs that were started: so many are told apart, by names of at most so many bytes.
+constexpr size_t kMaxStarted = 20;
+constexpr size_t kMaxStartedBytes = 300;
+constexpr char kOtherStarted[] = "others";
 
 constexpr char kNoMemory[] = "there is no memory left to record with";
 
@@ -58,6 +62,17 @@ void AppendJson(std::string_view text, std::string* json) {
     text.remove_prefix(c.bytes);
   }
   json->push_back('"');
+}
+
+template <typename Programs>
+std::string ListStarted(const Programs& programs) {
+  std::string json;
+  for (const auto& [program, started] : programs) {
+    json += json.empty() ? R"("started_programs":[{"program":)" : R"(,{"program":)";
+    AppendJson(program, &json);
+    absl::StrAppend(&json, R"(,"python":)", started.python ? "true" : "false", R"(,"count":)", started.count, "}");
+  }
+  return json + "]";
 }
 
 // Stores a metadata frame's payload.
@@ -297,6 +312,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   own_metadata_.clear();
   not_seen_.clear();
   cut_.clear();
+  started_.clear();
   intern_resets_ = 0;
   next_thread_ = 0;
   parent_pid_ = 0;
@@ -369,7 +385,7 @@ absl::Status Recorder::OpenLog(const char* role) {
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
     const std::string path = absl::StrCat(options_->log_folder, "/", role, "-", pid_, again, ".ttlog");
-    log = LogWriter::Create(path);
+    log = LogWriter::Create(path, options_->readable ? 0666 : 0600);
     if (log.ok() || access(path.c_str(), F_OK) != 0) break;
   }
   if (!log.ok()) return log.status();
@@ -504,6 +520,26 @@ void Recorder::CountCut(const std::string& what, uint64_t count) {
   });
 }
 
+void Recorder::CountStarted(const std::string& program, bool python) {
+  OrStop([&] {
+    std::string name = program;
+    // The end of a path tells more than its beginning.
+    if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    if (started_.size() >= kMaxStarted && !started_.contains(name)) {
+      name = kOtherStarted;
+      python = false;
+    }
+    StartedProgram& started = started_[name];
+    started.python = started.python || python;
+    // It may be the last that this process does: what is new is told at once, how often at the end.
+    if (++started.count != 1) return;
+    if (log_ == nullptr && !OpenLog("fork").ok()) return;
+    log_->AppendMetadata(absl::StrCat("{", ListStarted(started_), "}")).IgnoreError();
+  });
+}
+
 void Recorder::Stop(std::string_view reason) {
   if (stopped_.exchange(true)) return;
   epoch_ = 0;
@@ -568,6 +604,7 @@ std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
     json += R"(,"stopped":)";
     AppendJson(stop_reason(), &json);
   }
+  if (!started_.empty()) absl::StrAppend(&json, ",", ListStarted(started_));
   return json + "}}";
 }
 
@@ -650,6 +687,7 @@ void Recorder::AfterForkInChild() {
   recorder->ended_threads_.clear();
   recorder->not_seen_.clear();
   recorder->cut_.clear();
+  recorder->started_.clear();
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;

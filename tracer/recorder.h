@@ -47,6 +47,8 @@ class Recorder;
 
 struct RecorderOptions {
   std::string log_folder;  // absolute; must exist
+  // Others may read the logs, as the umask has it.
+  bool readable = false;
   // A JSON object's text: what is known of the run before it starts. Repeated
   // in every process's log.
   std::string metadata_json = "{}";
@@ -185,6 +187,10 @@ class TORCHTRACE_EXPORT Recorder {
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
 
+  // A process was started as a new program, which isn't traced. A forked process that called
+  // nothing gets a log for it.
+  void CountStarted(const std::string& program, bool python);
+
   // From now on no call's entry is recorded, on any thread; or again.
   void SetPaused(bool paused);
   bool paused();
@@ -226,6 +232,11 @@ class TORCHTRACE_EXPORT Recorder {
   struct ThreadTotals {
     uint64_t calls = 0;
     uint64_t getters = 0;
+  };
+
+  struct StartedProgram {
+    bool python = false;
+    uint64_t count = 0;
   };
 
   Recorder() = default;
@@ -278,6 +289,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::vector<std::string> own_metadata_;  // for a log that isn't there yet
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
+  std::map<std::string, StartedProgram> started_;
   std::string tags_;
   uint64_t tags_version_ = 0;
   uint64_t last_epoch_ = 0;
