@@ -67,13 +67,20 @@ def test_standard_input(tmp_path):
 
 def test_a_log_through_a_pipe(tmp_path):
     log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
-    for args in (["stats"], ["dump"], ["dump", "--format", "jsonl"]):
+    stacks = log.with_name("stacks.ttlog")
+    for log, args in (
+        (log, ["stats"]),
+        (log, ["dump"]),
+        (log, ["dump", "--format", "jsonl"]),
+        (stacks, ["dump", "--stacks"]),
+        (stacks, ["stats", "--by", "line"]),
+    ):
         from_file = torchtrace(*args, log, cwd=tmp_path)
         with open(log, "rb") as file:
             done = subprocess.run(
                 [tool.TORCHTRACE, *args, "-"], stdin=file, stdout=subprocess.PIPE, check=True
             )
-        assert done.stdout.decode().replace("standard input", "sample") == from_file.out
+        assert done.stdout.decode().replace("standard input", log.stem) == from_file.out
     cut = subprocess.run(
         [tool.TORCHTRACE, "stats", "-"], input=log.read_bytes()[:9], stderr=subprocess.PIPE
     )

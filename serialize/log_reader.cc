@@ -68,13 +68,18 @@ Extent FindTextEnd(const LogFile& file, uint64_t payload_offset, uint64_t capaci
 absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& path, std::shared_ptr<LogFilePool> pool) {
   absl::StatusOr<std::unique_ptr<LogFile>> file = LogFile::Open(path, std::move(pool));
   if (!file.ok()) return file.status();
-  std::unique_ptr<LogReader> reader(new LogReader(*std::move(file)));
+  return Open(*std::move(file));
+}
+
+absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(std::unique_ptr<LogFile> file) {
+  std::unique_ptr<LogReader> reader(new LogReader(std::move(file)));
   uint32_t version = 0;
   const absl::Status superblock = reader->ReadSuperblock(&version);
   if (superblock.ok()) {
     reader->FindFrames(UINT64_MAX);
     if (reader->frames_.empty() && (reader->cut_ || !reader->lost_regions_.empty())) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " holds nothing that can be read: no frame of a log in its ",
+      return absl::InvalidArgumentError(absl::StrCat(reader->file_->path(),
+                                                     " holds nothing that can be read: no frame of a log in its ",
                                                      reader->file_->bytes(), " bytes"));
     }
     reader->GroupFrames(version);

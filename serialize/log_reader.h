@@ -67,6 +67,7 @@ class LogReader {
   // log, saying what was expected; Unimplemented: a newer version, naming both.
   static absl::StatusOr<std::unique_ptr<LogReader>> Open(const std::string& path,
                                                          std::shared_ptr<LogFilePool> pool = nullptr);
+  static absl::StatusOr<std::unique_ptr<LogReader>> Open(std::unique_ptr<LogFile> file);
 
   const LogFile& file() const { return *file_; }
   // By offset and by sequence number.

@@ -53,6 +53,7 @@ struct ProcessInfo {
   Damage damage;
 };
 
+class LogFile;
 class LogReader;
 
 // A process of a log.
@@ -93,6 +94,9 @@ class Trace {
   // can be read, a file that holds none counts as a damaged process. `observer` may be null,
   // and outlives the trace.
   static absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingObserver* observer = nullptr);
+  // One log, which may have no path.
+  static absl::StatusOr<std::unique_ptr<Trace>> Open(std::unique_ptr<LogFile> file,
+                                                     ReadingObserver* observer = nullptr);
   virtual ~Trace() = default;
 
   // Calls the visitor for every record, ordered by time over all threads and

@@ -508,7 +508,8 @@ Json InNanoseconds(Json metadata) {
   Json& json = metadata["clock"];
   json["unit_ns"] = 1.0;
   json["origin_units"] = clock.origin_ns();
-  // The end's clock would measure the unit anew.
+  // What would measure the unit anew.
+  metadata.erase("clock_again");
   if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
     end->erase("units");
   }

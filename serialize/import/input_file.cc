@@ -80,13 +80,6 @@ absl::StatusOr<int> Copy(int from, const std::string& name, ReadingObserver* obs
 
 }  // namespace
 
-InputFile::InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd, ReadingObserver* observer)
-    : name_(std::move(name)), file_(std::move(file)), copy_fd_(copy_fd), observer_(observer) {}
-
-InputFile::~InputFile() {
-  if (copy_fd_ >= 0) close(copy_fd_);
-}
-
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, ReadingObserver* observer) {
   const bool standard = path == "-";
   struct stat file;
@@ -95,7 +88,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
     if (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) {
       absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path);
       if (!opened.ok()) return opened.status();
-      return std::unique_ptr<InputFile>(new InputFile(path, *std::move(opened), -1, observer));
+      return std::unique_ptr<InputFile>(new InputFile(*std::move(opened), /*is_copy=*/false, observer));
     }
   }
   const std::string name = standard ? kStandardInput : path;
@@ -104,17 +97,14 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   absl::StatusOr<int> copy = Copy(from, name, observer);
   if (!standard) close(from);
   if (!copy.ok()) return copy.status();
-  absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(absl::StrCat("/proc/self/fd/", *copy));
-  if (!opened.ok()) {
-    close(*copy);
-    return opened.status();
-  }
-  return std::unique_ptr<InputFile>(new InputFile(name, *std::move(opened), *copy, observer));
+  absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::FromDescriptor(*copy, name);
+  if (!opened.ok()) return opened.status();
+  return std::unique_ptr<InputFile>(new InputFile(*std::move(opened), /*is_copy=*/true, observer));
 }
 
 std::string_view InputFile::file_name() const {
   if (is_copy()) return {};
-  const std::string_view name = name_;
+  const std::string_view name = this->name();
   return name.substr(name.rfind('/') + 1);
 }
 

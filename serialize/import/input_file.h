@@ -13,6 +13,7 @@
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,17 +27,14 @@ class InputFile {
   // `-` is standard input. Errors name the path and the cause. `observer` may be null, and
   // outlives the file.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, ReadingObserver* observer = nullptr);
-  ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   // As errors and reports name it: the path, or "standard input".
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return file_->path(); }
   // Without folders; empty for standard input.
   std::string_view file_name() const;
-  // What opens the same bytes, as long as this lives.
-  const std::string& path() const { return file_->path(); }
-  bool is_copy() const { return copy_fd_ >= 0; }
+  bool is_copy() const { return is_copy_; }
 
   uint64_t bytes() const { return file_->bytes(); }
   // Fewer bytes than asked for where the file ends.
@@ -49,13 +47,15 @@ class InputFile {
   std::string Head(size_t bytes) const;
   // Gives back the descriptor until the next reading.
   void Rest() const { file_->Rest(); }
+  // The file itself; this is of no use afterwards.
+  std::unique_ptr<LogFile> TakeFile() { return std::move(file_); }
 
  private:
-  InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd, ReadingObserver* observer);
+  InputFile(std::unique_ptr<LogFile> file, bool is_copy, ReadingObserver* observer)
+      : file_(std::move(file)), is_copy_(is_copy), observer_(observer) {}
 
-  const std::string name_;
-  const std::unique_ptr<LogFile> file_;
-  const int copy_fd_;  // keeps the unlinked copy; -1 when there is none
+  std::unique_ptr<LogFile> file_;
+  const bool is_copy_;
   ReadingObserver* const observer_;
 };
 
