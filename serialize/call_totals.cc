@@ -32,8 +32,9 @@ class Summer {
       }
       if (accepted) Enter(call, &thread);
     } else {
-      const int64_t self_ns = call.duration_ns - TakeInside(call, &thread);
-      if (accepted) Leave(call, self_ns, &thread);
+      const int64_t time_ns = call.total_duration_ns();
+      const int64_t self_ns = time_ns - TakeInside(call, time_ns, &thread);
+      if (accepted) Leave(call, time_ns, self_ns, &thread);
     }
   }
 
@@ -54,6 +55,7 @@ class Summer {
       accepted_.push_back(accepts_(static_cast<ConfigId>(config)));
     }
     totals_.configs.resize(configs);
+    seen_by_.resize(configs);
   }
 
   ThreadState& ThreadOf(const CallRecord& call) {
@@ -66,42 +68,46 @@ class Summer {
     return *last_;
   }
 
-  static int64_t TakeInside(const CallRecord& call, ThreadState* thread) {
+  static int64_t TakeInside(const CallRecord& call, int64_t time_ns, ThreadState* thread) {
     if (call.depth >= thread->inside_ns.size()) return 0;
     const int64_t inside_ns = thread->inside_ns[call.depth];
     thread->inside_ns.resize(call.depth);
-    if (call.depth > 0) thread->inside_ns[call.depth - 1] += call.duration_ns;
+    if (call.depth > 0) thread->inside_ns[call.depth - 1] += time_ns;
     return inside_ns;
   }
 
   void Enter(const CallRecord& call, ThreadState* thread) {
-    CallTotal& config = totals_.configs[call.config];
-    if (config.calls++ == 0) config.first = call.call;
-    CallTotal& total = thread->total->total;
-    if (total.calls++ == 0) total.first = call.call;
-    std::vector<bool>& seen = thread->total->configs;
-    if (call.config >= seen.size()) seen.resize(accepted_.size());
-    seen[call.config] = true;
+    Count(call, &totals_.configs[call.config]);
+    Count(call, &thread->total->total);
+    // Mostly the same thread calls a configuration again.
+    if (seen_by_[call.config] != thread->total) {
+      seen_by_[call.config] = thread->total;
+      thread->total->configs.insert(call.config);
+    }
     if (stacks_ == nullptr) return;
     LineTotal& line = totals_.lines[LineOf(call)];
-    if (line.total.calls++ == 0) line.total.first = call.call;
-    if (call.config >= line.configs.size()) line.configs.resize(call.config + size_t{1});
-    line.configs[call.config] = true;
+    Count(call, &line.total);
+    line.configs.insert(call.config);
+  }
+
+  static void Count(const CallRecord& call, CallTotal* total) {
+    if (total->calls == 0) total->first = call.call;
+    total->calls += call.count;
   }
 
   LineId LineOf(const CallRecord& call) const {
     return call.stack == kNoStack ? kNoLine : stacks_->calling_line(call.stack);
   }
 
-  void Leave(const CallRecord& call, int64_t self_ns, ThreadState* thread) {
+  void Leave(const CallRecord& call, int64_t time_ns, int64_t self_ns, ThreadState* thread) {
     CallTotal* const of_line = stacks_ == nullptr || call.depth >= thread->lines.size()
                                    ? nullptr
                                    : &totals_.lines[thread->lines[call.depth]].total;
     for (CallTotal* total : {&totals_.configs[call.config], &thread->total->total, of_line}) {
       if (total == nullptr) continue;
-      total->time_ns += call.duration_ns;
+      total->time_ns += time_ns;
       total->self_time_ns += self_ns;
-      if (call.kind == CallRecord::kRaise) ++total->raised;
+      if (call.kind == CallRecord::kRaise) total->raised += call.count;
     }
   }
 
@@ -109,6 +115,7 @@ class Summer {
   const StackTable* const stacks_;  // null: not by line
   std::vector<bool> accepted_;      // by ConfigId
   TraceTotals totals_;
+  std::vector<const ThreadTotal*> seen_by_;  // by ConfigId: the thread that called it last
   bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
@@ -119,7 +126,7 @@ class Summer {
 
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line) {
   Summer summer(trace, accepts, by_line);
-  const absl::Status read = trace->Read([&summer](const CallRecord& call) -> absl::Status {
+  const absl::Status read = trace->ReadCounted([&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();
   });

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "serialize/trace.h"
 
@@ -33,13 +34,13 @@ struct CallTotal {
 
 struct ThreadTotal {
   CallTotal total;
-  std::vector<bool> configs;  // seen, by ConfigId; may be shorter
+  absl::flat_hash_set<ConfigId> configs;  // seen
 };
 
 // Calls of one calling line; those without a stack are a line's too.
 struct LineTotal {
   CallTotal total;
-  std::vector<bool> configs;  // as ThreadTotal's
+  absl::flat_hash_set<ConfigId> configs;  // seen
 };
 inline constexpr LineId kNoLine = UINT32_MAX;
 

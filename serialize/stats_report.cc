@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -151,8 +152,8 @@ class StatsReport {
   // What one row of threads has in all traces or in one: their configs and APIs are sets.
   struct Tally {
     Cells cells;
-    std::vector<bool> configs;  // by index into configs_
-    std::set<std::pair<int, std::string_view>> apis;
+    absl::flat_hash_set<size_t> configs;  // indices into configs_
+    absl::flat_hash_set<std::pair<int, std::string_view>> apis;
   };
   struct ThreadRow {
     Row row;
@@ -285,14 +286,12 @@ class StatsReport {
   template <typename Total>
   void AddToTally(const Total& total, const std::vector<size_t>& ids, Tally* tally) const {
     tally->cells.total.Add(total.total);
-    tally->configs.resize(configs_.size());
-    for (size_t id = 0; id < total.configs.size(); ++id) {
-      if (!total.configs[id] || tally->configs[ids[id]]) continue;
-      tally->configs[ids[id]] = true;
-      ++tally->cells.configs;
+    for (const ConfigId id : total.configs) {
+      if (!tally->configs.insert(ids[id]).second) continue;
       const ConfigHead& head = configs_[ids[id]].head;
       tally->apis.insert({head.level, head.api});
     }
+    tally->cells.configs = tally->configs.size();
     tally->cells.apis = tally->apis.size();
   }
 
@@ -311,9 +310,8 @@ class StatsReport {
     }
     row->labels.push_back({"thread", thread});
     absl::StrAppend(&row->text_label, " thread ", thread);
-    const auto info = std::find_if(process.threads.begin(), process.threads.end(),
-                                   [thread](const ThreadInfo& candidate) { return candidate.number == thread; });
-    const bool known = info != process.threads.end();
+    const ThreadInfo* const info = FindThread(process, thread);
+    const bool known = info != nullptr;
     row->labels.push_back({"os_id", known ? ordered_json(info->os_id) : ordered_json()});
     row->labels.push_back({"name", known ? info->name : ""});
     if (known && !info->name.empty()) absl::StrAppend(&row->text_label, " ", FormatApi(info->name));

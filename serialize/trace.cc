@@ -339,6 +339,12 @@ absl::StatusOr<std::vector<std::string>> ListLogs(const std::string& folder) {
 
 }  // namespace
 
+const ThreadInfo* FindThread(const ProcessInfo& process, uint64_t number) {
+  const auto found = std::lower_bound(process.threads.begin(), process.threads.end(), number,
+                                      [](const ThreadInfo& thread, uint64_t n) { return thread.number < n; });
+  return found == process.threads.end() || found->number != number ? nullptr : &*found;
+}
+
 absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(std::unique_ptr<LogFile> file, ReadingObserver* observer) {
   const std::string path = file->path();
   absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(std::move(file));

@@ -223,7 +223,7 @@ class LogTraceWriter : public TraceWriter {
       if (payload.trust == FramePayload::kVerified && payload.note.empty()) usable.hash = frame.header.payload_hash;
       if (payload.trust == FramePayload::kUnverified) {
         usable = FindUsableRecords(log, frame, payload.bytes);
-        whole = whole && usable.bytes == payload.bytes && !log.HasUncommittedBytes(frame);
+        whole = whole && usable.bytes == payload.bytes && !log.HasLostRecords(frame);
       }
       if (usable.bytes == 0) continue;
       if (absl::Status s = CopyFrame(log, frame, usable, process); !s.ok()) return s;

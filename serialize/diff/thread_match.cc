@@ -64,10 +64,7 @@ void Pair(const std::vector<T>& a, const std::vector<T>& b, std::vector<bool>* a
 }
 
 const ThreadInfo* InfoOf(const Trace& trace, ThreadId thread) {
-  for (const ThreadInfo& info : trace.processes()[thread.process].threads) {
-    if (info.number == thread.thread) return &info;
-  }
-  return nullptr;
+  return FindThread(trace.processes()[thread.process], thread.thread);
 }
 
 }  // namespace

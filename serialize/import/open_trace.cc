@@ -24,8 +24,7 @@ struct Packing {
   const char* name;
   const char* unpack;
 };
-constexpr Packing kPackings[] = {{"\x1f\x8b", "gzip", "gunzip -c"},
-                                 {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+constexpr Packing kPackings[] = {{"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
                                  {"\xfd"
                                   "7zXZ",
                                   "xz", "xz -dc"}};
@@ -45,6 +44,11 @@ absl::Status UnknownFormat(const InputFile& file, std::string_view head) {
   return absl::InvalidArgumentError(text);
 }
 
+absl::StatusOr<std::unique_ptr<Trace>> OpenLog(InputFile* file, ReadingObserver* observer) {
+  absl::StatusOr<std::unique_ptr<LogFile>> log = file->TakeFile();
+  return log.ok() ? Trace::Open(*std::move(log), observer) : log.status();
+}
+
 absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, ReadingObserver* observer) {
   absl::StatusOr<std::unique_ptr<InputFile>> opened = InputFile::Open(path, observer);
   if (!opened.ok()) return opened.status();
@@ -53,8 +57,9 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
   file->Rest();
   const FileHead head = {bytes, file->file_name()};
   if (head.bytes.starts_with(std::string_view(kLogMagic, sizeof kLogMagic)) || head.file_name.ends_with(".ttlog")) {
-    return Trace::Open(file->TakeFile(), observer);
+    return OpenLog(file.get(), observer);
   }
+  if (!file->status().ok()) return file->status();
   if (bytes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file->name(), " is empty; expected a trace"));
   }
@@ -68,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
   }
   const absl::Status unknown = UnknownFormat(*file, bytes);
   // A log whose first page is damaged has frames to be found; a newer version is refused by its number.
-  absl::StatusOr<std::unique_ptr<Trace>> log = Trace::Open(file->TakeFile(), observer);
+  absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(file.get(), observer);
   if (log.ok() || absl::IsUnimplemented(log.status())) return log;
   return unknown;
 }
