@@ -32,7 +32,7 @@ TEST(PlainText, WhatTerminalsObeyIsEscaped) {
 
 TEST(PlainText, OwnColorsAndLinesStay) {
   std::string out;
-  EXPECT_EQ(AppendPlainText("\x1b[31mred\x1b[0m\n\x1b[2J\x1b[m", {.colors = true}, &out), 22u);
+  EXPECT_EQ(AppendPlainText("\x1b[31mred\x1b[0m\n\x1b[2J\x1b[m", {.colors = true}, &out), 20u);
   EXPECT_EQ(out, "\x1b[31mred\x1b[0m\n\\x1b[2J\\x1b[m");
   out.clear();
   AppendPlainText("\x1b[31mred", {}, &out);

@@ -181,7 +181,7 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
       begin_ = 0;
     }
     searched = end_;
-    if (end_ > kMaxLineBytes) {
+    if (end_ >= kMaxLineBytes) {
       return absl::DataLossError(
           absl::StrCat(file_->name(), " line ", number_ + 1, " is longer than ", kMaxLineBytes >> 20, " MiB"));
     }
