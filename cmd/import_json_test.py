@@ -317,7 +317,7 @@ def test_a_file_packed_by_gzip(tmp_path):
         plain = torchtrace(*verb, tmp_path / "trace.json")
         packed = torchtrace(*verb, tmp_path / "trace.json.gz")
         assert plain.status == packed.status == 0
-        assert packed.out == plain.out.replace("trace.json", "trace.json.gz")
+        assert packed.out == plain.out
     cut = tmp_path / "cut.json.gz"
     cut.write_bytes((tmp_path / "trace.json.gz").read_bytes()[:-100])
     result = torchtrace("stats", cut)

@@ -90,8 +90,8 @@ def test_a_log_through_a_pipe(tmp_path):
 
 def test_files_packed_by_gzip(tmp_path):
     sources = {
-        "text": (SEEDS / "text/ours").read_bytes(),
-        "jsonl": (SEEDS / "jsonl/dump").read_bytes(),
+        "ours.txt": (SEEDS / "text/ours").read_bytes(),
+        "dump.jsonl": (SEEDS / "jsonl/dump").read_bytes(),
         "api_configs.txt": b"f(1)\n",
         "list.yaml": b"- api: f\n  args: [1]\n",
         "bench.txt": BENCH.encode(),
