@@ -10,8 +10,10 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line)
-      : accepts_(accepts), stacks_(by_line ? &trace->stacks() : nullptr) {
+  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by)
+      : accepts_(accepts),
+        by_thread_(also_by == SumBy::kThread),
+        stacks_(also_by == SumBy::kLine ? &trace->stacks() : nullptr) {
     Grow(trace->config_count());
   }
 
@@ -45,7 +47,7 @@ class Summer {
 
  private:
   struct ThreadState {
-    ThreadTotal* total = nullptr;
+    ThreadTotal* total = nullptr;    // null: not by thread
     std::vector<int64_t> inside_ns;  // by depth: time of the finished calls right inside the open one
     std::vector<LineId> lines;       // by depth: of the open call
   };
@@ -63,7 +65,7 @@ class Summer {
     if (last_ == nullptr || key != last_key_) {
       last_key_ = key;
       last_ = &threads_[key];
-      last_->total = &totals_.threads[key];
+      if (by_thread_) last_->total = &totals_.threads[key];
     }
     return *last_;
   }
@@ -78,11 +80,13 @@ class Summer {
 
   void Enter(const CallRecord& call, ThreadState* thread) {
     Count(call, &totals_.configs[call.config]);
-    Count(call, &thread->total->total);
-    // Mostly the same thread calls a configuration again.
-    if (seen_by_[call.config] != thread->total) {
-      seen_by_[call.config] = thread->total;
-      thread->total->configs.insert(call.config);
+    if (ThreadTotal* const of_thread = thread->total; of_thread != nullptr) {
+      Count(call, &of_thread->total);
+      // Mostly the same thread calls a configuration again.
+      if (seen_by_[call.config] != of_thread) {
+        seen_by_[call.config] = of_thread;
+        of_thread->configs.insert(call.config);
+      }
     }
     if (stacks_ == nullptr) return;
     LineTotal& line = totals_.lines[LineOf(call)];
@@ -103,7 +107,8 @@ class Summer {
     CallTotal* const of_line = stacks_ == nullptr || call.depth >= thread->lines.size()
                                    ? nullptr
                                    : &totals_.lines[thread->lines[call.depth]].total;
-    for (CallTotal* total : {&totals_.configs[call.config], &thread->total->total, of_line}) {
+    CallTotal* const of_thread = thread->total == nullptr ? nullptr : &thread->total->total;
+    for (CallTotal* total : {&totals_.configs[call.config], of_thread, of_line}) {
       if (total == nullptr) continue;
       total->time_ns += time_ns;
       total->self_time_ns += self_ns;
@@ -112,6 +117,7 @@ class Summer {
   }
 
   const std::function<bool(ConfigId)>& accepts_;
+  const bool by_thread_;
   const StackTable* const stacks_;  // null: not by line
   std::vector<bool> accepted_;      // by ConfigId
   TraceTotals totals_;
@@ -124,8 +130,8 @@ class Summer {
 
 }  // namespace
 
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line) {
-  Summer summer(trace, accepts, by_line);
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by) {
+  Summer summer(trace, accepts, also_by);
   const absl::Status read = trace->ReadCounted([&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();

@@ -154,6 +154,8 @@ class StatsReport {
     Cells cells;
     absl::flat_hash_set<size_t> configs;  // indices into configs_
     absl::flat_hash_set<std::pair<int, std::string_view>> apis;
+    // Nothing is added any more.
+    void Forget() { configs = {}, apis = {}; }
   };
   struct ThreadRow {
     Row row;
@@ -168,6 +170,7 @@ class StatsReport {
            options_.by == StatsBy::kLabel || by_line();
   }
   bool by_line() const { return options_.by == StatsBy::kLine; }
+  SumBy SumsBy() const { return by_line() ? SumBy::kLine : by_thread() ? SumBy::kThread : SumBy::kConfig; }
 
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
@@ -181,7 +184,7 @@ class StatsReport {
     const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
     if (!counted.ok()) return counted.status();
     const auto accepts = [this, trace](ConfigId id) { return Accepts(ReadConfigHead(trace->identity(id))); };
-    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts, by_line()) : CountConfigs(trace, accepts);
+    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts, SumsBy()) : CountConfigs(trace, accepts);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
     // Calls of a later trace come after those of the earlier ones.
@@ -205,6 +208,7 @@ class StatsReport {
         if (thread.total.calls == 0) continue;
         thread.total.first += first_call;
         AddThread(number, key.first, key.second, thread, ids);
+        thread.configs = {};  // there may be many threads
       }
     }
     for (const ProcessInfo& process : trace->processes()) calls_before_ += process.calls;
@@ -255,6 +259,7 @@ class StatsReport {
     }
     AddToTally(total, ids, &row.all);
     if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
+    if (options_.by == StatsBy::kThread) row.all.Forget();
   }
 
   // Lines of several traces are the same where file, line and function are.
