@@ -47,7 +47,8 @@ class Renderer {
   Renderer& operator=(const Renderer&) = delete;
 
   absl::StatusOr<RenderReport> Run() {
-    absl::StatusOr<Statistics> statistics = CountCalls(trace_);
+    const bool ordered = formats_.Has(RenderFile::kStatisticsText) || formats_.Has(RenderFile::kStatisticsYaml);
+    absl::StatusOr<Statistics> statistics = CountCalls(trace_, ordered ? ApiOrder::kByCalls : ApiOrder::kNone);
     if (!statistics.ok()) return statistics.status();
     report_.statistics = *std::move(statistics);
     for (const ProcessInfo& process : trace_->processes()) {

@@ -203,7 +203,9 @@ std::string ProcessName(const ProcessInfo& process) {
     label = TextMember(*process.metadata, "label");
   }
   if (path.empty()) path = process.path;
-  const std::string name = std::filesystem::path(path).stem().string();
+  std::filesystem::path file(path);
+  if (file.extension() == ".gz") file = file.stem();
+  const std::string name = file.stem().string();
   return label.empty() ? name : absl::StrCat(label, ":", name);
 }
 
