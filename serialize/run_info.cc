@@ -32,9 +32,9 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
                                    "world_size"};
 // What concerns one process, or is shown under another name.
-constexpr std::array kProcessKeys = {"format",      "role",        "pid",    "ppid",  "forked_from",
-                                     "clock",       "clock_again", "source", "label", "damage",
-                                     "operators",   "end",         "started_programs"};
+constexpr std::array kProcessKeys = {"format",          "role",   "pid",   "ppid",   "forked_from", "clock",
+                                     "clock_again",     "source", "label", "damage", "operators",   "end",
+                                     "started_programs"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {

@@ -22,8 +22,8 @@ constexpr uintptr_t kStraightBytes = 1024;
 constexpr size_t kMostBytes = 1 << 20;
 
 struct ThreadFrames {
-  uintptr_t innermost = 0;  // the address of Evaluate's frame
-  size_t taken_bytes = 0;   // of C stack, by frames that take none untraced
+  uintptr_t innermost = 0;                     // the address of Evaluate's frame
+  size_t taken_bytes = 0;                      // of C stack, by frames that take none untraced
   const _PyInterpreterFrame* frame = nullptr;  // what that evaluates
 };
 thread_local ThreadFrames t_frames __attribute__((tls_model("initial-exec")));

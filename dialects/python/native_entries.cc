@@ -240,7 +240,8 @@ void NativeEntries::Await(const std::string& module) {
     if (absl::Status added = Add(names, module); !added.ok()) dialect_->NoteNotSeen(std::string(added.message()));
   };
   const absl::Status status = WatchImport(module, imported, this);
-  if (!status.ok()) dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": ", module, ": ", std::string(status.message())));
+  if (!status.ok())
+    dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": ", module, ": ", std::string(status.message())));
 }
 
 absl::Status NativeEntries::Install() {

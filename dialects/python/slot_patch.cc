@@ -113,7 +113,8 @@ bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
 }
 
 [[gnu::noinline]] PyObject* Unary(const Entry& entry, PyObject* self) {
-  return Through(entry, entry.apis[0], self, nullptr, 0, [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
+  return Through(entry, entry.apis[0], self, nullptr, 0,
+                 [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
 }
 
 [[gnu::noinline]] PyObject* Binary(const Entry& entry, PyObject* left, PyObject* right) {
@@ -178,7 +179,8 @@ PyObject* Number(Py_ssize_t number) {
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
   PyObject* const arguments[] = {argument, value};
-  const int result = NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
+  const int result =
+      NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
   Py_DECREF(argument);
   return result;
 }
@@ -279,7 +281,8 @@ const SlotName* FindName(const SlotName (&names)[N], const char* name) {
   return nullptr;
 }
 
-bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api, PatchList* patches) {
+bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api,
+              PatchList* patches) {
   void** const place = Place(owner, offset);
   if (place == nullptr || *place == nullptr || !PatchList::Writable(place)) return false;
   Table& table = g_tables[static_cast<size_t>(slot.shape)];

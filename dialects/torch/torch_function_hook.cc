@@ -100,7 +100,7 @@ class FunctionCalls final : public EntryDialect {
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
     state.function_open = true;
-    state.function_recorded = formed        ? Record(api, bound)
+    state.function_recorded = formed                    ? Record(api, bound)
                               : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
                                                         : BeginCall(api.head, arguments);
     return true;
