@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include "tracer/writable_memory.h"
+
 namespace torchtrace {
 
 bool BuiltinPatch::Install(const char* module, const char* name, int flags, void* function) {
@@ -21,7 +23,8 @@ bool BuiltinPatch::Install(const char* module, const char* name, int flags, void
 bool BuiltinPatch::Install(PyObject* module, const char* name, int flags, void* function) {
   PyObject* const found = PyObject_GetAttrString(module, name);
   PyErr_Clear();
-  const bool fits = found != nullptr && PyCFunction_CheckExact(found) && PyCFunction_GET_FLAGS(found) == flags;
+  const bool fits = found != nullptr && PyCFunction_CheckExact(found) && PyCFunction_GET_FLAGS(found) == flags &&
+                    IsWritable(&reinterpret_cast<PyCFunctionObject*>(found)->m_ml->ml_meth);
   if (fits) {
     // The definition is the module's static table: it outlives the object.
     definition_ = reinterpret_cast<PyCFunctionObject*>(found)->m_ml;

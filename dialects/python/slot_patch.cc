@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dialects/python/call_through.h"
+#include "tracer/writable_memory.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -284,7 +285,7 @@ const SlotName* FindName(const SlotName (&names)[N], const char* name) {
 bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api,
               PatchList* patches) {
   void** const place = Place(owner, offset);
-  if (place == nullptr || *place == nullptr || !PatchList::Writable(place)) return false;
+  if (place == nullptr || *place == nullptr || !IsWritable(place)) return false;
   Table& table = g_tables[static_cast<size_t>(slot.shape)];
   for (size_t i = 0; i < table.used; ++i) {
     Entry& entry = table.entries[i];
@@ -308,7 +309,7 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
   patches->Replace(place, entry.point);
   // Subclasses may be gone when everything is put back: those that live are found anew.
   ForEachPlace(owner, offset, [&](void** each) {
-    if (*each == entry.original && PatchList::Writable(each)) *each = entry.point;
+    if (*each == entry.original && IsWritable(each)) *each = entry.point;
   });
   // A class that is made later takes its slots from the descriptors, if they agree.
   PyObject *name, *member;

@@ -11,6 +11,7 @@
 
 #include "dialects/python/config_builder.h"
 #include "tracer/recorder.h"
+#include "tracer/static_tls.h"
 
 namespace torchtrace::torch_dialect {
 
@@ -52,9 +53,7 @@ struct ThreadState {
   }
 };
 
-// Initial-exec: one instruction instead of a call, in a library that is loaded
-// late. The state is small enough for the space that glibc keeps for such.
-extern thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
+extern thread_local ThreadState t_state TORCHTRACE_STATIC_TLS;
 
 // Levels arm themselves on a thread by these; called with the GIL: when added
 // on the calling thread, and at the start of each later one. A thread that is armed

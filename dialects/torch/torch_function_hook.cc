@@ -6,7 +6,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "dialects/python/argument_form.h"
 #include "dialects/python/attribute_path.h"
@@ -132,7 +131,10 @@ class FunctionCalls final : public EntryDialect {
     // One function tells under one name alone, so it is this form's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
       api->form = ArgumentForm::Parse(handed_on.form, object).release();
-      if (api->form == nullptr) written_.push_back(name);
+      // What takes any keywords hands them on as they are.
+      if (api->form == nullptr && handed_on.form.find("**") == std::string_view::npos) {
+        NoteNotSeen("level 1: the form in which " + name + " hands its arguments on; they are recorded as written");
+      }
     }
     return api;
   }
@@ -187,7 +189,6 @@ class FunctionCalls final : public EntryDialect {
   }
 
   const std::unordered_map<std::string, HandedOn> rows_ = Rows();
-  std::vector<std::string> written_;
 };
 
 // For ever: calls may be under way when the hook is uninstalled.
