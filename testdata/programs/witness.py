@@ -26,6 +26,7 @@ import sys
 import threading
 
 import torch
+import torch.utils._device
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -42,7 +43,9 @@ def name_of_type(kind):
 def describe_tensor(tensor):
     described = {"type": "torch.Tensor", "shape": None}
     if not (tensor.is_nested and type(tensor) is torch.Tensor):
-        described["shape"] = [size if type(size) is int else "SymInt" for size in tensor.shape]
+        described["shape"] = [
+            "SymInt" if isinstance(size, torch.SymInt) else int(size) for size in tensor.shape
+        ]
     described["dtype"] = str(tensor.dtype)
     described["device"] = str(tensor.device)
     if tensor.layout not in (torch.strided, torch.jagged):
@@ -251,6 +254,37 @@ class Told(TorchFunctionMode):
 
         _thread.start_new_thread = threading._start_new_thread = start_new_thread
 
+    def stay_at_the_bottom(self):
+        """A default device goes to the bottom of the stack, too: it does so above this mode."""
+        cls = torch.utils._device.DeviceContext
+        cls.__enter__ = self.as_without_this(cls.__enter__)
+        cls.__exit__ = self.as_without_this(cls.__exit__)
+
+    def as_without_this(self, method):
+        def call(*args):
+            others = pop_modes()
+            there = self in others
+            push_modes(mode for mode in others if mode is not self)
+            try:
+                return method(*args)
+            finally:
+                push_modes([*[self] * there, *pop_modes()])
+
+        return call
+
+
+def pop_modes():
+    """Takes all modes off the stack. Returns them, the one at the bottom first."""
+    modes = [
+        torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())
+    ]
+    return modes[::-1]
+
+
+def push_modes(modes):
+    for mode in modes:
+        torch._C._push_on_torch_function_stack(mode)
+
 
 class DispatchWitness(TorchDispatchMode):
     supports_higher_order_operators = True
@@ -382,6 +416,7 @@ def main():
     if kind == "told":
         witness = Told(Journal(folder, "told"))
         witness.on_every_thread()
+        witness.stay_at_the_bottom()
         with witness:
             run()
         return
