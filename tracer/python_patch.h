@@ -18,6 +18,9 @@ class BuiltinPatch {
   // Puts the original back. Nothing where Install did nothing.
   void Restore();
 
+  // Null where Install did nothing.
+  PyMethodDef* definition() const { return definition_; }
+
   template <typename Function>
   Function original() const {
     return reinterpret_cast<Function>(original_);

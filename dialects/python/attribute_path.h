@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "tracer/export.h"
+
 namespace torchtrace::python_dialect {
 
 struct Attribute {
@@ -23,7 +25,7 @@ struct Attribute {
 
 // "torch.nn.Linear", "torch.Tensor.shape.__get__". `complete` is a module whose own
 // code has run, though Python doesn't say so yet.
-Attribute FindAttribute(std::string_view dotted, std::string_view complete = {});
+TORCHTRACE_EXPORT Attribute FindAttribute(std::string_view dotted, std::string_view complete = {});
 
 }  // namespace torchtrace::python_dialect
 

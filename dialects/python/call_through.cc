@@ -2,7 +2,7 @@
 
 namespace torchtrace::python_dialect {
 
-CallOptions g_call_options;
-thread_local CallState t_calls;
+Layer g_layers[kLayers];
+thread_local int t_depth = 0;
 
 }  // namespace torchtrace::python_dialect

@@ -1,6 +1,5 @@
-// The one way from every entry of level 0 to the original: tells the observer
-// around the call, or passes it on untold. Costs one thread-local access beside
-// what the observer costs.
+// The one way from every native entry to the original: tells the observer around the call,
+// or passes it on untold. Costs one thread-local access beside what the observer costs.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_CALL_THROUGH_H_
 #define TORCHTRACE_DIALECTS_PYTHON_CALL_THROUGH_H_
@@ -10,54 +9,41 @@
 #include <cstdint>
 
 #include "dialects/python/traced_api.h"
-#include "tracer/export.h"
 
 namespace torchtrace::python_dialect {
 
-struct CallOptions {
+// What the entries of one level have in common. Each level has entries of its own, so an object
+// that two levels trace has two, the later one before the other. Set before the first entry is in
+// place, and kept when they are taken out: calls may be under way. Guarded by the GIL.
+struct Layer {
   CallObserver* observer = nullptr;
   bool outermost = false;  // leave out calls within calls
   bool include_getters = false;
-  uint64_t installation = 0;  // changes when a hook is installed and there is no other
+  uint64_t installation = 0;  // changes when entries are made and there are no others
+  int users = 0;              // NativeEntries that are installed
 };
-// Set before the first entry is in place, and kept when the hook is uninstalled: calls may be
-// under way. Guarded by the GIL.
-extern CallOptions g_call_options;
 
-struct CallState {
-  PyObject* passing = nullptr;  // see PassOn
-  int depth = 0;                // recorded calls under way
-};
-TORCHTRACE_EXPORT extern thread_local CallState t_calls __attribute__((tls_model("initial-exec")));
+// Levels 0 and 1.
+inline constexpr int kLayers = 2;
+extern Layer g_layers[kLayers];
 
-// While it lives, the next call of `function` on this thread is not the program's
-// but one that another level makes in its place. For an accessor of a property
-// `function` is the descriptor.
-class PassOn {
- public:
-  explicit PassOn(PyObject* function) { t_calls.passing = function; }
-  ~PassOn() { t_calls.passing = nullptr; }
-  PassOn(const PassOn&) = delete;
-};
+// Recorded calls under way on the thread, of a layer that leaves out those within them.
+extern thread_local int t_depth __attribute__((tls_model("initial-exec")));
 
 // `call` runs the original and returns a new reference, or null with an error.
 template <typename Call>
-PyObject* CallThrough(const TracedApi& api, const CallArguments& arguments, Call&& call) {
-  CallState& state = t_calls;
+PyObject* CallThrough(const Layer& layer, const TracedApi& api, const CallArguments& arguments, Call&& call) {
   // A framework's takes the place of a library's while calls are under way.
-  CallObserver* const observer = g_call_options.observer;
-  if (state.passing == api.object) [[unlikely]] {
-    state.passing = nullptr;
-    return call();
-  }
-  if (api.getter && !g_call_options.include_getters) {
+  CallObserver* const observer = layer.observer;
+  if (api.getter && !layer.include_getters) {
     observer->CountGetter();
     return call();
   }
-  if ((g_call_options.outermost && state.depth > 0) || !observer->Begin(api, arguments)) return call();
-  ++state.depth;
+  const int deeper = layer.outermost ? 1 : 0;
+  if ((deeper != 0 && t_depth > 0) || !observer->Begin(api, arguments)) return call();
+  t_depth += deeper;
   PyObject* const result = call();
-  --state.depth;
+  t_depth -= deeper;
   observer->End(result);
   return result;
 }

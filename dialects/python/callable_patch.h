@@ -15,9 +15,13 @@
 
 namespace torchtrace::python_dialect {
 
-// Both arguments live for ever. False, with nothing changed: there is no such
+// `callable` and `api` live for ever. False, with nothing changed: there is no such
 // pointer, or somebody else's stands in it.
-bool PatchCallable(PyObject* callable, const TracedApi* api, PatchList* patches);
+bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches);
+
+// A class's own constructor in Python: what constructs instances of classes below it, which are no
+// calls of the class itself. Calls are told as the class's.
+bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, PatchList* patches);
 
 }  // namespace torchtrace::python_dialect
 

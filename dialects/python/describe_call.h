@@ -1,4 +1,4 @@
-// The bytes of one call at level 0 (serialize/config.h).
+// The bytes of one call that a native entry sees (serialize/config.h).
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_CALL_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_CALL_H_
@@ -15,11 +15,11 @@
 
 namespace torchtrace::python_dialect {
 
-// `describe(value)` appends an argument's description to `config`.
+// `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)` appends an argument's description to `config`.
 template <typename Describe>
-std::string_view DescribeCall(const TracedApi& api, const CallArguments& arguments, ConfigBuilder* config,
+std::string_view DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config,
                               Describe&& describe) {
-  config->Begin(api.head);
+  config->Begin(head);
   AppendVarint(static_cast<uint64_t>(arguments.count + (arguments.self != nullptr)), config->bytes());
   if (arguments.self != nullptr) describe(arguments.self);
   for (Py_ssize_t i = 0; i < arguments.count; ++i) describe(arguments.positional[i]);
@@ -40,6 +40,49 @@ std::string_view DescribeCall(const TracedApi& api, const CallArguments& argumen
     while (PyDict_Next(arguments.keywords, &position, &name, &value)) keyword(name, value);
   } else {
     AppendVarint(0, config->bytes());
+  }
+  return config->Finish();
+}
+
+// The bytes of a call that is under way: its parameters' present values, positional ones without the
+// defaults at the end. `locals` are the function's, with parameters first.
+template <typename Describe>
+std::string_view DescribeRunningCall(std::string_view head, PyObject* function, PyObject* const* locals,
+                                     ConfigBuilder* config, Describe&& describe) {
+  const auto* const code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  PyObject* const defaults = PyFunction_GET_DEFAULTS(function);
+  const Py_ssize_t default_count = defaults == nullptr ? 0 : PyTuple_GET_SIZE(defaults);
+  const auto value_of = [&](Py_ssize_t i) {
+    // A parameter that an inner function uses.
+    return locals[i] != nullptr && PyCell_Check(locals[i]) ? PyCell_GET(locals[i]) : locals[i];
+  };
+  const auto describe_if_set = [&](PyObject* value) { describe(value == nullptr ? Py_None : value); };
+  const Py_ssize_t keyword_only = code->co_kwonlyargcount;
+  Py_ssize_t next = code->co_argcount + keyword_only;
+  PyObject* const rest = (code->co_flags & CO_VARARGS) != 0 ? value_of(next++) : nullptr;
+  PyObject* const extra = (code->co_flags & CO_VARKEYWORDS) != 0 ? value_of(next) : nullptr;
+  const Py_ssize_t rest_count = rest != nullptr && PyTuple_Check(rest) ? PyTuple_GET_SIZE(rest) : 0;
+  Py_ssize_t positional = code->co_argcount;
+  while (rest_count == 0 && positional > code->co_argcount - default_count &&
+         value_of(positional - 1) == PyTuple_GET_ITEM(defaults, positional - 1 - code->co_argcount + default_count)) {
+    --positional;
+  }
+  config->Begin(head);
+  AppendVarint(static_cast<uint64_t>(positional + rest_count), config->bytes());
+  for (Py_ssize_t i = 0; i < positional; ++i) describe_if_set(value_of(i));
+  for (Py_ssize_t i = 0; i < rest_count; ++i) describe(PyTuple_GET_ITEM(rest, i));
+  const Py_ssize_t extra_count = extra != nullptr && PyDict_Check(extra) ? PyDict_GET_SIZE(extra) : 0;
+  AppendVarint(static_cast<uint64_t>(keyword_only + extra_count), config->bytes());
+  PyObject* const names = code->co_localsplusnames;
+  for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + keyword_only; ++i) {
+    AppendString(Utf8(PyTuple_GET_ITEM(names, i)), config->bytes());
+    describe_if_set(value_of(i));
+  }
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t i = 0; i < extra_count && PyDict_Next(extra, &position, &name, &value) != 0; ++i) {
+    AppendString(Utf8(name), config->bytes());
+    describe(value);
   }
   return config->Finish();
 }

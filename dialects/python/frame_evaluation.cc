@@ -4,9 +4,11 @@
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 
-#include <pthread.h>
+#define Py_BUILD_CORE
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "tracer/recorder.h"
@@ -14,70 +16,99 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-// The address below which more than half of the thread's stack is in use; a stack
-// without a limit is taken for one of 64 MiB.
-thread_local uintptr_t t_low = 0;
+// What a call from one frame to the next takes at most; what takes more goes through C code, which
+// takes it untraced too.
+constexpr uintptr_t kStraightBytes = 1024;
+constexpr size_t kMostBytes = 1 << 20;
 
-bool g_wanted = false;
+struct ThreadFrames {
+  uintptr_t innermost = 0;  // the address of Evaluate's frame
+  size_t taken_bytes = 0;   // of C stack, by frames that take none untraced
+  const _PyInterpreterFrame* frame = nullptr;  // what that evaluates
+};
+thread_local ThreadFrames t_frames __attribute__((tls_model("initial-exec")));
 
-[[gnu::noinline]] uintptr_t FindLow() {
-  constexpr size_t kMost = 64 << 20;
-  pthread_attr_t attributes;
-  void* lowest = nullptr;
-  size_t bytes = 0;
-  if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-    pthread_attr_getstack(&attributes, &lowest, &bytes);
-    pthread_attr_destroy(&attributes);
-  }
-  const uintptr_t top = reinterpret_cast<uintptr_t>(lowest) + bytes;
-  return t_low = bytes == 0 ? 1 : top - std::min(bytes, kMost) / 2;
-}
+// See WhenInnermostCallEnds.
+struct AwaitedEnd {
+  const _PyInterpreterFrame* frame = nullptr;
+  void (*ended)(PyObject* result) = nullptr;
+};
+thread_local AwaitedEnd t_awaited __attribute__((tls_model("initial-exec")));
+
+int g_users = 0;
 
 PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing);
 
-// Calls that are made from here on take no C stack, on any thread, until this one
-// has come back.
+bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEvalFrameFunc(interpreter) == Evaluate; }
+
+// Calls that are made from here on take no C stack, on any thread, until this one has come back.
 [[gnu::noinline]] PyObject* EvaluateDeep(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
   PyInterpreterState* const interpreter = PyThreadState_GetInterpreter(thread);
-  const bool ours = _PyInterpreterState_GetEvalFrameFunc(interpreter) == Evaluate;
+  const bool ours = IsSet(interpreter);
   if (ours) {
     _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
     if (Recorder* const recorder = Recorder::Get()) {
-      recorder->NoteNotSeen("level 0: Python functions called where more than half of a thread's stack is used");
+      recorder->NoteNotSeen("functions written in Python, called where frames of Python have taken 1 MiB of C stack");
     }
   }
   PyObject* const result = _PyEval_EvalFrameDefault(thread, frame, throwing);
-  if (ours && g_wanted && _PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, Evaluate);
-  }
+  if (ours) KeepFrameEvaluation();
   return result;
 }
 
 PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
+  ThreadFrames& frames = t_frames;
+  const ThreadFrames before = frames;
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  const uintptr_t low = t_low != 0 ? t_low : FindLow();
-  if (here < low) [[unlikely]] {
-    return EvaluateDeep(thread, frame, throwing);
+  const uintptr_t step = before.innermost - here;
+  frames.innermost = here;
+  frames.frame = frame;
+  if (step <= kStraightBytes) frames.taken_bytes += step;
+  PyObject* result;
+  if (frames.taken_bytes > kMostBytes || g_users == 0) [[unlikely]] {
+    // Somebody who had kept it has put it back since it was released.
+    if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
+      _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);
+    }
+    result = EvaluateDeep(thread, frame, throwing);
+  } else {
+    result = _PyEval_EvalFrameDefault(thread, frame, throwing);
   }
-  return _PyEval_EvalFrameDefault(thread, frame, throwing);
+  frames = before;
+  if (t_awaited.frame == frame) [[unlikely]] {
+    t_awaited.frame = nullptr;
+    t_awaited.ended(result);
+  }
+  return result;
 }
 
 }  // namespace
 
-void SetFrameEvaluation() {
-  g_wanted = true;
+bool InnermostCall(RunningCall* call) {
+  const _PyInterpreterFrame* const frame = PyThreadState_Get()->cframe->current_frame;
+  if (frame == nullptr || frame != t_frames.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
+  *call = {reinterpret_cast<PyObject*>(frame->f_func), frame->localsplus};
+  return true;
+}
+
+void WhenInnermostCallEnds(void (*ended)(PyObject* result)) { t_awaited = {t_frames.frame, ended}; }
+
+void KeepFrameEvaluation() {
   PyInterpreterState* const interpreter = PyInterpreterState_Get();
-  if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
+  if (g_users > 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
     _PyInterpreterState_SetEvalFrameFunc(interpreter, Evaluate);
   }
 }
 
-void RestoreFrameEvaluation() {
-  g_wanted = false;
+void UseFrameEvaluation() {
+  ++g_users;
+  KeepFrameEvaluation();
+}
+
+void ReleaseFrameEvaluation() {
+  if (--g_users > 0) return;
   PyInterpreterState* const interpreter = PyInterpreterState_Get();
-  if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == Evaluate) {
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
-  }
+  if (IsSet(interpreter)) _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
 }
 
 }  // namespace torchtrace::python_dialect
@@ -85,8 +116,11 @@ void RestoreFrameEvaluation() {
 #else
 
 namespace torchtrace::python_dialect {
-void SetFrameEvaluation() {}
-void RestoreFrameEvaluation() {}
+void UseFrameEvaluation() {}
+void ReleaseFrameEvaluation() {}
+void KeepFrameEvaluation() {}
+bool InnermostCall(RunningCall*) { return false; }
+void WhenInnermostCallEnds(void (*)(PyObject* result)) {}
 }  // namespace torchtrace::python_dialect
 
 #endif

@@ -43,14 +43,14 @@ bool ThreadState::Attach() {
   return true;
 }
 
-class LibraryCalls final : public SetattrDialect {
+class LibraryCalls final : public EntryDialect {
  public:
   bool Begin(const TracedApi& api, const CallArguments& arguments) override {
     ThreadState& state = t_state;
     if (!Recorder::Recording() || (state.recorder == nullptr && !state.Attach())) return false;
     ValueDescriber<NoFramework> describer(state.config);
     const std::string_view bytes =
-        DescribeCall(api, arguments, state.config, [&](PyObject* value) { describer.Value(value); });
+        DescribeCall(api.head, arguments, state.config, [&](PyObject* value) { describer.Value(value); });
     return state.recorder->Enter(bytes, state.config->identity_bytes());
   }
 
@@ -66,7 +66,9 @@ class LibraryCalls final : public SetattrDialect {
     if (Recorder::Recording() && (t_state.recorder != nullptr || t_state.Attach())) t_state.recorder->CountGetter();
   }
 
-  absl::StatusOr<std::string> PublicName(PyObject*) override { return std::string(); }
+  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+    return MakeTracedApi(0, name, object);
+  }
   void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
 };
 
@@ -74,8 +76,11 @@ class LibraryCalls final : public SetattrDialect {
 
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const HookOptions& options) {
   // Never destroyed: calls may be under way when the hook is uninstalled.
-  return std::make_unique<SetattrHook>(new LibraryCalls,
-                                       SetattrOptions{std::move(names), options.outermost, options.include_getters});
+  return std::make_unique<SetattrHook>(new LibraryCalls, EntryOptions{.level = 0,
+                                                                      .names = std::move(names),
+                                                                      .outermost = options.outermost,
+                                                                      .include_getters = options.include_getters,
+                                                                      .constructors = true});
 }
 
 }  // namespace torchtrace::python_dialect

@@ -12,6 +12,7 @@ namespace torchtrace::python_dialect {
 namespace {
 
 struct Entry {
+  const Layer* layer = nullptr;
   const TracedApi* api = nullptr;
   PyCFunction original = nullptr;
   PyObject* only_self = nullptr;
@@ -25,7 +26,7 @@ struct Table {
   std::array<Entry, kSize> entries;
   size_t used = 0;
 };
-constexpr size_t kMany = 4096;
+constexpr size_t kMany = 6144;
 constexpr size_t kSome = 1024;
 constexpr size_t kFew = 512;
 Table<kMany> g_tuple_and_dict;
@@ -39,9 +40,9 @@ struct Place {
   Entry* entry;
   PyCFunction point;
 };
-PointerMap<Place>& Places() {
-  static auto* const places = new PointerMap<Place>();
-  return *places;
+PointerMap<Place>& Places(int layer) {
+  static auto* const places = new PointerMap<Place>[kLayers];
+  return places[layer];
 }
 
 template <typename Function>
@@ -53,7 +54,7 @@ template <typename Call>
 PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, Call&& call) {
   if (entry.only_self != nullptr && self != entry.only_self) return call();
   arguments.self = entry.method ? self : nullptr;
-  return CallThrough(*entry.api, arguments, std::forward<Call>(call));
+  return CallThrough(*entry.layer, *entry.api, arguments, std::forward<Call>(call));
 }
 
 [[gnu::noinline]] PyObject* CallTupleAndDict(const Entry& entry, PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -173,19 +174,20 @@ Place* TakePlace(int flags) {
 
 }  // namespace
 
-bool PatchMethod(PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
+bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches) {
   if (!PatchList::Writable(&definition->ml_meth)) return false;
   // The API's object, which is kept, keeps the definition. What stands in it may be another
   // level's, and may have changed since.
-  Place* place = Places().Find(definition);
+  Place* place = Places(layer).Find(definition);
   if (place == nullptr) {
     place = TakePlace(definition->ml_flags);
     if (place == nullptr) return false;
-    Places().Insert(definition, place);
+    Places(layer).Insert(definition, place);
   }
   if (definition->ml_meth == place->point) return false;
   Entry& entry = *place->entry;
+  entry.layer = &g_layers[layer];
   entry.api = api;
   entry.original = definition->ml_meth;
   entry.method = self == MethodSelf::kArgument;

@@ -21,7 +21,7 @@ enum class MethodSelf {
 
 // False, with nothing changed: a calling convention that isn't known, no room
 // for more, or a constant definition.
-bool PatchMethod(PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
+bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches);
 
 }  // namespace torchtrace::python_dialect

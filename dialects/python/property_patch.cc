@@ -8,6 +8,7 @@ namespace {
 
 // One for each definition, for ever. In the definition it stands as the closure.
 struct Entry {
+  const Layer* layer;
   const TracedApi* get_api;
   const TracedApi* set_api;
   getter get;
@@ -19,7 +20,7 @@ PyObject* Get(PyObject* self, void* closure) {
   const Entry& entry = *static_cast<Entry*>(closure);
   const auto call = [&] { return entry.get(self, entry.closure); };
   if (entry.get_api == nullptr) return call();
-  return CallThrough(*entry.get_api, {self, nullptr, 0, nullptr, nullptr}, call);
+  return CallThrough(*entry.layer, *entry.get_api, {self, nullptr, 0, nullptr, nullptr}, call);
 }
 
 int Set(PyObject* self, PyObject* value, void* closure) {
@@ -27,19 +28,19 @@ int Set(PyObject* self, PyObject* value, void* closure) {
   // A deletion: another API, and rare.
   if (entry.set_api == nullptr || value == nullptr) return entry.set(self, value, entry.closure);
   const auto call = [&] { return entry.set(self, value, entry.closure) == 0 ? Py_None : nullptr; };
-  return CallThrough(*entry.set_api, {self, &value, 1, nullptr, nullptr}, call) == nullptr ? -1 : 0;
+  return CallThrough(*entry.layer, *entry.set_api, {self, &value, 1, nullptr, nullptr}, call) == nullptr ? -1 : 0;
 }
 
 }  // namespace
 
-bool PatchProperty(PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches) {
+bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches) {
   if (definition->get == nullptr) get = nullptr;
   if (definition->set == nullptr) set = nullptr;
   if ((get == nullptr && set == nullptr) || !PatchList::Writable(definition)) return false;
-  static auto* const entries = new PointerMap<Entry>();
-  Entry* entry = entries->Find(definition);
-  if (entry == nullptr) entries->Insert(definition, entry = new Entry());
-  *entry = {get, set, definition->get, definition->set, definition->closure};
+  static auto* const entries = new PointerMap<Entry>[kLayers];
+  Entry* entry = entries[layer].Find(definition);
+  if (entry == nullptr) entries[layer].Insert(definition, entry = new Entry());
+  *entry = {&g_layers[layer], get, set, definition->get, definition->set, definition->closure};
   // All share the closure.
   if (definition->get != nullptr) patches->Replace(&definition->get, static_cast<getter>(Get));
   if (definition->set != nullptr) patches->Replace(&definition->set, static_cast<setter>(Set));

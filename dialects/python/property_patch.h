@@ -12,7 +12,7 @@
 namespace torchtrace::python_dialect {
 
 // Once per definition until everything is put back. Either API may be null: that accessor is left alone.
-bool PatchProperty(PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches);
+bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches);
 
 }  // namespace torchtrace::python_dialect
 

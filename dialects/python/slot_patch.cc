@@ -67,11 +67,16 @@ constexpr SlotName kSequenceNames[] = {
 };
 
 struct Entry {
+  int layer = 0;
   PyTypeObject* owner = nullptr;
   int offset = 0;  // in PyHeapTypeObject, as CPython counts it
   void* original = nullptr;
   void* point = nullptr;
   std::array<const TracedApi*, 6> apis = {};
+
+  bool Is(int its_layer, const PyTypeObject* type, int slot) const {
+    return layer == its_layer && owner == type && offset == slot;
+  }
 };
 
 // How many slots of each shape there is room for: numpy has 24 types of numbers.
@@ -84,15 +89,18 @@ std::array<Entry, kSome> g_compare;
 std::array<Entry, kFew> g_ternary, g_length, g_truth, g_assign, g_contains, g_index, g_index_assign, g_next;
 
 template <typename Call>
-PyObject* Through(const TracedApi* api, PyObject* self, PyObject* const* arguments, Py_ssize_t count, Call&& call) {
-  return api == nullptr ? call() : CallThrough(*api, {self, arguments, count, nullptr, nullptr}, call);
+PyObject* Through(const Entry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
+                  Py_ssize_t count, Call&& call) {
+  if (api == nullptr) return call();
+  return CallThrough(g_layers[entry.layer], *api, {self, arguments, count, nullptr, nullptr}, call);
 }
 
 // For slots that answer with a number, -1 being the error.
 template <typename Number, typename Call>
-Number NumberThrough(const TracedApi* api, PyObject* self, PyObject* const* arguments, Py_ssize_t count, Call&& call) {
+Number NumberThrough(const Entry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
+                     Py_ssize_t count, Call&& call) {
   Number number = -1;
-  Through(api, self, arguments, count, [&] {
+  Through(entry, api, self, arguments, count, [&] {
     number = call();
     return number == -1 && PyErr_Occurred() != nullptr ? nullptr : Py_None;
   });
@@ -105,45 +113,45 @@ bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
 }
 
 [[gnu::noinline]] PyObject* Unary(const Entry& entry, PyObject* self) {
-  return Through(entry.apis[0], self, nullptr, 0, [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
+  return Through(entry, entry.apis[0], self, nullptr, 0, [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
 }
 
 [[gnu::noinline]] PyObject* Binary(const Entry& entry, PyObject* left, PyObject* right) {
   const auto call = [&] { return reinterpret_cast<binaryfunc>(entry.original)(left, right); };
-  if (Reflected(entry, left, right)) return Through(entry.apis[1], right, &left, 1, call);
-  return Through(entry.apis[0], left, &right, 1, call);
+  if (Reflected(entry, left, right)) return Through(entry, entry.apis[1], right, &left, 1, call);
+  return Through(entry, entry.apis[0], left, &right, 1, call);
 }
 
 [[gnu::noinline]] PyObject* Ternary(const Entry& entry, PyObject* left, PyObject* right, PyObject* third) {
   const auto call = [&] { return reinterpret_cast<ternaryfunc>(entry.original)(left, right, third); };
-  if (Reflected(entry, left, right)) return Through(entry.apis[1], right, &left, 1, call);
+  if (Reflected(entry, left, right)) return Through(entry, entry.apis[1], right, &left, 1, call);
   PyObject* const others[] = {right, third};
-  return Through(entry.apis[0], left, others, third == Py_None ? 1 : 2, call);
+  return Through(entry, entry.apis[0], left, others, third == Py_None ? 1 : 2, call);
 }
 
 [[gnu::noinline]] Py_ssize_t Length(const Entry& entry, PyObject* self) {
-  return NumberThrough<Py_ssize_t>(entry.apis[0], self, nullptr, 0,
+  return NumberThrough<Py_ssize_t>(entry, entry.apis[0], self, nullptr, 0,
                                    [&] { return reinterpret_cast<lenfunc>(entry.original)(self); });
 }
 
 [[gnu::noinline]] int Truth(const Entry& entry, PyObject* self) {
-  return NumberThrough<int>(entry.apis[0], self, nullptr, 0,
+  return NumberThrough<int>(entry, entry.apis[0], self, nullptr, 0,
                             [&] { return reinterpret_cast<inquiry>(entry.original)(self); });
 }
 
 [[gnu::noinline]] int Assign(const Entry& entry, PyObject* self, PyObject* key, PyObject* value) {
   PyObject* const arguments[] = {key, value};
-  return NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2,
+  return NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2,
                             [&] { return reinterpret_cast<objobjargproc>(entry.original)(self, key, value); });
 }
 
 [[gnu::noinline]] PyObject* Compare(const Entry& entry, PyObject* self, PyObject* other, int operation) {
-  return Through(entry.apis[static_cast<size_t>(operation)], self, &other, 1,
+  return Through(entry, entry.apis[static_cast<size_t>(operation)], self, &other, 1,
                  [&] { return reinterpret_cast<richcmpfunc>(entry.original)(self, other, operation); });
 }
 
 [[gnu::noinline]] int Contains(const Entry& entry, PyObject* self, PyObject* item) {
-  return NumberThrough<int>(entry.apis[0], self, &item, 1,
+  return NumberThrough<int>(entry, entry.apis[0], self, &item, 1,
                             [&] { return reinterpret_cast<objobjproc>(entry.original)(self, item); });
 }
 
@@ -160,7 +168,7 @@ PyObject* Number(Py_ssize_t number) {
   const TracedApi* const api = entry.apis[0] != nullptr ? entry.apis[0] : entry.apis[1];
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
-  PyObject* const result = Through(api, self, &argument, 1, call);
+  PyObject* const result = Through(entry, api, self, &argument, 1, call);
   Py_DECREF(argument);
   return result;
 }
@@ -170,7 +178,7 @@ PyObject* Number(Py_ssize_t number) {
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
   PyObject* const arguments[] = {argument, value};
-  const int result = NumberThrough<int>(entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
+  const int result = NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
   Py_DECREF(argument);
   return result;
 }
@@ -178,7 +186,7 @@ PyObject* Number(Py_ssize_t number) {
 // Null without an error is the end.
 [[gnu::noinline]] PyObject* Next(const Entry& entry, PyObject* self) {
   PyObject* item = nullptr;
-  Through(entry.apis[0], self, nullptr, 0, [&] {
+  Through(entry, entry.apis[0], self, nullptr, 0, [&] {
     item = reinterpret_cast<iternextfunc>(entry.original)(self);
     return item == nullptr && PyErr_Occurred() != nullptr ? nullptr : Py_None;
   });
@@ -271,21 +279,22 @@ const SlotName* FindName(const SlotName (&names)[N], const char* name) {
   return nullptr;
 }
 
-bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api, PatchList* patches) {
+bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api, PatchList* patches) {
   void** const place = Place(owner, offset);
   if (place == nullptr || *place == nullptr || !PatchList::Writable(place)) return false;
   Table& table = g_tables[static_cast<size_t>(slot.shape)];
   for (size_t i = 0; i < table.used; ++i) {
     Entry& entry = table.entries[i];
-    if (entry.owner != owner || entry.offset != offset || *place != entry.point) continue;
+    if (!entry.Is(layer, owner, offset) || *place != entry.point) continue;
     entry.apis[static_cast<size_t>(slot.part)] = api;
     return true;
   }
   // Where it was entered before, it is entered there again.
   size_t at = 0;
-  while (at < table.used && (table.entries[at].owner != owner || table.entries[at].offset != offset)) ++at;
+  while (at < table.used && !table.entries[at].Is(layer, owner, offset)) ++at;
   if (at == table.size) return false;
   Entry& entry = table.entries[at];
+  entry.layer = layer;
   entry.owner = owner;
   entry.offset = offset;
   entry.original = *place;
@@ -313,29 +322,30 @@ bool PatchOne(PyTypeObject* owner, int offset, const SlotName& slot, const Trace
 
 }  // namespace
 
-bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches) {
+bool PatchSlot(int layer, PyObject* descriptor, const TracedApi* api, PatchList* patches) {
   const auto* const wrapper = reinterpret_cast<PyWrapperDescrObject*>(descriptor);
   PyTypeObject* const owner = PyDescr_TYPE(wrapper);
   const int offset = wrapper->d_base->offset;
   const SlotName* const slot =
       IsOfSequence(offset) ? FindName(kSequenceNames, wrapper->d_base->name) : FindName(kNames, wrapper->d_base->name);
   if (slot == nullptr) return false;
-  const bool done = PatchOne(owner, offset, *slot, api, patches);
+  const bool done = PatchOne(layer, owner, offset, *slot, api, patches);
   if (done && slot->shape == Shape::kLength) {
     // There are two of them, and only one has a descriptor.
     constexpr int kOfMapping =
         offsetof(PyHeapTypeObject, as_mapping) + static_cast<int>(offsetof(PyMappingMethods, mp_length));
     constexpr int kOfSequence =
         offsetof(PyHeapTypeObject, as_sequence) + static_cast<int>(offsetof(PySequenceMethods, sq_length));
-    PatchOne(owner, offset == kOfMapping ? kOfSequence : kOfMapping, *slot, api, patches);
+    PatchOne(layer, owner, offset == kOfMapping ? kOfSequence : kOfMapping, *slot, api, patches);
   }
   return done;
 }
 
-void RestoreInheritedSlots() {
+void RestoreInheritedSlots(int layer) {
   for (const Table& table : g_tables) {
     for (size_t i = 0; i < table.used; ++i) {
       const Entry& entry = table.entries[i];
+      if (entry.layer != layer) continue;
       ForEachPlace(entry.owner, entry.offset, [&](void** place) {
         if (*place == entry.point) *place = entry.original;
       });

@@ -15,10 +15,10 @@ namespace torchtrace::python_dialect {
 // `descriptor` is a slot wrapper. Several share a slot (__add__ and __radd__, the
 // six comparisons): each call is told under the right one, if that was patched.
 // False, with nothing changed: an operator that isn't known, or no room.
-bool PatchSlot(PyObject* descriptor, const TracedApi* api, PatchList* patches);
+bool PatchSlot(int layer, PyObject* descriptor, const TracedApi* api, PatchList* patches);
 
 // Gives subclasses their slots back, those made since too. After UndoAll.
-void RestoreInheritedSlots();
+void RestoreInheritedSlots(int layer);
 
 }  // namespace torchtrace::python_dialect
 

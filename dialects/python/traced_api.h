@@ -1,4 +1,4 @@
-// What a call at level 0 is made of, and who is told of it. Nothing here knows a
+// What a call that a native entry sees is made of, and who is told of it. Nothing here knows a
 // framework: a dialect brings the observer.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_TRACED_API_H_
@@ -10,12 +10,19 @@
 
 namespace torchtrace::python_dialect {
 
+class ArgumentForm;
+
 // An API whose calls are seen. Lives for ever: calls may be under way when the
 // hook is uninstalled.
 struct TracedApi {
   std::string name;
-  std::string head;     // level 0 and the name, as a config's first bytes
+  std::string head;     // level and name, as a config's first bytes
   bool getter = false;  // a property's read: noise, left out by default
+  // Of a Python function whose arguments are told in another form than the call's own (argument_form.h).
+  const ArgumentForm* form = nullptr;
+  // Not 0: what is told is the call of the first argument, with those from this one on.
+  Py_ssize_t first_argument = 0;
+  bool asks = false;     // no API, but how a function asks whether it is overridden
   // The callable or descriptor as Python code holds it. A reference of ours
   // keeps it alive.
   PyObject* object = nullptr;

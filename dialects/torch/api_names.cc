@@ -54,14 +54,22 @@ bool BelongsToModuleOrType(PyObject* builtin) {
   return self == nullptr || PyModule_Check(self) || PyType_Check(self);
 }
 
-}  // namespace
-
-Api ApiNames::MakeApi(std::string name, bool getter) {
+Api MakeApi(std::string name, bool is_public) {
   Api api;
   api.head = ConfigBuilder::EncodeHead(1, name);
   api.name = std::move(name);
-  api.getter = getter;
+  api.is_public = is_public;
   return api;
+}
+
+}  // namespace
+
+absl::StatusOr<ApiNames*> ApiNames::Loaded() {
+  static ApiNames* loaded = nullptr;
+  if (loaded != nullptr) return loaded;
+  auto names = std::make_unique<ApiNames>();
+  if (absl::Status status = names->Load(); !status.ok()) return status;
+  return loaded = names.release();
 }
 
 absl::Status ApiNames::Load() {
@@ -75,7 +83,7 @@ absl::Status ApiNames::Load() {
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) {
     PyObject* const pair = PyList_GET_ITEM(names, i);
-    Cache(PyTuple_GET_ITEM(pair, 0), MakeApi(std::string(Utf8(PyTuple_GET_ITEM(pair, 1))), false));
+    Cache(PyTuple_GET_ITEM(pair, 0), MakeApi(std::string(Utf8(PyTuple_GET_ITEM(pair, 1))), true));
   }
   Py_DECREF(names);
   return absl::OkStatus();
@@ -86,40 +94,10 @@ const Api& ApiNames::Cache(PyObject* keep_alive, Api api) {
   return *(by_function_[keep_alive] = std::make_unique<Api>(std::move(api)));
 }
 
-std::string ApiNames::PropertyName(PyObject* descriptor, const char* accessor) {
-  std::string owner;
-  if (Py_TYPE(descriptor) == &PyProperty_Type) {
-    // `fget` is a member of the C struct: reading it runs no Python.
-    PyObject* const getter = PyObject_GetAttrString(descriptor, "fget");
-    if (getter != nullptr) owner = CallableName(getter);
-    PyErr_Clear();
-    Py_XDECREF(getter);
-  } else {
-    owner = CallableName(descriptor);
-  }
-  return Public(owner) + "." + accessor;
-}
-
 const Api& ApiNames::Resolve(PyObject* function) {
   if (const auto found = by_function_.find(function); found != by_function_.end()) return *found->second;
 
   PyTypeObject* const type = Py_TYPE(function);
-  if (type == &_PyMethodWrapper_Type) {
-    // Both are members of the C struct. The wrapped object lives on in its
-    // class; only it may be a key.
-    PyObject* const descriptor = PyObject_GetAttrString(function, "__self__");
-    PyObject* const accessor = PyObject_GetAttrString(function, "__name__");
-    const std::string accessor_name(Utf8(accessor));
-    auto& accessors = by_property_[descriptor];
-    std::unique_ptr<Api>& api = accessors[accessor_name];
-    if (api == nullptr) {
-      api = std::make_unique<Api>(MakeApi(PropertyName(descriptor, accessor_name.c_str()), accessor_name == "__get__"));
-      Py_XINCREF(descriptor);
-    }
-    Py_XDECREF(descriptor);
-    Py_XDECREF(accessor);
-    return *api;
-  }
 
   std::string name = OperatorObjectName(function);
   const bool is_operator = !name.empty();

@@ -12,48 +12,36 @@
 #include <string>
 #include <unordered_map>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace torchtrace::torch_dialect {
 
 struct Api {
   std::string name;
   std::string head;     // level 1 and the name, as a config's first bytes
-  bool getter = false;  // a property's read: noise, left out by default
+  bool is_public = false;
 };
 
 class ApiNames {
  public:
-  // Reads the public names. Needs `import torch` before.
-  absl::Status Load();
+  // The process's, with the public names, read at the first call. Needs `import torch` before.
+  static absl::StatusOr<ApiNames*> Loaded();
 
-  // Null for what has no public name. Before any Resolve.
+  // Null for what has no public name.
   const Api* FindPublic(PyObject* function) const {
     const auto found = by_function_.find(function);
-    return found == by_function_.end() ? nullptr : found->second.get();
+    return found == by_function_.end() || !found->second->is_public ? nullptr : found->second.get();
   }
 
   // Never null. The reference holds until the next call for functions that are
   // not cached (local ones, a new object each time), else for ever.
   const Api& Resolve(PyObject* function);
-  // The same, or null when the function is not cached.
-  const Api* ResolveLasting(PyObject* function) {
-    const Api& api = Resolve(function);
-    return &api == &uncached_ ? nullptr : &api;
-  }
-
-  // "torch.Tensor.<property>.<accessor>", accessor being "__get__" or "__set__".
-  static std::string PropertyName(PyObject* owner_descriptor, const char* accessor);
-
-  static Api MakeApi(std::string name, bool getter);
 
  private:
+  absl::Status Load();
   const Api& Cache(PyObject* keep_alive, Api api);
 
   std::unordered_map<PyObject*, std::unique_ptr<Api>> by_function_;
-  // Property accessors are new objects at every read: found by descriptor and
-  // accessor name.
-  std::unordered_map<PyObject*, std::unordered_map<std::string, std::unique_ptr<Api>>> by_property_;
   Api uncached_;
 };
 

@@ -131,6 +131,8 @@ bool InitDescribePython() {
          g_types.storage && g_types.typed_storage && g_types.generator;
 }
 
+bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
+
 void DescribePython(PyObject* value, ConfigBuilder* config) { ValueDescriber<TorchValues>(config).Value(value); }
 
 void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {

@@ -15,6 +15,9 @@ namespace torchtrace::torch_dialect {
 // after torch was imported. False with a Python error set when torch lacks one.
 bool InitDescribePython();
 
+// torch.Tensor itself.
+bool IsTensorType(const PyTypeObject* type);
+
 void DescribePython(PyObject* value, ConfigBuilder* config);
 
 // A tensor argument (of torch.Tensor or a subclass), with its subclass.

@@ -1,51 +1,35 @@
-// Records one call of a Python-visible API (level 1) around its execution.
+// Records one call of a Python-visible API (levels 0 and 1) around its execution. Needs the GIL, and
+// keeps a Python error that is set.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_PYTHON_CALL_H_
 #define TORCHTRACE_DIALECTS_TORCH_PYTHON_CALL_H_
 
 #include <Python.h>
 
-#include "dialects/torch/api_names.h"
+#include <string_view>
+
+#include "dialects/python/describe_call.h"
 #include "dialects/torch/describe_python.h"
 #include "dialects/torch/thread_state.h"
 
 namespace torchtrace::torch_dialect {
 
-// The arguments as PyTorch's function protocol passes them. Borrowed.
-struct PythonArguments {
-  PyObject* self = nullptr;    // goes before args when not null
-  PyObject* args = nullptr;    // a tuple, one object (`single`), or null
-  PyObject* kwargs = nullptr;  // a dict or null
-  bool single = false;         // args is the one argument itself
-};
-
-// True when the call was recorded and must be ended by EndCall. Keeps a Python
-// error that is set.
-inline bool BeginCall(const Api& api, const PythonArguments& arguments) {
+// `describe(config)` returns the call's bytes. True when the call was recorded and must be ended by
+// EndCall.
+template <typename Describe>
+bool BeginDescribedCall(Describe&& describe) {
   ThreadState& state = t_state;
   if (!state.Recording()) return false;
-  ConfigBuilder* const config = state.config;
-  config->Begin(api.head);
-  const bool tuple = arguments.args != nullptr && !arguments.single;
-  const Py_ssize_t count = tuple ? PyTuple_GET_SIZE(arguments.args) : arguments.args != nullptr;
-  AppendVarint(static_cast<uint64_t>(count + (arguments.self != nullptr)), config->bytes());
-  if (arguments.self != nullptr) DescribePython(arguments.self, config);
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    DescribePython(tuple ? PyTuple_GET_ITEM(arguments.args, i) : arguments.args, config);
-  }
-  if (arguments.kwargs == nullptr || PyDict_GET_SIZE(arguments.kwargs) == 0) {
-    AppendVarint(0, config->bytes());
-  } else {
-    AppendVarint(static_cast<uint64_t>(PyDict_GET_SIZE(arguments.kwargs)), config->bytes());
-    PyObject *name, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(arguments.kwargs, &position, &name, &value)) {
-      AppendString(Utf8(name), config->bytes());
-      DescribePython(value, config);
-    }
-  }
-  const std::string_view bytes = config->Finish();
-  return state.recorder->Enter(bytes, config->identity_bytes());
+  const std::string_view bytes = describe(state.config);
+  return state.recorder->Enter(bytes, state.config->identity_bytes());
+}
+
+// `head`: level and API (ConfigBuilder::EncodeHead).
+inline bool BeginCall(std::string_view head, const python_dialect::CallArguments& arguments) {
+  return BeginDescribedCall([&](ConfigBuilder* config) {
+    return python_dialect::DescribeCall(head, arguments, config,
+                                        [config](PyObject* value) { DescribePython(value, config); });
+  });
 }
 
 // `result` as the call returned it: null means that a Python error is set.

@@ -79,18 +79,7 @@ PyObject* StartNewThread(PyObject* module, PyObject* args) {
 
 struct CompileContext {
   PyObject_HEAD PyObject* inner;  // PyTorch's context manager
-  bool suspended;                 // g_compile_hooks.begin has said so
 };
-
-CompileHooks g_compile_hooks;
-
-void EndCompiling(CompileContext* context) {
-  --t_state.compiling;
-  if (!context->suspended) return;
-  context->suspended = false;
-  t_state.suspended = false;
-  if (g_compile_hooks.end != nullptr) g_compile_hooks.end();
-}
 
 void CompileContextDealloc(PyObject* self) {
   Py_DECREF(reinterpret_cast<CompileContext*>(self)->inner);
@@ -100,12 +89,10 @@ void CompileContextDealloc(PyObject* self) {
 PyObject* CompileContextEnter(PyObject* self, PyObject*) {
   auto* const context = reinterpret_cast<CompileContext*>(self);
   ++t_state.compiling;
-  context->suspended = g_compile_hooks.begin != nullptr && g_compile_hooks.begin();
-  if (context->suspended) t_state.suspended = true;
   Recorder::Get()->NoteNotSeen(
       "torch.compile: kernels that a backend fused are no operator calls, and levels 1 and 2 do not see them");
   PyObject* const result = PyObject_CallMethod(context->inner, "__enter__", nullptr);
-  if (result == nullptr) EndCompiling(context);
+  if (result == nullptr) --t_state.compiling;
   return result;
 }
 
@@ -114,7 +101,7 @@ PyObject* CompileContextExit(PyObject* self, PyObject* args) {
   PyObject* const exit = PyObject_GetAttrString(context->inner, "__exit__");
   PyObject* const result = exit == nullptr ? nullptr : PyObject_Call(exit, args, nullptr);
   Py_XDECREF(exit);
-  EndCompiling(context);
+  --t_state.compiling;
   return result;
 }
 
@@ -135,7 +122,6 @@ PyObject* InstallCallbacks(PyObject* maker, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   context->inner = inner;
-  context->suspended = false;
   return reinterpret_cast<PyObject*>(context);
 }
 
@@ -183,8 +169,6 @@ bool WatchThreadStarts() {
   g_start_new.Install("_thread", "start_new", METH_VARARGS, start);
   return g_start_new_thread.Install("_thread", "start_new_thread", METH_VARARGS, start);
 }
-
-void SetCompileHooks(CompileHooks hooks) { g_compile_hooks = hooks; }
 
 PyObject* WrapCompileContext(PyObject* maker) {
   if (g_compile_context_type.tp_name == nullptr) {

@@ -13,20 +13,13 @@
 
 namespace torchtrace::torch_dialect {
 
-struct CallSlot;
-
 struct ThreadState {
   ThreadRecorder* recorder = nullptr;  // null until the first call
   ConfigBuilder* config = nullptr;     // likewise
   int compiling = 0;                   // inside torch.compile's own work: nothing is the program's
-  bool suspended = false;              // a level's hook was taken off while compiling
-  uint64_t armed = 0;                  // this thread has the levels' modes and keys of that arming
-  // Set while a native function is called whose API is still to be learned
-  // (call_slots.h).
-  const CallSlot* learning = nullptr;
-  PyObject* learning_self = nullptr;
-  PyObject* learning_args = nullptr;
-  PyObject* learning_kwargs = nullptr;
+  bool function_open = false;          // inside a call of level 1: what it calls is its own affair
+  bool function_recorded = false;      // and that call was recorded
+  uint64_t armed = 0;                  // this thread has the levels' keys of that arming
 
   // The recorder and its scratch, made at the first call. False when this
   // thread records nothing: recording has stopped or torch is compiling.
@@ -51,22 +44,14 @@ void AddThreadArmer(ArmThread arm);
 void RemoveThreadArmer(ArmThread arm);
 void ArmThisThread();
 
-// Changes whenever an armer is added: threads that were there before are armed at
-// their next call (call_slots.h).
+// Changes whenever an armer is added: threads that were there before, or that C++ made, are armed
+// at their next call of a function that level 1 enters.
 extern uint64_t g_arming;
 inline bool ThisThreadIsArmed() { return t_state.armed == g_arming; }
 
 // Makes every Python thread that starts from now on arm itself first. The
 // function objects of the _thread module stay the same.
 bool WatchThreadStarts();
-
-// What a level does around torch.compile's own work on a thread: `begin` at its beginning;
-// where that has said true, `end` at its end.
-struct CompileHooks {
-  bool (*begin)() = nullptr;
-  void (*end)() = nullptr;
-};
-void SetCompileHooks(CompileHooks hooks);
 
 // A Python context manager around `context_manager_maker(*args)` that also
 // marks its body as compiling: `wrap(install_callbacks)` in compile_watch.py.

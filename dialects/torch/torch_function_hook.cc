@@ -1,207 +1,257 @@
 #include "dialects/torch/torch_function_hook.h"
 
-#include <atomic>
-#include <cstring>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <torch/csrc/autograd/graph_task.h>
 
-#include "dialects/python/call_through.h"
-#include "dialects/torch/call_slots.h"
-#include "dialects/torch/hidden_frames.h"
-#include "dialects/torch/mode_stack.h"
-#include "dialects/torch/module_fast_paths.h"
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dialects/python/argument_form.h"
+#include "dialects/python/attribute_path.h"
+#include "dialects/python/frame_evaluation.h"
+#include "dialects/torch/api_names.h"
+#include "dialects/torch/function_protocol.h"
 #include "dialects/torch/python_call.h"
-#include "dialects/torch/python_source.h"
 #include "dialects/torch/thread_state.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
 
-// One hook per process: Python calls back without a context.
-FunctionMode* g_mode = nullptr;
-ApiNames* g_names = nullptr;
-bool g_include_getters = false;
-vectorcallfunc g_python_body = nullptr;
+using python_dialect::ArgumentForm;
+using python_dialect::CallArguments;
+using python_dialect::EntryDialect;
+using python_dialect::EntryOptions;
+using python_dialect::NativeEntries;
+using python_dialect::TracedApi;
 
-PyObject* OverloadType() {
-  PyObject* const module = PyImport_ImportModule("torch._ops");
-  PyObject* const type = module == nullptr ? nullptr : PyObject_GetAttrString(module, "OpOverload");
-  PyErr_Clear();
-  Py_XDECREF(module);
-  return type;
+constexpr int kLevel = 1;
+
+// False in a backward pass on a thread that came from C++: autograd has lent it the levels of the
+// thread that called it, which is inside a call.
+bool ArmOrInside() {
+  if (ThisThreadIsArmed()) return true;
+  if (torch::autograd::get_current_graph_task_id() != -1) return false;
+  ArmThisThread();
+  return true;
 }
 
-// What is called for `function`. An operator's object has a __call__ in Python that
-// only calls its builtin; the program's call has come through it already, and a
-// second time it would stand twice in a traceback. Borrowed.
-PyObject* Callee(PyObject* function) {
-  static PyObject* const overload = OverloadType();
-  static PyObject* const own_name = PyUnicode_InternFromString("_op");
-  if (reinterpret_cast<PyObject*>(Py_TYPE(function)) != overload) return function;
-  PyObject* const builtin = InstanceAttribute(function, own_name);
-  return builtin == nullptr ? function : builtin;
+bool ModeWouldBeTold() {
+  using Stack = at::impl::PythonTorchFunctionTLS;
+  return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED && !Stack::peek_skip_next();
 }
 
-// The property behind its accessor; any other function itself. Borrowed.
-PyObject* Wrapped(PyObject* function) {
-  if (Py_TYPE(function) != &_PyMethodWrapper_Type) return function;
-  // A member of the C struct, which holds it.
-  PyObject* const descriptor = PyObject_GetAttrString(function, "__self__");
-  Py_XDECREF(descriptor);
-  return descriptor;
+void EndFunction(PyObject* result) {
+  t_state.function_open = false;
+  if (t_state.function_recorded) EndCall(result);
 }
 
-// What the mode is told: records the call and makes it. PyTorch has taken the
-// mode off before.
-PyObject* RecordCall(PyObject* function, PyObject* args, PyObject* kwargs) {
-  if (t_state.learning != nullptr) LearnCall(function, args, kwargs);
-  bool recorded = false;
-  // Before the call is recorded: its stack is the program's.
-  HiddenCaller caller;
-  if (t_state.Recording()) {
-    const Api& api = g_names->Resolve(function);
-    if (api.getter && !g_include_getters) {
-      t_state.recorder->CountGetter();
-    } else {
-      recorded = BeginCall(api, {nullptr, args, kwargs});
+// has_torch_function, has_torch_function_unary, has_torch_function_variadic
+constexpr std::string_view kAsks = "torch._C._has_torch_function";
+
+constexpr char kHandler[] = "torch.overrides.handle_torch_function";
+
+// The program's own functions that ask whether they are overridden, and hand their call on if so. They
+// are known from their first question on: that one is asked within the first call.
+class ProgramFunctions {
+ public:
+  static void Asked(NativeEntries* entries) {
+    python_dialect::RunningCall call;
+    if (!python_dialect::InnermostCall(&call) || !HandsOn(PyFunction_GET_CODE(call.function))) return;
+    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
+    if (!names.ok()) return;
+    const TracedApi* const api =
+        python_dialect::MakeTracedApi(kLevel, (*names)->Resolve(call.function).name, call.function);
+    if (!entries->EnterFunction(call.function, api)) return;
+    t_state.function_open = true;
+    t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
+      return python_dialect::DescribeRunningCall(api->head, call.function, call.locals, config,
+                                                 [config](PyObject* value) { DescribePython(value, config); });
+    });
+    python_dialect::WhenInnermostCallEnds(EndFunction);
+  }
+
+ private:
+  static bool HandsOn(PyObject* code) {
+    static PyObject* const handler = PyUnicode_InternFromString("handle_torch_function");
+    PyObject* const names = reinterpret_cast<PyCodeObject*>(code)->co_names;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+      if (PyTuple_GET_ITEM(names, i) == handler) return true;  // names in code are interned
     }
+    return false;
   }
-  const python_dialect::PassOn pass_on(Wrapped(function));  // level 0 has seen the program's own call
-  PyObject* const result = PyObject_Call(Callee(function), args, kwargs);
-  if (result != nullptr) caller.Show();
-  if (recorded) EndCall(result);
-  return result;
-}
-
-// record(func, types, args, kwargs) of function_mode.py.
-PyObject* Record(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_Check(arguments[2])) {
-    PyErr_SetString(PyExc_TypeError, "record takes func, types, args and kwargs");
-    return nullptr;
-  }
-  PyObject* const kwargs = PyDict_Check(arguments[3]) ? arguments[3] : nullptr;
-  return RecordCall(arguments[0], arguments[2], kwargs);
-}
-
-PyMethodDef g_record = {"record", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Record)), METH_FASTCALL,
-                        nullptr};
-
-// The vectorcall slot of the mode's __torch_function__, by which PyTorch's C++
-// enters: (self, func, types[, args[, kwargs]]), the last ones maybe by name.
-PyObject* EnterMode(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* names) {
-  PyObject* parts[5] = {};  // self, func, types, args, kwargs
-  const Py_ssize_t positional = PyVectorcall_NARGS(flags);
-  bool understood = positional >= 3 && positional <= 5;
-  for (Py_ssize_t i = 0; understood && i < positional; ++i) parts[i] = arguments[i];
-  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  for (Py_ssize_t i = 0; understood && i < named; ++i) {
-    const std::string_view name = Utf8(PyTuple_GET_ITEM(names, i));
-    const int part = name == "args" ? 3 : name == "kwargs" ? 4 : 0;
-    understood = part != 0 && parts[part] == nullptr;
-    parts[part] = arguments[positional + i];
-  }
-  if (!understood || (parts[3] != nullptr && !PyTuple_Check(parts[3])) ||
-      (parts[4] != nullptr && parts[4] != Py_None && !PyDict_Check(parts[4]))) {
-    return g_python_body(callable, arguments, flags, names);
-  }
-  static PyObject* const no_arguments = PyTuple_New(0);
-  PyObject* const args = parts[3] == nullptr ? no_arguments : parts[3];
-  return RecordCall(parts[1], args, parts[4] == Py_None ? nullptr : parts[4]);
-}
-
-// Threads that have the mode, on their stack or in the hands of a call under way.
-std::atomic<int> g_threads_with_mode{0};
-struct ModeOnThread {
-  ~ModeOnThread() { Set(false); }
-  void Set(bool now) {
-    if (there != now) g_threads_with_mode += now ? 1 : -1;
-    there = now;
-  }
-  bool there = false;
 };
-thread_local ModeOnThread t_mode;
 
-void ArmMode() {
-  if (t_mode.there) return;
-  t_mode.Set(true);
-  g_mode->PushUnderOthers();
+class FunctionCalls final : public EntryDialect {
+ public:
+  bool Begin(const TracedApi& api, const CallArguments& arguments) override {
+    ThreadState& state = t_state;
+    if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
+    if (api.asks) {
+      ProgramFunctions::Asked(entries);
+      return false;
+    }
+    if (api.getter && !include_getters) {
+      if (state.Recording()) state.recorder->CountGetter();
+      return false;
+    }
+    ArgumentForm::Bound bound;
+    const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
+    if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
+    state.function_open = true;
+    state.function_recorded = formed        ? Record(api, bound)
+                              : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
+                                                        : BeginCall(api.head, arguments);
+    return true;
+  }
+
+  void End(PyObject* result) override { EndFunction(result); }
+
+  // Every read is asked about in Begin.
+  void CountGetter() override {}
+
+  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
+    if (!names.ok()) return names.status();
+    if (name.starts_with(kAsks)) {
+      TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
+      api->asks = true;
+      return api;
+    }
+    if (name == kHandler) {
+      TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
+      api->first_argument = 2;  // after those that may override it
+      return api;
+    }
+    const auto row = rows_.find(name);
+    if (row == rows_.end()) return nullptr;
+    const HandedOn& handed_on = row->second;
+    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object, *names), object);
+    if (handed_on.told == "self") api->first_argument = 1;
+    // One function tells under one name alone, so it is this form's for ever.
+    if (api->form == nullptr && !handed_on.form.empty()) {
+      api->form = ArgumentForm::Parse(handed_on.form, object).release();
+      if (api->form == nullptr) written_.push_back(name);
+    }
+    return api;
+  }
+
+  void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
+
+  const std::unordered_map<std::string, HandedOn>& rows() const { return rows_; }
+
+  bool include_getters = false;
+  NativeEntries* entries = nullptr;
+
+ private:
+  static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
+
+  static bool Record(const TracedApi& api, const ArgumentForm::Bound& bound) {
+    return BeginDescribedCall([&](ConfigBuilder* config) {
+      return api.form->DescribeCall(api.head, bound, config,
+                                    [config](PyObject* value) { DescribePython(value, config); });
+    });
+  }
+
+  static bool RecordCallOf(CallArguments arguments, Py_ssize_t first) {
+    if (arguments.count < first || !t_state.Recording()) return false;
+    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
+    if (!names.ok()) return false;
+    const torch_dialect::Api& api = (*names)->Resolve(arguments.positional[0]);
+    arguments.positional += first;
+    arguments.count -= first;
+    return BeginCall(api.head, arguments);
+  }
+
+  // The name of the function that a mode would be told of.
+  static std::string ToldName(const HandedOn& row, PyObject* object, ApiNames* names) {
+    if (row.told.ends_with("__get__") || row.told.ends_with("__set__")) return std::string(row.told);
+    PyObject* told = object;
+    if (row.told != row.function) {
+      told = python_dialect::FindAttribute(row.told).object;
+      if (told == nullptr) return std::string(row.told);
+    }
+    if (Py_TYPE(told) == &PyStaticMethod_Type) {
+      // A member of the C struct, which holds it.
+      told = PyObject_GetAttrString(told, "__func__");
+      Py_XDECREF(told);
+    }
+    return names->Resolve(told).name;
+  }
+
+  static std::unordered_map<std::string, HandedOn> Rows() {
+    std::unordered_map<std::string, HandedOn> rows;
+    for (const HandedOn& row : FunctionProtocol()) rows.emplace(row.function, row);
+    return rows;
+  }
+
+  const std::unordered_map<std::string, HandedOn> rows_ = Rows();
+  std::vector<std::string> written_;
+};
+
+// For ever: calls may be under way when the hook is uninstalled.
+FunctionCalls& Calls() {
+  static auto* const calls = new FunctionCalls;
+  return *calls;
 }
 
-// Makes the mode's Python object and gives its function the native entry.
-PyObject* MakeMode() {
-  PyObject* const module = LoadPythonSource("function_mode");
-  if (module == nullptr) return nullptr;
-  PyObject* const record = PyCFunction_New(&g_record, nullptr);
-  PyObject* const made = PyObject_CallMethod(module, "make_mode", "O", record);
-  Py_XDECREF(record);
-  Py_DECREF(module);
-  if (made == nullptr) return nullptr;
-  PyObject* const mode = Py_NewRef(PyTuple_GET_ITEM(made, 0));
-  PyObject* const function = PyTuple_GET_ITEM(made, 1);
-  g_python_body = reinterpret_cast<PyFunctionObject*>(function)->vectorcall;
-  reinterpret_cast<PyFunctionObject*>(function)->vectorcall = EnterMode;
-  HideFramesOf(function);
-  Py_INCREF(function);
-  Py_DECREF(made);
-  return mode;
-}
+class Arming final : public EntryDialect {
+ public:
+  bool Begin(const TracedApi&, const CallArguments&) override {
+    ArmOrInside();
+    return false;
+  }
+  void End(PyObject*) override {}
+  void CountGetter() override {}
+  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+    return python_dialect::MakeTracedApi(kLevel, name, object);
+  }
+  void NoteNotSeen(const std::string&) override {}
+};
 
-void HideHandler() {
-  PyObject* const overrides = PyImport_ImportModule("torch.overrides");
-  PyObject* const handler = overrides == nullptr ? nullptr : PyObject_GetAttrString(overrides, "handle_torch_function");
-  if (handler != nullptr) HideFramesOf(handler);
-  PyErr_Clear();
-  Py_XDECREF(handler);
-  Py_XDECREF(overrides);
-}
+// Marks Python's threads: those of autograd are told from them.
+void ArmNothing() {}
+
+bool IsOfC(const std::string& function) { return function.starts_with("torch._C."); }
 
 }  // namespace
 
 absl::Status TorchFunctionHook::Install() {
-  if (g_mode == nullptr) {
-    auto names = std::make_unique<ApiNames>();
-    if (absl::Status status = names->Load(); !status.ok()) return status;
-    PyObject* const mode = MakeMode();
-    if (mode == nullptr) {
-      PyErr_Clear();
-      return absl::InternalError("cannot make a torch function mode");
-    }
-    g_names = names.release();
-    g_mode = new FunctionMode(mode);
-    HideHandler();
-  }
-  g_include_getters = include_getters_;
-  if (absl::Status status = KeepModuleFastPaths(g_mode); !status.ok()) return status;
-  if (absl::Status status = HideMode(g_mode); !status.ok()) {
-    RestoreModuleFastPaths();
-    return status;
-  }
-  InstallCallSlots({g_mode, g_names, include_getters_});
-  AddThreadArmer(ArmMode);
-  installed_ = true;
+  Calls().include_getters = include_getters_;
+  EntryOptions options;
+  options.level = kLevel;
+  options.include_getters = true;  // whether a mode would be told of them must be known to count them
+  for (const auto& [function, row] : Calls().rows()) options.names.push_back(function);
+  for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
+  options.names.emplace_back(kHandler);
+  entries_ = std::make_unique<NativeEntries>(&Calls(), std::move(options));
+  Calls().entries = entries_.get();
+  if (absl::Status status = entries_->Install(); !status.ok()) return status;
+  AddThreadArmer(ArmNothing);
   return absl::OkStatus();
 }
 
 void TorchFunctionHook::Uninstall() {
-  if (!installed_) return;
-  installed_ = false;
-  RemoveThreadArmer(ArmMode);
-  UninstallCallSlots();
-  if (g_mode->RemoveFromThisThread()) t_mode.Set(false);
-  // On other threads it stays, and lets every call pass; so it must stay hidden too.
-  if (g_threads_with_mode > 0) return;
-  ShowMode();
-  RestoreModuleFastPaths();
+  if (entries_ == nullptr) return;
+  entries_->Uninstall();
+  RemoveThreadArmer(ArmNothing);
 }
 
-bool EarlierThreadsHook::IsNeeded() {
-  PyThreadState* const first = PyInterpreterState_ThreadHead(PyInterpreterState_Main());
-  return first != nullptr && PyThreadState_Next(first) != nullptr;
+absl::Status ArmingHook::Install() {
+  static auto* const arming = new Arming;
+  EntryOptions options;
+  options.level = kLevel;
+  options.include_getters = true;
+  for (const auto& [function, row] : Calls().rows()) {
+    if (IsOfC(function)) options.names.push_back(function);
+  }
+  entries_ = std::make_unique<NativeEntries>(arming, std::move(options));
+  return entries_->Install();
 }
 
-absl::Status EarlierThreadsHook::Install() {
-  InstallCallSlots({});
-  return absl::OkStatus();
+void ArmingHook::Uninstall() {
+  if (entries_ != nullptr) entries_->Uninstall();
 }
-
-void EarlierThreadsHook::Uninstall() { UninstallCallSlots(); }
 
 }  // namespace torchtrace::torch_dialect

@@ -1,9 +1,11 @@
-// Level 1: calls through __torch_function__, factories included.
+// Level 1: the calls that a function mode at the bottom of the stack would be told of.
 //
-// A TorchFunctionMode stands on every thread's mode stack (function_mode.py),
-// with native code behind it; PyTorch's C functions take a shorter way to the
-// same recording (call_slots.h). As with any function mode, what an overridden
-// function calls inside is not seen: the mode is off while it runs.
+// There is no mode: nothing is on the program's stack, and PyTorch is never asked to hand a call
+// over. Native entries (dialects/python/native_entries.h) stand in the functions that would ask a
+// mode, which is known ahead (function_protocol.h). An entry records its call when a mode would be
+// told of it: no mode of the program is on, which would be told first and then calls the function
+// again; torch functions aren't disabled; nothing compiles; and the thread is in no other call that a
+// mode was told of, since modes are off within.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_TORCH_FUNCTION_HOOK_H_
 #define TORCHTRACE_DIALECTS_TORCH_TORCH_FUNCTION_HOOK_H_
@@ -11,8 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "dialects/torch/api_names.h"
-#include "dialects/torch/function_mode.h"
+#include "dialects/python/native_entries.h"
 #include "tracer/tracing_hook.h"
 
 namespace torchtrace::torch_dialect {
@@ -28,20 +29,20 @@ class TorchFunctionHook : public TracingHook {
 
  private:
   const bool include_getters_;
-  bool installed_ = false;
+  std::unique_ptr<python_dialect::NativeEntries> entries_;
 };
 
-// Where level 1 is off: arms the threads that were there before the hooks, at their
+// Where level 1 is off: arms the threads that were there before the hooks, or that C++ made, at their
 // first call of a PyTorch function that is written in C, as level 1 does on the way.
-class EarlierThreadsHook : public TracingHook {
+class ArmingHook : public TracingHook {
  public:
-  // True when there are Python threads but this one.
-  static bool IsNeeded();
-
   int level() const override { return 2; }
-  std::string name() const override { return "earlier threads"; }
+  std::string name() const override { return "arming"; }
   absl::Status Install() override;
   void Uninstall() override;
+
+ private:
+  std::unique_ptr<python_dialect::NativeEntries> entries_;
 };
 
 }  // namespace torchtrace::torch_dialect

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dialects/torch/describe_python.h"
+#include "dialects/torch/frame_slot_hook.h"
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/setattr_level.h"
 #include "dialects/torch/thread_state.h"
@@ -101,11 +102,10 @@ class Module final : public TorchModule {
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
+    if (wanted(0) || wanted(1)) hooks->push_back(std::make_unique<FrameSlotHook>());
     if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
     if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
-    if (wanted(2) && !wanted(1) && EarlierThreadsHook::IsNeeded()) {
-      hooks->push_back(std::make_unique<EarlierThreadsHook>());
-    }
+    if (wanted(2) && !wanted(1)) hooks->push_back(std::make_unique<ArmingHook>());
     if (wanted(0)) hooks->push_back(MakeSetattrHook(options));
     return absl::OkStatus();
   }

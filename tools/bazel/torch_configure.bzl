@@ -69,6 +69,9 @@ cc_library(
     ],
 )
 
+# The Python with torch, to be run in an action.
+exports_files(["run_python.sh"])
+
 # Which environment this is, for tests: #include "local_torch/environment.h"
 cc_library(
     name = "environment",
@@ -117,6 +120,7 @@ def _impl(ctx):
     ctx.symlink(info["torch_dir"] + "/include", "torch_include")
     ctx.symlink(info["torch_dir"] + "/lib", "torch_lib")
     ctx.symlink(info["libpython"], "lib/lib%s.so" % libpython_name)
+    ctx.file("run_python.sh", "#!/bin/bash\nexec '%s' \"$@\"\n" % info["executable"])
     ctx.file("local_torch/environment.h", _ENVIRONMENT_H.format(**info))
     ctx.file("BUILD", _BUILD.format(
         libpython_dir = "/".join(libpython[:-1]),

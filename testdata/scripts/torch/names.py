@@ -99,7 +99,10 @@ for index in range(200):
     def even(tensor):
         pass
 
-    make(index)(x)
+    try:
+        make(index)(x)
+    except TypeError:
+        pass  # nobody overrides it
 
 mark("getters")
 for _ in range(50):

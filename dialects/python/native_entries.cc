@@ -1,4 +1,4 @@
-#include "dialects/python/setattr_hook.h"
+#include "dialects/python/native_entries.h"
 
 #include <algorithm>
 #include <string_view>
@@ -23,8 +23,6 @@ namespace {
 
 constexpr size_t kMaxToldNames = 20;
 
-int g_installed = 0;  // hooks
-
 // Public before private, then few parts, then short.
 auto Rank(const std::string& name) {
   const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
@@ -46,24 +44,24 @@ bool IsBuiltin(PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::string_view(type->tp_name).find('.') == std::string_view::npos;
 }
 
-const TracedApi* MakeApi(std::string name, bool getter, PyObject* object) {
-  // As many as there are names, however often a hook is installed.
-  static auto* const apis = new std::map<std::pair<PyObject*, std::string>, const TracedApi*>();
-  const TracedApi*& known = (*apis)[{object, name}];
+}  // namespace
+
+TracedApi* MakeTracedApi(int level, const std::string& name, PyObject* object) {
+  using Key = std::tuple<int, PyObject*, std::string>;
+  static auto* const apis = new std::map<Key, TracedApi*>();
+  TracedApi*& known = (*apis)[{level, object, name}];
   if (known != nullptr) return known;
   auto* const api = new TracedApi;
-  api->head.assign(1, '\0');  // the level
+  api->head.assign(1, static_cast<char>(level));
   AppendString(name, &api->head);
-  api->name = std::move(name);
-  api->getter = getter;
+  api->name = name;
+  api->getter = name.ends_with(".__get__");
   api->object = Py_NewRef(object);
   return known = api;
 }
 
-}  // namespace
-
 // One thing that can be entered, however many names it has.
-struct SetattrHook::Target {
+struct NativeEntries::Target {
   enum Kind { kCallable, kMethod, kProperty, kSlot };
   Kind kind = kCallable;
   PyObject* object = nullptr;  // borrowed
@@ -79,11 +77,11 @@ struct SetattrHook::Target {
   std::string name;
 };
 
-SetattrHook::SetattrHook(SetattrDialect* dialect, SetattrOptions options)
+NativeEntries::NativeEntries(EntryDialect* dialect, EntryOptions options)
     : dialect_(dialect), options_(std::move(options)) {}
 
 // `object` as it stands in a dictionary. False: it can't be entered.
-bool SetattrHook::MakeTarget(PyObject* object, const std::string& accessor, Target* target) {
+bool NativeEntries::MakeTarget(PyObject* object, const std::string& accessor, Target* target) {
   PyTypeObject* const type = Py_TYPE(object);
   if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
     PyObject* const function = StructMember(object, "__func__");
@@ -129,39 +127,50 @@ bool SetattrHook::MakeTarget(PyObject* object, const std::string& accessor, Targ
   return PyCallable_Check(object) != 0;
 }
 
-bool SetattrHook::Patch(const Target& target, const TracedApi* api, const TracedApi* set_api) {
+bool NativeEntries::Patch(const Target& target, const TracedApi* api, const TracedApi* set_api) {
+  const int layer = options_.level;
   switch (target.kind) {
     case Target::kCallable:
-      return PatchCallable(target.object, api, &patches_);
+      if (!PatchCallable(layer, target.object, api, &patches_)) return false;
+      if (!std::exchange(needs_frames_, true)) UseFrameEvaluation();
+      if (options_.constructors && PyType_Check(target.object)) {
+        PatchConstructor(layer, reinterpret_cast<PyTypeObject*>(target.object), api, &patches_);
+      }
+      return true;
     case Target::kMethod:
-      return PatchMethod(target.method, target.self, target.only_self, api, &patches_);
+      return PatchMethod(layer, target.method, target.self, target.only_self, api, &patches_);
     case Target::kProperty:
-      return PatchProperty(target.property, api, set_api, &patches_);
+      return PatchProperty(layer, target.property, api, set_api, &patches_);
     case Target::kSlot:
-      return PatchSlot(target.object, api, &patches_);
+      return PatchSlot(layer, target.object, api, &patches_);
   }
   return false;
 }
 
-absl::Status SetattrHook::Enter(const Target& target) {
-  std::string name = target.name;
-  if (target.kind != Target::kProperty && target.accessor.empty()) {
-    absl::StatusOr<std::string> known = dialect_->PublicName(target.object);
-    if (!known.ok()) return known.status();
-    // Python code ran there, and perhaps another thread's.
-    if (!installed_) return absl::OkStatus();
-    if (!known->empty()) name = *std::move(known);
-  }
-  const TracedApi* api = nullptr;
-  const TracedApi* set_api = nullptr;
-  if (target.kind == Target::kProperty) {
-    if (target.get) api = MakeApi(name + ".__get__", true, target.object);
-    if (target.set) set_api = MakeApi(name + ".__set__", false, target.object);
+bool NativeEntries::EnterFunction(PyObject* function, const TracedApi* api) {
+  Target target;
+  target.object = function;
+  return installed_ && entered_.insert(function).second && Patch(target, api, nullptr);
+}
+
+absl::Status NativeEntries::Enter(const Target& target) {
+  const TracedApi* apis[2] = {};
+  const auto find = [&](const std::string& name, int at) {
+    absl::StatusOr<const TracedApi*> api = dialect_->Api(target.object, name);
+    if (api.ok()) apis[at] = *api;
+    return api.status();
+  };
+  absl::Status status;
+  if (target.kind != Target::kProperty) {
+    status = find(target.accessor.empty() ? target.name : absl::StrCat(target.name, ".", target.accessor), 0);
   } else {
-    if (!target.accessor.empty()) absl::StrAppend(&name, ".", target.accessor);
-    api = MakeApi(std::move(name), target.accessor == "__get__", target.object);
+    if (target.get) status = find(target.name + ".__get__", 0);
+    if (target.set && status.ok()) status = find(target.name + ".__set__", 1);
   }
-  if (Patch(target, api, set_api)) {
+  if (!status.ok()) return status;
+  // Python code may have run there, and perhaps another thread's.
+  if (!installed_ || (apis[0] == nullptr && apis[1] == nullptr)) return absl::OkStatus();
+  if (Patch(target, apis[0], apis[1])) {
     entered_.insert(target.key);
   } else {
     closed_.push_back(target.name);
@@ -169,7 +178,7 @@ absl::Status SetattrHook::Enter(const Target& target) {
   return absl::OkStatus();
 }
 
-absl::Status SetattrHook::Add(const std::vector<std::string>& names, const std::string& imported) {
+absl::Status NativeEntries::Add(const std::vector<std::string>& names, const std::string& imported) {
   std::vector<Target> targets;
   std::map<const void*, size_t> by_key;
   std::set<std::string> modules;
@@ -221,7 +230,7 @@ absl::Status SetattrHook::Add(const std::vector<std::string>& names, const std::
   return absl::OkStatus();
 }
 
-void SetattrHook::Await(const std::string& module) {
+void NativeEntries::Await(const std::string& module) {
   const auto imported = [this, module] {
     const auto found = awaited_.find(module);
     if (!installed_ || found == awaited_.end()) return;
@@ -230,13 +239,16 @@ void SetattrHook::Await(const std::string& module) {
     if (absl::Status added = Add(names, module); !added.ok()) dialect_->NoteNotSeen(std::string(added.message()));
   };
   const absl::Status status = WatchImport(module, imported, this);
-  if (!status.ok()) dialect_->NoteNotSeen(absl::StrCat("level 0: ", module, ": ", std::string(status.message())));
+  if (!status.ok()) dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": ", module, ": ", std::string(status.message())));
 }
 
-absl::Status SetattrHook::Install() {
-  // Hooks that are installed together are one installation.
-  const uint64_t installation = g_call_options.installation + (g_installed++ == 0 ? 1 : 0);
-  g_call_options = {dialect_, options_.outermost, options_.include_getters, installation};
+absl::Status NativeEntries::Install() {
+  Layer& layer = g_layers[options_.level];
+  // Those that are installed together are one installation.
+  if (layer.users++ == 0) ++layer.installation;
+  layer.observer = dialect_;
+  layer.outermost = options_.outermost;
+  layer.include_getters = options_.include_getters;
   installed_ = true;
   StartKeepingBuiltins();
   absl::Status status = Add(options_.names);
@@ -244,28 +256,27 @@ absl::Status SetattrHook::Install() {
     Uninstall();
     return status;
   }
-  if (installed_) SetFrameEvaluation();
   return absl::OkStatus();
 }
 
-void SetattrHook::Tell(const char* what, const std::vector<std::string>& names) {
+void NativeEntries::Tell(const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   const size_t told = std::min(names.size(), kMaxToldNames);
-  dialect_->NoteNotSeen(absl::StrCat("level 0: ", names.size(), " of the API list ", what, ": ",
+  dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": ", names.size(), " of the API list ", what, ": ",
                                      absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(told), ", "),
                                      told < names.size() ? ", ..." : ""));
 }
 
-void SetattrHook::Uninstall() {
+void NativeEntries::Uninstall() {
   if (!installed_) return;
   installed_ = false;
-  --g_installed;
+  --g_layers[options_.level].users;
   UnwatchImports(this);
   Tell("are not there", missing_);
   Tell("cannot be traced", closed_);
-  RestoreFrameEvaluation();
+  if (std::exchange(needs_frames_, false)) ReleaseFrameEvaluation();
   patches_.UndoAll();
-  RestoreInheritedSlots();
+  RestoreInheritedSlots(options_.level);
   StopKeepingBuiltins();
   // The hook itself may have to stay.
   entered_.clear();

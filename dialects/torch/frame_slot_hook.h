@@ -1,0 +1,25 @@
+// Dynamo and native entries want the one place that Python has for a frame evaluation function
+// (dialects/python/frame_evaluation.h). Dynamo puts its own there while a thread runs compiled code, and
+// afterwards what stood there before: this puts ours back where that was none.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_FRAME_SLOT_HOOK_H_
+#define TORCHTRACE_DIALECTS_TORCH_FRAME_SLOT_HOOK_H_
+
+#include <string>
+
+#include "tracer/python_patch.h"
+#include "tracer/tracing_hook.h"
+
+namespace torchtrace::torch_dialect {
+
+class FrameSlotHook : public TracingHook {
+ public:
+  int level() const override { return 1; }
+  std::string name() const override { return "frame slot"; }
+  absl::Status Install() override;
+  void Uninstall() override;
+};
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_FRAME_SLOT_HOOK_H_

@@ -1,0 +1,343 @@
+"""Reads how PyTorch's functions hand their calls to a function mode, and prints it as a table.
+
+Run in a process of its own, for the PyTorch that it finds: it calls every function that may have
+a part in the __torch_function__ protocol, under a mode that notes what it is told and ends the
+call. function_protocol.h has the table's form.
+"""
+
+import functools
+import inspect
+import itertools
+import pathlib
+import sys
+import types
+import warnings
+
+import torch
+import torch.distributed
+from torch.overrides import TorchFunctionMode
+
+HANDLER = "handle_torch_function"
+
+# Where the functions written in C are that a mode is told of.
+OWNERS = (
+    "torch._C.TensorBase",
+    "torch._C._VariableFunctionsClass",
+    "torch._C._nn",
+    "torch._C._fft",
+    "torch._C._linalg",
+    "torch._C._nested",
+    "torch._C._sparse",
+    "torch._C._special",
+)
+# And those elsewhere: the whole of torch._C holds functions that must not be tried.
+SINGLE = (
+    "torch._C._set_grad_enabled",
+    "torch._C._set_grad_layout_enforcement_enabled",
+    "torch._C._set_multithreading_enabled",
+    "torch._C._set_view_replay_enabled",
+    "torch.device",
+)
+
+# Objects whose call is the operator's own.
+OPERATORS = (
+    "torch._ops.OpOverload.__call__",
+    "torch._ops.OpOverloadPacket.__call__",
+    "torch._ops.HigherOrderOperator.__call__",
+)
+
+# What stand-ins can't show: functions that make something else of their arguments before they ask.
+# "(name)" is a tuple of the argument, or of its items. "": as written.
+RULES = {
+    "torch.functional.einsum": "",
+    "torch.autograd.grad": "(outputs) (inputs) grad_outputs=grad_outputs retain_graph=retain_graph "
+    "create_graph=create_graph only_inputs=only_inputs allow_unused=allow_unused "
+    "is_grads_batched=is_grads_batched materialize_grads=materialize_grads",
+    "torch.autograd.backward": "(tensors) grad_tensors=grad_tensors retain_graph=retain_graph "
+    "create_graph=create_graph inputs=(inputs)",
+}
+
+
+class ToldError(Exception):
+    """Ends a call that the mode was told of."""
+
+
+class Listener(TorchFunctionMode):
+    told = None
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        # The first call: what is read on the way of arguments is not the function's.
+        if Listener.told is None:
+            Listener.told = (func, tuple(args), dict(kwargs or {}))
+        raise ToldError
+
+
+def told_of(function, *args, **kwargs):
+    """What a mode is told when this is called; None where it isn't asked."""
+    Listener.told = None
+    try:
+        with Listener():
+            function(*args, **kwargs)
+    except BaseException:
+        pass
+    return Listener.told
+
+
+def find(path):
+    """The object that stands in a namespace under this name, and not what reading it gives."""
+    owner = sys.modules["torch"]
+    for part in path.split(".")[1:]:
+        name = f"{getattr(owner, '__name__', '')}.{part}"
+        members = vars(owner)
+        if part not in members and isinstance(owner, type):
+            members = next((vars(base) for base in owner.__mro__ if part in vars(base)), {})
+        owner = members[part] if part in members else sys.modules[name]
+    return owner
+
+
+@functools.cache
+def paths():
+    """{id: (name, object)} of each function in PyTorch's modules: the name where it is defined,
+    else its shortest one."""
+    found = {}
+
+    def add(member, path):
+        if isinstance(member, staticmethod | classmethod):
+            member = member.__func__
+        if isinstance(member, types.FunctionType) and "__wrapped__" in vars(member):
+            add(member.__wrapped__, f"{path}.__wrapped__")
+        home = f"{getattr(member, '__module__', '')}.{getattr(member, '__qualname__', '')}"
+        rank = (path != home, path.count("."), len(path), path)
+        if id(member) not in found or rank < found[id(member)][0]:
+            found[id(member)] = (rank, path, member)
+
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] != "torch" or not isinstance(module, types.ModuleType):
+            continue
+        for attribute, member in list(vars(module).items()):
+            path = f"{name}.{attribute}"
+            if isinstance(member, type) and member.__module__.partition(".")[0] == "torch":
+                for method, function in list(vars(member).items()):
+                    add(function, f"{path}.{method}")
+                    if isinstance(function, property):
+                        add(function.fget, f"{path}.{method}.__get__")
+                        add(function.fset, f"{path}.{method}.__set__")
+            elif callable(member):
+                add(member, path)
+    return {key: (path, member) for key, (_, path, member) in found.items()}
+
+
+def told_name(func):
+    """The dotted name of a function as a mode is told of it."""
+    if isinstance(func, types.MethodWrapperType):  # a property's half
+        descriptor = func.__self__
+        name = getattr(descriptor, "__name__", None) or descriptor.fget.__name__
+        return f"torch.Tensor.{name}.{func.__name__}"
+    known = paths().get(id(func))
+    return known[0] if known else f"{func.__module__}.{func.__qualname__}"
+
+
+# ---- Functions written in C ----
+
+TENSOR = torch.empty(2, 2)
+VALUES = (1, TENSOR, True, [1], [TENSOR], "cpu", None, 1.5, torch.float32, (TENSOR, TENSOR))
+FEW_VALUES = (1, TENSOR, [1])
+
+
+def by_type(kind):
+    """A value that an argument of an operator's schema takes."""
+    text = str(kind)
+    if text.startswith("Optional["):
+        return by_type(kind.getElementType())
+    if text.startswith("List["):
+        return [by_type(kind.getElementType())]
+    return {"Tensor": TENSOR, "bool": True, "float": 1.0, "str": "sum"}.get(text, 1)
+
+
+def schema_arguments(name):
+    """Arguments for each overload of the operator of that name."""
+    for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
+        args, kwargs = [], {}
+        for argument in schema.arguments:
+            if argument.kwarg_only and not argument.has_default_value():
+                kwargs[argument.name] = by_type(argument.real_type)
+            elif not argument.kwarg_only:
+                args.append(by_type(argument.real_type))
+        yield args, kwargs
+        required = sum(not a.has_default_value() for a in schema.arguments if not a.kwarg_only)
+        yield args[:required], kwargs
+
+
+def argument_lists(name, is_method):
+    first = (TENSOR,) if is_method else ()
+    for count in range(3):
+        for args in itertools.product(VALUES, repeat=count):
+            yield (*first, *args), {}
+    for args, kwargs in schema_arguments(name):
+        yield tuple(args), kwargs
+    for count in (3, 4):
+        for args in itertools.product(FEW_VALUES, repeat=count):
+            yield (*first, *args), {}
+
+
+def read_function(function, name, is_method):
+    """What a mode is told of a function written in C; None where it never asks."""
+    for args, kwargs in argument_lists(name, is_method):
+        told = told_of(function, *args, **kwargs)
+        if told is None:
+            continue
+        func, told_args, told_kwargs = told
+        # An argument that was asked for its number.
+        if getattr(func, "__name__", "") == "__index__" and name != "__index__":
+            continue
+        same = len(told_args) == len(args) and all(map(lambda a, b: a is b, told_args, args))
+        if not same or told_kwargs.keys() != kwargs.keys():
+            raise ValueError(f"{name} hands on {told_args} {told_kwargs}, not {args} {kwargs}")
+        return func
+    return None
+
+
+def c_functions():
+    for owner_path in OWNERS:
+        for name, member in list(vars(find(owner_path)).items()):
+            path = f"{owner_path}.{name}"
+            if isinstance(member, types.GetSetDescriptorType):
+                if told_of(member.__get__, TENSOR) is not None:
+                    yield f"{path}.__get__", f"torch.Tensor.{name}.__get__"
+                if told_of(member.__set__, TENSOR, 1) is not None:
+                    yield f"{path}.__set__", f"torch.Tensor.{name}.__set__"
+                continue
+            function = member.__func__ if isinstance(member, staticmethod) else member
+            is_method = isinstance(member, types.MethodDescriptorType | types.WrapperDescriptorType)
+            if not is_method and not isinstance(function, types.BuiltinFunctionType):
+                continue
+            func = read_function(function, name, is_method)
+            if func is not None:
+                yield path, told_name(func)
+    for path in SINGLE:
+        func = read_function(find(path), path.rpartition(".")[2], False)
+        if func is not None:
+            yield path, told_name(func)
+
+
+# ---- Functions written in Python ----
+
+
+def asks(code):
+    """Whether the code, or a function within it, has a part in the protocol."""
+    return any(name.startswith(("has_torch_function", HANDLER)) for name in code.co_names) or any(
+        asks(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
+    )
+
+
+def import_askers():
+    """Imports every module that has such a function, private ones too."""
+    root = pathlib.Path(torch.__path__[0])
+    left_out = ("testing/", "_dynamo/", "utils/backend_registration.py")
+    for file in root.rglob("*.py"):
+        within = file.relative_to(root)
+        if not within.as_posix().startswith(left_out) and f"{HANDLER}(" in file.read_text("utf-8"):
+            parts = within.with_suffix("").parts
+            __import__(".".join(("torch", *(parts[:-1] if parts[-1] == "__init__" else parts))))
+
+
+class Stand:
+    """Stands for an argument, and tells by its identity which one it is."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+def form_of(told, stands, parameters):
+    """The form in which a call was handed on; None where a stand-in can't tell."""
+    _, args, kwargs = told
+    names = {id(stand): name for name, stand in stands.items()}
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    items = []
+    for arg in args:
+        if id(arg) in names:
+            items.append(names[id(arg)])
+        elif type(arg) is tuple and rest is not None and [names.get(id(a)) for a in arg] == [rest]:
+            items.append(f"(*{rest})")
+        else:
+            return None
+    for name, value in kwargs.items():
+        if id(value) not in names:
+            return None
+        items.append(f"{name}={names[id(value)]}")
+    text = []
+    for item in items:
+        name, equals, value = item.partition("=")
+        kind = next((p.kind for p in parameters if p.name == (value or name)), None)
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            text.append(f"*{name}")
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            text.append(f"**{value}")
+        else:
+            text.append(item)
+    return " ".join(text)
+
+
+def _plain(_):
+    return torch.empty(0)
+
+
+def stand_in_call(function, make):
+    """Calls the function with a stand-in for each parameter."""
+    parameters = list(inspect.signature(function, follow_wrapped=False).parameters.values())
+    stands = {p.name: make(p.name) for p in parameters}
+    args = [stands[p.name] for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+    kwargs = {p.name: stands[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
+    kwargs |= {p.name: stands[p.name] for p in parameters if p.kind is p.VAR_KEYWORD}
+    told = told_of(function, *args, **kwargs)
+    return told, stands, parameters
+
+
+def read_python_function(path, function):
+    """(what a mode is told of, form) for a function written in Python; None: it isn't asked."""
+    if path in RULES:
+        return path, RULES[path]
+    told, stands, parameters = stand_in_call(function, Stand)
+    if told is None or isinstance(told[0], Stand) or told_name(told[0]).endswith(".__index__"):
+        return None
+    form = form_of(told, stands, parameters)
+    if form is None:
+        raise ValueError(f"{path} needs a rule: it hands on {told[1:]}")
+    # Some ask only where an argument is no plain tensor.
+    def asks_with(stand_ins):
+        told, _, _ = stand_in_call(function, lambda name: (Stand if name in stand_ins else _plain)(name))
+        return told is not None and told_name(told[0]) == name
+
+    name = told_name(told[0])
+    if not asks_with(()):
+        form += "".join(f" ?{stand}" for stand in stands if asks_with((stand,)))
+    return name, form
+
+
+def python_functions():
+    import_askers()
+    for path, member in sorted(paths().values(), key=lambda known: known[0]):
+        if not isinstance(member, types.FunctionType) or not asks(member.__code__):
+            continue
+        if path == f"torch.overrides.{HANDLER}" or path in OPERATORS:
+            continue
+        try:
+            read = read_python_function(path, member)
+        except ValueError as error:
+            print(error, file=sys.stderr)
+            continue
+        if read is not None:
+            yield path, *read
+
+
+def main():
+    warnings.simplefilter("ignore")
+    rows = [(*row, None) for row in c_functions()]
+    rows += [(path, "self", None) for path in OPERATORS]
+    rows += python_functions()
+    for path, told, form in rows:
+        print(path, told, *([form] if form is not None else []), sep="\t")
+
+
+if __name__ == "__main__":
+    main()
