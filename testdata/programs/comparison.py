@@ -177,11 +177,16 @@ BINARY_OPERATORS = re.compile(
 )
 
 
+# numpy calls these with arguments of its newest version first.
+TRIED_BY_NUMPY = ("torch.Tensor.__array__", "torch.Tensor.__array_wrap__")
+
+
 def may_be_untold(call, next_call):
     """A call that failed before the mode was told of it: it raised, and the mark of a failure comes
     next; or an operator that left it to its second operand, and so returned NotImplemented."""
     if call.raised:
-        return next_call is not None and bool(label_of(next_call))
+        failed = next_call is not None and bool(label_of(next_call))
+        return failed or call.api in TRIED_BY_NUMPY
     if not BINARY_OPERATORS.fullmatch(call.api):
         return False
     if len(call.args) != 2 or call.kwargs:

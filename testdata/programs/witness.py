@@ -230,15 +230,21 @@ class Told(TorchFunctionMode):
     def __init__(self, journal):
         super().__init__()
         self.journal = journal
+        self.refused = threading.local()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         row = self.journal.row(threading.get_native_id(), function_name(func), args, kwargs)
+        # An operator in Python that returned NotImplemented is tried again, by PyTorch.
+        again, self.refused.row = row == getattr(self.refused, "row", None), None
         raised = True
         try:
             result = func(*args, **(kwargs or {}))
             raised = False
         finally:
-            self.journal.write_row([*row, raised])
+            if not again:
+                self.journal.write_row([*row, raised])
+        if result is NotImplemented:
+            self.refused.row = row
         return result
 
     def on_every_thread(self):

@@ -47,7 +47,9 @@ for inputs_name, inputs in INPUTS.items():
 
         def backward_many():
             a, b, product = graph()
-            torch.autograd.backward([product, product.sum()], grad_tensors=[outputs, None], retain_graph=True)
+            torch.autograd.backward(
+                [product, product.sum()], grad_tensors=[outputs, None], retain_graph=True
+            )
 
         def method():
             a, b, product = graph()
@@ -60,18 +62,67 @@ attempt("backward twice", lambda: [graph()[2].sum().backward(retain_graph=True) 
 attempt("backward of a leaf without", lambda: ones.backward())
 attempt("backward create_graph", lambda: graph()[2].sum().backward(create_graph=True))
 attempt("backward places", lambda: graph()[2].backward(ones, True, False, None))
-attempt("grad batched", lambda: (lambda a, b, c: torch.autograd.grad(c, a, torch.eye(2), is_grads_batched=True))(*graph()))
-attempt("grad materialized", lambda: (lambda a, b, c: torch.autograd.grad(a.sum(), b, allow_unused=True, materialize_grads=True))(*graph()))
-attempt("grad of grad", lambda: (lambda a, b, c: torch.autograd.grad(torch.autograd.grad(c.sum(), a, create_graph=True)[0].sum(), b))(*graph()))
-attempt("hooks", lambda: (lambda t: (t.register_hook(lambda g: g * 2), (t * 2).sum().backward()))(leaf()))
-attempt("post accumulate hook", lambda: (lambda t: (t.register_post_accumulate_grad_hook(lambda p: p.grad.neg_()), t.sum().backward()))(leaf()))
-attempt("retain_grad", lambda: (lambda a, b, c: (c.retain_grad(), c.sum().backward(), c.grad))(*graph()))
+attempt(
+    "grad batched",
+    lambda: (lambda a, b, c: torch.autograd.grad(c, a, torch.eye(2), is_grads_batched=True))(
+        *graph()
+    ),
+)
+attempt(
+    "grad materialized",
+    lambda: (
+        lambda a, b, c: torch.autograd.grad(a.sum(), b, allow_unused=True, materialize_grads=True)
+    )(*graph()),
+)
+attempt(
+    "grad of grad",
+    lambda: (
+        lambda a, b, c: torch.autograd.grad(
+            torch.autograd.grad(c.sum(), a, create_graph=True)[0].sum(), b
+        )
+    )(*graph()),
+)
+attempt(
+    "hooks",
+    lambda: (lambda t: (t.register_hook(lambda g: g * 2), (t * 2).sum().backward()))(leaf()),
+)
+attempt(
+    "post accumulate hook",
+    lambda: (
+        lambda t: (
+            t.register_post_accumulate_grad_hook(lambda p: p.grad.neg_()),
+            t.sum().backward(),
+        )
+    )(leaf()),
+)
+attempt(
+    "retain_grad", lambda: (lambda a, b, c: (c.retain_grad(), c.sum().backward(), c.grad))(*graph())
+)
 attempt("detach", lambda: (leaf().detach(), leaf().detach_().requires_grad_()))
 attempt("grad_fn", lambda: graph()[2].grad_fn.next_functions[0][0].variable)
-attempt("grad_fn hook", lambda: (lambda c: (c.grad_fn.register_hook(lambda a, b: None), c.sum().backward()))(graph()[2]))
-attempt("functional", lambda: [f(lambda t: (t**2).sum(), ones) for f in (torch.autograd.functional.jacobian, torch.autograd.functional.hessian)])
-attempt("functional products", lambda: [f(lambda t: t**2, ones, ones) for f in (torch.autograd.functional.vjp, torch.autograd.functional.jvp)])
-attempt("gradcheck", torch.autograd.gradcheck, torch.sin, leaf(2).double().detach().requires_grad_())
+attempt(
+    "grad_fn hook",
+    lambda: (lambda c: (c.grad_fn.register_hook(lambda a, b: None), c.sum().backward()))(
+        graph()[2]
+    ),
+)
+attempt(
+    "functional",
+    lambda: [
+        f(lambda t: (t**2).sum(), ones)
+        for f in (torch.autograd.functional.jacobian, torch.autograd.functional.hessian)
+    ],
+)
+attempt(
+    "functional products",
+    lambda: [
+        f(lambda t: t**2, ones, ones)
+        for f in (torch.autograd.functional.vjp, torch.autograd.functional.jvp)
+    ],
+)
+attempt(
+    "gradcheck", torch.autograd.gradcheck, torch.sin, leaf(2).double().detach().requires_grad_()
+)
 attempt("forward ad", lambda: forward_ad())
 attempt("saved hooks", lambda: saved_hooks())
 attempt("anomaly", lambda: anomaly())
@@ -173,17 +224,32 @@ attempt("vjp", lambda: func.vjp(torch.sin, ones)[1](ones))
 attempt("linearize", lambda: func.linearize(torch.sin, ones)[1](ones))
 attempt("functionalize", func.functionalize(lambda r: r.clone().add_(1)), ones)
 attempt("functional_call", lambda: func.functional_call(torch.nn.Linear(3, 3), {"weight": w}, t))
-attempt("stack_module_state", lambda: func.stack_module_state([torch.nn.Linear(2, 2) for _ in range(2)]))
+attempt(
+    "stack_module_state", lambda: func.stack_module_state([torch.nn.Linear(2, 2) for _ in range(2)])
+)
 attempt("tree_map", lambda: torch.utils._pytree.tree_map(torch.neg, {"a": ones}))
 attempt("vmap old", lambda: torch.vmap(torch.neg)(t))
 
 # ---- checkpoint ----
 model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Dropout(0.1))
 for reentrant in (True, False):
-    attempt(f"checkpoint {reentrant}", lambda: checkpoint(model, leaf(2, 3), use_reentrant=reentrant))
-    attempt(f"checkpoint backward {reentrant}", lambda: checkpoint(model, leaf(2, 3), use_reentrant=reentrant).sum().backward())
-    attempt(f"checkpoint failing {reentrant}", lambda: checkpoint(model, leaf(2, 9), use_reentrant=reentrant))
-    attempt(f"checkpoint sequential {reentrant}", lambda: checkpoint_sequential(model, 2, leaf(2, 3), use_reentrant=reentrant).sum().backward())
+    attempt(
+        f"checkpoint {reentrant}", lambda: checkpoint(model, leaf(2, 3), use_reentrant=reentrant)
+    )
+    attempt(
+        f"checkpoint backward {reentrant}",
+        lambda: checkpoint(model, leaf(2, 3), use_reentrant=reentrant).sum().backward(),
+    )
+    attempt(
+        f"checkpoint failing {reentrant}",
+        lambda: checkpoint(model, leaf(2, 9), use_reentrant=reentrant),
+    )
+    attempt(
+        f"checkpoint sequential {reentrant}",
+        lambda: (
+            checkpoint_sequential(model, 2, leaf(2, 3), use_reentrant=reentrant).sum().backward()
+        ),
+    )
 
 # ---- Tracers ----
 
@@ -202,7 +268,10 @@ attempt("fx function", lambda: torch.fx.symbolic_trace(lambda a: F.softmax(a, 1)
 attempt("fx run", lambda: torch.fx.symbolic_trace(Module())(t))
 attempt("fx interpreter", lambda: torch.fx.Interpreter(torch.fx.symbolic_trace(Module())).run(t))
 attempt("fx failing", lambda: torch.fx.symbolic_trace(lambda a: a if a.sum() > 0 else -a))
-attempt("shape prop", lambda: torch.fx.passes.shape_prop.ShapeProp(torch.fx.symbolic_trace(Module())).propagate(t))
+attempt(
+    "shape prop",
+    lambda: torch.fx.passes.shape_prop.ShapeProp(torch.fx.symbolic_trace(Module())).propagate(t),
+)
 attempt("jit.trace", lambda: torch.jit.trace(lambda a: F.relu(a) + a.shape[0], (t,)))
 attempt("jit.trace module", lambda: torch.jit.trace(Module(), (t,))(t))
 attempt("jit.script", lambda: torch.jit.script(torch.nn.Linear(3, 3))(t))

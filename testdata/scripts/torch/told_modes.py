@@ -229,7 +229,7 @@ def calls(tensor):
         lambda: 1 in tensor,
         lambda: [each for each in tensor],
         lambda: torch.is_tensor(tensor),
-        lambda: (tensor @ tensor.T),
+        lambda: tensor @ tensor.T,
         lambda: setattr(tensor, "grad", None),
     ):
         try:
@@ -243,7 +243,18 @@ def under(mode, tensor=x):
         calls(tensor)
 
 
-for kind in (PassOn, Swallow, SwallowAdd, Other, Twice, MoreArguments, Fails, FailsAfter, Refuses, SelfOn):
+for kind in (
+    PassOn,
+    Swallow,
+    SwallowAdd,
+    Other,
+    Twice,
+    MoreArguments,
+    Fails,
+    FailsAfter,
+    Refuses,
+    SelfOn,
+):
     attempt(f"mode {kind.__name__}", under, kind())
     attempt(f"mode {kind.__name__} and a subclass", under, kind(), x.as_subclass(Calling))
 for first in (PassOn, Swallow, Other, Fails):
@@ -261,16 +272,23 @@ SUBCLASSES = [Sub, Calling, Alone, Unwrapping, Constant, NoSubclass, Raising]
 for kind in SUBCLASSES:
     attempt(f"subclass {kind.__name__}", calls, x.as_subclass(kind))
     attempt(f"subclass {kind.__name__} in a list", lambda: torch.cat([x, x.as_subclass(kind)]))
-    attempt(f"subclass {kind.__name__} second", lambda: (torch.add(x, x.as_subclass(kind)), x * x.as_subclass(kind)))
+    attempt(
+        f"subclass {kind.__name__} second",
+        lambda: (torch.add(x, x.as_subclass(kind)), x * x.as_subclass(kind)),
+    )
     attempt(f"subclass {kind.__name__} as keyword", lambda: torch.add(x, other=x.as_subclass(kind)))
-    attempt(f"subclass {kind.__name__} as out", lambda: torch.add(x, 1, out=x.clone().as_subclass(kind)))
+    attempt(
+        f"subclass {kind.__name__} as out", lambda: torch.add(x, 1, out=x.clone().as_subclass(kind))
+    )
     attempt(f"subclass {kind.__name__} as index", lambda: x[torch.tensor([0]).as_subclass(kind)])
 attempt("two subclasses", lambda: torch.add(x.as_subclass(Sub), x.as_subclass(Calling)))
 attempt("wrapper subclass", calls, Wrapper(x))
 attempt("parameter", calls, torch.nn.Parameter(x.clone()))
 for thing in (Opaque(), OpaqueCalling(x), Refusing(), OnInstance()):
     attempt(f"no tensor: {type(thing).__name__}", calls, thing)
-    attempt(f"beside no tensor: {type(thing).__name__}", lambda: (torch.add(x, thing), F.relu(thing)))
+    attempt(
+        f"beside no tensor: {type(thing).__name__}", lambda: (torch.add(x, thing), F.relu(thing))
+    )
     if type(thing) is Refusing:
         continue  # an operator that nobody takes returns NotImplemented, and raises under a mode
     attempt(f"operator beside no tensor: {type(thing).__name__}", lambda: x + thing)
@@ -349,11 +367,15 @@ for device in ("meta", "cpu"):
     attempt(f"set_default_device {device}", torch.set_default_device, device)
     attempt(f"under default device {device}", make_all)
     attempt(f"under default device {device} and a mode", lambda: under(PassOn()))
-    attempt(f"under default device {device} and a context", lambda: with_device(torch.device("cpu")))
+    attempt(
+        f"under default device {device} and a context", lambda: with_device(torch.device("cpu"))
+    )
     attempt(f"calls under default device {device}", calls, x)
     attempt(f"without torch function under {device}", disabled, torch._C.DisableTorchFunction())
     attempt(f"no default device after {device}", torch.set_default_device, None)
-attempt("nested contexts", lambda: with_device(torch.device("meta")) or with_device(torch.device("cpu")))
+attempt(
+    "nested contexts", lambda: with_device(torch.device("meta")) or with_device(torch.device("cpu"))
+)
 
 
 def default_device_in_a_thread():
@@ -380,33 +402,6 @@ def in_a_hook():
     (leaf * 2).sum().backward()
 
 
-def pushing():
-    """A callback that puts a mode on the stack and leaves it there for a while."""
-    mode = PassOn()
-
-    def callback(value):
-        torch.neg(x)
-        mode.__enter__()
-        torch.neg(x)
-        return value
-
-    torch.ones(1).apply_(callback)
-    torch.cos(x)
-    mode.__exit__(None, None, None)
-
-
-def popping():
-    mode = PassOn()
-    mode.__enter__()
-
-    def callback(value):
-        mode.__exit__(None, None, None)
-        return value
-
-    torch.ones(1).apply_(callback)
-    torch.cos(x)
-
-
 def in_an_own_index():
     class Index:
         def __index__(self):
@@ -426,16 +421,22 @@ def in_an_own_length():
 
 
 attempt("in a hook", in_a_hook)
-attempt("pushing in a callback", pushing)
 attempt("in an own index", in_an_own_index)
 attempt("in an own length", in_an_own_length)
-attempt("in a lambda of apply_", lambda: torch.ones(2).apply_(lambda value: torch.neg(x).sum().item()))
+attempt(
+    "in a lambda of apply_", lambda: torch.ones(2).apply_(lambda value: torch.neg(x).sum().item())
+)
 attempt("after all that", calls, x)
 
 # ---- What a program says of itself ----
 attempt("has_torch_function", lambda: has_torch_function((1,)) and None)
 attempt("resolve_name", torch.overrides.resolve_name, torch.add)
-attempt("handle_torch_function of an own tensor", lambda: handle_torch_function(calls, (x.as_subclass(Calling),), 1))
-attempt("wrap_torch_function", lambda: torch.overrides.wrap_torch_function(lambda a: (a,))(len)(x.as_subclass(Sub)))
-attempt("_pop_mode without a mode", lambda: torch.ones(1))
+attempt(
+    "handle_torch_function of an own tensor",
+    lambda: handle_torch_function(calls, (x.as_subclass(Calling),), 1),
+)
+attempt(
+    "wrap_torch_function",
+    lambda: torch.overrides.wrap_torch_function(lambda a: (a,))(len)(x.as_subclass(Sub)),
+)
 mark("end")
