@@ -17,7 +17,15 @@ from testdata.programs import comparison
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 WITNESS = ROOT / "testdata" / "programs" / "witness.py"
-PROGRAMS = ["told_operators.py", "told_overrides.py"]
+PROGRAMS = [
+    "told_operators.py",
+    "told_overrides.py",
+    "told_modes.py",
+    "told_autograd.py",
+    "told_opinfo.py",
+    "told_distributed.py",
+    "told_threads.py",
+]
 MAX_SHOWN = 40
 
 
@@ -119,3 +127,22 @@ def test_getters_are_counted(script):
 @pytest.mark.parametrize("script", PROGRAMS)
 def test_same_output(script):
     assert traced(script).stdout == told(script)[0]
+
+
+@functools.cache
+def strict():
+    """What failed before a mode was told: {label: calls recorded} of told_overrides.py."""
+    _, theirs = told("told_overrides.py")
+    ours = recorded(traced("told_overrides.py"))
+    failed = (label for label, calls in theirs.items() if calls and comparison.label_of(calls[0]))
+    return {label: ours[label] for label in failed}
+
+
+def test_a_call_that_fails_before_it_is_told_is_recorded():
+    """Functions with too many arguments: what Python itself refuses to call is not entered."""
+    wrong = [label for label in strict() if label.endswith(": too much")]
+    in_functions = [label for label in wrong if " None " not in label]
+    assert len(in_functions) > 400
+    missing = [label for label in in_functions if not strict()[label][0].raised]
+    missing += [label for label in in_functions if comparison.label_of(strict()[label][0])]
+    assert missing == []

@@ -198,11 +198,18 @@ def may_be_untold(call, next_call):
 CONVERSIONS = re.compile(r"torch\.Tensor\.(__(index|int|float|bool|complex)__|dim|item)")
 
 
+def is_failed_conversion(call):
+    return call.raised and CONVERSIONS.fullmatch(call.api) is not None
+
+
 def same_section(recorded, told):
     """Whether all that was told is recorded, in order, and besides only what may be untold. What
-    an untold call asked of its arguments before it failed is told, but not recorded beside it."""
+    a call asks of its arguments before the mode is told of it is told, but not recorded beside it
+    where it failed: whether another signature fits, or none."""
     told = list(told)
     for call, next_call in zip(recorded, [*recorded[1:], None]):
+        while told and not same_told(call, told[0]) and is_failed_conversion(told[0]):
+            del told[0]
         if told and same_told(call, told[0]):
             del told[0]
         elif not may_be_untold(call, next_call):

@@ -1,6 +1,7 @@
 """The first sample inputs of PyTorch's own test suite for every operator, in all variants that it has:
 function, method, in place, as Python's operator; and calls that should fail."""
 
+import gc
 import itertools
 import warnings
 
@@ -31,6 +32,7 @@ LEFT_OUT = (
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
+gc.disable()  # finalizers would run at other places
 
 
 def copied(value):
@@ -40,7 +42,10 @@ def copied(value):
 def samples(make, number):
     """The first samples, made with torch functions off: their making is not what is tested."""
     with torch._C.DisableTorchFunction():
-        return list(itertools.islice(make(), number))
+        made = iter(make())
+        taken = list(itertools.islice(made, number))
+        getattr(made, "close", int)()  # it may be inside a no_grad()
+        return taken
 
 
 for op in op_db:
