@@ -4,6 +4,7 @@ import collections
 import functools
 import json
 import pathlib
+import re
 
 import torch
 
@@ -123,6 +124,100 @@ def missing_and_extra(recorded, seen):
             )
         extra += skipped
     return None, extra + list(records)
+
+
+# ---- What a mode is told: level 1 is exactly that, section by section ----
+
+Told = collections.namedtuple("Told", "api args kwargs raised")
+
+# How attempts.py writes where a program is.
+MARK = "torch.div"
+FAILED = "failed: "
+
+
+def label_of(call):
+    """The mark's text; None for a call of the program's own."""
+    return call.kwargs.get("rounding_mode") if call.api == MARK and call.raised else None
+
+
+def sections(threads):
+    """{label: calls after that mark} of lists of calls, one for each thread. How an attempt failed
+    is a call too."""
+    found = {}
+    for calls in threads:
+        section = []
+        for call in calls:
+            label = label_of(call)
+            if label is None or label.startswith(FAILED):
+                section.append(call)
+            else:
+                assert label not in found, f"two sections named {label}"
+                section = found[label] = []
+    return found
+
+
+def told_calls(folder):
+    """What a witness was told on each thread."""
+    threads = collections.defaultdict(list)
+    for path in pathlib.Path(folder).glob("told-*.jsonl"):
+        for thread, *call in read_lines(path):
+            threads[path.stem, thread].append(Told(*call))
+    return threads.values()
+
+
+def same_told(recorded, told):
+    return (recorded.api, recorded.raised) == (told.api, told.raised) and same_value(
+        [recorded.args, recorded.kwargs], [told.args, told.kwargs], 1
+    )
+
+
+BINARY_OPERATORS = re.compile(
+    r"torch\.Tensor\.(__.*__|add_?|sub_?|mul_?|div_?|floor_divide_?|remainder_?|pow_?|matmul"
+    r"|[lg][te]|ne|bitwise_(and|or|xor|left_shift|right_shift)_?)"
+)
+
+
+# numpy calls these with arguments of its newest version first.
+TRIED_BY_NUMPY = ("torch.Tensor.__array__", "torch.Tensor.__array_wrap__")
+
+
+def may_be_untold(call, next_call):
+    """A call that failed before the mode was told of it: it raised, and the mark of a failure comes
+    next; or an operator that left it to its second operand, and so returned NotImplemented."""
+    if call.raised:
+        failed = next_call is not None and bool(label_of(next_call))
+        return failed or call.api in TRIED_BY_NUMPY
+    if not BINARY_OPERATORS.fullmatch(call.api):
+        return False
+    if len(call.args) != 2 or call.kwargs:
+        return True
+    number = isinstance(call.args[1], (bool, int, float))
+    return not is_tensor(call.args[1]) and (not number or call.api.endswith("matmul"))
+
+
+CONVERSIONS = re.compile(r"torch\.Tensor\.(__(index|int|float|bool|complex)__|dim|item)")
+
+
+def is_failed_conversion(call):
+    return call.raised and CONVERSIONS.fullmatch(call.api) is not None
+
+
+def same_section(recorded, told):
+    """Whether all that was told is recorded, in order, and besides only what may be untold. What
+    a call asks of its arguments before the mode is told of it is told, but not recorded beside it
+    where it failed: whether another signature fits, or none."""
+    told = list(told)
+    for call, next_call in zip(recorded, [*recorded[1:], None]):
+        while told and not same_told(call, told[0]) and is_failed_conversion(told[0]):
+            del told[0]
+        if told and same_told(call, told[0]):
+            del told[0]
+        elif not may_be_untold(call, next_call):
+            return False
+        else:
+            while call.raised and told and CONVERSIONS.fullmatch(told[0].api):
+                del told[0]
+    return not told
 
 
 # ---- The profile: level 2 is exactly what lies directly below autograd ----

@@ -2,24 +2,31 @@
 
     witness.py modes FOLDER SCRIPT [ARGS...]     a TorchFunctionMode and a TorchDispatchMode
     witness.py functions FOLDER SCRIPT [ARGS...] a TorchFunctionMode alone
+    witness.py told FOLDER SCRIPT [ARGS...]      the same on every thread, getters and failures too
     witness.py counts FOLDER SCRIPT [ARGS...]    every RecordFunction, and calls of Python functions
 
 The modes write FOLDER/modes-PID.jsonl, one line for each call as it begins:
-[level, api, args, kwargs], in the JSON form of docs/TEXT.md. All write FOLDER/operators.jsonl, the
-program's operators on the main thread as PyTorch's own profiler tells them: [depth, name, shapes].
+[level, api, args, kwargs], in the JSON form of docs/TEXT.md. `told` writes FOLDER/told-PID.jsonl,
+one line for each call as it ends: [thread, api, args, kwargs, whether it raised]. The others write
+FOLDER/operators.jsonl, the program's operators on the main thread as PyTorch's own profiler tells
+them: [depth, name, shapes].
 `counts` writes FOLDER/functions.json: {name: calls} of the functions and methods of torch that
 Python called.
 """
 
+import _thread
 import atexit
 import collections
+import functools
 import json
 import math
 import os
 import runpy
 import sys
+import threading
 
 import torch
+import torch.utils._device
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -36,10 +43,12 @@ def name_of_type(kind):
 def describe_tensor(tensor):
     described = {"type": "torch.Tensor", "shape": None}
     if not (tensor.is_nested and type(tensor) is torch.Tensor):
-        described["shape"] = list(tensor.shape)
+        described["shape"] = [
+            "SymInt" if isinstance(size, torch.SymInt) else int(size) for size in tensor.shape
+        ]
     described["dtype"] = str(tensor.dtype)
     described["device"] = str(tensor.device)
-    if tensor.layout != torch.strided:
+    if tensor.layout not in (torch.strided, torch.jagged):
         described["layout"] = str(tensor.layout)
     elif described["shape"] is not None and not tensor.is_contiguous():
         described["stride"] = list(tensor.stride())
@@ -60,7 +69,11 @@ def describe_dict(value):
 def describe_function(value):
     value = getattr(value, "__func__", value)
     module = getattr(value, "__module__", None)
-    return f"{module}.{value.__qualname__}" if module else value.__qualname__
+    if module is None and hasattr(value, "__objclass__"):
+        return f"{name_of_type(value.__objclass__)}.{value.__name__}"
+    if value.__qualname__.startswith("_VariableFunctionsClass."):
+        module = "torch._C"
+    return value.__qualname__ if module in (None, "builtins") else f"{module}.{value.__qualname__}"
 
 
 def describe(value):
@@ -114,41 +127,57 @@ def describe(value):
 # ---- Names of level 1 ----
 
 PUBLIC = {
-    "torch": torch,
-    "torch.Tensor": torch.Tensor,
-    "torch.nn.functional": torch.nn.functional,
-    "torch.linalg": torch.linalg,
-    "torch.fft": torch.fft,
-    "torch.special": torch.special,
-    "torch.sparse": torch.sparse,
-    "torch.masked": torch.masked,
-    "torch.autograd": torch.autograd,
-    "torch.signal.windows": torch.signal.windows,
-    "torch.nn.init": torch.nn.init,
+    name: eval(name, {"torch": torch})
+    for name in (
+        "torch",
+        "torch.Tensor",
+        "torch.nn.functional",
+        "torch.linalg",
+        "torch.fft",
+        "torch.special",
+        "torch.sparse",
+        "torch.nested",
+        "torch.signal.windows",
+        "torch.nn.init",
+        "torch.func",
+        "torch.autograd",
+        "torch.masked",
+    )
 }
 
 
+@functools.cache
+def public_names():
+    """{id: name} of functions, by their shortest public names."""
+    best = {}
+    for order, (namespace, home) in enumerate(PUBLIC.items()):
+        for own in dir(home):
+            found = getattr(home, own, None)
+            if callable(found) and not isinstance(found, type):
+                name = f"{namespace}.{own}"
+                ranked = (own.startswith("_"), name.count("."), len(name), order, name)
+                best[id(found)] = min(best.get(id(found), ranked), ranked)
+    return {function: name for function, (*_, name) in best.items()}
+
+
 def function_name(func):
-    """The shortest public name; None for what reads a property."""
+    """The shortest public name."""
     own = getattr(func, "__name__", "")
     if type(func).__name__ == "method-wrapper":
-        if own == "__get__":
-            return None
         described = func.__self__
         owner = getattr(described, "fget", described)
         return f"torch.Tensor.{owner.__name__}.{own}"
     if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return f"torch.ops.{func}"
-    for namespace, home in PUBLIC.items():
-        if getattr(home, own, None) is func:
-            return f"{namespace}.{own}"
     if isinstance(func, type):
         return name_of_type(func)
-    for namespace, home in PUBLIC.items():
-        for other in dir(home):
-            if getattr(home, other, None) is func:
-                return f"{namespace}.{other}"
-    return resolve_name(func) or f"{func.__module__}.{func.__qualname__}"
+    if isinstance(func, torch._ops.HigherOrderOperator):
+        return f"torch.ops.higher_order.{func.name()}"
+    found = public_names().get(id(func))
+    if found is None and func.__qualname__.startswith("_VariableFunctionsClass."):
+        found = f"torch.{own}"
+    found = found or resolve_name(func)
+    return found or f"{func.__module__}.{func.__qualname__}"
 
 
 # ---- The modes ----
@@ -157,24 +186,30 @@ def function_name(func):
 class Journal:
     """Appends to a file of the process's own: a forked worker ends without closing anything."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, name="modes"):
         self.folder = folder
+        self.name = name
         self.pid = None
         self.file = None
 
-    def write(self, level, api, args, kwargs):
+    def row(self, first, api, args, kwargs):
         with torch._C.DisableTorchFunction():
-            row = [
-                level,
+            return [
+                first,
                 api,
                 [describe(value) for value in args],
                 {name: describe(value) for name, value in (kwargs or {}).items()},
             ]
+
+    def write_row(self, row):
         if self.pid != os.getpid():
             self.pid = os.getpid()
-            path = os.path.join(self.folder, f"modes-{self.pid}.jsonl")
+            path = os.path.join(self.folder, f"{self.name}-{self.pid}.jsonl")
             self.file = open(path, "a", buffering=1, encoding="utf-8")
         self.file.write(json.dumps(row) + "\n")
+
+    def write(self, level, api, args, kwargs):
+        self.write_row(self.row(level, api, args, kwargs))
 
 
 class FunctionWitness(TorchFunctionMode):
@@ -184,9 +219,77 @@ class FunctionWitness(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = function_name(func)
-        if name is not None:
+        if not name.endswith(".__get__"):
             self.journal.write(1, name, args, kwargs)
         return func(*args, **(kwargs or {}))
+
+
+class Told(TorchFunctionMode):
+    """Writes what it is told of, getters too, as it ends: nothing that it is told of nests."""
+
+    def __init__(self, journal):
+        super().__init__()
+        self.journal = journal
+        self.refused = threading.local()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        row = self.journal.row(threading.get_native_id(), function_name(func), args, kwargs)
+        # An operator in Python that returned NotImplemented is tried again, by PyTorch.
+        again, self.refused.row = row == getattr(self.refused, "row", None), None
+        raised = True
+        try:
+            result = func(*args, **(kwargs or {}))
+            raised = False
+        finally:
+            if not again:
+                self.journal.write_row([*row, raised])
+        if result is NotImplemented:
+            self.refused.row = row
+        return result
+
+    def on_every_thread(self):
+        """Threads that are started from now on have the mode at the bottom of their stacks."""
+        start = _thread.start_new_thread
+
+        def start_new_thread(function, args, *kwargs):
+            def run(*args, **kwargs):
+                with self:
+                    return function(*args, **kwargs)
+
+            return start(run, args, *kwargs)
+
+        _thread.start_new_thread = threading._start_new_thread = start_new_thread
+
+    def stay_at_the_bottom(self):
+        """A default device goes to the bottom of the stack, too: it does so above this mode."""
+        cls = torch.utils._device.DeviceContext
+        cls.__enter__ = self.as_without_this(cls.__enter__)
+        cls.__exit__ = self.as_without_this(cls.__exit__)
+
+    def as_without_this(self, method):
+        def call(*args):
+            others = pop_modes()
+            there = self in others
+            push_modes(mode for mode in others if mode is not self)
+            try:
+                return method(*args)
+            finally:
+                push_modes([*[self] * there, *pop_modes()])
+
+        return call
+
+
+def pop_modes():
+    """Takes all modes off the stack. Returns them, the one at the bottom first."""
+    modes = [
+        torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())
+    ]
+    return modes[::-1]
+
+
+def push_modes(modes):
+    for mode in modes:
+        torch._C._push_on_torch_function_stack(mode)
 
 
 class DispatchWitness(TorchDispatchMode):
@@ -316,6 +419,13 @@ def main():
     def run():
         runpy.run_path(sys.argv[0], run_name="__main__")
 
+    if kind == "told":
+        witness = Told(Journal(folder, "told"))
+        witness.on_every_thread()
+        witness.stay_at_the_bottom()
+        with witness:
+            run()
+        return
     start_profile(folder)
     if kind == "counts":
         with MarkInferenceMode():
