@@ -67,8 +67,10 @@ std::unique_ptr<ArgumentForm> ArgumentForm::Parse(std::string_view text, PyObjec
       form->star_ = form->star_ || !tuple;
     } else {
       item.kind = tuple ? Kind::kTupleOf : Kind::kValue;
-      item.parameter = parameter(word);
-      if (item.parameter == count) return nullptr;
+      const size_t bar = word.find('|');
+      item.parameter = parameter(word.substr(0, bar));
+      item.otherwise = bar == std::string_view::npos ? item.parameter : parameter(word.substr(bar + 1));
+      if (item.parameter == count || item.otherwise == count) return nullptr;
     }
     if (item.keyword.empty()) ++form->positional_;
     form->items_.push_back(std::move(item));

@@ -6,7 +6,8 @@
 //     input          the parameter's value, positional
 //     inplace=drop   by the keyword `inplace`, the value of the parameter `drop`
 //     *sizes         the positional arguments that no parameter takes, each for itself
-//     (*args)        the same, as one tuple
+//     (*args)        the same, as one tuple; or the one list or tuple that is given instead
+//     a=b|c          the value of `b`; where that is None, of `c`
 //     (inputs)       as one tuple: the argument, or the items of a list, tuple or dict
 //     ?input         it hands on only where the type of one of these is not plain
 
@@ -48,6 +49,8 @@ class ArgumentForm {
   // False: this call is not handed on. `is_plain(type)` tells types that nobody overrides.
   template <typename IsPlain>
   bool HandsOn(const Bound& bound, IsPlain&& is_plain) const {
+    // Nobody overrides a call without arguments.
+    if (star_ && positional_ == 1 && bound.rest_count == 0) return false;
     return conditions_.empty() || !std::all_of(conditions_.begin(), conditions_.end(), [&](size_t parameter) {
              return is_plain(Py_TYPE(bound.values[parameter]));
            });
@@ -75,7 +78,8 @@ class ArgumentForm {
   struct Item {
     Kind kind = Kind::kValue;
     size_t parameter = 0;
-    std::string keyword;  // empty: positional
+    size_t otherwise = 0;  // the parameter that stands in for one that is None
+    std::string keyword;   // empty: positional
   };
 
   template <typename Describe>
@@ -87,13 +91,15 @@ class ArgumentForm {
       const auto whole = static_cast<size_t>(size);
       config->values().Container(ValueTag::kTuple, whole, std::min(whole, kMaxItems));
     };
-    PyObject* const value = item.parameter < kMaxParameters ? bound.values[item.parameter] : nullptr;
+    PyObject* value = item.parameter < kMaxParameters ? bound.values[item.parameter] : nullptr;
+    if (value == Py_None) value = bound.values[item.otherwise];
     switch (item.kind) {
       case Kind::kValue:
         return describe(value);
       case Kind::kRest:
         return rest();
       case Kind::kRestTuple:
+        if (bound.rest_count == 1 && (PyList_Check(bound.rest[0]) || PyTuple_Check(bound.rest[0]))) return rest();
         tuple(bound.rest_count);
         return rest();
       case Kind::kTupleOf:

@@ -43,15 +43,16 @@ SINGLE = (
 OPERATORS = (
     "torch._ops.OpOverload.__call__",
     "torch._ops.OpOverloadPacket.__call__",
+    "torch._ops.TorchBindOpOverload.__call__",
     "torch._ops.HigherOrderOperator.__call__",
 )
 
 # What stand-ins can't show: functions that make something else of their arguments before they ask.
-# "(name)" is a tuple of the argument, or of its items. "": as written.
+# "" is as written.
 RULES = {
     "torch.functional.einsum": "",
     "torch.autograd.grad": "(outputs) (inputs) grad_outputs=grad_outputs retain_graph=retain_graph "
-    "create_graph=create_graph only_inputs=only_inputs allow_unused=allow_unused "
+    "create_graph=create_graph only_inputs=only_inputs allow_unused=allow_unused|materialize_grads "
     "is_grads_batched=is_grads_batched materialize_grads=materialize_grads",
     "torch.autograd.backward": "(tensors) grad_tensors=grad_tensors retain_graph=retain_graph "
     "create_graph=create_graph inputs=(inputs)",
@@ -202,10 +203,12 @@ def c_functions():
         for name, member in list(vars(find(owner_path)).items()):
             path = f"{owner_path}.{name}"
             if isinstance(member, types.GetSetDescriptorType):
-                if told_of(member.__get__, TENSOR) is not None:
-                    yield f"{path}.__get__", f"torch.Tensor.{name}.__get__"
-                if told_of(member.__set__, TENSOR, 1) is not None:
-                    yield f"{path}.__set__", f"torch.Tensor.{name}.__set__"
+                for half, told in (
+                    ("__get__", told_of(member.__get__, TENSOR)),
+                    ("__set__", told_of(member.__set__, TENSOR, 1)),
+                ):
+                    if told is not None:
+                        yield f"{path}.{half}", told_name(told[0])
                 continue
             function = member.__func__ if isinstance(member, staticmethod) else member
             is_method = isinstance(member, types.MethodDescriptorType | types.WrapperDescriptorType)
@@ -214,6 +217,9 @@ def c_functions():
             func = read_function(function, name, is_method)
             if func is not None:
                 yield path, told_name(func)
+            elif not is_method and any(args for args, _ in schema_arguments(name)):
+                # An operator that no arguments were found for: all that have some ask by themselves.
+                yield path, told_name(function)
     for path in SINGLE:
         func = read_function(find(path), path.rpartition(".")[2], False)
         if func is not None:

@@ -93,7 +93,10 @@ class FunctionCalls final : public EntryDialect {
     }
     if (api.getter && !include_getters) {
       if (state.Recording()) state.recorder->CountGetter();
-      return false;
+      // What it calls is inside it all the same.
+      state.function_open = true;
+      state.function_recorded = false;
+      return true;
     }
     ArgumentForm::Bound bound;
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
