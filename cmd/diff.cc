@@ -147,7 +147,7 @@ int Run(const std::vector<std::string>& args) {
   int exit_code;
   {
     const Pager pager(!no_pager);
-    StandardOutput out(pager.fd());
+    StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     different = sequence ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
                          : WriteConfigDiff(a->get(), b->get(), options, &out);
     exit_code = out.Finish(different.status());

@@ -74,7 +74,7 @@ int Run(const std::vector<std::string>& args) {
   int exit_code;
   {
     const Pager pager(!no_pager);
-    StandardOutput out(pager.fd());
+    StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     exit_code = out.Finish(WriteDump(trace->get(), options, &out));
   }
   if (exit_code == kExitOk) TellWhatIsMissing(path, **trace);

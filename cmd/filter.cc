@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
-      NewTraceFolder::Create(arguments.output, arguments.force);
+      NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();
   FilterReport filtered;
   {

@@ -1,5 +1,6 @@
 """Other formats through the whole tool: what is read, what is said, and what is refused how."""
 
+import gzip
 import importlib.util
 import json
 import os
@@ -67,17 +68,70 @@ def test_standard_input(tmp_path):
 
 def test_a_log_through_a_pipe(tmp_path):
     log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
-    for args in (["stats"], ["dump"], ["dump", "--format", "jsonl"]):
-        from_file = torchtrace(*args, log, cwd=tmp_path)
-        with open(log, "rb") as file:
+    stacks = log.with_name("stacks.ttlog")
+    for path, args in (
+        (log, ["stats"]),
+        (log, ["dump"]),
+        (log, ["dump", "--format", "jsonl"]),
+        (stacks, ["dump", "--stacks"]),
+        (stacks, ["stats", "--by", "line"]),
+    ):
+        from_file = torchtrace(*args, path, cwd=tmp_path)
+        with open(path, "rb") as file:
             done = subprocess.run(
                 [tool.TORCHTRACE, *args, "-"], stdin=file, stdout=subprocess.PIPE, check=True
             )
-        assert done.stdout.decode().replace("standard input", "sample") == from_file.out
+        assert done.stdout.decode().replace("standard input", path.stem) == from_file.out
     cut = subprocess.run(
         [tool.TORCHTRACE, "stats", "-"], input=log.read_bytes()[:9], stderr=subprocess.PIPE
     )
     assert cut.returncode == 2 and b"standard input" in cut.stderr and b"/proc/" not in cut.stderr
+
+
+def test_files_packed_by_gzip(tmp_path):
+    sources = {
+        "ours.txt": (SEEDS / "text/ours").read_bytes(),
+        "dump.jsonl": (SEEDS / "jsonl/dump").read_bytes(),
+        "api_configs.txt": b"f(1)\n",
+        "list.yaml": b"- api: f\n  args: [1]\n",
+        "bench.txt": BENCH.encode(),
+        "log.ttlog": (tool.ROOT / "testdata/logs/v1/stacks.ttlog").read_bytes(),
+        "none.json": b'{"answer": 42}',
+        "empty.txt": b"",
+    }
+    for name, content in sources.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
+        for verb in (["stats", "--format", "json"], ["dump", "--format", "jsonl"], ["info"]):
+            plain = torchtrace(*verb, name, cwd=tmp_path)
+            packed = torchtrace(*verb, f"{name}.gz", cwd=tmp_path)
+            assert packed.status == plain.status, (name, packed)
+            assert packed.err == plain.err.replace(name, f"{name}.gz")
+            piped = subprocess.run(
+                [tool.TORCHTRACE, *verb, "-"],
+                input=(tmp_path / f"{name}.gz").read_bytes(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            assert piped.returncode == plain.status, (name, piped)
+            if verb[0] == "stats":
+                assert packed.out == plain.out == piped.stdout.decode()
+
+
+def test_counts_are_not_counted_one_by_one(tmp_path):
+    many = 100_000_000_000
+    (tmp_path / "many.yaml").write_text(
+        f"- api: torch.f\n  level: 1\n  calls: {many}\n  args: [1]\n  kwargs: {{}}\n"
+    )
+    for verb in (["stats"], ["stats", "--by", "thread"], ["stats", "--by", "level", "--no-times"]):
+        result = torchtrace(*verb, "many.yaml", "--format", "json", cwd=tmp_path)
+        assert json.loads(result.out)["total_calls"] == many
+    assert re.search(f"^calls +{many}$", torchtrace("info", "many.yaml", cwd=tmp_path).out, re.M)
+    dedup = torchtrace("dedup", "many.yaml", "--counts", cwd=tmp_path)
+    assert dedup.out.split()[0] == str(many)
+    for verb in (["dump", "many.yaml"], ["merge", "many.yaml", "-o", "merged"]):
+        result = torchtrace(*verb, cwd=tmp_path)
+        assert result.status == 2 and "too many calls to show each of them" in result.err
 
 
 def test_a_folder_without_a_log(tmp_path):
@@ -136,7 +190,7 @@ BAD = {
     "bench.txt": (BENCH.encode()[:-9], "bench.txt line 2, column "),
     "triton.json": (b'{"aten.f.x": [{"count": 1, "inp', "triton.json offset "),
     "wrong.yaml": (b"- api: f\n  args: 3\n", "wrong.yaml line 1, args: expected a list, found 3"),
-    "packed.json.gz": (b"\x1f\x8b\x08" + bytes(99), "is compressed by gzip; unpack it first"),
+    "packed.json.gz": (b"\x1f\x8b\x08" + bytes(99), "is compressed by gzip and damaged, at byte "),
 }
 
 

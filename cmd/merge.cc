@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>
   uint64_t bytes = 0;
   for (const MergeInput& input : inputs) bytes += MergeInputBytes(input.path);
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
-      NewTraceFolder::Create(arguments.output, arguments.force);
+      NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();
   const std::string& path = (*folder)->path();
   std::vector<std::string> notes;

@@ -1,13 +1,14 @@
 #include "cmd/message.h"
 
 #include "cmd/progress.h"
+#include "serialize/plain_text.h"
 #include "tracer/say_lines.h"
 
 namespace torchtrace {
 
 void Say(const std::string& text) {
   Progress::Hide();
-  SayLines(text);
+  SayLines(PlainLine(text));
 }
 
 int Fail(int exit_code, const std::string& text) {

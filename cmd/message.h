@@ -1,5 +1,5 @@
-// What torchtrace says to its user: on standard error, line by line after
-// `torchtrace: `. Standard output is for what was asked for.
+// What torchtrace says to its user: on standard error, after `torchtrace: `, on one line
+// whatever names are in it. Standard output is for what was asked for.
 
 #ifndef TORCHTRACE_CMD_MESSAGE_H_
 #define TORCHTRACE_CMD_MESSAGE_H_

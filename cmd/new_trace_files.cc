@@ -23,6 +23,7 @@ absl::StatusOr<std::vector<std::string>> WriteNewTraceFiles(const NewTraceFolder
   if (!report.ok()) return folder.Shown(report.status());
   const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), folder.path());
   if (!written.ok()) return folder.Shown(written);
+  if (options.quiet) return std::vector<std::string>();
   return SummaryLines(**trace, report->statistics, &*report, name);
 }
 

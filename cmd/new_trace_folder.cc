@@ -39,7 +39,7 @@ bool KeepOthers(const fs::path& old, const fs::path& folder, bool is_log) {
       all = KeepOthers(entry, folder / name, true) && all;
       continue;
     }
-    const bool ours = is_log ? entry.extension() == ".ttlog" : IsRenderedFileName(name);
+    const bool ours = is_log ? entry.extension() == ".ttlog" || name == FolderLock::kName : IsRenderedFileName(name);
     if (ours) continue;
     fs::rename(entry, folder / name, error);
     all = all && !error;
@@ -68,12 +68,14 @@ absl::Status CheckInput(const std::string& input, const std::string& output_fold
       absl::StrCat("the input ", input, " is in the output folder ", output_folder, "; give another with -o"));
 }
 
-absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std::string& folder, bool force) {
+absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std::string& folder,
+                                                                       const NewTraceFolderOptions& options) {
   if (folder.empty()) return absl::InvalidArgumentError("the output folder's name is empty");
   std::error_code error;
   fs::path target = fs::weakly_canonical(fs::absolute(folder, error), error);
   if (!target.has_filename()) target = target.parent_path();
   if (error) return Failed("find the output folder", folder, error.value());
+  std::unique_ptr<NewTraceFolder> result(new NewTraceFolder(folder, options.force, target.string()));
   struct stat is, parent_is;
   const bool exists = stat(target.c_str(), &is) == 0;
   if (exists) {
@@ -82,10 +84,7 @@ absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std
     }
     const bool empty = fs::is_empty(target, error);
     if (error) return Failed("read the output folder", folder, error.value());
-    if (!empty && !force) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "the output folder ", folder, " is not empty; --force overwrites the trace in it, -o gives another"));
-    }
+    if (!empty && !options.force) return result->NotEmpty();
     // It is to be renamed.
     if (LiesIn(".", target.string()) || !target.has_relative_path()) {
       return absl::InvalidArgumentError(
@@ -95,19 +94,37 @@ absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std
       return absl::InvalidArgumentError(
           absl::StrCat("the output folder ", folder, " is the root of a file system; give a folder in it with -o"));
     }
+    if (const auto lock = result->LockOld(); !lock.ok()) return lock.status();
   }
-  const fs::path temporary =
-      target.parent_path() / absl::StrCat(".", target.filename().string(), ".", getpid(), ".tmp");
-  std::unique_ptr<NewTraceFolder> result(new NewTraceFolder(folder, target.string(), temporary.string()));
   std::string created;  // the outermost folder around it that is created for it
   for (fs::path around = target.parent_path(); !fs::exists(around, error); around = around.parent_path()) {
     created = around.string();
   }
   CleanUpOnSignals();
   result->unfinished_ = std::make_unique<Unfinished>(created.empty() ? result->temporary_ : created, Unfinished::kTree);
-  fs::create_directories(temporary / "log", error);
-  if (error) return Failed("create the output folder", folder, error.value());
+  fs::create_directories(target.parent_path(), error);
+  if (!options.readable) umask(umask(0) | 077);
+  for (const std::string& made : {result->temporary_, result->temporary_ + "/log"}) {
+    if (mkdir(made.c_str(), 0777) != 0) return Failed("create the output folder", folder, errno);
+  }
   return result;
+}
+
+absl::Status NewTraceFolder::NotEmpty() const {
+  return absl::AlreadyExistsError(absl::StrCat("the output folder ", folder_,
+                                               " is not empty; --force overwrites the trace in it, -o gives another"));
+}
+
+absl::StatusOr<std::unique_ptr<FolderLock>> NewTraceFolder::LockOld() const {
+  absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Take(target_ + "/log");
+  if (lock.ok()) return lock;
+  if (absl::IsNotFound(lock.status())) return nullptr;
+  if (absl::IsAlreadyExists(lock.status())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("the output folder ", folder_, " ", lock.status().message(), ", or give another with -o"));
+  }
+  return absl::Status(lock.status().code(), absl::StrCat("the output folder ", folder_, " holds no trace: ",
+                                                         lock.status().message(), "; give another with -o"));
 }
 
 std::string NewTraceFolder::Shown(std::string_view text) const {
@@ -125,6 +142,9 @@ absl::Status NewTraceFolder::Commit() {
   // Takes the place of an empty folder, too.
   if (rename(temporary_.c_str(), target_.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed("write", folder_, errno);
+    if (!force_) return NotEmpty();  // by now
+    const absl::StatusOr<std::unique_ptr<FolderLock>> lock = LockOld();
+    if (!lock.ok()) return lock.status();
     if (absl::Status s = Replace(); !s.ok()) return s;
   }
   unfinished_->Complete();

@@ -13,15 +13,25 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/folder_lock.h"
+#include "serialize/new_file.h"
 #include "serialize/unfinished.h"
 
 namespace torchtrace {
 
+struct NewTraceFolderOptions {
+  // The trace in the folder is replaced, and what else is there is kept. Else it must be empty.
+  bool force = false;
+  // Others may read the trace, as the umask has it.
+  bool readable = false;
+};
+
 class NewTraceFolder {
  public:
-  // `folder` as the user named it. It may exist when it is empty or, with `force`, whatever
-  // it holds: then the trace in it is replaced, and what else is there is kept.
-  static absl::StatusOr<std::unique_ptr<NewTraceFolder>> Create(const std::string& folder, bool force);
+  // `folder` as the user named it. A folder that a traced program still writes is refused. What
+  // this process creates from here on, anywhere, is private unless it is to be `readable`.
+  static absl::StatusOr<std::unique_ptr<NewTraceFolder>> Create(const std::string& folder,
+                                                                const NewTraceFolderOptions& options = {});
   ~NewTraceFolder() = default;  // without Commit: takes everything away
   NewTraceFolder(const NewTraceFolder&) = delete;
   NewTraceFolder& operator=(const NewTraceFolder&) = delete;
@@ -36,12 +46,17 @@ class NewTraceFolder {
   absl::Status Commit();
 
  private:
-  NewTraceFolder(std::string folder, std::string target, std::string temporary)
-      : folder_(std::move(folder)), target_(std::move(target)), temporary_(std::move(temporary)) {}
+  NewTraceFolder(std::string folder, bool force, std::string target)
+      : folder_(std::move(folder)), force_(force), target_(std::move(target)), temporary_(TemporaryName(target_)) {}
 
+  absl::Status NotEmpty() const;
+  // Refuses a folder that a program still writes, and while it's held lets none begin. Null
+  // where there is no trace.
+  absl::StatusOr<std::unique_ptr<FolderLock>> LockOld() const;
   absl::Status Replace();
 
-  const std::string folder_;     // as it was named
+  const std::string folder_;  // as it was named
+  const bool force_;
   const std::string target_;     // absolute, without links
   const std::string temporary_;  // the same
   std::unique_ptr<Unfinished> unfinished_;

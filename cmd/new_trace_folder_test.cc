@@ -1,6 +1,7 @@
 #include "cmd/new_trace_folder.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "serialize/folder_lock.h"
 
 namespace torchtrace {
 namespace {
@@ -38,7 +40,7 @@ class NewTraceFolderTest : public testing::Test {
     return std::string(std::istreambuf_iterator<char>(in), {});
   }
   std::string Refusal(const std::string& folder, bool force) {
-    const auto created = NewTraceFolder::Create(folder, force);
+    const auto created = NewTraceFolder::Create(folder, {.force = force});
     EXPECT_FALSE(created.ok());
     return std::string(created.status().message());
   }
@@ -53,7 +55,7 @@ TEST_F(NewTraceFolderTest, AppearsAtCommit) {
       fs::remove_all(target_);
       fs::create_directory(target_);
     }
-    const auto folder = NewTraceFolder::Create(target_, false).value();
+    const auto folder = NewTraceFolder::Create(target_).value();
     Write(folder->path() + "/log/a.ttlog", "log");
     EXPECT_EQ(folder->Shown("cannot write " + folder->path() + "/x"), "cannot write " + target_ + "/x");
     EXPECT_FALSE(fs::exists(target_ + "/log"));
@@ -66,14 +68,14 @@ TEST_F(NewTraceFolderTest, AppearsAtCommit) {
 TEST_F(NewTraceFolderTest, LeavesNothingWithoutCommit) {
   for (const std::string& target : {target_, root_ + "/a/b/c"}) {
     {
-      Write(NewTraceFolder::Create(target, false).value()->path() + "/log/a.ttlog", "log");
+      Write(NewTraceFolder::Create(target).value()->path() + "/log/a.ttlog", "log");
     }
     EXPECT_TRUE(fs::is_empty(root_)) << target;
   }
 }
 
 TEST_F(NewTraceFolderTest, FoldersAroundItAreMade) {
-  const auto folder = NewTraceFolder::Create(root_ + "/a/b/c/", false).value();
+  const auto folder = NewTraceFolder::Create(root_ + "/a/b/c/").value();
   ASSERT_TRUE(folder->Commit().ok());
   EXPECT_TRUE(fs::is_directory(root_ + "/a/b/c/log"));
 }
@@ -86,7 +88,7 @@ TEST_F(NewTraceFolderTest, ReplacesATraceAndKeepsTheRest) {
   Write(target_ + "/mine/file", "mine");
   EXPECT_EQ(Refusal(target_, false),
             "the output folder " + target_ + " is not empty; --force overwrites the trace in it, -o gives another");
-  const auto folder = NewTraceFolder::Create(target_, true).value();
+  const auto folder = NewTraceFolder::Create(target_, {.force = true}).value();
   Write(folder->path() + "/log/new.ttlog", "new");
   Write(folder->path() + "/run.json", "new");
   EXPECT_EQ(Read(target_ + "/run.json"), "old");
@@ -103,7 +105,7 @@ TEST_F(NewTraceFolderTest, ReplacesATraceAndKeepsTheRest) {
 TEST_F(NewTraceFolderTest, ThroughALink) {
   fs::create_directory(root_ + "/real");
   fs::create_symlink("real", target_);
-  const auto folder = NewTraceFolder::Create(target_, false).value();
+  const auto folder = NewTraceFolder::Create(target_).value();
   Write(folder->path() + "/run.json", "new");
   ASSERT_TRUE(folder->Commit().ok());
   EXPECT_EQ(Read(root_ + "/real/run.json"), "new");
@@ -121,12 +123,56 @@ TEST_F(NewTraceFolderTest, Refusals) {
   EXPECT_EQ(Read(root_ + "/file"), "x");
 }
 
+TEST_F(NewTraceFolderTest, RefusesWhatALiveProcessWrites) {
+  Write(target_ + "/log/a.ttlog", "old");
+  const auto lock = FolderLock::Take(target_ + "/log");
+  ASSERT_TRUE(lock.ok());
+  EXPECT_THAT(Refusal(target_, true), HasSubstr("is in use: process "));
+  EXPECT_EQ(Read(target_ + "/log/a.ttlog"), "old");
+}
+
+TEST_F(NewTraceFolderTest, WhatAppearedMeanwhileIsNotReplaced) {
+  auto folder = NewTraceFolder::Create(target_).value();
+  Write(target_ + "/log/a.ttlog", "other");
+  EXPECT_THAT(std::string(folder->Commit().message()), HasSubstr("is not empty"));
+  folder = NewTraceFolder::Create(root_ + "/late", {.force = true}).value();
+  Write(root_ + "/late/log/a.ttlog", "other");
+  const auto lock = FolderLock::Take(root_ + "/late/log");
+  ASSERT_TRUE(lock.ok());
+  EXPECT_THAT(std::string(folder->Commit().message()), HasSubstr("is in use"));
+  EXPECT_EQ(Read(root_ + "/late/log/a.ttlog"), "other");
+}
+
+TEST_F(NewTraceFolderTest, RefusesALinkForALog) {
+  Write(root_ + "/other/a.ttlog", "other");
+  fs::create_directory(target_);
+  fs::create_symlink("../other", target_ + "/log");
+  EXPECT_THAT(Refusal(target_, true), HasSubstr("/log is a link"));
+  EXPECT_EQ(Read(root_ + "/other/a.ttlog"), "other");
+}
+
+TEST_F(NewTraceFolderTest, IsPrivateUnlessTold) {
+  const mode_t before = umask(022);
+  for (const bool readable : {true, false}) {
+    fs::remove_all(target_);
+    const auto folder = NewTraceFolder::Create(target_, {.readable = readable}).value();
+    Write(folder->path() + "/log/a.ttlog", "log");
+    ASSERT_TRUE(folder->Commit().ok());
+    struct stat is;
+    ASSERT_EQ(stat(target_.c_str(), &is), 0);
+    EXPECT_EQ(is.st_mode & 07777, readable ? 0755u : 0700u);
+    ASSERT_EQ(stat((target_ + "/log/a.ttlog").c_str(), &is), 0);
+    EXPECT_EQ(is.st_mode & 07777, readable ? 0644u : 0600u);
+  }
+  umask(before);
+}
+
 TEST_F(NewTraceFolderTest, SignalsTakeItAway) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
       signal(number, SIG_DFL);  // a shell's background job ignores some
-      const auto folder = NewTraceFolder::Create(root_ + "/a/out", false);
+      const auto folder = NewTraceFolder::Create(root_ + "/a/out");
       Write((*folder)->path() + "/log/a.ttlog", "log");
       kill(getpid(), number);
       for (;;) pause();

@@ -18,6 +18,8 @@ namespace {
 
 class ToStandardOutput final : public Output {
  public:
+  explicit ToStandardOutput(bool binary) : out_(binary ? StandardOutput::kBinary : StandardOutput::kText) {}
+
   std::ostream& stream() override { return out_; }
   bool is_file() const override { return false; }
   absl::Status Flush() override { return absl::OkStatus(); }
@@ -77,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, co
       return absl::InvalidArgumentError(
           "this format is binary, and standard output is a terminal; -o FILE writes a file");
     }
-    return std::make_unique<ToStandardOutput>();
+    return std::make_unique<ToStandardOutput>(options.binary);
   }
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {

@@ -77,12 +77,14 @@ int Run(const std::vector<std::string>& args) {
   if (in_place && (path == "-" || IsImported(**trace))) {
     return Fail(kExitTrouble, absl::StrCat("-o DIR is needed: ", path, " has no output folder of its own"));
   }
+  if (in_place) options.mode = FileModeOf(**trace);
   CleanUpOnSignals();
   const absl::StatusOr<RenderReport> report = Render(trace->get(), options);
   if (!report.ok()) return Fail(kExitTrouble, report.status());
   // A run that was killed has left no run.json.
   if (in_place && (options.force || !std::filesystem::exists(options.folder + "/run.json"))) {
-    const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), options.folder);
+    const absl::Status written =
+        WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), options.folder, options.mode);
     if (!written.ok()) return Fail(kExitTrouble, written);
   }
   if (!quiet) {

@@ -21,6 +21,8 @@ std::vector<CLI::Option*> RenderingOptions::AddFiles(CLI::App* app) {
           ->check(IsCount()),
       app->add_flag("--merge-output,!--no-merge-output", merge_output,
                     "All levels in one set of files (the default), or one set for each level"),
+      app->add_flag("--readable", readable,
+                    "Others may read the trace, as your umask has it; else only you may: it holds paths and strings"),
   };
 }
 

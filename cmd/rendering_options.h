@@ -13,11 +13,12 @@
 
 namespace torchtrace {
 
-// --formats, --render-limit, --merge-output and --quiet.
+// --formats, --render-limit, --merge-output, --readable and --quiet.
 struct RenderingOptions {
   std::string formats = "all";
   uint64_t render_limit = kDefaultRenderLimit;
   bool merge_output = true;
+  bool readable = false;
   bool quiet = false;
 
   // It must outlive the parsing.

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
 #include "cmd/levels.h"
@@ -248,7 +249,9 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   traced.everything = options.disable_torch_api_list;
   if (absl::Status status = CheckTracedList(traced); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
-      options.output.empty() ? absl::StrCat("torchtrace-", ProgramStem(program), "-%p") : options.output);
+      options.output.empty()
+          ? absl::StrCat("torchtrace-", absl::StrReplaceAll(ProgramStem(program), {{"%", "%%"}}), "-%p")
+          : options.output);
   if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
   const std::string folder = std::filesystem::absolute(*shown_folder).string();
 
@@ -313,6 +316,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.default_apis = !has_list || api_list.dialect_list;
   content.outermost = options.outermost;
   content.start_paused = options.start_paused;
+  content.readable = options.rendering.readable;
   content.stacks = metadata.stacks.empty() ? 0 : metadata.stacks == "all" ? kAllStacks : kFirstStacks;
   content.include = globs->include;
   content.exclude = globs->exclude;
@@ -328,17 +332,18 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.ending.render_limit = rendering.render_limit;
   content.ending.merge_output = rendering.merge_output;
   content.ending.quiet = options.rendering.quiet;
-  const RuntimeRequest* const request = (new RunRequest(std::move(content)))->get();
+  auto* const request = new RunRequest(std::move(content));
 
   char error[4096] = "";
-  if (runtime->check(request, error, sizeof error) != 0) return Fail(kExitNotStarted, error);
-  if (absl::Status status = PrepareOutputFolder(folder, options.force); !status.ok()) {
-    return Fail(kExitNotStarted, status);
-  }
+  if (runtime->check(request->get(), error, sizeof error) != 0) return Fail(kExitNotStarted, error);
+  absl::StatusOr<std::unique_ptr<OutputFolder>> claimed =
+      OutputFolder::Claim(folder, {.force = options.force, .readable = options.rendering.readable});
+  if (!claimed.ok()) return Fail(kExitNotStarted, claimed.status());
+  request->set_folder(*std::move(claimed));
   if (options.verbose > 0) Say(absl::StrCat("trace: ", *shown_folder));
-  const int exit_code = runtime->run(request, error, sizeof error);
+  const int exit_code = runtime->run(request->get(), error, sizeof error);
   if (exit_code >= 0) return exit_code;
-  DropOutputFolder(folder);
+  request->Drop();
   return Fail(kExitNotStarted, error);
 }
 

@@ -80,7 +80,7 @@ std::string ProgramStem(const std::vector<std::string>& program) {
   if (name.compare(0, 2, "-m") == 0) {
     name = name.size() > 2 ? name.substr(2) : program.size() > 1 ? program[1] : "";
     name = std::string(absl::StripSuffix(name, ".__main__"));
-    name = name.substr(name.rfind('.') + 1);
+    name = name.substr(name.find_last_of("./") + 1);
     return name.empty() ? "m" : name;
   }
   if (name == "-") return "stdin";

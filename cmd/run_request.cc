@@ -1,6 +1,9 @@
 #include "cmd/run_request.h"
 
+#include <cstdio>
 #include <utility>
+
+#include "absl/status/status.h"
 
 namespace torchtrace {
 namespace {
@@ -39,23 +42,40 @@ RunRequest::RunRequest(Content content)
   request_.start_paused = content_.start_paused ? 1 : 0;
   request_.stacks = content_.stacks;
   request_.log_folder = log_folder_.c_str();
+  request_.readable = content_.readable ? 1 : 0;
   request_.metadata_json = content_.metadata_json.c_str();
   request_.include = include_.data();
   request_.exclude = exclude_.data();
   request_.quiet = content_.ending.quiet ? 1 : 0;
   request_.signal_message = content_.ending.quiet ? nullptr : content_.signal_message.c_str();
   request_.late_signal_message = content_.ending.quiet ? nullptr : content_.late_signal_message.c_str();
+  request_.starting = OnStarting;
   request_.ended = OnEnded;
   request_.context = this;
 }
 
+void RunRequest::Drop() {
+  if (folder_ != nullptr) folder_->Drop();
+  folder_.reset();
+}
+
+int RunRequest::OnStarting(void* request, char* error, uint64_t error_bytes) {
+  auto* const self = static_cast<RunRequest*>(request);
+  const absl::Status status = self->folder_->RemoveEarlierTrace();
+  self->started_ = status.ok();
+  if (!status.ok()) snprintf(error, error_bytes, "%s", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
+
 void RunRequest::OnEnded(const RuntimeEnd* end, void* request) {
-  RunEnding& ending = static_cast<RunRequest*>(request)->ending_;
+  auto* const self = static_cast<RunRequest*>(request);
   if (end->provisional != 0) {
-    ending.RenderEarly();
-  } else {
-    ending.Finish();
+    self->ending_.RenderEarly();
+    return;
   }
+  if (!self->started_) return self->Drop();
+  self->ending_.Finish();
+  self->folder_.reset();
 }
 
 }  // namespace torchtrace

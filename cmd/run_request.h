@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tracer/output_folder.h"
 #include "tracer/run_ending.h"
 #include "tracer/runtime_api.h"
 
@@ -27,6 +29,7 @@ class RunRequest {
     bool default_apis = true;
     bool outermost = false;
     bool start_paused = false;
+    bool readable = false;
     uint32_t stacks = 0;
     std::vector<std::string> include;
     std::vector<std::string> exclude;
@@ -42,7 +45,13 @@ class RunRequest {
 
   const RuntimeRequest* get() const { return &request_; }
 
+  // Where the trace is written. It is ours until the program has ended.
+  void set_folder(std::unique_ptr<OutputFolder> folder) { folder_ = std::move(folder); }
+  // The program wasn't started: leaves no trace of it.
+  void Drop();
+
  private:
+  static int OnStarting(void* request, char* error, uint64_t error_bytes);
   static void OnEnded(const RuntimeEnd* end, void* request);
 
   Content content_;
@@ -52,6 +61,8 @@ class RunRequest {
   std::vector<char*> exclude_;
   std::vector<char*> apis_;
   RunEnding ending_;
+  std::unique_ptr<OutputFolder> folder_;
+  bool started_ = false;
   RuntimeRequest request_;
 };
 

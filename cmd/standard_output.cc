@@ -9,6 +9,7 @@
 #include "cmd/exit_code.h"
 #include "cmd/message.h"
 #include "cmd/progress.h"
+#include "serialize/plain_text.h"
 
 namespace torchtrace {
 
@@ -22,21 +23,40 @@ int StandardOutput::Buffer::overflow(int c) {
 }
 
 int StandardOutput::Buffer::sync() {
-  Progress::OutputBegins(fd_);
-  const char* at = pbase();
-  while (at < pptr() && error_ == 0) {
-    const ssize_t written = ::write(fd_, at, static_cast<size_t>(pptr() - at));
-    if (written >= 0) {
-      at += written;
-    } else if (errno != EINTR) {
-      error_ = errno;
-    }
+  const std::string_view bytes(pbase(), static_cast<size_t>(pptr() - pbase()));
+  if (content_ == kBinary) {
+    Write(bytes);
+  } else {
+    waiting_ += bytes;
+    std::string plain;
+    const size_t taken = AppendPlainText(waiting_, {.colors = content_ == kColoredText, .more = true}, &plain);
+    waiting_.erase(0, taken);
+    Write(plain);
   }
   setp(bytes_, bytes_ + sizeof bytes_);
   return error_ == 0 ? 0 : -1;
 }
 
-StandardOutput::StandardOutput(int fd) : std::ostream(nullptr), buffer_(fd) {
+void StandardOutput::Buffer::Finish() {
+  std::string plain;
+  AppendPlainText(waiting_, {.colors = content_ == kColoredText}, &plain);
+  waiting_.clear();
+  Write(plain);
+}
+
+void StandardOutput::Buffer::Write(std::string_view bytes) {
+  if (!bytes.empty()) Progress::OutputBegins(fd_);
+  while (!bytes.empty() && error_ == 0) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      error_ = errno;
+    }
+  }
+}
+
+StandardOutput::StandardOutput(Content content, int fd) : std::ostream(nullptr), buffer_(content, fd) {
   rdbuf(&buffer_);
   // The write's error says it instead.
   signal(SIGPIPE, SIG_IGN);
@@ -44,6 +64,7 @@ StandardOutput::StandardOutput(int fd) : std::ostream(nullptr), buffer_(fd) {
 
 int StandardOutput::Finish(const absl::Status& status) {
   flush();
+  buffer_.Finish();
   if (buffer_.error() == EPIPE) return kExitOk;
   if (buffer_.error() != 0) {
     return Fail(kExitTrouble, absl::StrCat("cannot write to standard output: ", strerror(buffer_.error())));

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "dialects/python/config_builder.h"
+#include "dialects/python/int_digits.h"
 #include "dialects/python/object_names.h"
+#include "dialects/python/python_text.h"
 #include "serialize/value.h"
 
 namespace torchtrace {
@@ -53,7 +55,7 @@ class Describer {
     if (found == Py_None) {
       Other(value);
     } else if (PyUnicode_Check(found)) {
-      values_.Named(ValueTag::kObject, Utf8(found));
+      values_.Named(ValueTag::kObject, TextOf(found));
     } else if (PyDict_Check(found)) {
       good = Array(found) || Dict(found);
     } else {
@@ -90,10 +92,10 @@ class Describer {
     Py_DECREF(sizes);
     if (PyErr_Occurred() != nullptr) return false;
     if (device != nullptr) {
-      values_.BeginTensor(0, Utf8(dtype), Utf8(device));
+      values_.BeginTensor(0, TextOf(dtype), TextOf(device));
       values_.Dims(dims.data(), dims.size());
     } else {
-      values_.BeginNdarray(Utf8(dtype), dims.size());
+      values_.BeginNdarray(TextOf(dtype), dims.size());
       for (const int64_t dim : dims) values_.Dim(dim);
     }
     return true;
@@ -103,17 +105,12 @@ class Describer {
     int overflow;
     const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (overflow == 0) return values_.Int(number), true;
-    PyObject* const digits = _PyLong_Format(value, 10);
-    if (digits == nullptr) PyErr_Clear();
-    values_.Named(digits == nullptr ? ValueTag::kObject : ValueTag::kBigInt, digits == nullptr ? "int" : Utf8(digits));
-    Py_XDECREF(digits);
-    return true;
+    return values_.Named(ValueTag::kBigInt, IntDigits(value)), true;
   }
 
   bool String(PyObject* value) {
-    const std::string_view text = Utf8(value);
-    values_.String(KeptText(text), text.size());
-    return true;
+    const PythonText text(value, kMaxStringBytes);
+    return values_.String(text.kept(), text.whole_bytes()), true;
   }
 
   bool Sequence(ValueTag tag, PyObject* sequence) {

@@ -36,16 +36,18 @@
 namespace torchtrace {
 namespace {
 
-constexpr OutputAdvice kAdvice = {.file = "give another output",
-                                  .occupied = "force=True overwrites the trace in it, output gives another"};
-
-// The session that this module began; kept for ever, the program may end in it.
+// The session that this module began. Whoever ends it shares it: the program may end while
+// another thread closes the session.
 struct ModuleSession {
   explicit ModuleSession(RunEnding::Options options) : ending(std::move(options)), pid(getpid()) {}
   RunEnding ending;
   const pid_t pid;
+  std::unique_ptr<OutputFolder> folder;
 };
-ModuleSession* g_session = nullptr;
+std::shared_ptr<ModuleSession>& Session() {
+  static auto* const session = new std::shared_ptr<ModuleSession>;  // exit handlers come late
+  return *session;
+}
 
 PyObject* Raise(const absl::Status& status) {
   PyObject* type = PyExc_RuntimeError;
@@ -96,6 +98,7 @@ absl::Status ExpandGroups(const std::string& groups_file, std::vector<std::strin
 struct BeginArguments {
   std::string folder;
   bool force = false;
+  bool readable = false;
   std::string groups;
   std::vector<std::string> apis;  // given by name; empty: what `traced` says
   TracedListOptions traced;
@@ -137,35 +140,46 @@ absl::Status BeginTrace(BeginArguments arguments) {
   absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
   if (status.ok() && !arguments.extension) status = FindApis(&arguments, &session.hooks);
   if (!status.ok()) return status;
-  status = PrepareOutputFolder(arguments.folder, arguments.force, kAdvice);
-  if (absl::IsAlreadyExists(status)) return status;
-  if (!status.ok()) return absl::PermissionDeniedError(status.message());  // an OSError, whatever it was
+  absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(
+      arguments.folder, {.force = arguments.force,
+                         .readable = arguments.readable,
+                         .another = "give another output",
+                         .occupied = "force=True overwrites the trace in it, output gives another"});
+  if (absl::IsAlreadyExists(folder.status())) return folder.status();
+  if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError, whatever it was
 
-  auto ending = std::make_unique<ModuleSession>(arguments.ending);
+  auto ending = std::make_shared<ModuleSession>(arguments.ending);
+  ending->folder = *std::move(folder);
   session.dialect = metadata.dialect;
   session.hooks.levels = metadata.levels;
   session.hooks.include_getters = metadata.include_getters;
   session.hooks.outermost = metadata.outermost;
   session.recorder.log_folder = arguments.folder + "/log";
+  session.recorder.readable = arguments.readable;
   session.recorder.metadata_json = FormatRunMetadata(metadata);
   session.recorder.quiet = arguments.ending.quiet;
   session.recorder.paused = arguments.paused;
   if (!metadata.stacks.empty()) session.recorder.stacks = metadata.stacks == "all" ? kAllStacks : kFirstStacks;
   session.recorder.tags = arguments.tags;
-  session.ended = [its = ending.get()](const RuntimeEnd& end) {
+  session.ended = [its = ending](const RuntimeEnd& end) {
     if (end.provisional != 0) {
       its->ending.RenderEarly();
     } else {
       its->ending.Finish();
+      its->folder.reset();
     }
   };
   status = BeginSession(std::move(session));
   if (status.ok()) {
-    g_session = ending.release();
-  } else {
-    DropOutputFolder(arguments.folder);
+    status = ending->folder->RemoveEarlierTrace();
+    if (!status.ok()) EndSession();
   }
-  return status;
+  if (!status.ok()) {
+    ending->folder->Drop();
+    return status;
+  }
+  Session() = std::move(ending);
+  return absl::OkStatus();
 }
 
 // begin(...): opens a session and its trace's folder.
@@ -177,18 +191,19 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
                                        "include_getters", "formats",       "render_limit", "merge_output",
                                        "force",           "quiet",         "command",      "program",
                                        "python",          "executable",    "paused",       "tags",
-                                       "stacks",          "stack_format",  nullptr};
+                                       "stacks",          "stack_format",  "readable",     nullptr};
   const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *script_folder, *formats, *python,
       *executable, *tags, *stacks, *stack_format;
   PyObject *levels, *include, *exclude, *apis, *libraries, *package_folders, *command, *program;
-  int everything, extension, outermost, include_getters, merge_output, force, quiet, paused;
+  int everything, extension, outermost, include_getters, merge_output, force, quiet, paused, readable;
   unsigned long long render_limit;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOOpOspppsKpppOOsspsss", const_cast<char**>(kNames), &folder,
-                                   &shown, &dialect, &package_version, &levels, &include, &exclude, &groups, &api_list,
-                                   &apis, &libraries, &everything, &package_folders, &script_folder, &extension,
-                                   &outermost, &include_getters, &formats, &render_limit, &merge_output, &force, &quiet,
-                                   &command, &program, &python, &executable, &paused, &tags, &stacks, &stack_format) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOOpOspppsKpppOOsspsssp", const_cast<char**>(kNames),
+                                   &folder, &shown, &dialect, &package_version, &levels, &include, &exclude, &groups,
+                                   &api_list, &apis, &libraries, &everything, &package_folders, &script_folder,
+                                   &extension, &outermost, &include_getters, &formats, &render_limit, &merge_output,
+                                   &force, &quiet, &command, &program, &python, &executable, &paused, &tags, &stacks,
+                                   &stack_format, &readable) ||
       !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
       !Strings(exclude, &begin.metadata.exclude) || !Strings(apis, &begin.apis) ||
       !Strings(libraries, &begin.traced.libraries) || !Strings(package_folders, &begin.traced.package_folders) ||
@@ -199,6 +214,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   if (!parsed.ok()) return Raise(parsed.status());
   begin.folder = folder;
   begin.force = force != 0;
+  begin.readable = readable != 0;
   begin.groups = groups;
   begin.traced.api_list = api_list;
   begin.traced.everything = everything != 0;
@@ -232,9 +248,10 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
 // end(): closes the session that begin() opened, and renders its files. In a child forked
 // within it only the child's log is closed.
 PyObject* End(PyObject*, PyObject*) {
-  ModuleSession* const session = std::exchange(g_session, nullptr);
+  const std::shared_ptr<ModuleSession> session = std::exchange(Session(), nullptr);
   if (session == nullptr) Py_RETURN_NONE;
   EndSession();
+  const auto folder = std::move(session->folder);
   if (getpid() != session->pid) Py_RETURN_NONE;
   absl::Status status;
   Py_BEGIN_ALLOW_THREADS;
@@ -246,7 +263,7 @@ PyObject* End(PyObject*, PyObject*) {
 
 // state(): whose session is on: None, "run" or "module".
 PyObject* State(PyObject*, PyObject*) {
-  if (g_session != nullptr) return PyUnicode_FromString("module");
+  if (Session() != nullptr) return PyUnicode_FromString("module");
   if (Recorder::Get() != nullptr && Recorder::SessionIsOn()) return PyUnicode_FromString("run");
   Py_RETURN_NONE;
 }

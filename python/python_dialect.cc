@@ -25,7 +25,7 @@ PyObject* CallGuarded(PyObject* extension, const char* method, PyObject* argumen
   return result;
 }
 
-// Hooks are never destroyed; this one lets go of its Python objects when it is uninstalled.
+// Lets go of its Python objects when it is uninstalled.
 class PythonHook : public TracingHook {
  public:
   PythonHook(PyObject* extension, int level, std::string name, PyObject* hook)

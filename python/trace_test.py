@@ -2,6 +2,7 @@
 
 import importlib.util
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,73 @@ def test_many_traces_of_one_process(tmp_path):
     assert ended.apis("n-6") == ["aten::zeros"]
 
 
+def test_hundreds_of_traces_leave_nothing(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+
+        def held():
+            with open("/proc/self/maps") as maps, open("/proc/self/status") as status:
+                kib = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+                return sum(1 for _ in maps), len(os.listdir("/proc/self/fd")), kib
+
+        for i in range(400):
+            if i == 200:
+                before = held()
+            with torchtrace.trace("out", levels=[1, 2], formats="apis.txt", force=True, quiet=True):
+                torch.ones(2)
+        after = held()
+        # The interpreter's own memory comes and goes.
+        assert after[0] <= before[0] + 5, (before, after)
+        assert after[1] == before[1], (before, after)
+        assert after[2] <= before[2] + 3000, (before, after)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis() == ["torch.ones", "aten::ones"]
+
+
+def test_a_program_survives_its_log(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+        with torchtrace.trace("out", levels=[1, 2], formats="none", quiet=False):
+            torch.ones(2)
+            log = f"out/log/{os.listdir('out/log')[0]}"
+            assert os.stat(log).st_mode & 0o777 == 0o600
+            os.truncate(log, 0)
+            for i in range(10):
+                torch.ones(i)
+            print("the program goes on")
+        """,
+        tmp_path,
+    )
+    assert "the program goes on" in ended.out
+    assert "tracing stopped: the log was cut by another program, or its disk is gone" in ended.err
+
+
+def test_a_program_that_closes_all_descriptors(tmp_path):
+    ended = run(
+        """
+        import os, torch
+        torch.ones(1)
+        os.closerange(3, 1024)
+        mine = os.open("mine", os.O_RDWR | os.O_CREAT)
+        os.write(mine, b"mine")
+        for number in range(mine + 1, 1000):
+            os.dup2(mine, number)
+        for i in range(30_000):  # more than a frame of the log
+            torch.ones(1)
+        """,
+        tmp_path,
+        "--formats=none",
+    ).check()
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert len(ended.calls()) == 30_001
+    info = ended.info()
+    assert info["ended"] == "exit code 0" and info["stopped"] == []
+
+
 def test_the_program_is_untraced_outside(tmp_path):
     ended = python(
         """
@@ -105,6 +173,68 @@ def test_the_program_is_untraced_outside(tmp_path):
         tmp_path,
     ).check()
     assert ended.apis()[:2] == ["torch.ones", "aten::ones"]
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    ended = python(
+        """
+        import os, signal, stat, torch, torchtrace
+        with torchtrace.trace("out"):
+            torch.ones(1)
+            child = os.fork()
+            if child == 0:
+                os.closerange(0, 9999)
+                signal.pause()
+        for _ in range(2):
+            try:
+                torchtrace.start("out", force=True)
+            except FileExistsError as error:
+                print(str(error).replace(str(os.getpid()), "PID").replace(os.getcwd(), ""))
+            if child:
+                os.kill(child, signal.SIGKILL)
+                os.waitid(os.P_PID, child, os.WEXITED)
+                child = 0
+            else:
+                torchtrace.stop()
+        print([name.startswith(f"main-{os.getpid()}") for name in os.listdir("out/log")])
+        print(oct(stat.S_IMODE(os.stat("out").st_mode | os.stat("out/run.json").st_mode)))
+        os.umask(0o022)
+        with torchtrace.trace("out2", readable=True):
+            pass
+        print(oct(stat.S_IMODE(os.stat("out2").st_mode | os.stat("out2/run.json").st_mode)))
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out.splitlines() == [
+        "the output folder /out is in use: process PID, or one that it forked, still writes its "
+        "trace there; wait for its end, or give another output",
+        "[True]",
+        "0o700",
+        "0o755",
+    ]
+
+
+def test_the_folder_of_a_trace_that_is_open_is_refused(tmp_path):
+    program = """
+        import sys, torchtrace
+        try:
+            with torchtrace.trace("out", force=True):
+                print("open", flush=True)
+                input()
+        except FileExistsError as error:
+            print("in use" in str(error))
+        """
+    ended = python(
+        f"""
+        import os, subprocess, sys, torchtrace
+        with torchtrace.trace("out"):
+            os.closerange(3, 9999)
+            print(subprocess.run([sys.executable, "-c", {textwrap.dedent(program)!r}],
+                  capture_output=True, text=True, input="x").stdout)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.out == "True\n\n"
 
 
 def test_nothing_is_overwritten_unless_forced(tmp_path):

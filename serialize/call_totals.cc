@@ -10,8 +10,10 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line)
-      : accepts_(accepts), stacks_(by_line ? &trace->stacks() : nullptr) {
+  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by)
+      : accepts_(accepts),
+        by_thread_(also_by == SumBy::kThread),
+        stacks_(also_by == SumBy::kLine ? &trace->stacks() : nullptr) {
     Grow(trace->config_count());
   }
 
@@ -32,8 +34,9 @@ class Summer {
       }
       if (accepted) Enter(call, &thread);
     } else {
-      const int64_t self_ns = call.duration_ns - TakeInside(call, &thread);
-      if (accepted) Leave(call, self_ns, &thread);
+      const int64_t time_ns = call.total_duration_ns();
+      const int64_t self_ns = time_ns - TakeInside(call, time_ns, &thread);
+      if (accepted) Leave(call, time_ns, self_ns, &thread);
     }
   }
 
@@ -44,7 +47,7 @@ class Summer {
 
  private:
   struct ThreadState {
-    ThreadTotal* total = nullptr;
+    ThreadTotal* total = nullptr;    // null: not by thread
     std::vector<int64_t> inside_ns;  // by depth: time of the finished calls right inside the open one
     std::vector<LineId> lines;       // by depth: of the open call
   };
@@ -54,6 +57,7 @@ class Summer {
       accepted_.push_back(accepts_(static_cast<ConfigId>(config)));
     }
     totals_.configs.resize(configs);
+    seen_by_.resize(configs);
   }
 
   ThreadState& ThreadOf(const CallRecord& call) {
@@ -61,54 +65,63 @@ class Summer {
     if (last_ == nullptr || key != last_key_) {
       last_key_ = key;
       last_ = &threads_[key];
-      last_->total = &totals_.threads[key];
+      if (by_thread_) last_->total = &totals_.threads[key];
     }
     return *last_;
   }
 
-  static int64_t TakeInside(const CallRecord& call, ThreadState* thread) {
+  static int64_t TakeInside(const CallRecord& call, int64_t time_ns, ThreadState* thread) {
     if (call.depth >= thread->inside_ns.size()) return 0;
     const int64_t inside_ns = thread->inside_ns[call.depth];
     thread->inside_ns.resize(call.depth);
-    if (call.depth > 0) thread->inside_ns[call.depth - 1] += call.duration_ns;
+    if (call.depth > 0) thread->inside_ns[call.depth - 1] += time_ns;
     return inside_ns;
   }
 
   void Enter(const CallRecord& call, ThreadState* thread) {
-    CallTotal& config = totals_.configs[call.config];
-    if (config.calls++ == 0) config.first = call.call;
-    CallTotal& total = thread->total->total;
-    if (total.calls++ == 0) total.first = call.call;
-    std::vector<bool>& seen = thread->total->configs;
-    if (call.config >= seen.size()) seen.resize(accepted_.size());
-    seen[call.config] = true;
+    Count(call, &totals_.configs[call.config]);
+    if (ThreadTotal* const of_thread = thread->total; of_thread != nullptr) {
+      Count(call, &of_thread->total);
+      // Mostly the same thread calls a configuration again.
+      if (seen_by_[call.config] != of_thread) {
+        seen_by_[call.config] = of_thread;
+        of_thread->configs.insert(call.config);
+      }
+    }
     if (stacks_ == nullptr) return;
     LineTotal& line = totals_.lines[LineOf(call)];
-    if (line.total.calls++ == 0) line.total.first = call.call;
-    if (call.config >= line.configs.size()) line.configs.resize(call.config + size_t{1});
-    line.configs[call.config] = true;
+    Count(call, &line.total);
+    line.configs.insert(call.config);
+  }
+
+  static void Count(const CallRecord& call, CallTotal* total) {
+    if (total->calls == 0) total->first = call.call;
+    total->calls += call.count;
   }
 
   LineId LineOf(const CallRecord& call) const {
     return call.stack == kNoStack ? kNoLine : stacks_->calling_line(call.stack);
   }
 
-  void Leave(const CallRecord& call, int64_t self_ns, ThreadState* thread) {
+  void Leave(const CallRecord& call, int64_t time_ns, int64_t self_ns, ThreadState* thread) {
     CallTotal* const of_line = stacks_ == nullptr || call.depth >= thread->lines.size()
                                    ? nullptr
                                    : &totals_.lines[thread->lines[call.depth]].total;
-    for (CallTotal* total : {&totals_.configs[call.config], &thread->total->total, of_line}) {
+    CallTotal* const of_thread = thread->total == nullptr ? nullptr : &thread->total->total;
+    for (CallTotal* total : {&totals_.configs[call.config], of_thread, of_line}) {
       if (total == nullptr) continue;
-      total->time_ns += call.duration_ns;
+      total->time_ns += time_ns;
       total->self_time_ns += self_ns;
-      if (call.kind == CallRecord::kRaise) ++total->raised;
+      if (call.kind == CallRecord::kRaise) total->raised += call.count;
     }
   }
 
   const std::function<bool(ConfigId)>& accepts_;
+  const bool by_thread_;
   const StackTable* const stacks_;  // null: not by line
   std::vector<bool> accepted_;      // by ConfigId
   TraceTotals totals_;
+  std::vector<const ThreadTotal*> seen_by_;  // by ConfigId: the thread that called it last
   bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
@@ -117,9 +130,9 @@ class Summer {
 
 }  // namespace
 
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line) {
-  Summer summer(trace, accepts, by_line);
-  const absl::Status read = trace->Read([&summer](const CallRecord& call) -> absl::Status {
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by) {
+  Summer summer(trace, accepts, also_by);
+  const absl::Status read = trace->ReadCounted([&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();
   });

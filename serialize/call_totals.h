@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "serialize/trace.h"
 
@@ -33,26 +34,28 @@ struct CallTotal {
 
 struct ThreadTotal {
   CallTotal total;
-  std::vector<bool> configs;  // seen, by ConfigId; may be shorter
+  absl::flat_hash_set<ConfigId> configs;  // seen
 };
 
 // Calls of one calling line; those without a stack are a line's too.
 struct LineTotal {
   CallTotal total;
-  std::vector<bool> configs;  // as ThreadTotal's
+  absl::flat_hash_set<ConfigId> configs;  // seen
 };
 inline constexpr LineId kNoLine = UINT32_MAX;
 
 struct TraceTotals {
   std::vector<CallTotal> configs;                                // by ConfigId
-  std::map<std::pair<uint32_t, uint32_t>, ThreadTotal> threads;  // by process and thread
-  std::map<LineId, LineTotal> lines;                             // of Trace::stacks; kNoLine: no stack
+  std::map<std::pair<uint32_t, uint32_t>, ThreadTotal> threads;  // kThread: by process and thread
+  std::map<LineId, LineTotal> lines;                             // kLine: of Trace::stacks; kNoLine: no stack
   bool has_times = false;                                        // else all of them are 0: none were kept
 };
 
-// Sums the calls of the configs that `accepts` takes; it is asked once per config. `by_line`: also
-// by calling line.
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, bool by_line = false);
+// Sums the calls of the configs that `accepts` takes; it is asked once per config. They are summed
+// by config, and also by what `also_by` says.
+enum class SumBy : uint8_t { kConfig, kThread, kLine };
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts,
+                                     SumBy also_by = SumBy::kConfig);
 
 // Only how often each config was called, from Trace::Count: several times faster. `first`
 // is the config's id, which is in the order of the definitions.

@@ -107,7 +107,7 @@ class Census {
     std::map<std::pair<uint32_t, uint32_t>, size_t> index;  // into threads_
     std::pair<uint32_t, uint32_t> last_key;
     size_t last = SIZE_MAX;
-    return trace.trace->Read([&](const CallRecord& call) -> absl::Status {
+    return trace.trace->ReadCounted([&](const CallRecord& call) -> absl::Status {
       const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
       if (last == SIZE_MAX || key != last_key) {
         const auto [at, fresh] = index.try_emplace(key, threads_.size());
@@ -125,7 +125,7 @@ class Census {
       if (kind.index == kNoOperator) return absl::OkStatus();
       if (kind.index >= thread.operators.size()) thread.operators.resize(operators_.size());
       Tally& tally = thread.operators[kind.index];
-      ++(thread.api_depth.has_value() ? tally.inside : tally.outside);
+      (thread.api_depth.has_value() ? tally.inside : tally.outside) += call.count;
       return absl::OkStatus();
     });
   }
@@ -160,9 +160,7 @@ class Census {
   static CensusThread NewThread(const StatsTrace& trace, const CallRecord& call) {
     const ProcessInfo& process = trace.trace->processes()[call.process];
     CensusThread thread{&trace, ProcessName(process), call.thread, "", {}, {}, {}};
-    for (const ThreadInfo& info : process.threads) {
-      if (info.number == call.thread) thread.name = info.name;
-    }
+    if (const ThreadInfo* const info = FindThread(process, call.thread)) thread.name = info->name;
     return thread;
   }
 

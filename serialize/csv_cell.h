@@ -1,5 +1,5 @@
-// Cells of CSV as RFC 4180 has them: quoted where a comma, a quote or a line break
-// is in them.
+// Cells of CSV as RFC 4180 has them: quoted where a comma or a quote is in them. Controls, line
+// breaks among them, are escaped as in text (plain_text.h).
 
 #ifndef TORCHTRACE_SERIALIZE_CSV_CELL_H_
 #define TORCHTRACE_SERIALIZE_CSV_CELL_H_
@@ -7,12 +7,15 @@
 #include <string>
 #include <string_view>
 
+#include "serialize/plain_text.h"
+
 namespace torchtrace {
 
 inline std::string CsvCell(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string plain = PlainLine(text);
+  if (plain.find_first_of(",\"") == std::string::npos) return plain;
   std::string quoted = "\"";
-  for (const char c : text) {
+  for (const char c : plain) {
     if (c == '"') quoted += '"';
     quoted += c;
   }

@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
 #include "serialize/placeholder.h"
+#include "serialize/plain_text.h"
 #include "serialize/readable_config.h"
 #include "serialize/run_facts.h"
 #include "serialize/text_form.h"
@@ -47,13 +48,6 @@ void NameApart(std::vector<DedupSource>* sources, size_t first) {
                       : source.pid >= 0 ? absl::StrCat("[pid ", source.pid, "]")
                                         : absl::StrCat("[", i - first, "]");
   }
-}
-
-// A path as it is, unless it would break the line or the column.
-std::string OneLine(const std::string& path) {
-  const bool plain =
-      std::none_of(path.begin(), path.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-  return plain ? path : QuoteText(path);
 }
 
 // Adds the calls of one list to those of another; both rise.
@@ -110,9 +104,9 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
 
 absl::Status Dedup::CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of) {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint64_t> calls;  // by entry and source
-  const absl::Status read = trace->Read([&](const CallRecord& call) {
+  const absl::Status read = trace->ReadCounted([&](const CallRecord& call) {
     if (call.kind == CallRecord::kEnter && call.config < entry_of.size() && entry_of[call.config] != kNoEntry) {
-      ++calls[{entry_of[call.config], first_source + call.process}];
+      calls[{entry_of[call.config], first_source + call.process}] += call.count;
     }
     return absl::OkStatus();
   });
@@ -166,9 +160,9 @@ absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const 
     const char* separator = "\t";
     for (const auto& [index, calls] : config.sources) {
       const DedupSource& source = sources[index];
-      *out << separator << OneLine(source.trace);
+      *out << separator << PlainLine(source.trace);
       // A log file says its process already.
-      if (!source.trace.ends_with(absl::StrCat(source.process, ".ttlog"))) *out << "/" << source.process;
+      if (!source.trace.ends_with(absl::StrCat(source.process, ".ttlog"))) *out << "/" << PlainLine(source.process);
       *out << ": " << calls << (calls == 1 ? " call" : " calls");
       separator = ", ";
     }

@@ -18,6 +18,7 @@
 #include "serialize/duration_text.h"
 #include "serialize/json_form.h"
 #include "serialize/line_cache.h"
+#include "serialize/plain_text.h"
 #include "serialize/run_facts.h"
 #include "serialize/text_form.h"
 #include "serialize/trace_lines.h"
@@ -146,7 +147,7 @@ class Dump {
     const std::string number = std::to_string(call.entry.call);
     std::string lead = absl::StrCat(Color(kDim), std::string(number.size() < 7 ? 7 - number.size() : 0, ' '), number);
     if (several_threads_) {
-      absl::StrAppend(&lead, "  [", NameOfProcess(call), " ", call.entry.thread, "]");
+      absl::StrAppend(&lead, "  [", PlainLine(NameOfProcess(call)), " ", call.entry.thread, "]");
     }
     absl::StrAppend(&lead, Color(kReset), "  ", LineColumn(call.entry.stack),
                     std::string(2 * size_t{std::min(call.indent, 100u)}, ' '));
@@ -181,7 +182,7 @@ class Dump {
     for (const std::string& frame : stack_text_.Frames(stack, *options_.stacks)) {
       const std::vector<std::string> lines = absl::StrSplit(frame, '\n');
       for (const std::string& line : lines) {
-        *out_ << std::string(11, ' ') << Color(kDim) << OneLine(line) << Color(kReset) << "\n";
+        *out_ << std::string(11, ' ') << Color(kDim) << PlainLine(line) << Color(kReset) << "\n";
       }
     }
   }

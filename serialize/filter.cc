@@ -92,10 +92,8 @@ class Filter {
 
   bool AcceptsThread(const ProcessInfo& process, uint32_t number) const {
     if (options_.threads.empty()) return true;
-    std::string name;
-    for (const ThreadInfo& thread : process.threads) {
-      if (thread.number == number) name = thread.name;
-    }
+    const ThreadInfo* const thread = FindThread(process, number);
+    const std::string name = thread == nullptr ? "" : thread->name;
     return std::any_of(options_.threads.begin(), options_.threads.end(), [&](const std::string& wanted) {
       return wanted == std::to_string(number) || GlobMatch(wanted, name);
     });
@@ -230,13 +228,8 @@ class Filter {
       last_->process = processes_[record.process];
       last_->number = record.thread;
       last_->accepted = last_->process != kNotWritten && AcceptsThread(process, record.thread);
-      if (last_->accepted) {
-        for (const ThreadInfo& thread : process.threads) {
-          if (thread.number == record.thread) {
-            writer_->NameThread(last_->process, thread.number, thread.os_id, thread.name);
-          }
-        }
-      }
+      const ThreadInfo* const thread = last_->accepted ? FindThread(process, record.thread) : nullptr;
+      if (thread != nullptr) writer_->NameThread(last_->process, thread->number, thread->os_id, thread->name);
     }
     return *last_;
   }

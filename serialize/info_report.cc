@@ -8,15 +8,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/damage.h"
+#include "serialize/completeness.h"
 #include "serialize/duration_text.h"
 #include "serialize/json_form.h"
+#include "serialize/plain_text.h"
 #include "serialize/ranks.h"
 #include "serialize/run_facts.h"
 #include "serialize/run_info.h"
 #include "serialize/shell_quote.h"
 #include "serialize/statistics.h"
-#include "serialize/text_form.h"
 #include "serialize/text_table.h"
 
 namespace torchtrace {
@@ -49,16 +49,10 @@ constexpr Member kMembers[] = {
     {"ended", "ended"},
 };
 
-// Metadata is text of the traced program's world: it must not break a line.
-std::string OneLine(const std::string& text) {
-  const std::string quoted = QuoteText(text);
-  return quoted == absl::StrCat("\"", text, "\"") ? text : quoted;
-}
-
 // A member of run.json for people; empty when there is nothing to show.
 std::string Shown(const ordered_json& value) {
   if (value.is_null() || ((value.is_array() || value.is_object()) && value.empty())) return "";
-  if (value.is_string()) return OneLine(value.get<std::string>());
+  if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) {
     return absl::StrJoin(value, ", ", [](std::string* out, const ordered_json& item) { out->append(Shown(item)); });
   }
@@ -66,7 +60,7 @@ std::string Shown(const ordered_json& value) {
   std::string text;
   for (const auto& [name, member] : value.items()) {
     if (name == "version") continue;
-    absl::StrAppend(&text, text.empty() ? "" : ", ", OneLine(name), " ", Shown(member));
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", Shown(member));
   }
   if (!value.contains("version")) return text;
   // {"version": "2.13.0", "git": "cf30"} is 2.13.0 (git cf30).
@@ -76,7 +70,7 @@ std::string Shown(const ordered_json& value) {
 std::string ShownCommand(const ordered_json& command) {
   if (!command.is_array()) return Shown(command);
   return absl::StrJoin(command, " ", [](std::string* out, const ordered_json& word) {
-    out->append(OneLine(ShellQuote(word.is_string() ? word.get<std::string>() : DumpJson(word))));
+    out->append(ShellQuote(word.is_string() ? word.get<std::string>() : DumpJson(word)));
   });
 }
 
@@ -84,7 +78,7 @@ std::string ShownEnvironment(const ordered_json& environment) {
   std::string text;
   for (const auto& [name, value] : environment.items()) {
     if (!value.is_string()) continue;
-    absl::StrAppend(&text, text.empty() ? "" : " ", OneLine(name + "=" + ShellQuote(value.get<std::string>())));
+    absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", ShellQuote(value.get<std::string>()));
   }
   return text;
 }
@@ -135,7 +129,7 @@ class InfoReport {
  private:
   void Line(const std::string& label, const std::string& value) {
     if (value.empty()) return;
-    absl::StrAppend(&text_, label, std::string(label.size() < 13 ? 13 - label.size() : 1, ' '), value, "\n");
+    absl::StrAppend(&text_, label, std::string(label.size() < 13 ? 13 - label.size() : 1, ' '), PlainLine(value), "\n");
   }
 
   // Of a merged trace.
@@ -178,35 +172,12 @@ class InfoReport {
   }
 
   void Completeness() {
-    std::vector<std::string> missing;
-    if (IsMerged(trace_)) missing = RankSentences(FindRankGaps(trace_.processes()));
-    for (const std::string& reason : facts_.stopped) {
-      missing.push_back(absl::StrCat("tracing stopped before the program's end: ", OneLine(reason)));
+    std::vector<std::string> ranks;
+    if (IsMerged(trace_)) ranks = RankSentences(FindRankGaps(trace_.processes()));
+    std::string label = "complete";
+    for (const std::string& line : DescribeCompleteness(facts_, CountCapped(trace_, statistics_), ranks)) {
+      Line(std::exchange(label, ""), line);
     }
-    for (const auto& [reason, count] : facts_.dropped) {
-      missing.push_back(absl::StrCat(count, " calls dropped: ", OneLine(reason)));
-    }
-    if (facts_.lost_calls > 0 || !facts_.lost_calls_exact) {
-      missing.push_back(
-          absl::StrCat(CountLostCalls(facts_.lost_calls, facts_.lost_calls_exact), " lost to damage of the log"));
-    }
-    if (facts_.unclosed > 0) {
-      missing.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts_.unclosed, " of ",
-                                     facts_.processes.size()));
-    }
-    if (facts_.getters > 0) {
-      missing.push_back(absl::StrCat(facts_.getters, " calls of property getters left out, as asked"));
-    }
-    const ordered_json& capped = info_["capped"];
-    if (capped["calls"] != 0) {
-      missing.push_back(absl::StrCat("long arguments of ", DumpJson(capped["calls"]), " calls in ",
-                                     DumpJson(capped["configs"]), " configs are not kept whole"));
-    }
-    for (const auto& [what, count] : facts_.cut) missing.push_back(absl::StrCat("cut: ", count, " ", OneLine(what)));
-    for (const std::string& text : facts_.not_seen) missing.push_back(absl::StrCat("not seen: ", OneLine(text)));
-    if (missing.empty()) missing.push_back("yes: no call was dropped, lost or cut");
-    Line("complete", missing.front());
-    for (size_t i = 1; i < missing.size(); ++i) Line("", missing[i]);
   }
 
   // Members of run.json's processes, for merged traces.
@@ -233,7 +204,7 @@ class InfoReport {
     for (size_t i = 0; i < shown; ++i) {
       const ProcessInfo& process = processes[i];
       const ordered_json& json = info_["processes"][i];
-      std::vector<std::string> row = {OneLine(ProcessName(process))};
+      std::vector<std::string> row = {ProcessName(process)};
       if (merged) row.insert(row.end(), {MemberOf(json, "label"), MemberOf(json, "rank")});
       row.insert(row.end(), {absl::StrCat(process.calls), absl::StrCat(process.open_calls),
                              absl::StrCat(process.threads.size()), Size(process.file_bytes), DescribeEnd(process)});
@@ -248,7 +219,7 @@ class InfoReport {
     for (const ProcessInfo& process : processes) {
       for (const std::string& sentence : process.damage.sentences) {
         if (++sentences > kMaxSentences) continue;
-        absl::StrAppend(&text_, "damage in ", OneLine(ProcessName(process)), ": ", OneLine(sentence), "\n");
+        absl::StrAppend(&text_, "damage in ", PlainLine(ProcessName(process)), ": ", PlainLine(sentence), "\n");
       }
     }
     if (sentences > kMaxSentences) {
@@ -267,7 +238,7 @@ class InfoReport {
 }  // namespace
 
 absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions& options, std::ostream* out) {
-  const absl::StatusOr<Statistics> statistics = CountCalls(trace);
+  const absl::StatusOr<Statistics> statistics = CountCalls(trace, ApiOrder::kNone);
   if (!statistics.ok()) return statistics.status();
   InfoReport report(*trace, *statistics);
   *out << (options.json ? report.Json(options.format) : report.Text(path, options.format));

@@ -36,7 +36,7 @@ TEST(InfoReport, Text) {
             "trace        out\n"
             "command      'my train.py' --lr 1\n"
             "folder       /w\n"
-            "host         \"h\\u001b[31m\"\n"
+            "host         h\\x1b[31m\n"
             "torchtrace   0.1.0\n"
             "python       3.11.7 (executable /p)\n"
             "packages     numpy 1.26, torch 2.13.0\n"

@@ -1,11 +1,14 @@
 #include "serialize/json_form.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "serialize/placeholder.h"
 #include "serialize/plain_form.h"
 #include "serialize/text_form.h"
+#include "serialize/utf8.h"
 
 namespace torchtrace {
 namespace {
@@ -45,6 +48,24 @@ ordered_json PlainToJson(const Plain& plain) {
   return nullptr;
 }
 
+// JSON must not escape more than controls; people read it on terminals. Such characters stand only in its strings.
+std::string EscapeForPeople(std::string text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c >= 0 && c < 0x7f; })) return text;
+  std::string escaped;
+  for (std::string_view rest = text; !rest.empty();) {
+    const Utf8Char c = DecodeUtf8(rest);
+    if (c.code_point < 0x7f || !NeedsEscape(c.code_point)) {
+      escaped.append(rest.substr(0, c.bytes));
+    } else if (c.code_point < 0x10000) {
+      absl::StrAppendFormat(&escaped, "\\u%04x", c.code_point);
+    } else {
+      absl::StrAppendFormat(&escaped, "\\u%04x\\u%04x", 0xd7c0 + (c.code_point >> 10), 0xdc00 + (c.code_point & 0x3ff));
+    }
+    rest.remove_prefix(c.bytes);
+  }
+  return escaped;
+}
+
 }  // namespace
 
 ordered_json ValueToJson(const Value& value) { return PlainToJson(ToPlain(value)); }
@@ -60,11 +81,11 @@ ordered_json ConfigToJson(const Config& config, const std::vector<TensorFacet>& 
 }
 
 std::string DumpJson(const ordered_json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
+  return EscapeForPeople(json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace));
 }
 
 std::string DumpPrettyJson(const ordered_json& json) {
-  return json.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace) + "\n";
+  return EscapeForPeople(json.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace torchtrace

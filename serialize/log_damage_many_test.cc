@@ -199,7 +199,7 @@ TEST_F(ManyProcessesDamageTest, IntactLogIsWhole) {
 // Here a log that is cut between two frames is known to be: its closing frame is missing.
 TEST_F(ManyProcessesDamageTest, CutAtEveryByte) {
   const uint64_t closed = frames_.back().end;
-  for (uint64_t size = bytes_.size(); size-- > kPageBytes + sizeof(FrameHeader);) {
+  for (uint64_t size = bytes_.size(); size-- > kPageBytes + sizeof(FrameHeader) + 1;) {
     ASSERT_EQ(ftruncate(fd_, static_cast<off_t>(size)), 0);
     const uint64_t exact_before = exact_;
     // Of the frame that is cut, the beginning is read.

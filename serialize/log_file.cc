@@ -55,21 +55,38 @@ absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path, 
     close(fd);
     return absl::FailedPreconditionError(absl::StrCat("cannot read ", path, ": a log is a regular file"));
   }
-  std::unique_ptr<LogFile> result(new LogFile(path, std::move(pool), file));
+  std::unique_ptr<LogFile> result(new LogFile(path, /*reopens=*/true, std::move(pool), file));
   result->Take(fd);
   return result;
 }
 
-LogFile::LogFile(std::string path, std::shared_ptr<LogFilePool> pool, const struct stat& file)
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::FromDescriptor(int fd, std::string name) {
+  struct stat file;
+  if (fstat(fd, &file) != 0) {
+    const int error = errno;
+    close(fd);
+    return CannotOpen(name, error);
+  }
+  std::unique_ptr<LogFile> result(new LogFile(std::move(name), /*reopens=*/false, nullptr, file));
+  result->Take(fd);
+  return result;
+}
+
+LogFile::LogFile(std::string path, bool reopens, std::shared_ptr<LogFilePool> pool, const struct stat& file)
     : path_(std::move(path)),
+      reopens_(reopens),
       bytes_(static_cast<uint64_t>(file.st_size)),
       device_(file.st_dev),
       inode_(file.st_ino),
       pool_(std::move(pool)) {}
 
-LogFile::~LogFile() { Rest(); }
+LogFile::~LogFile() { Close(); }
 
 void LogFile::Rest() const {
+  if (reopens_) Close();
+}
+
+void LogFile::Close() const {
   if (fd_ < 0) return;
   close(fd_);
   fd_ = -1;

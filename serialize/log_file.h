@@ -41,6 +41,9 @@ class LogFile {
   // the path.
   static absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path,
                                                        std::shared_ptr<LogFilePool> pool = nullptr);
+  // A file that can't be opened again, such as an unlinked one: it keeps `fd`, which it owns, to the
+  // end. `name` stands for its path.
+  static absl::StatusOr<std::unique_ptr<LogFile>> FromDescriptor(int fd, std::string name);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
@@ -49,7 +52,7 @@ class LogFile {
   // When it was first opened; a running program's log grows.
   uint64_t bytes() const { return bytes_; }
 
-  // Closes the descriptor until the next read.
+  // Closes the descriptor until the next read, if there is a path to open it by.
   void Rest() const;
 
   // Returns the number of bytes read, which is less than asked for where the
@@ -63,11 +66,13 @@ class LogFile {
   bool IsZeroAt(uint64_t offset, uint64_t bytes) const;
 
  private:
-  LogFile(std::string path, std::shared_ptr<LogFilePool> pool, const struct stat& file);
+  LogFile(std::string path, bool reopens, std::shared_ptr<LogFilePool> pool, const struct stat& file);
   void Take(int fd) const;
+  void Close() const;
   bool Wake() const;
 
   const std::string path_;
+  const bool reopens_;  // path_ opens it
   const uint64_t bytes_;
   const uint64_t device_;
   const uint64_t inode_;

@@ -1,6 +1,5 @@
 #include "serialize/log_metadata.h"
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -48,6 +47,17 @@ Json ParseObject(const std::string& text) {
 
 bool IsUsableUnit(double unit_ns) { return unit_ns >= kMinUnitNs && unit_ns <= kMaxUnitNs; }
 
+// Nanoseconds in a unit, from the clocks at the origin and at a later moment that both were read.
+std::optional<double> MeasureUnit(uint64_t origin_units, uint64_t origin_ns, const Json& later) {
+  const std::optional<uint64_t> units = Unsigned(later, "units");
+  const std::optional<uint64_t> ns = Unsigned(later, "monotonic_ns");
+  if (!units || !ns || *ns > kMaxOriginNs || *units <= origin_units || *ns < origin_ns + kMinRefiningNs) {
+    return std::nullopt;
+  }
+  const double unit_ns = static_cast<double>(*ns - origin_ns) / static_cast<double>(*units - origin_units);
+  return IsUsableUnit(unit_ns) ? std::optional(unit_ns) : std::nullopt;
+}
+
 }  // namespace
 
 std::shared_ptr<const Json> ReadMetadata(const LogReader& log, size_t process, Damage* damage) {
@@ -92,14 +102,14 @@ LogClock::LogClock(const Json& metadata) {
   const std::optional<uint64_t> realtime = Unsigned(*clock, "origin_realtime_ns");
   if (realtime && *realtime <= kMaxOriginNs) realtime_offset_ns_ = static_cast<int64_t>(*realtime) - origin_ns_;
 
-  const Json* const end = Find(metadata, "end");
-  if (end == nullptr) return;
-  const std::optional<uint64_t> end_units = Unsigned(*end, "units");
-  const std::optional<uint64_t> end_monotonic = Unsigned(*end, "monotonic_ns");
-  if (!end_units || !end_monotonic || *end_units <= *units || *end_monotonic < *monotonic + kMinRefiningNs) return;
-  const double refined = static_cast<double>(*end_monotonic - *monotonic) / static_cast<double>(*end_units - *units);
-  // Farther off it's another clock.
-  if (IsUsableUnit(refined) && std::abs(refined - unit_ns_) < 0.1 * unit_ns_) unit_ns_ = refined;
+  // The longest measurement tells most: the one at the start may have been interrupted by anything.
+  for (const char* const key : {"end", "clock_again"}) {
+    const Json* const later = Find(metadata, key);
+    const std::optional<double> unit_ns = later == nullptr ? std::nullopt : MeasureUnit(*units, *monotonic, *later);
+    if (!unit_ns) continue;
+    unit_ns_ = *unit_ns;
+    return;
+  }
 }
 
 LogEnd ReadLogEnd(const Json& metadata) {

@@ -27,7 +27,8 @@ std::shared_ptr<const nlohmann::json> ReadMetadata(const LogReader& log, size_t 
 // Turns a log's clock units into nanoseconds of CLOCK_MONOTONIC.
 class LogClock {
  public:
-  // From metadata["clock"], refined by metadata["end"]; units are nanoseconds
+  // From metadata["clock"], measured anew by metadata["end"], or, without one, by
+  // metadata["clock_again"]; units are nanoseconds
   // when there is none.
   explicit LogClock(const nlohmann::json& metadata);
 

@@ -81,9 +81,18 @@ TEST(LogClockTest, Nanoseconds) {
       {"{" + clock + "}}", 750, 4000},  // before the log was created
       {"{" + clock + "}," + second + "}", 251001000, 1004005000},
       {"{" + clock + "}," + second + "}", 1000, 5000},
-      // Too short to tell more, another clock's, or nonsense.
+      // However far off the first measurement was.
+      {"{" + clock + R"(},"end":{"units":10001000,"monotonic_ns":20005000}})", 1500, 6000},
+      {"{" + clock + R"(},"clock_again":{"units":10001000,"monotonic_ns":20005000}})", 1500, 6000},
+      {"{" + clock + R"(},"clock_again":{"units":10001000,"monotonic_ns":20005000},)" + second + "}", 251001000,
+       1004005000},
+      {"{" + clock + R"(},"clock_again":{"units":10001000,"monotonic_ns":20005000},"end":{"exit_code":1}})", 1500,
+       6000},
+      // Too short to tell more, or nonsense.
       {"{" + clock + R"(},"end":{"units":1010,"monotonic_ns":5080}})", 1250, 6000},
-      {"{" + clock + R"(},"end":{"units":2000,"monotonic_ns":5000000000}})", 1250, 6000},
+      {"{" + clock + R"(},"end":{"units":1001,"monotonic_ns":5000000000}})", 1250, 6000},
+      {"{" + clock + R"(},"clock_again":{"units":500,"monotonic_ns":5000000000}})", 1250, 6000},
+      {"{" + clock + R"(},"clock_again":[1]})", 1250, 6000},
       {"{" + clock + R"(},"end":{"units":-5,"monotonic_ns":"x"}})", 1250, 6000},
       {"{" + clock + R"(},"end":7})", 1250, 6000},
       {R"({"clock":{"unit_ns":0,"origin_units":1,"origin_monotonic_ns":2}})", 17, 17},

@@ -19,7 +19,9 @@ namespace {
 // How far to look for a frame in a file that doesn't start like a log.
 constexpr uint64_t kSearchBytes = 16 << 20;
 constexpr uint64_t kPagesPerRead = 64;
-// So many frames may be missing without leaving a gap in the file.
+// Mostly there is nothing behind the commit word.
+constexpr uint64_t kUncommittedWindowBytes = 256;
+// So many frames may be missing of a file without leaving a gap in it.
 constexpr uint64_t kMaxMissingFrames = 1000;
 
 bool OpenPartHolds(const FrameHeader& header) {
@@ -68,25 +70,41 @@ Extent FindTextEnd(const LogFile& file, uint64_t payload_offset, uint64_t capaci
 absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(const std::string& path, std::shared_ptr<LogFilePool> pool) {
   absl::StatusOr<std::unique_ptr<LogFile>> file = LogFile::Open(path, std::move(pool));
   if (!file.ok()) return file.status();
-  std::unique_ptr<LogReader> reader(new LogReader(*std::move(file)));
+  return Open(*std::move(file));
+}
+
+absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(std::unique_ptr<LogFile> file) {
+  std::unique_ptr<LogReader> reader(new LogReader(std::move(file)));
   uint32_t version = 0;
   const absl::Status superblock = reader->ReadSuperblock(&version);
   if (superblock.ok()) {
     reader->FindFrames(UINT64_MAX);
-    if (reader->frames_.empty() && (reader->cut_ || !reader->lost_regions_.empty())) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " holds nothing that can be read: no frame of a log in its ",
-                                                     reader->file_->bytes(), " bytes"));
-    }
-    reader->GroupFrames(version);
-    return reader;
+  } else if (absl::IsUnimplemented(superblock)) {
+    return superblock;
+  } else {
+    // A damaged first page takes nothing from the frames.
+    reader->superblock_damaged_ = true;
+    reader->FindFrames(kSearchBytes);
+    if (reader->frames_.empty()) return superblock;
   }
-  if (absl::IsUnimplemented(superblock)) return superblock;
-  // A damaged first page takes nothing from the frames.
-  reader->superblock_damaged_ = true;
-  reader->FindFrames(kSearchBytes);
-  if (reader->frames_.empty()) return superblock;
-  reader->GroupFrames(0);
+  if (absl::Status s = reader->CheckReadable(); !s.ok()) return s;
+  reader->GroupFrames(version);
   return reader;
+}
+
+// A log that never had more than its first page is no error.
+absl::Status LogReader::CheckReadable() const {
+  bool lost = cut_ || !lost_regions_.empty();
+  for (const LogFrame& frame : frames_) {
+    const FramePayload payload = Verify(frame);
+    if (payload.trust != FramePayload::kUseless && payload.bytes > 0) return absl::OkStatus();
+    lost = lost || payload.trust == FramePayload::kUseless;
+  }
+  if (!lost) return absl::OkStatus();
+  const std::string text = absl::StrCat(file_->path(), " holds nothing that can be read: ");
+  return absl::InvalidArgumentError(
+      frames_.empty() ? absl::StrCat(text, "no frame of a log in its ", file_->bytes(), " bytes")
+                      : absl::StrCat(text, "none of the ", frames_.size(), " frames that are left of it is whole"));
 }
 
 absl::Status LogReader::ReadSuperblock(uint32_t* version) {
@@ -127,16 +145,14 @@ bool LogReader::ReadHeader(uint64_t offset, LogFrame* frame) const {
 // which one that a payload happens to hold can't. The file's end when there is none.
 uint64_t LogReader::FindHeader(uint64_t offset, uint64_t search_end, uint64_t sequence) const {
   const uint64_t end = std::min(file_->bytes(), search_end);
-  const uint64_t first = offset;
   const auto buffer = std::make_unique_for_overwrite<char[]>(kPagesPerRead * kPageBytes);
   while (offset < end) {
     const size_t read = file_->ReadAt(offset, buffer.get(), kPagesPerRead * kPageBytes);
     for (size_t at = 0; at + sizeof(FrameHeader) <= read; at += kPageBytes) {
       FrameHeader header;
       std::memcpy(&header, buffer.get() + at, sizeof header);
-      const uint64_t pages = (offset + at - first) / kPageBytes;
-      if (OpenPartHolds(header) && header.sequence >= sequence &&
-          header.sequence - sequence <= pages + kMaxMissingFrames) {
+      const uint64_t pages_before = (offset + at) / kPageBytes - 1;
+      if (OpenPartHolds(header) && header.sequence >= sequence && header.sequence <= pages_before + kMaxMissingFrames) {
         return offset + at;
       }
     }
@@ -160,8 +176,8 @@ void LogReader::FindFrames(uint64_t search_end) {
       continue;
     }
     const uint64_t found = FindHeader(offset, search_end, sequence);
-    // Space that was reserved and has no frame yet.
-    if (found == end && !cut_ && file_->IsZeroAt(offset, end - offset)) return;
+    // Space that was reserved and has no frame yet, or the beginning of a header.
+    if (found == end && !cut_ && file_->IsZeroAt(offset + kOpenHashedBytes, end - offset - kOpenHashedBytes)) return;
     LostRegion region{offset, found - offset, std::nullopt};
     LogFrame next;
     bool one_frame = found == end && frame.header.capacity_bytes == region.bytes;
@@ -220,8 +236,8 @@ void LogReader::ReadClosingFrame() {
   bytes.resize(file_->ReadAt(frame.payload_offset(), bytes.data(), bytes.size()));
   ByteReader reader(bytes);
   uint64_t count = 0;
-  // A process takes two bytes at least.
-  if (!reader.Varint(&count) || count > reader.remaining() / 2) {
+  // A process has a frame at least, and takes two bytes here.
+  if (!reader.Varint(&count) || count > reader.remaining() / 2 || count > frame.header.sequence) {
     may_lack_frames_ = cut_ || lost;
     if (closing_note_.empty()) closing_note_ = absl::StrCat("the closing frame at byte ", frame.offset, " is damaged");
     return;
@@ -289,7 +305,10 @@ FramePayload LogReader::VerifyDoubtful(const LogFrame& frame, uint64_t available
     payload.trust = FramePayload::kVerified;
     payload.bytes = extent.bytes;
     payload.calls = extent.calls;
-    payload.note = absl::StrCat("the frame at byte ", frame.offset, " has a damaged header; its payload is whole");
+    // Its process may have died while it closed it.
+    if (!(frame.header.close_hash == 0 && CloseHash(repaired) == CloseHash(frame.header))) {
+      payload.note = absl::StrCat("the frame at byte ", frame.offset, " has a damaged header; its payload is whole");
+    }
   } else {
     payload.bytes = std::min<uint64_t>(frame.header.committed_bytes, available);
     payload.note = absl::StrCat("the frame at byte ", frame.offset, " has a damaged header that proves nothing");
@@ -297,12 +316,14 @@ FramePayload LogReader::VerifyDoubtful(const LogFrame& frame, uint64_t available
   return payload;
 }
 
-bool LogReader::HasUncommittedBytes(const LogFrame& frame) const {
+bool LogReader::HasLostRecords(const LogFrame& frame) const {
   if (frame.header.closed == kFrameClosed || frame.header.committed_bytes >= frame.payload_capacity()) return false;
+  CallReader reader(file_.get(), frame.payload_offset(), frame.header.committed_bytes, frame.payload_capacity(),
+                    kUncommittedWindowBytes);
+  if (reader.Next() > CallReader::kLast) return false;
   // Nothing that was written starts with a zero byte.
-  const uint64_t behind = frame.payload_offset() + frame.header.committed_bytes;
   char byte = 0;
-  if (file_->ReadAt(behind, &byte, 1) == 0 || byte == 0) return false;
+  if (file_->ReadAt(frame.payload_offset() + reader.next_offset(), &byte, 1) == 0 || byte == 0) return false;
   LogFrame now;
   return ReadHeader(frame.offset, &now) && now.header.committed_bytes == frame.header.committed_bytes &&
          now.header.closed == frame.header.closed;

@@ -64,9 +64,10 @@ struct FramePayload {
 class LogReader {
  public:
   // Errors name the path. NotFound and PermissionDenied; InvalidArgument: not a
-  // log, saying what was expected; Unimplemented: a newer version, naming both.
+  // log, saying what was expected, or a log of which nothing can be read; Unimplemented: a newer version, naming both.
   static absl::StatusOr<std::unique_ptr<LogReader>> Open(const std::string& path,
                                                          std::shared_ptr<LogFilePool> pool = nullptr);
+  static absl::StatusOr<std::unique_ptr<LogReader>> Open(std::unique_ptr<LogFile> file);
 
   const LogFile& file() const { return *file_; }
   // By offset and by sequence number.
@@ -87,14 +88,15 @@ class LogReader {
   // Reads the payload once to verify it.
   FramePayload Verify(const LogFrame& frame) const;
 
-  // True when an open frame holds bytes behind those that were committed and
-  // nobody is writing it: a record cut short, or a damaged commit word.
-  bool HasUncommittedBytes(const LogFrame& frame) const;
+  // True when the commit word of an open frame that nobody is writing is damaged: it hides
+  // records. One record behind it is none that was lost: a dying process hadn't committed it yet.
+  bool HasLostRecords(const LogFrame& frame) const;
 
  private:
   explicit LogReader(std::unique_ptr<LogFile> file) : file_(std::move(file)) {}
 
   absl::Status ReadSuperblock(uint32_t* version);
+  absl::Status CheckReadable() const;
   void FindFrames(uint64_t search_end);
   bool ReadHeader(uint64_t offset, LogFrame* frame) const;
   uint64_t FindHeader(uint64_t offset, uint64_t search_end, uint64_t sequence) const;

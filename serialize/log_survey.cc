@@ -131,8 +131,8 @@ class Surveyor {
     }
     if (end < committed) {
       Lose(std::nullopt, committed - end);
-    } else if (log_.HasUncommittedBytes(frame)) {
-      Say(absl::StrCat("the open frame at byte ", frame.offset, " ends in a record that was never committed, at byte ",
+    } else if (log_.HasLostRecords(frame)) {
+      Say(absl::StrCat("the open frame at byte ", frame.offset, " has records behind its commit word, at byte ",
                        frame.payload_offset() + end));
       uncertain_ = true;
     }

@@ -6,11 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "serialize/hash.h"
+#include "serialize/mapped_frames.h"
 
 namespace torchtrace {
 namespace {
@@ -33,8 +35,8 @@ int ReserveBlocks(int fd, uint64_t offset, uint64_t bytes) {
   return error;
 }
 
-// Out of the way of the traced program: its own descriptors keep the numbers
-// that they have untraced. -1 stays -1.
+// Out of the way of the traced program: what its other threads open meanwhile has the number
+// that it has untraced. -1 stays -1.
 int MoveUp(int fd) {
   if (fd < 0) return fd;
   for (const int first : {900, 200}) {
@@ -46,30 +48,76 @@ int MoveUp(int fd) {
   return fd;
 }
 
+// Where the program has as many descriptors as it may have, one more for a moment.
+int OpenForAWhile(const char* path) {
+  constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const int fd = open(path, kFlags);
+  rlimit limit;
+  if (fd >= 0 || errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return MoveUp(fd);
+  const rlimit more = {limit.rlim_cur + 1, limit.rlim_max};
+  const bool raised = setrlimit(RLIMIT_NOFILE, &more) == 0;
+  const int again = raised ? open(path, kFlags) : -1;
+  const int error = raised ? errno : EMFILE;
+  if (raised) setrlimit(RLIMIT_NOFILE, &limit);
+  errno = error;
+  return again;
+}
+
+// Closes a descriptor that is needed for a moment.
+struct Closing {
+  ~Closing() { close(fd); }
+  const int fd;
+};
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path) {
-  const int fd = MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (fd < 0) return Errno("cannot create", path, errno);
-  std::unique_ptr<LogWriter> writer(new LogWriter(path, fd));
-  if (const int error = ReserveBlocks(fd, 0, kPageBytes)) {
-    unlink(path.c_str());
-    return Errno("cannot reserve space for", path, error);
-  }
+absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path, mode_t mode) {
+  const Closing file{MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode))};
+  if (file.fd < 0) return Errno("cannot create", path, errno);
+  struct stat created;
   Superblock block = {};
   std::memcpy(block.magic, kLogMagic, sizeof block.magic);
   block.version = kOneProcessVersion;
   block.page_bytes = kPageBytes;
   block.hash = Hash64(&block, offsetof(Superblock, hash));
-  if (pwrite(fd, &block, sizeof block, 0) != static_cast<ssize_t>(sizeof block)) {
-    const int error = errno;
-    unlink(path.c_str());
-    return Errno("cannot write", path, error);
+  const char* what = "cannot reserve space for";
+  int error = ReserveBlocks(file.fd, 0, kPageBytes);
+  void* page = MAP_FAILED;
+  if (error == 0) {
+    what = "cannot write";
+    const bool written =
+        pwrite(file.fd, &block, sizeof block, 0) == static_cast<ssize_t>(sizeof block) && fstat(file.fd, &created) == 0;
+    // Whatever the program's umask is: the file is opened again.
+    if (written) static_cast<void>(fchmod(file.fd, (created.st_mode & 0777) | 0600));
+    if (written) page = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, file.fd, 0);
+    if (page == MAP_FAILED) error = errno;
   }
+  if (error != 0) {
+    unlink(path.c_str());
+    return Errno(what, path, error);
+  }
+  madvise(page, kPageBytes, MADV_DONTFORK);
+  std::unique_ptr<LogWriter> writer(new LogWriter(path, created));
+  writer->first_page_ = page;
   return writer;
 }
 
-LogWriter::~LogWriter() { close(fd_); }
+LogWriter::~LogWriter() { munmap(first_page_, kPageBytes); }
+
+absl::StatusOr<int> LogWriter::Open() const {
+  const int fd = OpenForAWhile(path_.c_str());
+  if (fd < 0) return Errno("cannot go on with", path_, errno);
+  struct stat now;
+  if (fstat(fd, &now) != 0 || now.st_dev != file_.st_dev || now.st_ino != file_.st_ino) {
+    close(fd);
+    return absl::UnavailableError(absl::StrCat("cannot go on with ", path_, ": it is another file now"));
+  }
+  if (now.st_size < static_cast<off_t>(end_offset_)) {
+    close(fd);
+    return absl::UnavailableError(absl::StrCat("cannot go on with ", path_, ": it was cut"));
+  }
+  return fd;
+}
 
 absl::StatusOr<Frame> LogWriter::Reserve(FrameType type, uint32_t payload_bytes) {
   const uint64_t wanted = uint64_t{payload_bytes} + sizeof(FrameHeader);
@@ -78,20 +126,24 @@ absl::StatusOr<Frame> LogWriter::Reserve(FrameType type, uint32_t payload_bytes)
     return absl::InvalidArgumentError(absl::StrCat("a frame of ", payload_bytes, " bytes is too large"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  if (const int error = ReserveBlocks(fd_, end_offset_, capacity)) {
+  const absl::StatusOr<int> opened = Open();
+  if (!opened.ok()) return opened.status();
+  const Closing file{*opened};
+  if (const int error = ReserveBlocks(file.fd, end_offset_, capacity)) {
     // Best effort: readers ignore a tail that is no frame.
-    if (ftruncate(fd_, static_cast<off_t>(end_offset_)) != 0) {
+    if (ftruncate(file.fd, static_cast<off_t>(end_offset_)) != 0) {
     }
     return Errno("cannot reserve space in", path_, error);
   }
   void* const mapped =
-      mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(end_offset_));
+      mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, static_cast<off_t>(end_offset_));
   if (mapped == MAP_FAILED) return Errno("cannot map", path_, errno);
   madvise(mapped, capacity, MADV_DONTFORK);  // a child must never write to it
-  Frame frame{static_cast<FrameHeader*>(mapped)};
+  AddMappedFrame(mapped, capacity);
+  Frame frame{static_cast<FrameHeader*>(mapped), static_cast<uint32_t>(capacity)};
   frame.header->magic = kFrameMagic;
   frame.header->type = static_cast<uint16_t>(type);
-  frame.header->capacity_bytes = static_cast<uint32_t>(capacity);
+  frame.header->capacity_bytes = frame.capacity_bytes;
   frame.header->sequence = frames_;
   frame.header->open_hash = Hash64(frame.header, kOpenHashedBytes);
   end_offset_ += capacity;
@@ -102,14 +154,15 @@ absl::StatusOr<Frame> LogWriter::Reserve(FrameType type, uint32_t payload_bytes)
 void LogWriter::Seal(Frame frame, uint64_t calls) {
   FrameHeader* const header = frame.header;
   header->calls = calls;
-  header->payload_hash = Hash64(frame.payload(), header->committed_bytes);
+  header->payload_hash = Hash64(frame.payload(), std::min(header->committed_bytes, frame.payload_bytes()));
   header->closed = kFrameClosed;
   header->close_hash = Hash64(reinterpret_cast<const char*>(header) + kCloseHashedOffset, kCloseHashedBytes);
 }
 
 void LogWriter::Close(Frame frame, uint64_t calls) {
   Seal(frame, calls);
-  munmap(frame.header, frame.header->capacity_bytes);
+  RemoveMappedFrame(frame.header, frame.capacity_bytes);
+  munmap(frame.header, frame.capacity_bytes);
 }
 
 absl::Status LogWriter::AppendMetadata(std::string_view json) {

@@ -99,6 +99,82 @@ TEST(LogWriterTest, NothingIsOverwritten) {
   EXPECT_FALSE(LogWriter::Create(path + "/no/folder").ok());
 }
 
+// The descriptors that the process has open.
+std::vector<std::string> Descriptors() {
+  std::vector<std::string> open;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the one that lists them
+    const std::filesystem::path target = std::filesystem::read_symlink(entry.path(), gone);
+    if (!gone && target.string().find("/proc/") == std::string::npos) open.push_back(target);
+  }
+  return open;
+}
+
+TEST(LogWriterTest, NoDescriptorIsKept) {
+  const std::vector<std::string> before = Descriptors();
+  const auto writer = LogWriter::Create(TestFolder() + "/a.ttlog").value();
+  const Frame frame = writer->Reserve(FrameType::kCalls, 100).value();
+  EXPECT_EQ(Descriptors(), before);
+  LogWriter::Close(frame, 0);
+}
+
+TEST(LogWriterTest, ProgramHasAllDescriptorsThatItMay) {
+  const auto writer = LogWriter::Create(TestFolder() + "/a.ttlog").value();
+  rlimit limit, after;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few = {64, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> own;
+  for (int fd; (fd = dup(0)) >= 0;) own.push_back(fd);
+  const absl::Status status = writer->AppendMetadata("{}");
+  for (const int fd : own) close(fd);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(after.rlim_cur, 64u);
+}
+
+TEST(LogWriterTest, OnlyItsUserReadsIt) {
+  for (const mode_t mask : {022, 0, 0777}) {
+    const std::string path = TestFolder() + "/" + std::to_string(mask) + ".ttlog";
+    const mode_t before = umask(mask);
+    const auto writer = LogWriter::Create(path);
+    umask(before);
+    ASSERT_TRUE(writer.ok());
+    struct stat info;
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0600u);
+  }
+}
+
+// Whatever is in the log's place is somebody else's.
+TEST(LogWriterTest, AnotherFileInItsPlace) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  const std::string other = TestFolder() + "/mine";
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata("{}").ok());
+  std::filesystem::rename(path, path + ".moved");
+  EXPECT_THAT(std::string(writer->AppendMetadata("{}").message()), HasSubstr(path + ": No such file"));
+  // On many disks a new file would have the inode's number by now.
+  std::filesystem::remove(path + ".moved");
+  WriteFile(path, "mine");
+  EXPECT_THAT(std::string(writer->AppendMetadata("{}").message()), HasSubstr(path + ": it is another file now"));
+  EXPECT_EQ(ReadFile(path), "mine");
+  std::filesystem::rename(path, other);
+  std::filesystem::create_symlink(other, path);
+  EXPECT_FALSE(writer->AppendMetadata("{}").ok());
+  EXPECT_EQ(ReadFile(other), "mine");
+}
+
+TEST(LogWriterTest, AFileThatWasCutIsLeftAlone) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata("{}").ok());
+  std::filesystem::resize_file(path, 1);
+  EXPECT_THAT(std::string(writer->AppendMetadata("{}").message()), HasSubstr(path + ": it was cut"));
+  EXPECT_EQ(std::filesystem::file_size(path), 1u);
+}
+
 TEST(LogWriterTest, FrameTooLarge) {
   const auto writer = LogWriter::Create(TestFolder() + "/a.ttlog").value();
   EXPECT_EQ(writer->Reserve(FrameType::kCalls, UINT32_MAX).status().code(), absl::StatusCode::kInvalidArgument);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/new_file.h"
 
 namespace torchtrace {
 namespace {
@@ -20,26 +21,29 @@ absl::Status CannotWrite(const std::string& path, int error) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
-  struct stat file;
-  const bool exists = stat(path.c_str(), &file) == 0;
-  if (exists && !S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return CannotWrite(path, errno);
-    return std::unique_ptr<OutputFile>(new OutputFile(path, path, nullptr, fd));
-  }
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path,
+                                                               const OutputFileOptions& options) {
   std::string target = path;
-  if (exists && lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
-    std::error_code error;
-    target = std::filesystem::canonical(path, error).string();
-    if (error) return CannotWrite(path, error.value());
+  struct stat file;
+  if (!options.follow) {
+    if (lstat(path.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot write ", path, ": it is ", S_ISLNK(file.st_mode) ? "a link" : "no regular file"));
+    }
+  } else if (stat(path.c_str(), &file) == 0) {
+    if (!S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) {
+      const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+      if (fd < 0) return CannotWrite(path, errno);
+      return std::unique_ptr<OutputFile>(new OutputFile(path, path, nullptr, fd));
+    }
+    if (lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
+      std::error_code error;
+      target = std::filesystem::canonical(path, error).string();
+      if (error) return CannotWrite(path, error.value());
+    }
   }
-  const size_t slash = target.rfind('/');
-  const size_t name = slash == std::string::npos ? 0 : slash + 1;
-  // Hidden, and with the process's id: two processes that render into one folder don't mix their files.
-  auto temporary = std::make_unique<Unfinished>(
-      absl::StrCat(target.substr(0, name), ".", target.substr(name), ".", getpid(), ".tmp"), Unfinished::kFile);
-  const int fd = open(temporary->path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  auto temporary = std::make_unique<Unfinished>(TemporaryName(target), Unfinished::kFile);
+  const int fd = CreateNewFile(temporary->path(), options.mode);
   if (fd < 0) return CannotWrite(path, errno);
   return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(target), std::move(temporary), fd));
 }
@@ -85,8 +89,8 @@ absl::Status OutputFile::Commit() {
   return absl::OkStatus();
 }
 
-absl::Status WriteOutputFile(const std::string& path, std::string_view content) {
-  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
+absl::Status WriteOutputFile(const std::string& path, std::string_view content, const OutputFileOptions& options) {
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path, options);
   if (!file.ok()) return file.status();
   (*file)->Append(content);
   return (*file)->Commit();

@@ -1,10 +1,12 @@
 // OutputFile writes one file that readers see whole or not at all: it is
 // written under a temporary name beside its own, in large blocks, and gets its
 // name at Commit. A file that is never committed leaves nothing behind
-// (unfinished.h). A device or a pipe is written to as it is. Not thread-safe; owns the file.
+// (unfinished.h). Not thread-safe; owns the file.
 
 #ifndef TORCHTRACE_SERIALIZE_OUTPUT_FILE_H_
 #define TORCHTRACE_SERIALIZE_OUTPUT_FILE_H_
+
+#include <sys/types.h>
 
 #include <memory>
 #include <string>
@@ -17,10 +19,19 @@
 
 namespace torchtrace {
 
+struct OutputFileOptions {
+  // The umask applies.
+  mode_t mode = 0666;
+  // The name was given by the user: a link is followed, a device or a pipe is written to as it
+  // is. Else what isn't a regular file is refused.
+  bool follow = true;
+};
+
 class OutputFile {
  public:
   // Errors, here and below, name the path and the cause.
-  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path,
+                                                            const OutputFileOptions& options = {});
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -56,7 +67,7 @@ class OutputFile {
 };
 
 // One file at once.
-absl::Status WriteOutputFile(const std::string& path, std::string_view content);
+absl::Status WriteOutputFile(const std::string& path, std::string_view content, const OutputFileOptions& options = {});
 
 }  // namespace torchtrace
 

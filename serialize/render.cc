@@ -47,7 +47,8 @@ class Renderer {
   Renderer& operator=(const Renderer&) = delete;
 
   absl::StatusOr<RenderReport> Run() {
-    absl::StatusOr<Statistics> statistics = CountCalls(trace_);
+    const bool ordered = formats_.Has(RenderFile::kStatisticsText) || formats_.Has(RenderFile::kStatisticsYaml);
+    absl::StatusOr<Statistics> statistics = CountCalls(trace_, ordered ? ApiOrder::kByCalls : ApiOrder::kNone);
     if (!statistics.ok()) return statistics.status();
     report_.statistics = *std::move(statistics);
     for (const ProcessInfo& process : trace_->processes()) {
@@ -111,8 +112,9 @@ class Renderer {
         const std::string path = PathOf(file, set);
         struct stat is;
         if (!formats_.Has(file) || lstat(path.c_str(), &is) != 0) continue;
-        if (S_ISDIR(is.st_mode)) {
-          return absl::AlreadyExistsError(absl::StrCat(path, " is a folder; give another folder for the files"));
+        if (!S_ISREG(is.st_mode)) {
+          const char* const what = S_ISDIR(is.st_mode) ? "a folder" : S_ISLNK(is.st_mode) ? "a link" : "no file";
+          return absl::AlreadyExistsError(absl::StrCat(path, " is ", what, "; give another folder for the files"));
         }
         if (!options_.force) return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
       }
@@ -154,7 +156,8 @@ class Renderer {
   // The file for writing, or null when it is not wanted. It lives in outputs_ until all are complete.
   absl::StatusOr<OutputFile*> Open(RenderFile file, FileSet set) {
     if (!formats_.Has(file)) return nullptr;
-    absl::StatusOr<std::unique_ptr<OutputFile>> output = OutputFile::Create(PathOf(file, set));
+    absl::StatusOr<std::unique_ptr<OutputFile>> output =
+        OutputFile::Create(PathOf(file, set), {.mode = options_.mode, .follow = false});
     if (!output.ok()) return output.status();
     return outputs_.emplace_back(*std::move(output)).get();
   }
@@ -344,6 +347,14 @@ class Renderer {
 
 absl::StatusOr<RenderReport> Render(Trace* trace, const RenderOptions& options) {
   return Renderer(trace, options).Run();
+}
+
+mode_t FileModeOf(const Trace& trace) {
+  mode_t mode = 0666;
+  for (const ProcessInfo& process : trace.processes()) {
+    if (struct stat is; stat(process.path.c_str(), &is) == 0) mode &= is.st_mode;
+  }
+  return mode;
 }
 
 std::vector<std::string> RenderReportLines(const RenderReport& report) {

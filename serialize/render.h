@@ -38,6 +38,8 @@ struct RenderOptions {
   // Of api_stacks.yaml; else as it was asked for when the trace was recorded.
   std::optional<StackFormat> stack_format;
   std::string trace_path;  // as the report's command names the trace; empty: `folder`
+  // Of the files; the umask applies.
+  mode_t mode = 0666;
 };
 
 struct RenderReport {
@@ -50,6 +52,9 @@ struct RenderReport {
   uint64_t lost_calls = 0;
   bool lost_calls_exact = true;  // false: at least lost_calls
 };
+
+// What others may do with all of the trace's logs: its files tell no more.
+mode_t FileModeOf(const Trace& trace);
 
 // Errors name the file and the cause: AlreadyExists (says --force),
 // ResourceExhausted (full disk), PermissionDenied, NotFound, DataLoss.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
 
@@ -45,6 +46,44 @@ std::vector<std::string> TextsMember(const json& object, const char* name) {
   return texts;
 }
 
+std::map<std::string, StartedProgram> StartedMember(const json& object) {
+  std::map<std::string, StartedProgram> started;
+  const json* const list = FindMember(object, "started_programs");
+  if (list == nullptr || !list->is_array()) return started;
+  for (const json& each : *list) {
+    const std::string program = TextMember(each, "program");
+    const std::optional<int64_t> count = IntMember(each, "count");
+    const json* const python = FindMember(each, "python");
+    if (program.empty() || count.value_or(0) <= 0) continue;
+    StartedProgram& total = started[program];
+    total.count += static_cast<uint64_t>(*count);
+    total.python = total.python || (python != nullptr && python->is_boolean() && python->get<bool>());
+  }
+  return started;
+}
+
+// `3 processes that were started as new programs: /usr/bin/python3 (2, Python), /bin/sh`
+std::string DescribeStarted(const std::map<std::string, StartedProgram>& started) {
+  uint64_t count = 0;
+  std::vector<std::string> programs;
+  for (const bool python : {true, false}) {
+    for (const auto& [program, each] : started) {
+      if (each.python != python) continue;
+      count += each.count;
+      std::string text = program;
+      if (each.count > 1 || python) {
+        absl::StrAppend(&text, " (", each.count > 1 ? absl::StrCat(each.count) : "",
+                        each.count > 1 && python ? ", " : "", python ? "Python" : "", ")");
+      }
+      programs.push_back(std::move(text));
+    }
+  }
+  return absl::StrCat(
+      count,
+      count == 1 ? " process that was started as a new program: " : " processes that were started as new programs: ",
+      absl::StrJoin(programs, ", "));
+}
+
 const json& Member(const json& object, const char* name) {
   static const json* const none = new json(nullptr);
   const json* const member = FindMember(object, name);
@@ -74,6 +113,8 @@ ProcessFacts GatherProcess(const ProcessInfo& process) {
   facts.dropped = process.dropped;
   facts.cut = CountsMember(end, "cut");
   facts.not_seen = TextsMember(end, "not_seen");
+  // What was told as it came is the least that there was.
+  facts.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   facts.stopped = TextMember(end, "stopped");
   return facts;
 }
@@ -85,7 +126,8 @@ void AddOnce(const std::string& text, std::vector<std::string>* texts) {
 bool IsCapped(const Value& value) {
   const uint64_t per_item = value.tag == ValueTag::kDict ? 2 : 1;
   const bool is_text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
-  if (value.tag == ValueTag::kDeep || (is_text && value.whole > value.text.size()) ||
+  const bool is_long_int = value.tag == ValueTag::kBigInt && value.text.ends_with(" bits");
+  if (value.tag == ValueTag::kDeep || is_long_int || (is_text && value.whole > value.text.size()) ||
       (IsContainer(value.tag) && value.whole > value.items.size() / per_item)) {
     return true;
   }
@@ -115,6 +157,11 @@ RunFacts GatherFacts(const Trace& trace) {
     for (const auto& [reason, count] : of_process.dropped) facts.dropped[reason] += count;
     for (const auto& [what, count] : of_process.cut) facts.cut[what] += count;
     for (const std::string& text : of_process.not_seen) AddOnce(text, &facts.not_seen);
+    for (const auto& [program, started] : of_process.started) {
+      StartedProgram& total = facts.started[program];
+      total.count += started.count;
+      total.python = total.python || started.python;
+    }
     if (!of_process.stopped.empty()) AddOnce(of_process.stopped, &facts.stopped);
     if (!process.closed) ++facts.unclosed;
     if (!process.damage.sentences.empty()) facts.damaged = true;
@@ -122,6 +169,7 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.lost_calls_exact = facts.lost_calls_exact && process.damage.lost_calls_exact;
     facts.processes.push_back(std::move(of_process));
   }
+  if (!facts.started.empty()) facts.not_seen.push_back(DescribeStarted(facts.started));
   return facts;
 }
 
@@ -155,7 +203,9 @@ std::string ProcessName(const ProcessInfo& process) {
     label = TextMember(*process.metadata, "label");
   }
   if (path.empty()) path = process.path;
-  const std::string name = std::filesystem::path(path).stem().string();
+  std::filesystem::path file(path);
+  if (file.extension() == ".gz") file = file.stem();
+  const std::string name = file.stem().string();
   return label.empty() ? name : absl::StrCat(label, ":", name);
 }
 

@@ -18,6 +18,12 @@
 
 namespace torchtrace {
 
+// A program that a traced one started in a process of its own, which was not traced.
+struct StartedProgram {
+  bool python = false;
+  uint64_t count = 0;
+};
+
 struct ProcessFacts {
   std::string log;  // path below the output folder: `log/main-1234.ttlog`
   std::string role;
@@ -29,7 +35,8 @@ struct ProcessFacts {
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
-  std::string stopped;  // why tracing stopped before the program ended
+  std::map<std::string, StartedProgram> started;  // by the program's path
+  std::string stopped;                            // why tracing stopped before the program ended
 };
 
 struct RunFacts {
@@ -41,9 +48,10 @@ struct RunFacts {
   uint64_t getters = 0;
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
-  std::vector<std::string> not_seen;  // each text once
-  std::vector<std::string> stopped;   // each reason once
-  uint64_t unclosed = 0;              // processes
+  std::vector<std::string> not_seen;  // each text once, and what was started
+  std::map<std::string, StartedProgram> started;
+  std::vector<std::string> stopped;  // each reason once
+  uint64_t unclosed = 0;             // processes
   bool damaged = false;
   uint64_t lost_calls = 0;
   bool lost_calls_exact = true;

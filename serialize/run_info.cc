@@ -32,8 +32,9 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
                                    "world_size"};
 // What concerns one process, or is shown under another name.
-constexpr std::array kProcessKeys = {"format", "role",  "pid",    "ppid",      "forked_from", "clock",
-                                     "source", "label", "damage", "operators", "end"};
+constexpr std::array kProcessKeys = {"format",          "role",   "pid",   "ppid",   "forked_from", "clock",
+                                     "clock_again",     "source", "label", "damage", "operators",   "end",
+                                     "started_programs"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {
@@ -135,6 +136,14 @@ ordered_json DamageJson(const Damage& damage) {
                       {"sentences", damage.sentences}};
 }
 
+ordered_json StartedJson(const std::map<std::string, StartedProgram>& programs) {
+  ordered_json list = ordered_json::array();
+  for (const auto& [program, started] : programs) {
+    list.push_back(ordered_json{{"program", program}, {"python", started.python}, {"count", started.count}});
+  }
+  return list;
+}
+
 ordered_json ProcessJson(const ProcessInfo& process, const ProcessFacts& facts) {
   ordered_json json = ordered_json::object();
   json["log"] = facts.log;
@@ -162,6 +171,7 @@ ordered_json ProcessJson(const ProcessInfo& process, const ProcessFacts& facts) 
   json["dropped"] = facts.dropped;
   json["cut"] = facts.cut;
   json["not_seen"] = facts.not_seen;
+  json["started_programs"] = StartedJson(facts.started);
   json["stopped"] = facts.stopped.empty() ? ordered_json(nullptr) : ordered_json(facts.stopped);
   json["damage"] = DamageJson(process.damage);
   return json;
@@ -199,6 +209,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
   info["cut"] = facts.cut;
   info["not_seen"] = facts.not_seen;
+  info["started_programs"] = StartedJson(facts.started);
   info["stopped"] = facts.stopped;
   info["damage"] = ordered_json{
       {"damaged", facts.damaged}, {"lost_calls", facts.lost_calls}, {"lost_calls_exact", facts.lost_calls_exact}};
@@ -213,8 +224,9 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   return info;
 }
 
-absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder) {
-  return WriteOutputFile((std::filesystem::path(folder) / "run.json").string(), DumpPrettyJson(info));
+absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder, mode_t mode) {
+  return WriteOutputFile((std::filesystem::path(folder) / "run.json").string(), DumpPrettyJson(info),
+                         {.mode = mode, .follow = false});
 }
 
 std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& statistics, const RenderReport* report,

@@ -6,6 +6,8 @@
 #ifndef TORCHTRACE_SERIALIZE_RUN_INFO_H_
 #define TORCHTRACE_SERIALIZE_RUN_INFO_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -21,8 +23,8 @@ namespace torchtrace {
 // `statistics`; `report` tells what was not rendered, and may be null.
 nlohmann::ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, const RenderReport* report);
 
-// Writes run.json into `folder`, whole or not at all, over an older one.
-absl::Status WriteRunInfo(const nlohmann::ordered_json& info, const std::string& folder);
+// Writes run.json into `folder`, whole or not at all, over an older one. The umask applies to `mode`.
+absl::Status WriteRunInfo(const nlohmann::ordered_json& info, const std::string& folder, mode_t mode = 0666);
 
 // What the end of a run says, without a prefix: where the trace is, how many
 // calls, APIs and configs, what was dropped, capped, damaged or not seen, and

@@ -103,6 +103,25 @@ TEST(RunInfo, MetadataOfAnyShapeIsTaken) {
   }
 }
 
+TEST(RunInfo, NamesWhatWasStarted) {
+  FakeTrace trace(
+      json::parse(R"({"role": "main", "levels": [1], "started_programs": [{"program": "/bin/sh", "count": 1}],
+    "end": {"exit_code": 0, "not_seen": ["x"],
+            "started_programs": [{"program": "/bin/sh", "python": false, "count": 1},
+                                 {"program": "/usr/bin/python3", "python": true, "count": 2}]}})"));
+  trace.AddProcess(json::parse(R"({"started_programs": [{"program": "/usr/bin/python3", "python": true, "count": 1},
+    {"program": "/opt/tool", "python": true, "count": 1}, {"program": 3}, {"count": -4, "program": "y"}, 7]})"));
+  const auto statistics = CountCalls(&trace);
+  const json info = json::parse(BuildRunInfo(trace, *statistics, nullptr).dump());
+  EXPECT_EQ(info["not_seen"], (json{"x",
+                                    "5 processes that were started as new programs: /opt/tool (Python), "
+                                    "/usr/bin/python3 (3, Python), /bin/sh"}));
+  EXPECT_EQ(info["started_programs"].size(), 3u);
+  EXPECT_EQ(info["started_programs"][2], json::parse(R"({"program": "/usr/bin/python3", "python": true, "count": 3})"));
+  EXPECT_EQ(info["processes"][0]["started_programs"].size(), 2u);
+  EXPECT_EQ(info["processes"][1]["started_programs"].size(), 2u);
+}
+
 TEST(RunInfo, DescribesTheEnd) {
   ProcessInfo process;
   EXPECT_EQ(DescribeEnd(process), "not closed: killed or still running");

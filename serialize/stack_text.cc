@@ -8,10 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "serialize/plain_text.h"
 #include "serialize/run_facts.h"
-#include "serialize/text_form.h"
 
 namespace torchtrace {
 namespace {
@@ -32,11 +31,6 @@ std::string_view LastPart(std::string_view text, char separator) { return text.s
 std::string Text(std::string_view text) { return std::string(text); }
 
 }  // namespace
-
-std::string OneLine(const std::string& text) {
-  const std::string quoted = absl::StrReplaceAll(QuoteText(text), {{"\\\"", "\""}, {"\\\\", "\\"}});
-  return quoted == absl::StrCat("\"", text, "\"") ? text : QuoteText(text);
-}
 
 absl::StatusOr<StackFormat> ParseStackFormat(std::string_view text) {
   if (text == "short") return StackFormat::kShort;
@@ -83,12 +77,12 @@ std::string StackText::File(std::string_view file) const {
 
 std::string StackText::Place(LineId line) const {
   const StackPlace& place = stacks_.line(line);
-  return OneLine(absl::StrCat(File(stacks_.code(place.code).file), ":", place.line));
+  return PlainLine(absl::StrCat(File(stacks_.code(place.code).file), ":", place.line));
 }
 
 std::string StackText::Line(LineId line) const {
   const StackCode& code = stacks_.code(stacks_.line(line).code);
-  return absl::StrCat(Place(line), " in ", OneLine(Text(code.function)));
+  return absl::StrCat(Place(line), " in ", PlainLine(Text(code.function)));
 }
 
 std::string StackText::Frame(StackId stack, StackFormat format) {

@@ -29,9 +29,6 @@ bool HasStacks(const Trace& trace);
 // The form that was asked for when it was recorded; else kShort.
 StackFormat StackFormatOf(const Trace& trace);
 
-// As it is, or in quotes where it would break a line.
-std::string OneLine(const std::string& text);
-
 class StackText {
  public:
   explicit StackText(const Trace& trace);

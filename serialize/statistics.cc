@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<uint64_t>> FirstAppearances(Trace* trace) {
   std::fill(first.begin(), first.end(), UINT64_MAX);
   size_t unseen = first.size();
   const absl::Status all_seen = absl::CancelledError();
-  const absl::Status read = trace->Read([&](const CallRecord& call) -> absl::Status {
+  const absl::Status read = trace->ReadCounted([&](const CallRecord& call) -> absl::Status {
     if (call.kind != CallRecord::kEnter || call.config >= first.size()) return absl::OkStatus();
     uint64_t& number = first[call.config];
     if (number != UINT64_MAX) return absl::OkStatus();
@@ -81,11 +81,12 @@ Statistics Statistics::OfLevel(int level) const {
   return result;
 }
 
-absl::StatusOr<Statistics> CountCalls(Trace* trace) {
+absl::StatusOr<Statistics> CountCalls(Trace* trace, ApiOrder order) {
   const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
   if (!counts.ok()) return counts.status();
 
-  const absl::StatusOr<std::vector<uint64_t>> first = FirstAppearances(trace);
+  absl::StatusOr<std::vector<uint64_t>> first = std::vector<uint64_t>();
+  if (order == ApiOrder::kByCalls) first = FirstAppearances(trace);
   if (!first.ok()) return first.status();
 
   Statistics statistics;
@@ -115,7 +116,7 @@ absl::StatusOr<Statistics> CountCalls(Trace* trace) {
     statistics.calls += calls;
     ++statistics.configs;
   }
-  SortByCalls(&statistics.apis);
+  if (order == ApiOrder::kByCalls) SortByCalls(&statistics.apis);
   return statistics;
 }
 

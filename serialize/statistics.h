@@ -36,16 +36,17 @@ struct Statistics {
   uint64_t configs = 0;
   std::vector<uint64_t> config_calls;  // by ConfigId
   std::vector<uint8_t> config_levels;  // by ConfigId
-  std::vector<ApiCount> apis;          // by calls, falling, then by first appearance
+  std::vector<ApiCount> apis;          // by calls, falling, then by first appearance, if that was asked for
   std::map<int, LevelCount> levels;    // every level that was asked for or seen
 
   // What concerns `level` alone; config_calls stays as long, others being 0.
   Statistics OfLevel(int level) const;
 };
 
-// Counts the trace, and reads it as well where several threads called: only so
-// is it known whose calls came first. Lost calls are in none of the counts.
-absl::StatusOr<Statistics> CountCalls(Trace* trace);
+// Counts the trace, and reads it as well where several threads called and the APIs shall have
+// their order: only so is it known whose calls came first. Lost calls are in none of the counts.
+enum class ApiOrder : uint8_t { kByCalls, kNone };
+absl::StatusOr<Statistics> CountCalls(Trace* trace, ApiOrder order = ApiOrder::kByCalls);
 
 // `part` of `whole` as `12.34%`; 0.00% of nothing.
 std::string FormatPercent(uint64_t part, uint64_t whole);

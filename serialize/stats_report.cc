@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -151,8 +152,10 @@ class StatsReport {
   // What one row of threads has in all traces or in one: their configs and APIs are sets.
   struct Tally {
     Cells cells;
-    std::vector<bool> configs;  // by index into configs_
-    std::set<std::pair<int, std::string_view>> apis;
+    absl::flat_hash_set<size_t> configs;  // indices into configs_
+    absl::flat_hash_set<std::pair<int, std::string_view>> apis;
+    // Nothing is added any more.
+    void Forget() { configs = {}, apis = {}; }
   };
   struct ThreadRow {
     Row row;
@@ -167,6 +170,7 @@ class StatsReport {
            options_.by == StatsBy::kLabel || by_line();
   }
   bool by_line() const { return options_.by == StatsBy::kLine; }
+  SumBy SumsBy() const { return by_line() ? SumBy::kLine : by_thread() ? SumBy::kThread : SumBy::kConfig; }
 
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
@@ -180,7 +184,7 @@ class StatsReport {
     const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
     if (!counted.ok()) return counted.status();
     const auto accepts = [this, trace](ConfigId id) { return Accepts(ReadConfigHead(trace->identity(id))); };
-    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts, by_line()) : CountConfigs(trace, accepts);
+    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts, SumsBy()) : CountConfigs(trace, accepts);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
     // Calls of a later trace come after those of the earlier ones.
@@ -204,6 +208,7 @@ class StatsReport {
         if (thread.total.calls == 0) continue;
         thread.total.first += first_call;
         AddThread(number, key.first, key.second, thread, ids);
+        thread.configs = {};  // there may be many threads
       }
     }
     for (const ProcessInfo& process : trace->processes()) calls_before_ += process.calls;
@@ -254,6 +259,7 @@ class StatsReport {
     }
     AddToTally(total, ids, &row.all);
     if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
+    if (options_.by == StatsBy::kThread) row.all.Forget();
   }
 
   // Lines of several traces are the same where file, line and function are.
@@ -285,14 +291,12 @@ class StatsReport {
   template <typename Total>
   void AddToTally(const Total& total, const std::vector<size_t>& ids, Tally* tally) const {
     tally->cells.total.Add(total.total);
-    tally->configs.resize(configs_.size());
-    for (size_t id = 0; id < total.configs.size(); ++id) {
-      if (!total.configs[id] || tally->configs[ids[id]]) continue;
-      tally->configs[ids[id]] = true;
-      ++tally->cells.configs;
+    for (const ConfigId id : total.configs) {
+      if (!tally->configs.insert(ids[id]).second) continue;
       const ConfigHead& head = configs_[ids[id]].head;
       tally->apis.insert({head.level, head.api});
     }
+    tally->cells.configs = tally->configs.size();
     tally->cells.apis = tally->apis.size();
   }
 
@@ -311,9 +315,8 @@ class StatsReport {
     }
     row->labels.push_back({"thread", thread});
     absl::StrAppend(&row->text_label, " thread ", thread);
-    const auto info = std::find_if(process.threads.begin(), process.threads.end(),
-                                   [thread](const ThreadInfo& candidate) { return candidate.number == thread; });
-    const bool known = info != process.threads.end();
+    const ThreadInfo* const info = FindThread(process, thread);
+    const bool known = info != nullptr;
     row->labels.push_back({"os_id", known ? ordered_json(info->os_id) : ordered_json()});
     row->labels.push_back({"name", known ? info->name : ""});
     if (known && !info->name.empty()) absl::StrAppend(&row->text_label, " ", FormatApi(info->name));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "serialize/plain_text.h"
 #include "serialize/utf8.h"
 
 namespace torchtrace {
@@ -41,8 +42,17 @@ std::string MarkdownCode(std::string_view text) {
 TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
   std::vector<std::string> titles;
   titles.reserve(columns_.size());
-  for (const Column& column : columns_) titles.push_back(column.title);
+  for (Column& column : columns_) {
+    column.title = PlainLine(column.title);
+    column.group = PlainLine(column.group);
+    titles.push_back(column.title);
+  }
   AddRow(std::move(titles));
+}
+
+void TextTable::AddRow(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = PlainLine(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::string TextTable::Format() const {

@@ -22,8 +22,8 @@ class TextTable {
   };
 
   explicit TextTable(std::vector<Column> columns);
-  // As many cells as columns.
-  void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // As many cells as columns; each becomes a PlainLine.
+  void AddRow(std::vector<std::string> cells);
 
   // Each line ends in a line break and has no blanks before it.
   std::string Format() const;

@@ -339,17 +339,30 @@ absl::StatusOr<std::vector<std::string>> ListLogs(const std::string& folder) {
 
 }  // namespace
 
+const ThreadInfo* FindThread(const ProcessInfo& process, uint64_t number) {
+  const auto found = std::lower_bound(process.threads.begin(), process.threads.end(), number,
+                                      [](const ThreadInfo& thread, uint64_t n) { return thread.number < n; });
+  return found == process.threads.end() || found->number != number ? nullptr : &*found;
+}
+
+absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(std::unique_ptr<LogFile> file, ReadingObserver* observer) {
+  const std::string path = file->path();
+  absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(std::move(file));
+  if (!reader.ok()) return reader.status();
+  auto trace = std::make_unique<LogTrace>(observer);
+  trace->Add(path, *std::move(reader));
+  trace->Arrange();
+  return trace;
+}
+
 absl::StatusOr<std::unique_ptr<Trace>> Trace::Open(const std::string& path, ReadingObserver* observer) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    absl::StatusOr<std::unique_ptr<LogFile>> file = LogFile::Open(path);
+    return file.ok() ? Open(*std::move(file), observer) : file.status();
+  }
   auto trace = std::make_unique<LogTrace>(observer);
   const auto pool = std::make_shared<LogFilePool>();
-  struct stat file;
-  if (stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) {
-    absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(path);
-    if (!reader.ok()) return reader.status();
-    trace->Add(path, *std::move(reader));
-    trace->Arrange();
-    return trace;
-  }
   const std::string folder = (fs::path(path) / "log").string();
   absl::StatusOr<std::vector<std::string>> logs = ListLogs(folder);
   if (logs.ok() && logs->empty()) logs = ListLogs(path);  // the log folder itself

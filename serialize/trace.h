@@ -53,6 +53,10 @@ struct ProcessInfo {
   Damage damage;
 };
 
+// The thread of that number; null when the process has none.
+const ThreadInfo* FindThread(const ProcessInfo& process, uint64_t number);
+
+class LogFile;
 class LogReader;
 
 // A process of a log.
@@ -75,6 +79,7 @@ struct CallRecord {
   ConfigId config = kLostId;  // leave and raise: of the call they end
   VariantId variant = kLostId;
   uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint64_t count = 1;         // of Trace::ReadCounted: so many equal calls, one after the other
   uint32_t tags = kNoTags;    // enter: Trace::tags
   StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
   uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
@@ -83,6 +88,14 @@ struct CallRecord {
   int64_t time_ns = 0;
   int64_t duration_ns = 0;     // leave and raise
   std::string_view exception;  // raise: the type's name; valid during the visit
+
+  // Of all that it counts; below a sum that could overflow.
+  int64_t total_duration_ns() const {
+    constexpr int64_t kMaxNs = 1'000'000'000'000'000'000;
+    int64_t product;
+    if (count > kMaxNs || __builtin_mul_overflow(duration_ns, static_cast<int64_t>(count), &product)) return kMaxNs;
+    return product < kMaxNs ? product : kMaxNs;
+  }
 };
 
 class Trace {
@@ -93,6 +106,9 @@ class Trace {
   // can be read, a file that holds none counts as a damaged process. `observer` may be null,
   // and outlives the trace.
   static absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingObserver* observer = nullptr);
+  // One log, which may have no path.
+  static absl::StatusOr<std::unique_ptr<Trace>> Open(std::unique_ptr<LogFile> file,
+                                                     ReadingObserver* observer = nullptr);
   virtual ~Trace() = default;
 
   // Calls the visitor for every record, ordered by time over all threads and
@@ -101,6 +117,10 @@ class Trace {
   // about processes(). A visitor's error ends the reading and is returned.
   using Visitor = std::function<absl::Status(const CallRecord&)>;
   virtual absl::Status Read(const Visitor& visitor) = 0;
+
+  // The same, but calls of which the trace only knows how many there were come as one
+  // record with a count; Read shows each, and fails where there are too many for that.
+  virtual absl::Status ReadCounted(const Visitor& visitor) { return Read(visitor); }
 
   // The same counts per variant without times or order: several times faster.
   // Returns calls per VariantId. The second time it only returns them again.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +17,8 @@
 #include "serialize/hash.h"
 #include "serialize/log_format.h"
 #include "serialize/log_samples.h"
+#include "serialize/log_writer.h"
+#include "serialize/varint.h"
 
 namespace torchtrace {
 namespace {
@@ -230,23 +233,109 @@ process: calls 2, open 2, closed 0
 )");
 }
 
-// What stands behind the commit word may be half a record.
+// What stands behind the commit word of a process that was killed is no record.
 TEST(TraceTest, RecordThatWasNeverCommitted) {
   const std::string path = TestFolder() + "/a.ttlog";
   SampleLog log(path);
   log.Enter(0, 1, "f");
   const uint64_t frame = log.frame_offset(0);
-  std::string bytes = ReadFile(path);
+  log.NewFrame(1);
+  const uint64_t thread_frame = log.frame_offset(1);
+  const std::string whole = ReadFile(path);
   FrameHeader header;
-  std::memcpy(&header, &bytes[frame], sizeof header);
-  bytes[frame + sizeof header + header.committed_bytes] = 5;
+  std::memcpy(&header, &whole[frame], sizeof header);
+  const uint64_t behind = frame + sizeof header + header.committed_bytes;
+  for (const std::string& tail : {std::string("\5"), std::string("\1\7"), std::string("\4\200\1partly")}) {
+    for (const bool thread_is_committed : {true, false}) {
+      for (const bool has_header : {true, false}) {
+        std::string bytes = whole;
+        bytes.replace(behind, tail.size(), tail);
+        const uint32_t none = 0;
+        if (!thread_is_committed) std::memcpy(&bytes[thread_frame + offsetof(FrameHeader, committed_bytes)], &none, 4);
+        if (!has_header) bytes.replace(thread_frame + 16, bytes.size(), bytes.size() - thread_frame - 16, '\0');
+        WriteFile(path, bytes);
+        const auto trace = Open(path);
+        EXPECT_THAT(trace->Count().value(), ElementsAre(1));
+        EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
+        EXPECT_TRUE(trace->processes()[0].damage.lost_calls_exact);
+      }
+    }
+  }
+}
+
+TEST(TraceTest, CommitWordThatHidesRecords) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  SampleLog log(path);
+  log.Enter(0, 1, "f");
+  std::string bytes = ReadFile(path);
+  log.Leave(0);
+  log.Enter(0, 1, "f");
+  const uint64_t at = log.frame_offset(0) + offsetof(FrameHeader, committed_bytes);
+  const std::string now = ReadFile(path);
+  bytes.replace(at + 4, bytes.size(), now, at + 4, now.size());
   WriteFile(path, bytes);
   const auto trace = Open(path);
   EXPECT_THAT(trace->Count().value(), ElementsAre(1));
   const Damage& damage = trace->processes()[0].damage;
   ASSERT_EQ(damage.sentences.size(), 1u);
-  EXPECT_THAT(damage.sentences[0], HasSubstr("never committed"));
+  EXPECT_THAT(damage.sentences[0], HasSubstr("records behind its commit word"));
   EXPECT_FALSE(damage.lost_calls_exact);
+}
+
+// It died between the last stores of closing.
+TEST(TraceTest, FrameThatIsNearlyClosed) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  SampleLog log(path);
+  log.Call(0, 1, "f", 3);
+  const uint64_t frame = log.frame_offset(0);
+  log.CloseFrames();
+  std::string bytes = ReadFile(path);
+  bytes.replace(frame + offsetof(FrameHeader, close_hash), 8, 8, '\0');
+  WriteFile(path, bytes);
+  const auto trace = Open(path);
+  EXPECT_THAT(trace->Count().value(), ElementsAre(3));
+  EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
+}
+
+TEST(TraceTest, NothingCanBeRead) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  WriteSampleLog(path, SampleEnd::kInOrder);
+  std::string bytes = ReadFile(path);
+  for (size_t at = kPageBytes; at < bytes.size();) {
+    FrameHeader header;
+    std::memcpy(&header, &bytes[at], sizeof header);
+    bytes[at + sizeof header + 1] ^= 1;
+    at += header.capacity_bytes;
+  }
+  WriteFile(path, bytes);
+  const absl::Status status = Trace::Open(path).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a.ttlog holds nothing that can be read: none of the "));
+}
+
+// Of processes that have no frame a closing frame may not tell.
+TEST(TraceTest, ClosingFrameThatTellsOfTooManyProcesses) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  constexpr uint32_t kProcesses = 100'000;
+  {
+    const auto writer = LogWriter::Create(path).value();
+    const Frame frame = writer->Reserve(FrameType::kClosing, 2 * kProcesses + 10).value();
+    char* const end = EncodeVarint(kProcesses, frame.payload());
+    std::memset(end, 1, 2 * kProcesses);
+    frame.header->committed_bytes = static_cast<uint32_t>(end - frame.payload()) + 2 * kProcesses;
+    LogWriter::Close(frame, 0);
+  }
+  std::string bytes = ReadFile(path);
+  Superblock block;
+  std::memcpy(&block, bytes.data(), sizeof block);
+  block.version = kManyProcessesVersion;
+  block.hash = Hash64(&block, offsetof(Superblock, hash));
+  std::memcpy(bytes.data(), &block, sizeof block);
+  WriteFile(path, bytes);
+  const auto trace = Open(path);
+  EXPECT_THAT(trace->Count().value(), IsEmpty());
+  ASSERT_EQ(trace->processes().size(), 1u);
+  EXPECT_THAT(trace->processes()[0].damage.sentences[0], HasSubstr("the closing frame at byte 4096 is damaged"));
 }
 
 // The log grows under its reader: that is no damage.

@@ -57,7 +57,7 @@ class FrameBuffer {
   FrameBuffer(const FrameBuffer&) = delete;
   FrameBuffer& operator=(const FrameBuffer&) = delete;
 
-  Frame frame() const { return {header_}; }
+  Frame frame() const { return {header_, header_->capacity_bytes}; }
 
  private:
   FrameHeader* const header_;
@@ -223,7 +223,7 @@ class LogTraceWriter : public TraceWriter {
       if (payload.trust == FramePayload::kVerified && payload.note.empty()) usable.hash = frame.header.payload_hash;
       if (payload.trust == FramePayload::kUnverified) {
         usable = FindUsableRecords(log, frame, payload.bytes);
-        whole = whole && usable.bytes == payload.bytes && !log.HasUncommittedBytes(frame);
+        whole = whole && usable.bytes == payload.bytes && !log.HasLostRecords(frame);
       }
       if (usable.bytes == 0) continue;
       if (absl::Status s = CopyFrame(log, frame, usable, process); !s.ok()) return s;
@@ -508,7 +508,8 @@ Json InNanoseconds(Json metadata) {
   Json& json = metadata["clock"];
   json["unit_ns"] = 1.0;
   json["origin_units"] = clock.origin_ns();
-  // The end's clock would measure the unit anew.
+  // What would measure the unit anew.
+  metadata.erase("clock_again");
   if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
     end->erase("units");
   }

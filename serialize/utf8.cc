@@ -58,8 +58,10 @@ bool IsValidUtf8(std::string_view text) {
 }
 
 bool NeedsEscape(uint32_t code_point) {
-  return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || code_point == 0x2028 ||
-         code_point == 0x2029 || code_point == 0xfeff || (code_point & 0xfffe) == 0xfffe;
+  if (code_point < 0x7f) return code_point < 0x20;
+  const auto in = [code_point](uint32_t first, uint32_t last) { return code_point >= first && code_point <= last; };
+  return in(0x7f, 0x9f) || in(0x2028, 0x2029) || code_point == 0xfeff || (code_point & 0xfffe) == 0xfffe ||
+         code_point == 0x61c || in(0x200e, 0x200f) || in(0x202a, 0x202e) || in(0x2066, 0x2069) || in(0xe0000, 0xe007f);
 }
 
 }  // namespace torchtrace

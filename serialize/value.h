@@ -19,7 +19,7 @@ enum class ValueTag : uint8_t {
   kFalse = 1,
   kTrue = 2,
   kInt = 3,      // zigzag varint
-  kBigInt = 4,   // string: the decimal digits of an int beyond 64 bits
+  kBigInt = 4,   // string: the decimal digits of an int beyond 64 bits, or "-10000000 bits"
   kFloat = 5,    // 8 bytes
   kComplex = 6,  // 16 bytes: real, imaginary
   kString = 7,   // varint length of the whole text, string: UTF-8, maybe cut
@@ -63,11 +63,12 @@ enum TensorBit : uint64_t {
 // The shape: varint rank, then per dimension a Dim. Strides: the same.
 // Dim: varint 0 for a symbolic size, else zigzag(size) + 1.
 
-// Appends descriptions to a string it does not own. No call fails; nothing is
-// checked: the caller opens containers with the counts that it then writes.
-class ValueWriter {
+// Appends descriptions to a std::string or a ByteBuffer that it does not own. No call fails; nothing
+// is checked: the caller opens containers with the counts that it then writes.
+template <typename Out>
+class BasicValueWriter {
  public:
-  explicit ValueWriter(std::string* out) : out_(out) {}
+  explicit BasicValueWriter(Out* out) : out_(out) {}
 
   void None() { Tag(ValueTag::kNone); }
   void Bool(bool value) { Tag(value ? ValueTag::kTrue : ValueTag::kFalse); }
@@ -126,17 +127,8 @@ class ValueWriter {
   void SymbolicDim() { AppendVarint(0, out_); }
   // Rank and as many Dims.
   void Dims(const int64_t* sizes, size_t rank) {
-    constexpr size_t kAtOnce = 8;
-    char bytes[(1 + kAtOnce) * kMaxVarintBytes];
-    char* to = EncodeVarint(rank, bytes);
-    for (size_t i = 0; i < rank; ++i) {
-      if (i != 0 && i % kAtOnce == 0) {
-        out_->append(bytes, to - bytes);
-        to = bytes;
-      }
-      to = EncodeVarint(ZigZag(sizes[i]) + 1, to);
-    }
-    out_->append(bytes, to - bytes);
+    Rank(rank);
+    for (size_t i = 0; i < rank; ++i) Dim(sizes[i]);
   }
   void Layout(std::string_view layout) { AppendString(layout, out_); }
 
@@ -148,8 +140,10 @@ class ValueWriter {
     AppendString(text, out_);
   }
 
-  std::string* out_;
+  Out* out_;
 };
+
+using ValueWriter = BasicValueWriter<std::string>;
 
 }  // namespace torchtrace
 

@@ -84,9 +84,10 @@ std::vector<ValueSample> MakeSamples() {
           R"("a\"b\\c\nd\te\rf\u001bg")");
   add_str("str_nul", std::string_view("a\0b", 3), R"("a\u0000b")", R"("a\x00b")", R"("a\u0000b")");
   add_str("str_separators", "a\u2028b\u0085c\ufeffd", R"("a\u2028b\u0085c\ufeffd")", R"("a\u2028b\x85c\uFEFFd")",
-          "\"a\u2028b\u0085c\ufeffd\"");
+          R"("a\u2028b\u0085c\ufeffd")");
   add_str("str_unicode", "größe 数 🙂", R"("größe 数 🙂")", R"("größe 数 🙂")", R"("größe 数 🙂")");
-  add_str("str_noncharacter", "a\U0001ffff", R"("a\ud83f\udfff")", R"("a\U0001FFFF")", "\"a\U0001ffff\"");
+  add_str("str_noncharacter", "a\U0001ffff", R"("a\ud83f\udfff")", R"("a\U0001FFFF")", R"("a\ud83f\udfff")");
+  add_str("str_directions", "a\u202eb\u2066", R"("a\u202eb\u2066")", R"("a\u202Eb\u2066")", R"("a\u202eb\u2066")");
   add_str("str_surrogate", "a\xed\xa0\x80z", R"("a\ud800z")", R"({type: str, escaped: "a\\ud800z"})",
           R"({"type":"str","escaped":"a\\ud800z"})");
   add_str("str_not_utf8", "a\xffz", R"("a\xffz")", R"({type: str, escaped: "a\\xffz"})",

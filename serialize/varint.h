@@ -1,6 +1,6 @@
 // Varints (LEB128), zigzag integers, fixed doubles and length-prefixed strings:
-// the alphabet of the log. Writers append to a std::string; ByteReader reads a
-// span that it does not own and never reads past its end.
+// the alphabet of the log. Writers append to a std::string or a ByteBuffer; ByteReader
+// reads a span that it does not own and never reads past its end.
 
 #ifndef TORCHTRACE_SERIALIZE_VARINT_H_
 #define TORCHTRACE_SERIALIZE_VARINT_H_
@@ -24,13 +24,10 @@ inline char* EncodeVarint(uint64_t value, char* to) {
   return to;
 }
 
-inline void AppendVarint(uint64_t value, std::string* out) {
-  if (value < 0x80) {  // nearly all of them
-    out->push_back(static_cast<char>(value));
-    return;
-  }
-  char buffer[kMaxVarintBytes];
-  out->append(buffer, EncodeVarint(value, buffer) - buffer);
+template <typename Out>
+void AppendVarint(uint64_t value, Out* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+  out->push_back(static_cast<char>(value));
 }
 
 inline uint64_t ZigZag(int64_t value) {
@@ -38,13 +35,15 @@ inline uint64_t ZigZag(int64_t value) {
 }
 inline int64_t UnZigZag(uint64_t value) { return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1); }
 
-inline void AppendString(std::string_view text, std::string* out) {
+template <typename Out>
+void AppendString(std::string_view text, Out* out) {
   AppendVarint(text.size(), out);
   out->append(text);
 }
 
 // Bit-exact: nan payloads and -0.0 survive.
-inline void AppendDouble(double value, std::string* out) {
+template <typename Out>
+void AppendDouble(double value, Out* out) {
   char bytes[sizeof value];
   std::memcpy(bytes, &value, sizeof value);
   out->append(bytes, sizeof value);

@@ -17,16 +17,11 @@ bool CounterIsInvariant() {
 #endif
 }
 
-struct Moment {
-  uint64_t units;
-  uint64_t ns;
-};
+constexpr int kSamples = 8;
 
-Moment Now() { return {ClockNow(), MonotonicNs()}; }
-
-Moment Loaded() {
+ClockReading Loaded() {
   g_clock.counter = CounterIsInvariant();
-  return Now();
+  return ReadClock();
 }
 
 }  // namespace
@@ -34,15 +29,34 @@ Moment Loaded() {
 ClockState g_clock;
 
 namespace {
-const Moment g_loaded = Loaded();
+const ClockReading g_loaded = Loaded();
 }  // namespace
+
+ClockReading ClosestReading(const ClockSample* samples, int count) {
+  const ClockSample* closest = samples;
+  for (const ClockSample* sample = samples; sample != samples + count; ++sample) {
+    if (sample->units_after - sample->units_before < closest->units_after - closest->units_before) closest = sample;
+  }
+  return {closest->units_before + (closest->units_after - closest->units_before) / 2, closest->monotonic_ns};
+}
+
+ClockReading ReadClock() {
+  ClockSample samples[kSamples];
+  for (ClockSample& sample : samples) {
+    sample.units_before = ClockNow();
+    sample.monotonic_ns = MonotonicNs();
+    sample.units_after = ClockNow();
+  }
+  return ClosestReading(samples, kSamples);
+}
 
 double CalibrateClock() {
   if (!g_clock.counter) return 4;
   constexpr uint64_t kEnoughNs = 1'000'000;
-  Moment now = Now();
-  while (now.ns - g_loaded.ns < kEnoughNs) now = Now();
-  return static_cast<double>(now.ns - g_loaded.ns) / static_cast<double>(now.units - g_loaded.units);
+  ClockReading now = ReadClock();
+  while (now.monotonic_ns - g_loaded.monotonic_ns < kEnoughNs) now = ReadClock();
+  return static_cast<double>(now.monotonic_ns - g_loaded.monotonic_ns) /
+         static_cast<double>(now.units - g_loaded.units);
 }
 
 }  // namespace torchtrace

@@ -37,6 +37,22 @@ inline uint64_t ClockNow() {
   return MonotonicNs() >> 2;
 }
 
+// The clock and CLOCK_MONOTONIC at one moment.
+struct ClockReading {
+  uint64_t units;
+  uint64_t monotonic_ns;
+};
+// CLOCK_MONOTONIC, and the clock right before and after it.
+struct ClockSample {
+  uint64_t units_before;
+  uint64_t monotonic_ns;
+  uint64_t units_after;
+};
+// The closest of some samples: who is preempted between the clocks tells a moment that never was.
+ClockReading ClosestReading(const ClockSample* samples, int count);
+// Now. Async-signal-safe.
+ClockReading ReadClock();
+
 // Measures the clock against CLOCK_MONOTONIC from the moment the library was
 // loaded until now (waiting until a millisecond has passed) and returns
 // nanoseconds per unit.

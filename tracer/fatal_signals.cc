@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "tracer/recorder.h"
 #include "tracer/standard_error.h"
@@ -28,8 +29,33 @@ const char* volatile g_message = nullptr;
 const StandardErrorWatch* g_standard_error = nullptr;
 pid_t g_main_pid = 0;
 
+// A fault of the processor comes again when the handler returns.
+bool IsFault(int signal, const siginfo_t* info) {
+  return (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE) && info != nullptr &&
+         info->si_code > 0;
+}
+
+// Dies of the signal, as it came, when the handler returns: until then it is blocked.
+void DieOf(int signal, siginfo_t* info) {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
+  if (IsFault(signal, info)) return;
+  if (info == nullptr || syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info) != 0) {
+    raise(signal);
+  }
+}
+
+bool IsRecovered(int signal, const siginfo_t* info) {
+  const int saved_errno = errno;
+  const bool recovered = signal == SIGBUS && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
+  errno = saved_errno;
+  return recovered;
+}
+
 // Only async-signal-safe calls.
 void OnFatalSignal(int signal, siginfo_t* info, void*) {
+  if (IsRecovered(signal, info)) return;
   const int saved_errno = errno;
   Recorder::Get()->FinishFromSignal(signal);
   const char* const message = g_message;
@@ -37,17 +63,40 @@ void OnFatalSignal(int signal, siginfo_t* info, void*) {
       write(STDERR_FILENO, message, std::strlen(message)) < 0) {
     // There is no other place to say it.
   }
-  struct sigaction action = {};
-  action.sa_handler = SIG_DFL;
-  sigaction(signal, &action, nullptr);
+  DieOf(signal, info);
   errno = saved_errno;
-  // A fault of the processor comes again when the handler returns. Anything else
-  // is sent again as it came, and waits until then: it is blocked here.
-  const bool fault = signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;
-  if (fault && info != nullptr && info->si_code > 0) return;
-  if (info == nullptr || syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info) != 0) {
-    raise(signal);
+}
+
+// What the program does of a SIGBUS that is not the log's.
+struct sigaction g_bus_before = {};
+bool g_watching_bus = false;
+// The program has put a handler in ours' place and may call ours from it: ours must never
+// hand on to that one.
+bool g_bus_handler_is_known = false;
+
+void OnBusError(int signal, siginfo_t* info, void* context) {
+  if (IsRecovered(signal, info)) return;
+  struct sigaction before = g_bus_before;
+  const bool is_function =
+      (before.sa_flags & SA_SIGINFO) != 0 || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+  if (!is_function) {
+    if (before.sa_handler == SIG_DFL || IsFault(signal, info)) DieOf(signal, info);
+    return;
   }
+  if ((before.sa_flags & SA_RESETHAND) != 0) {
+    struct sigaction action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal, info, context);
+  } else {
+    before.sa_handler(signal);
+  }
+}
+
+bool IsHandledBy(const struct sigaction& action, void (*handler)(int, siginfo_t*, void*)) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handler;
 }
 
 void UseAlternateStack() {
@@ -69,6 +118,7 @@ void Watch(int signal) {
   ours.sa_sigaction = OnFatalSignal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigfillset(&ours.sa_mask);
+  sigdelset(&ours.sa_mask, SIGBUS);  // the log's own, in the handler
   sigaction(signal, &ours, nullptr);
 }
 
@@ -82,6 +132,30 @@ void WatchFatalSignals(const char* message) {
   g_main_pid = getpid();
   UseAlternateStack();
   for (int signal : kSignals) Watch(signal);
+}
+
+void WatchBusErrors() {
+  struct sigaction now;
+  if (g_bus_handler_is_known || sigaction(SIGBUS, nullptr, &now) != 0 || IsHandledBy(now, OnFatalSignal) ||
+      IsHandledBy(now, OnBusError)) {
+    return;
+  }
+  g_bus_before = now;
+  struct sigaction ours = {};
+  ours.sa_sigaction = OnBusError;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (now.sa_flags & (SA_NODEFER | SA_RESTART));
+  ours.sa_mask = now.sa_mask;
+  g_watching_bus = sigaction(SIGBUS, &ours, nullptr) == 0;
+}
+
+void UnwatchBusErrors() {
+  struct sigaction now;
+  if (!std::exchange(g_watching_bus, false) || sigaction(SIGBUS, nullptr, &now) != 0) return;
+  if (IsHandledBy(now, OnBusError)) {
+    sigaction(SIGBUS, &g_bus_before, nullptr);
+  } else {
+    g_bus_handler_is_known = true;
+  }
 }
 
 void WatchSignalAgain(int signal) {

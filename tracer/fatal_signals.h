@@ -21,6 +21,12 @@ void WatchSignalAgain(int signal);
 // From here on another message; null when the end of the run has been told.
 void ChangeFatalSignalMessage(const char* message);
 
+// A log that is cut under the program, or whose disk is gone, makes our own stores a SIGBUS:
+// that stops recording and nothing else. Any other goes where it went before.
+// WatchFatalSignals does it too where SIGBUS has its default action.
+void WatchBusErrors();
+void UnwatchBusErrors();
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_TRACER_FATAL_SIGNALS_H_

@@ -25,8 +25,8 @@ InternTable::Entry* InternTable::Insert(uint64_t hash, std::string_view config, 
 void InternTable::Clear() { *this = InternTable(); }
 
 void InternTable::Grow() {
-  std::vector<Cell> old = std::move(cells_);
-  cells_.assign(std::max(kFirstCells, 2 * old.size()), Cell());
+  std::vector<Cell> old(std::max(kFirstCells, 2 * cells_.size()));
+  old.swap(cells_);  // there is memory for it
   mask_ = cells_.size() - 1;
   bytes_ += (cells_.size() - old.size()) * sizeof(Cell);
   for (const Cell& cell : old) {

@@ -15,10 +15,8 @@
 #include "tracer/framework_dialect.h"
 #include "tracer/levels.h"
 #include "tracer/module_finder.h"
-#include "tracer/output_folder.h"
 #include "tracer/program_end.h"
 #include "tracer/recorder.h"
-#include "tracer/say_lines.h"
 #include "tracer/session.h"
 
 namespace torchtrace {
@@ -43,6 +41,7 @@ HookOptions MakeHookOptions(const RuntimeRequest& request) {
 RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
   RecorderOptions options;
   options.log_folder = request.log_folder;
+  options.readable = request.readable != 0;
   options.metadata_json = request.metadata_json;
   options.include = Strings(request.include);
   options.exclude = Strings(request.exclude);
@@ -63,23 +62,30 @@ void Arm(const RuntimeRequest& request, const HookOptions& options) {
 // What `run` exits with when the program wasn't started.
 constexpr int kNotStarted = 125;
 
-// False, and the reason is said: the program must not start.
-bool ArmExtension(const RuntimeRequest& request) {
+// The program starts now; an error says why it must not.
+absl::Status Starting(const RuntimeRequest& request) {
+  char error[4096] = "";
+  if (request.starting == nullptr || request.starting(request.context, error, sizeof error) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(error);
+}
+
+// The same for a dialect that is still to be loaded.
+absl::Status StartingWithExtension(const RuntimeRequest& request) {
   absl::StatusOr<std::vector<int>> levels = LoadExtension(request.dialect);
   HookOptions options = MakeHookOptions(request);
   absl::Status status = levels.status();
   if (status.ok() && options.levels.empty()) options.levels = *levels;
   if (status.ok()) status = CheckLevels(*FindDialect(request.dialect), options.levels);
-  if (!status.ok()) {
-    UnwatchProcessExit();
-    Recorder::Get()->Finish({.exit_code = kNotStarted});
-    const std::string log_folder = request.log_folder;
-    DropOutputFolder(log_folder.substr(0, log_folder.rfind('/')));
-    SayLines(std::string(status.message()));
-    return false;
-  }
-  Arm(request, options);
-  return true;
+  if (status.ok()) status = Starting(request);
+  if (status.ok()) Arm(request, options);
+  return status;
+}
+
+void NotStarted() {
+  UnwatchProcessExit();
+  Recorder::Get()->Finish({.exit_code = kNotStarted});
 }
 
 // Tools that list processes and threads show this name; python's is its file's.
@@ -142,16 +148,28 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   if (absl::Status watched = WatchInterpreterExit(/*signals=*/true); !watched.ok())
     recorder->Stop(std::string(watched.message()));
   WatchFatalSignals(request.signal_message);
+  WatchBusErrors();
   OfferPythonModule();
-  if (IsExtensionName(request.dialect)) {
-    const auto arm = [&request] { return ArmExtension(request); };
-    if (!BeforeProgramStarts(arm, kNotStarted)) recorder->Stop("Python takes no audit hook");
-  } else {
-    Arm(request, MakeHookOptions(request));
+  absl::Status starts;
+  const auto start_with_extension = [&] {
+    starts = StartingWithExtension(request);
+    if (!starts.ok()) NotStarted();
+    return starts.ok();
+  };
+  if (!IsExtensionName(request.dialect)) {
+    starts = Starting(request);
+    if (starts.ok()) Arm(request, MakeHookOptions(request));
+  } else if (!BeforeProgramStarts(start_with_extension, kNotStarted)) {
+    starts = absl::InternalError("Python takes no audit hook");
   }
   PyErr_Clear();
+  if (!starts.ok()) {
+    NotStarted();
+    return starts;
+  }
 
   const int exit_code = Py_RunMain();
+  if (!starts.ok()) return starts;
   ProgramReturned(exit_code);
   return exit_code;
 }

@@ -12,7 +12,7 @@ namespace torchtrace {
 namespace {
 
 struct Armed {
-  std::vector<std::unique_ptr<TracingHook>> hooks;  // those installed
+  std::vector<std::shared_ptr<TracingHook>> hooks;  // those installed
   std::string package;                              // whose import is waited for; empty: it came
   uint64_t session = 0;                             // how often levels were armed
   bool armed = false;
@@ -27,32 +27,27 @@ Armed& State() {
 
 // Also called where the hooks were being installed and one failed.
 void UninstallAll() {
-  std::vector<std::unique_ptr<TracingHook>>& hooks = State().hooks;
-  for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) {
-    (*hook)->Uninstall();
-    // A call of the hook may still be on some thread's stack.
-    static_cast<void>(hook->release());
-  }
-  hooks.clear();
+  // Python code runs there.
+  const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(State().hooks, {});
+  for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) (*hook)->Uninstall();
 }
 
 // False: one failed and nothing is recorded any more, or `session` is over.
 bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t session) {
-  for (std::unique_ptr<TracingHook>& hook : hooks) {
-    TracingHook* const its = hook.get();
-    const absl::Status status = its->Install();
+  for (std::unique_ptr<TracingHook>& made : hooks) {
+    const std::shared_ptr<TracingHook> hook = std::move(made);
+    const absl::Status status = hook->Install();
     // Python code ran there: another thread may have ended the session meanwhile.
     if (!State().armed || State().session != session) {
-      its->Uninstall();
-      static_cast<void>(hook.release());
+      hook->Uninstall();
       return false;
     }
     if (!status.ok()) {
       UninstallAll();
-      Recorder::Get()->Stop(absl::StrCat("level ", its->level(), " cannot be installed: ", status.message()));
+      Recorder::Get()->Stop(absl::StrCat("level ", hook->level(), " cannot be installed: ", status.message()));
       return false;
     }
-    State().hooks.push_back(std::move(hook));
+    State().hooks.push_back(hook);
   }
   return true;
 }

@@ -16,6 +16,7 @@
 #include "tracer/fatal_signals.h"
 #include "tracer/python_patch.h"
 #include "tracer/recorder.h"
+#include "tracer/started_programs.h"
 
 namespace torchtrace {
 namespace {
@@ -38,7 +39,9 @@ void EndProgram(const RuntimeEnd& end) {
     recorder->Finish({.exit_code = end.exit_code, .signal = end.signal});
   }
   if (InForkedChild() || g_state->ended.exchange(true)) return;
-  if (g_state->options.ended) g_state->options.ended(end);
+  // Python may open another trace meanwhile.
+  const auto ended = g_state->options.ended;
+  if (ended) ended(end);
 }
 
 void OnExit(int status, void*) { EndProgram({.provisional = 0, .exit_code = status & 0xff, .signal = 0}); }
@@ -83,7 +86,11 @@ void AfterFinalization() {
 }
 
 absl::Status RegisterWithAtexit() {
-  static PyObject* const callable = PyCFunction_New(&g_before_finalization, nullptr);
+  // No static that is made in place: making it may let go of the GIL, and who waits for it
+  // there keeps it.
+  static PyObject* known = nullptr;
+  PyObject* const callable = known != nullptr ? known : PyCFunction_New(&g_before_finalization, nullptr);
+  if (known == nullptr) known = callable;
   PyObject* const modules = PyImport_GetModuleDict();
   const bool was_there = PyDict_GetItemString(modules, "atexit") != nullptr;
   PyObject* const atexit = PyImport_ImportModule("atexit");
@@ -173,7 +180,9 @@ void EndBeforeExec(PyObject* path) {
   Py_DECREF(bytes);
   struct stat info;
   if (stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || access(file.c_str(), X_OK) != 0) return;
-  if (Recorder* const recorder = Recorder::Get(); recorder != nullptr && !InForkedChild()) {
+  if (InForkedChild()) {
+    NoteStartedProgram(file);
+  } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
     recorder->NoteNotSeen("what ran after the program replaced itself with " + file);
   }
   EndProgram({.provisional = 0, .exit_code = 0, .signal = 0});
@@ -228,6 +237,7 @@ absl::Status WatchInterpreterExit(bool signals) {
   g_os_exit.Install("posix", "_exit", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(OsExit));
   g_execv.Install("posix", "execv", METH_FASTCALL, reinterpret_cast<void*>(Execv));
   g_execve.Install("posix", "execve", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(Execve));
+  WatchStartedPrograms();
   if (signals) g_signal.Install("_signal", "signal", METH_FASTCALL, reinterpret_cast<void*>(Signal));
   return absl::OkStatus();
 }

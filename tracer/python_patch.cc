@@ -4,18 +4,27 @@
 
 #include <Python.h>
 
+#include "tracer/writable_memory.h"
+
 namespace torchtrace {
 
 bool BuiltinPatch::Install(const char* module, const char* name, int flags, void* function) {
   PyObject* const modules = PyImport_GetModuleDict();
   const bool was_there = PyDict_GetItemString(modules, module) != nullptr;
   PyObject* const owner = PyImport_ImportModule(module);
-  PyObject* const found = owner != nullptr ? PyObject_GetAttrString(owner, name) : nullptr;
+  const bool installed = owner != nullptr && Install(owner, name, flags, function);
   Py_XDECREF(owner);
   // A module that only we imported is not the program's to see.
   if (!was_there && PyDict_DelItemString(modules, module) != 0) PyErr_Clear();
   PyErr_Clear();
-  const bool fits = found != nullptr && PyCFunction_CheckExact(found) && PyCFunction_GET_FLAGS(found) == flags;
+  return installed;
+}
+
+bool BuiltinPatch::Install(PyObject* module, const char* name, int flags, void* function) {
+  PyObject* const found = PyObject_GetAttrString(module, name);
+  PyErr_Clear();
+  const bool fits = found != nullptr && PyCFunction_CheckExact(found) && PyCFunction_GET_FLAGS(found) == flags &&
+                    IsWritable(&reinterpret_cast<PyCFunctionObject*>(found)->m_ml->ml_meth);
   if (fits) {
     // The definition is the module's static table: it outlives the object.
     definition_ = reinterpret_cast<PyCFunctionObject*>(found)->m_ml;

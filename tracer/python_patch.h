@@ -6,6 +6,7 @@
 #define TORCHTRACE_TRACER_PYTHON_PATCH_H_
 
 struct PyMethodDef;
+typedef struct _object PyObject;
 
 namespace torchtrace {
 
@@ -14,6 +15,8 @@ class BuiltinPatch {
   // `flags` are the METH_ flags that the function must have; `function` has
   // their signature. False when it is not there or another kind of function.
   bool Install(const char* module, const char* name, int flags, void* function);
+  // The same in a module that the caller has, which may be on its way into sys.modules.
+  bool Install(PyObject* module, const char* name, int flags, void* function);
 
   // Puts the original back. Nothing where Install did nothing.
   void Restore();

@@ -86,17 +86,17 @@ bool IsIn(std::string_view module, std::string_view package) {
          (module.size() == package.size() || module[package.size()] == '.');
 }
 
-// The folder of Python's own library, with a slash.
+// The folder of Python's own library, with a slash. Needs the GIL, which reading it may let go
+// of: so it is no static that is made in place, where others would wait with the GIL.
 const std::string& StandardFolder() {
-  static const std::string* const folder = new std::string([] {
-    PyObject* const prefix = PySys_GetObject("base_prefix");
-    PyObject* const lib = PySys_GetObject("platlibdir");
-    const std::string base = Text(prefix);
-    return base.empty() ? base
-                        : base + "/" + Text(lib) + "/python" + std::to_string(PY_MAJOR_VERSION) + "." +
-                              std::to_string(PY_MINOR_VERSION) + "/";
-  }());
-  return *folder;
+  static std::string* known = nullptr;
+  if (known != nullptr) return *known;
+  const std::string base = Text(PySys_GetObject("base_prefix"));
+  const std::string lib = Text(PySys_GetObject("platlibdir"));
+  const std::string version = std::to_string(PY_MAJOR_VERSION) + "." + std::to_string(PY_MINOR_VERSION);
+  // Another thread may have come first.
+  if (known == nullptr) known = new std::string(base.empty() ? base : base + "/" + lib + "/python" + version + "/");
+  return *known;
 }
 
 // Of Python's own library. Needs the GIL.

@@ -3,29 +3,42 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
 #include "serialize/config.h"
 #include "serialize/glob.h"
+#include "serialize/mapped_frames.h"
+#include "serialize/utf8.h"
 #include "tracer/runtime_api.h"
 
 namespace torchtrace {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr uint32_t kFirstFrameBytes = 64 << 10;
 constexpr uint32_t kThreadNameBytes = 64;
 constexpr uint32_t kEndFrameBytes = 32 << 10;
+// Of last words with nothing in them that may grow.
+constexpr size_t kShortEndBytes = 2 << 10;
+// Of the clock told again: then ten times later.
+constexpr uint64_t kFirstClockNs = 10'000'000;
+// Of programs that were started: so many are told apart, by names of at most so many bytes.
+constexpr size_t kMaxStarted = 20;
+constexpr size_t kMaxStartedBytes = 300;
+constexpr char kOtherStarted[] = "others";
 
-Recorder* g_recorder = nullptr;
+constexpr char kNoMemory[] = "there is no memory left to record with";
+
+std::atomic<Recorder*> g_recorder{nullptr};
 
 std::string ThreadName() {
   char name[kThreadNameBytes] = "";
@@ -33,14 +46,39 @@ std::string ThreadName() {
   return name;
 }
 
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+// JSON is written by hand here: the library's destructors allocate, which ends the process
+// where memory has run out. Bytes that are no UTF-8 become U+FFFD.
+void AppendJson(std::string_view text, std::string* json) {
+  json->push_back('"');
+  while (!text.empty()) {
+    const Utf8Char c = DecodeUtf8(text);
+    if (c.kind != Utf8Char::kScalar) {
+      json->append("\uFFFD");
+    } else if (c.code_point < ' ' || c.code_point == '"' || c.code_point == '\\') {
+      absl::StrAppend(json, "\\u", absl::Hex(c.code_point, absl::kZeroPad4));
+    } else {
+      json->append(text.substr(0, c.bytes));
+    }
+    text.remove_prefix(c.bytes);
+  }
+  json->push_back('"');
+}
 
-// Stores a metadata frame's payload and seals it without unmapping: all that a
-// signal handler may do.
-void Seal(Frame frame, std::string_view json) {
+template <typename Programs>
+std::string ListStarted(const Programs& programs) {
+  std::string json;
+  for (const auto& [program, started] : programs) {
+    json += json.empty() ? R"("started_programs":[{"program":)" : R"(,{"program":)";
+    AppendJson(program, &json);
+    absl::StrAppend(&json, R"(,"python":)", started.python ? "true" : "false", R"(,"count":)", started.count, "}");
+  }
+  return json + "]";
+}
+
+// Stores a metadata frame's payload.
+void Fill(Frame frame, std::string_view json) {
   std::memcpy(frame.payload(), json.data(), json.size());
   frame.header->committed_bytes = static_cast<uint32_t>(json.size());
-  LogWriter::Seal(frame, 0);
 }
 
 }  // namespace
@@ -59,6 +97,19 @@ namespace {
 thread_local ThreadHolder t_holder;
 }  // namespace
 
+template <typename Body>
+std::invoke_result_t<Body> Recorder::OrStop(Body body) {
+  // Not what ends a thread: it is no std::exception.
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    Stop(kNoMemory);
+  } catch (const std::exception& error) {
+    Stop(error.what());
+  }
+  return std::invoke_result_t<Body>();
+}
+
 // ---- ThreadRecorder ----
 
 void ThreadRecorder::Raise(std::string_view exception) {
@@ -74,56 +125,88 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   stale_calls_ += std::exchange(open_calls_, 0);
   session_ = session;
   number_ = number;
-  calls_ = 0;
-  getters_ = 0;
+  calls_.Set(0);
+  getters_.Set(0);
   next_frame_bytes_ = 0;
   tags_version_ = 0;
   tags_.clear();
-  stacks_wanted_ = recorder_->options().stacks;
-  stack_ = stacks_wanted_ == 0 ? nullptr : recorder_->options().make_stack();
+  options_ = recorder_->options_;
+  stacks_wanted_ = options_->stacks;
+  stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
   // Which entries are left out is the session's affair.
-  recorder_->intern_bytes_.fetch_sub(table_.bytes(), std::memory_order_relaxed);
-  table_.Clear();
+  ClearTable();
 }
 
 bool ThreadRecorder::CatchUp() {
   if (Recorder::epoch_.load(std::memory_order_acquire) == 0) return false;
-  {
-    std::lock_guard<std::mutex> lock(recorder_->mutex_);
-    const uint64_t epoch = Recorder::epoch_.load(std::memory_order_relaxed);
-    if (epoch == 0) return false;
-    if (session_ != recorder_->session_) {
-      BeginSession(recorder_->session_, recorder_->next_thread_++);
-      recorder_->threads_.insert(this);
+  return recorder_->OrStop([this] {
+    {
+      std::lock_guard<std::mutex> lock(recorder_->mutex_);
+      const uint64_t epoch = Recorder::epoch_.load(std::memory_order_relaxed);
+      if (epoch == 0) return false;
+      if (session_ != recorder_->session_) {
+        recorder_->threads_.insert(this);
+        BeginSession(recorder_->session_, recorder_->next_thread_++);
+      }
+      epoch_ = epoch;
+      if (tags_version_ == recorder_->tags_version_) return true;
+      tags_ = recorder_->tags_;
+      tags_version_ = recorder_->tags_version_;
     }
-    epoch_ = epoch;
-    if (tags_version_ == recorder_->tags_version_) return true;
-    tags_version_ = recorder_->tags_version_;
-    tags_ = recorder_->tags_;
-  }
-  // Where the frame has no room, the next one starts with them.
-  if (!writer_.open()) return true;
-  if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
-    CloseFrame();
-  } else {
-    writer_.Tags(tags_);
-  }
-  return true;
+    // Where the frame has no room, the next one starts with them.
+    if (!writer_.open()) return true;
+    if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
+      CloseFrame();
+    } else {
+      writer_.Tags(tags_);
+    }
+    return true;
+  });
+}
+
+InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
+                                              uint32_t identity_bytes) {
+  return recorder_->OrStop([&]() -> InternTable::Entry* {
+    if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) {
+      if (!CatchUp()) return nullptr;
+      entry = table_.Find(hash, config);
+    }
+    if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
+    return Prepare(entry) ? entry : nullptr;
+  });
 }
 
 InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
   // Forgetting is safe at any time: a definition holds for one frame, and a
-  // configuration that comes again is described again.
-  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > recorder_->options().max_intern_bytes) {
-    recorder_->intern_bytes_.fetch_sub(table_.bytes(), std::memory_order_relaxed);
+  // configuration that comes again is described again. Only who holds more than its
+  // share forgets: some thread does when all hold too much.
+  const uint64_t most = options_->max_intern_bytes;
+  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
+      table_.bytes() > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1)) {
     recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
-    table_.Clear();
+    ClearTable();
   }
-  const uint64_t before = table_.bytes();
   InternTable::Entry* const entry = table_.Insert(hash, config, identity_bytes);
-  recorder_->intern_bytes_.fetch_add(table_.bytes() - before, std::memory_order_relaxed);
-  if (!recorder_->Included(ReadConfigHead(config).api)) entry->definition = kExcluded;
+  CountTable();
+  if (!Included(ReadConfigHead(config).api)) entry->definition = kExcluded;
   return entry;
+}
+
+void ThreadRecorder::CountTable() {
+  recorder_->intern_bytes_.fetch_add(table_.bytes() - counted_bytes_, std::memory_order_relaxed);
+  counted_bytes_ = table_.bytes();
+}
+
+void ThreadRecorder::ClearTable() {
+  table_.Clear();
+  CountTable();
+}
+
+bool ThreadRecorder::Included(std::string_view api) const {
+  const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
+  const std::vector<std::string>&include = options_->include, &exclude = options_->exclude;
+  if (std::any_of(exclude.begin(), exclude.end(), matches)) return false;
+  return include.empty() || std::any_of(include.begin(), include.end(), matches);
 }
 
 bool ThreadRecorder::Prepare(InternTable::Entry* entry) {
@@ -183,7 +266,7 @@ void ThreadRecorder::WriteStack(RecordedPlace* stack) {
 bool ThreadRecorder::NextFrame(uint64_t bytes) {
   if (recorder_->stopped()) return false;
   CloseFrame();
-  return recorder_->TakeFrame(this, bytes);
+  return recorder_->OrStop([&] { return recorder_->TakeFrame(this, bytes); });
 }
 
 void ThreadRecorder::CloseFrame() {
@@ -194,7 +277,7 @@ void ThreadRecorder::CloseFrame() {
 }
 
 void ThreadRecorder::WriteThreadRecord() {
-  writer_.Thread(number_, os_id_, ClockNow(), calls_, open_calls_, ThreadName());
+  writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, ThreadName());
   if (!tags_.empty()) writer_.Tags(tags_);
 }
 
@@ -204,50 +287,53 @@ std::atomic<uint64_t> Recorder::epoch_{0};
 std::atomic<uint64_t> Recorder::session_on_{0};
 
 absl::Status Recorder::Start(RecorderOptions options) {
-  if (g_recorder != nullptr) return g_recorder->Begin(std::move(options));
-  auto* const recorder = new Recorder();
-  recorder->unit_ns_ = CalibrateClock();
-  if (absl::Status status = recorder->Begin(std::move(options)); !status.ok()) {
-    delete recorder;
-    return status;
+  try {
+    if (Recorder* const known = Get()) return known->Begin(std::move(options));
+    std::unique_ptr<Recorder> recorder(new Recorder());
+    recorder->unit_ns_ = CalibrateClock();
+    if (absl::Status status = recorder->Begin(std::move(options)); !status.ok()) return status;
+    g_recorder = recorder.release();
+    pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+    return absl::OkStatus();
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(error.what());
   }
-  g_recorder = recorder;
-  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
-  return absl::OkStatus();
 }
 
 absl::Status Recorder::Begin(RecorderOptions options) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!finished_) return absl::FailedPreconditionError("recording has started already");
-  options_.store(new RecorderOptions(std::move(options)), std::memory_order_release);
-  log_.reset();
-  end_frame_ = Frame();
+  options_ = std::make_shared<const RecorderOptions>(std::move(options));
+  quiet_ = options_->quiet;
   free_frames_.clear();
   threads_.clear();
   ended_threads_.clear();
   added_metadata_.clear();
+  own_metadata_.clear();
   not_seen_.clear();
   cut_.clear();
-  stop_reason_.clear();
+  started_.clear();
   intern_resets_ = 0;
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
-  paused_ = this->options().paused;
-  tags_ = this->options().tags == "{}" ? "" : this->options().tags;
+  paused_ = options_->paused;
+  tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
   ++session_;
-  finished_ = false;
+  stop_reason_bytes_ = 0;
   stopped_ = false;
+  finished_ = false;
   session_on_ = session_;
   NewEpoch();
   return absl::OkStatus();
 }
 
 void Recorder::NewEpoch() {
-  const bool recording = !finished_ && !paused_ && !stopped();
-  epoch_.store(recording ? ++last_epoch_ : 0, std::memory_order_release);
+  epoch_ = finished_ || paused_ || stopped_ ? 0 : ++last_epoch_;
+  // Who stops recording takes no lock.
+  if (stopped_) epoch_ = 0;
 }
 
 void Recorder::SetPaused(bool paused) {
@@ -261,15 +347,36 @@ bool Recorder::paused() {
 }
 
 void Recorder::SetTags(const std::string& json) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const std::string tags = json == "{}" ? "" : json;
-  if (tags == tags_) return;
-  tags_ = tags;
-  ++tags_version_;
-  NewEpoch();
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::string tags = json == "{}" ? "" : json;
+    if (tags == tags_) return;
+    tags_ = tags;
+    ++tags_version_;
+    NewEpoch();
+  });
 }
 
-Recorder* Recorder::Get() { return g_recorder; }
+Recorder* Recorder::Get() { return g_recorder.load(std::memory_order_acquire); }
+
+std::string Recorder::FirstMetadata(const char* role) {
+  const std::string& known = options_->metadata_json;
+  std::string json = known.substr(0, known.rfind('}'));
+  if (json.find('"') != std::string::npos) json.push_back(',');
+  absl::StrAppend(&json, R"("role":")", role, R"(","pid":)", pid_, R"(,"ppid":)", getppid());
+  if (parent_pid_ != 0) absl::StrAppend(&json, R"(,"forked_from":)", parent_pid_);
+  timespec realtime;
+  clock_gettime(CLOCK_REALTIME, &realtime);
+  const ClockReading now = ReadClock();
+  origin_ns_ = now.monotonic_ns;
+  next_clock_ns_ = origin_ns_ + kFirstClockNs;
+  char unit[32];
+  snprintf(unit, sizeof unit, "%.17g", unit_ns_);
+  absl::StrAppend(&json, R"(,"clock":{"unit_ns":)", unit, R"(,"origin_units":)", now.units,
+                  R"(,"origin_monotonic_ns":)", now.monotonic_ns, R"(,"origin_realtime_ns":)",
+                  int64_t{realtime.tv_sec} * 1'000'000'000 + realtime.tv_nsec, "}}");
+  return json;
+}
 
 absl::Status Recorder::OpenLog(const char* role) {
   pid_ = getpid();
@@ -277,25 +384,13 @@ absl::Status Recorder::OpenLog(const char* role) {
   // A process id can come again within one run.
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
-    const std::string path = absl::StrCat(options().log_folder, "/", role, "-", pid_, again, ".ttlog");
-    log = LogWriter::Create(path);
+    const std::string path = absl::StrCat(options_->log_folder, "/", role, "-", pid_, again, ".ttlog");
+    log = LogWriter::Create(path, options_->readable ? 0666 : 0600);
     if (log.ok() || access(path.c_str(), F_OK) != 0) break;
   }
   if (!log.ok()) return log.status();
 
-  Json metadata = Json::parse(options().metadata_json, nullptr, false);
-  if (!metadata.is_object()) metadata = Json::object();
-  metadata["role"] = role;
-  metadata["pid"] = pid_;
-  metadata["ppid"] = getppid();
-  if (parent_pid_ != 0) metadata["forked_from"] = parent_pid_;
-  timespec realtime;
-  clock_gettime(CLOCK_REALTIME, &realtime);
-  metadata["clock"] = {{"unit_ns", unit_ns_},
-                       {"origin_units", ClockNow()},
-                       {"origin_monotonic_ns", MonotonicNs()},
-                       {"origin_realtime_ns", int64_t{realtime.tv_sec} * 1'000'000'000 + realtime.tv_nsec}};
-  if (absl::Status status = (*log)->AppendMetadata(Dump(metadata)); !status.ok()) return status;
+  if (absl::Status status = (*log)->AppendMetadata(FirstMetadata(role)); !status.ok()) return status;
   for (const std::string& json : added_metadata_) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
@@ -313,9 +408,23 @@ absl::Status Recorder::OpenLog(const char* role) {
 ThreadRecorder* Recorder::ThisThread() {
   ThreadHolder& holder = t_holder;
   if (holder.thread != nullptr || holder.ended || stopped()) return holder.thread;
-  auto* const thread = new ThreadRecorder(this);
+  auto* const thread = new (std::nothrow) ThreadRecorder(this);
+  if (thread == nullptr) {
+    Stop(kNoMemory);
+    return nullptr;
+  }
   thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
+  thread_count_.fetch_add(1, std::memory_order_relaxed);
   return holder.thread = thread;
+}
+
+void Recorder::TellClockAgain() {
+  const ClockReading now = ReadClock();
+  if (now.monotonic_ns < next_clock_ns_) return;
+  next_clock_ns_ = origin_ns_ + 10 * (now.monotonic_ns - origin_ns_);
+  log_->AppendMetadata(
+          absl::StrCat(R"({"clock_again":{"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns, "}}"))
+      .IgnoreError();
 }
 
 bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
@@ -336,7 +445,8 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
       break;
     }
     if (!thread->writer_.open() && failure.empty()) {
-      const uint32_t grown = std::clamp(2 * thread->next_frame_bytes_, kFirstFrameBytes, options().max_frame_bytes);
+      TellClockAgain();
+      const uint32_t grown = std::clamp(2 * thread->next_frame_bytes_, kFirstFrameBytes, options_->max_frame_bytes);
       const uint64_t payload = std::max<uint64_t>(grown - sizeof(FrameHeader), bytes);
       absl::StatusOr<Frame> frame = log_->Reserve(FrameType::kCalls, static_cast<uint32_t>(payload));
       if (frame.ok()) {
@@ -357,102 +467,185 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
 }
 
 void Recorder::EndThread(ThreadRecorder* thread) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_ || thread->session_ != session_) return;
+    ended_threads_[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
+    if (!thread->writer_.open()) return;
+    free_frames_.push_back({thread->writer_, thread->frame_number_});
+    thread->writer_ = CallWriter();
+  });
+  thread->CloseFrame();
+  thread->ClearTable();
+  thread_count_.fetch_sub(1, std::memory_order_relaxed);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const bool in_session = !finished_ && thread->session_ == session_;
-    if (thread->writer_.open()) {
-      if (in_session) {
-        free_frames_.push_back({thread->writer_, thread->frame_number_});
-      } else {
-        thread->CloseFrame();
-      }
-    }
-    if (in_session) ended_threads_[thread->number_] = {thread->calls_, thread->getters_};
     threads_.erase(thread);
   }
-  intern_bytes_.fetch_sub(thread->table_.bytes(), std::memory_order_relaxed);
   delete thread;
 }
 
-bool Recorder::Included(std::string_view api) const {
-  const RecorderOptions& options = this->options();
-  const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
-  if (std::any_of(options.exclude.begin(), options.exclude.end(), matches)) return false;
-  return options.include.empty() || std::any_of(options.include.begin(), options.include.end(), matches);
-}
-
 void Recorder::AddMetadata(const std::string& json) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  added_metadata_.push_back(json);
-  if (log_ != nullptr && !finished_) log_->AppendMetadata(json).IgnoreError();
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    added_metadata_.push_back(json);
+    if (log_ != nullptr) log_->AppendMetadata(json).IgnoreError();
+  });
 }
 
 void Recorder::AddOwnMetadata(const std::string& json) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (log_ == nullptr) {
-    own_metadata_.push_back(json);
-  } else if (!finished_) {
-    log_->AppendMetadata(json).IgnoreError();
-  }
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    if (log_ == nullptr) {
+      own_metadata_.push_back(json);
+    } else {
+      log_->AppendMetadata(json).IgnoreError();
+    }
+  });
 }
 
 void Recorder::NoteNotSeen(const std::string& text) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  not_seen_.insert(text);
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    not_seen_.insert(text);
+  });
 }
 
 void Recorder::CountCut(const std::string& what, uint64_t count) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  cut_[what] += count;
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cut_[what] += count;
+  });
 }
 
-void Recorder::Stop(const std::string& reason) {
-  {
+void Recorder::CountStarted(const std::string& program, bool python) {
+  OrStop([&] {
+    std::string name = program;
+    // The end of a path tells more than its beginning.
+    if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));
     std::lock_guard<std::mutex> lock(mutex_);
-    if (stopped_.exchange(true)) return;
-    stop_reason_ = reason;
-    NewEpoch();
-  }
-  if (options().quiet || !standard_error_.IsTheSame()) return;
-  const std::string line = absl::StrCat("torchtrace: tracing stopped: ", reason, "; the program goes on\n");
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    if (finished_) return;
+    if (started_.size() >= kMaxStarted && !started_.contains(name)) {
+      name = kOtherStarted;
+      python = false;
+    }
+    StartedProgram& started = started_[name];
+    started.python = started.python || python;
+    // It may be the last that this process does: what is new is told at once, how often at the end.
+    if (++started.count != 1) return;
+    if (log_ == nullptr && !OpenLog("fork").ok()) return;
+    log_->AppendMetadata(absl::StrCat("{", ListStarted(started_), "}")).IgnoreError();
+  });
+}
+
+void Recorder::Stop(std::string_view reason) {
+  if (stopped_.exchange(true)) return;
+  epoch_ = 0;
+  stop_reason_bytes_.store(reason.copy(stop_reason_, sizeof stop_reason_), std::memory_order_release);
+  if (quiet() || !standard_error_.IsTheSame()) return;
+  const std::string_view line[] = {"torchtrace: tracing stopped: ", stop_reason(), "; the program goes on\n"};
+  iovec parts[std::size(line)];
+  for (size_t i = 0; i < std::size(line); ++i) parts[i] = {const_cast<char*>(line[i].data()), line[i].size()};
+  if (writev(STDERR_FILENO, parts, std::size(parts)) < 0) {
     // There is no other place to say it.
   }
 }
 
-std::string Recorder::EndJson(const ProgramEnd& end) {
-  Json json = Json::object();
+bool Recorder::RecoverFrame(const void* address) {
+  if (!MapZerosOverFrame(address)) return false;
+  if (Recorder* const recorder = Get()) recorder->Stop("the log was cut by another program, or its disk is gone");
+  return true;
+}
+
+std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
+  std::string json = R"({"end":{)";
   if (end.program_goes_on) {
-    json["program_goes_on"] = true;
+    json += R"("program_goes_on":true)";
   } else if (end.signal != 0) {
-    json["signal"] = end.signal;
+    absl::StrAppend(&json, R"("signal":)", end.signal);
   } else {
-    json["exit_code"] = end.exit_code;
+    absl::StrAppend(&json, R"("exit_code":)", end.exit_code);
   }
-  json["units"] = ClockNow();
-  json["monotonic_ns"] = MonotonicNs();
+  const ClockReading now = ReadClock();
+  absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
+
   std::map<uint64_t, ThreadTotals> totals = ended_threads_;
-  for (const ThreadRecorder* thread : threads_) totals[thread->number_] = {thread->calls_, thread->getters_};
-  uint64_t getters = 0;
-  Json threads = Json::array();
-  for (const auto& [number, total] : totals) {
-    threads.push_back({{"number", number}, {"calls", total.calls}, {"getters", total.getters}});
-    getters += total.getters;
+  for (const ThreadRecorder* thread : threads_) {
+    totals[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
   }
-  json["threads"] = std::move(threads);
-  json["getters"] = getters;
-  json["not_seen"] = not_seen_;
-  if (!cut_.empty()) json["cut"] = cut_;
-  if (const uint64_t resets = intern_resets_.load()) json["intern_resets"] = resets;
-  if (!stop_reason_.empty()) json["stopped"] = stop_reason_;
-  return Dump({{"end", std::move(json)}});
+  uint64_t getters = 0;
+  const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
+  for (const auto& [number, total] : totals) {
+    getters += total.getters;
+    if (!with_threads) continue;
+    absl::StrAppend(&json, std::exchange(separator, ","), R"({"number":)", number, R"(,"calls":)", total.calls,
+                    R"(,"getters":)", total.getters, "}");
+  }
+  if (with_threads) absl::StrAppend(&json, totals.empty() ? separator : "", "]");
+  absl::StrAppend(&json, R"(,"getters":)", getters);
+
+  separator = R"(,"not_seen":[)";
+  for (const std::string& text : not_seen_) {
+    json += std::exchange(separator, ",");
+    AppendJson(text, &json);
+  }
+  absl::StrAppend(&json, not_seen_.empty() ? separator : "", "]");
+  separator = R"(,"cut":{)";
+  for (const auto& [what, count] : cut_) {
+    json += std::exchange(separator, ",");
+    AppendJson(what, &json);
+    absl::StrAppend(&json, ":", count);
+  }
+  if (!cut_.empty()) json += '}';
+  if (const uint64_t resets = intern_resets_.load()) absl::StrAppend(&json, R"(,"intern_resets":)", resets);
+  if (!stop_reason().empty()) {
+    json += R"(,"stopped":)";
+    AppendJson(stop_reason(), &json);
+  }
+  if (!started_.empty()) absl::StrAppend(&json, ",", ListStarted(started_));
+  return json + "}}";
+}
+
+size_t Recorder::ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const {
+  const char* const how = end.program_goes_on ? "program_goes_on" : end.signal != 0 ? "signal" : "exit_code";
+  char number[16] = "true";
+  if (!end.program_goes_on) snprintf(number, sizeof number, "%d", end.signal != 0 ? end.signal : end.exit_code);
+  const ClockReading now = ReadClock();
+  char stopped[sizeof stop_reason_ + 1];
+  const size_t bytes = stop_reason().copy(stopped, sizeof stop_reason_);
+  stopped[bytes] = '\0';
+  // Escapes take room and a JSON library.
+  std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
+  const int length =
+      snprintf(json, capacity, R"({"end":{"%s":%s,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
+               static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
+               bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
+  return static_cast<size_t>(length);
+}
+
+bool Recorder::WriteEnd(std::string_view json) {
+  if (json.size() > end_frame_.payload_bytes()) return log_->AppendMetadata(json).ok();
+  Fill(end_frame_, json);
+  return true;
+}
+
+void Recorder::WriteLastWords(const ProgramEnd& end) {
+  try {
+    // With more threads than the reserved frame has room for, on a full disk.
+    if (WriteEnd(EndJson(end, true)) || WriteEnd(EndJson(end, false))) return;
+  } catch (const std::exception&) {
+    // No memory.
+  }
+  char json[kShortEndBytes];
+  WriteEnd({json, ShortEndJson(end, json, sizeof json)});
 }
 
 void Recorder::Finish(const ProgramEnd& end) {
   ThreadRecorder* const own = t_holder.thread;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (finished_) return;
-  finished_ = true;
+  if (finished_.exchange(true)) return;
   stopped_ = true;
   session_on_ = 0;
   NewEpoch();
@@ -460,38 +653,33 @@ void Recorder::Finish(const ProgramEnd& end) {
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();
-  const std::string json = EndJson(end);
-  if (json.size() <= end_frame_.payload_bytes()) {
-    Seal(end_frame_, json);
-  } else {
-    log_->AppendMetadata(json).IgnoreError();
-  }
+  WriteLastWords(end);
+  LogWriter::Close(std::exchange(end_frame_, Frame()), 0);
+  log_.reset();
 }
 
 void Recorder::FinishFromSignal(int signal) {
   // No lock: the signal may have come while this thread held it.
-  if (finished_ || end_frame_.header == nullptr || getpid() != pid_) return;
-  finished_ = true;
+  if (finished_ || end_frame_.header == nullptr || getpid() != pid_ || finished_.exchange(true)) return;
   stopped_ = true;
   epoch_ = 0;
-  char json[160];
-  const int bytes =
-      snprintf(json, sizeof json, R"({"end":{"signal":%d,"units":%llu,"monotonic_ns":%llu}})", signal,
-               static_cast<unsigned long long>(ClockNow()), static_cast<unsigned long long>(MonotonicNs()));
-  Seal(end_frame_, std::string_view(json, static_cast<size_t>(bytes)));
+  char json[kShortEndBytes];
+  Fill(end_frame_, {json, ShortEndJson({.signal = signal}, json, sizeof json)});
+  LogWriter::Seal(end_frame_, 0);
 }
 
 // A fork copies only the forking thread; whoever holds the lock elsewhere would
 // hold it for ever in the child.
-void Recorder::BeforeFork() { g_recorder->mutex_.lock(); }
+void Recorder::BeforeFork() { Get()->mutex_.lock(); }
 
-void Recorder::AfterForkInParent() { g_recorder->mutex_.unlock(); }
+void Recorder::AfterForkInParent() { Get()->mutex_.unlock(); }
 
 // The parent's frames are not mapped in the child (see LogWriter::Reserve), its
 // objects must not be touched, and nothing may be allocated for sure: other
 // threads may have held the allocator's locks. So forget, and leak.
 void Recorder::AfterForkInChild() {
-  Recorder* const recorder = g_recorder;
+  Recorder* const recorder = Get();
+  ForgetMappedFrames();
   static_cast<void>(recorder->log_.release());
   recorder->end_frame_ = Frame();
   recorder->free_frames_.clear();
@@ -499,18 +687,23 @@ void Recorder::AfterForkInChild() {
   recorder->ended_threads_.clear();
   recorder->not_seen_.clear();
   recorder->cut_.clear();
+  recorder->started_.clear();
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
-  recorder->finished_ = recorder->finished_ || recorder->stopped();
+  if (recorder->stopped()) recorder->finished_ = true;
+  recorder->intern_bytes_ = 0;
+  recorder->thread_count_ = 0;
   if (ThreadRecorder* const thread = t_holder.thread; thread != nullptr) {
     thread->writer_ = CallWriter();
     thread->frame_number_ = 0;
     thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
+    recorder->intern_bytes_ = thread->counted_bytes_;
+    recorder->thread_count_ = 1;
     if (thread->session_ == recorder->session_) {
       thread->next_frame_bytes_ = 0;
-      thread->calls_ = 0;
-      thread->getters_ = 0;
+      thread->calls_.Set(0);
+      thread->getters_.Set(0);
       thread->number_ = recorder->next_thread_++;
       recorder->threads_.insert(thread);
     }

@@ -9,6 +9,9 @@
 // all threads (a session, a pause, tags) changes the epoch, which every Enter
 // compares with the one its thread knows.
 //
+// Nothing here throws: where memory or the disk runs out, recording stops and says so, and
+// the program goes on.
+//
 // A hook describes a call as bytes (serialize/config.h). Bytes that were seen
 // before cost a hash and a comparison; at first sight they are also written to
 // the log as a definition.
@@ -25,6 +28,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,13 +47,16 @@ class Recorder;
 
 struct RecorderOptions {
   std::string log_folder;  // absolute; must exist
+  // Others may read the logs, as the umask has it.
+  bool readable = false;
   // A JSON object's text: what is known of the run before it starts. Repeated
   // in every process's log.
   std::string metadata_json = "{}";
   // API globs ('*', '?'). Empty include: everything.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
-  // Bytes that all threads' tables of known configurations may hold together.
+  // Bytes that all threads' tables of known configurations may hold together, about: above
+  // that a thread forgets its own when it holds more than its share.
   uint64_t max_intern_bytes = 256 << 20;
   // No frame is larger unless one record is; a thread's first ones are smaller.
   uint32_t max_frame_bytes = 4 << 20;
@@ -68,6 +75,17 @@ struct ProgramEnd {
   int exit_code = 0;
   int signal = 0;                // 0: it exited
   bool program_goes_on = false;  // only the recording ends: neither of the above is known
+};
+
+// A count that one thread changes and others may read.
+class ThreadCount {
+ public:
+  void Increment() { value_.store(get() + 1, std::memory_order_relaxed); }
+  void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
 };
 
 class TORCHTRACE_EXPORT ThreadRecorder {
@@ -95,7 +113,15 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   static constexpr uint32_t kExcluded = UINT32_MAX;
   static constexpr uint64_t kNoEpoch = UINT64_MAX;
 
+  // What stands in the way of the call is done: the entry of its configuration, defined in a
+  // frame with room for an event; null: it isn't recorded. `entry`: what Find said, null if not asked.
+  InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
+                                uint32_t identity_bytes);
   InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
+  // Tells the process's budget what the table holds.
+  void CountTable();
+  void ClearTable();
+  bool Included(std::string_view api) const;
   // Makes `entry` defined in a frame with room for an event.
   bool Prepare(InternTable::Entry* entry);
   bool NextFrame(uint64_t bytes);
@@ -119,10 +145,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   CallWriter writer_;
   uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
   InternTable table_;
-  uint64_t calls_ = 0;
+  uint64_t counted_bytes_ = 0;                      // of the table, in the process's budget
+  std::shared_ptr<const RecorderOptions> options_;  // the session's
+  ThreadCount calls_;
+  ThreadCount getters_;
   uint64_t open_calls_ = 0;
   uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
-  uint64_t getters_ = 0;
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
@@ -159,6 +187,10 @@ class TORCHTRACE_EXPORT Recorder {
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
 
+  // A process was started as a new program, which isn't traced. A forked process that called
+  // nothing gets a log for it.
+  void CountStarted(const std::string& program, bool python);
+
   // From now on no call's entry is recorded, on any thread; or again.
   void SetPaused(bool paused);
   bool paused();
@@ -168,9 +200,10 @@ class TORCHTRACE_EXPORT Recorder {
   void SetTags(const std::string& json);
 
   // Stops recording for the rest of the session and says why; called by what
-  // fails inside tracing. The first reason counts.
-  void Stop(const std::string& reason);
-  bool quiet() const { return options().quiet; }
+  // fails inside tracing. The first reason counts. Takes no lock and no memory, and is
+  // async-signal-safe.
+  void Stop(std::string_view reason);
+  bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   // Closes the log with its last words and ends the session. Threads that still run
@@ -180,9 +213,14 @@ class TORCHTRACE_EXPORT Recorder {
   // The same from a signal handler: only stores to mapped memory.
   void FinishFromSignal(int signal);
 
+  // For who handles SIGBUS: when `address` is in a frame of a log, whose file was cut or
+  // whose disk is gone, recording stops and the access works when it is done again. Async-signal-safe.
+  static bool RecoverFrame(const void* address);
+
   // True in a process that was forked from the one that called Start.
   bool forked() const { return forked_; }
-  const std::string& stop_reason() const { return stop_reason_; }
+  // Empty where recording has not stopped early.
+  std::string_view stop_reason() const { return {stop_reason_, stop_reason_bytes_.load(std::memory_order_acquire)}; }
 
  private:
   friend class ThreadRecorder;
@@ -196,17 +234,31 @@ class TORCHTRACE_EXPORT Recorder {
     uint64_t getters = 0;
   };
 
+  struct StartedProgram {
+    bool python = false;
+    uint64_t count = 0;
+  };
+
   Recorder() = default;
   absl::Status Begin(RecorderOptions options);
   // Needs the lock: makes all threads look.
   void NewEpoch();
-  const RecorderOptions& options() const { return *options_.load(std::memory_order_acquire); }
+  // Calls what may throw. Where it does, recording stops, and the result is empty.
+  template <typename Body>
+  std::invoke_result_t<Body> OrStop(Body body);
   absl::Status OpenLog(const char* role);
+  std::string FirstMetadata(const char* role);
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
   void EndThread(ThreadRecorder* thread);
-  std::string EndJson(const ProgramEnd& end);
-  bool Included(std::string_view api) const;
+  // Needs the lock: the clock against CLOCK_MONOTONIC again, for a log that will have no end.
+  void TellClockAgain();
+  std::string EndJson(const ProgramEnd& end, bool with_threads);
+  // What always fits; async-signal-safe. Returns its bytes.
+  size_t ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const;
+  // Puts the last words where there is room for them.
+  bool WriteEnd(std::string_view json);
+  void WriteLastWords(const ProgramEnd& end);
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
@@ -215,15 +267,19 @@ class TORCHTRACE_EXPORT Recorder {
   static std::atomic<uint64_t> epoch_;
   static std::atomic<uint64_t> session_on_;  // its number; 0: none
 
-  // Of the session; those of earlier ones are kept, threads may be reading them.
-  std::atomic<const RecorderOptions*> options_{nullptr};
   const StandardErrorWatch standard_error_;
+  std::atomic<bool> quiet_{false};
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> finished_{true};
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};
+  std::atomic<uint64_t> thread_count_{0};
+  std::atomic<size_t> stop_reason_bytes_{0};
+  char stop_reason_[1024];
   double unit_ns_ = 1;
 
   std::mutex mutex_;  // guards everything below
+  std::shared_ptr<const RecorderOptions> options_;
   std::unique_ptr<LogWriter> log_;
   Frame end_frame_;  // reserved at the start so that the end can always be told
   std::vector<FreeFrame> free_frames_;
@@ -233,32 +289,32 @@ class TORCHTRACE_EXPORT Recorder {
   std::vector<std::string> own_metadata_;  // for a log that isn't there yet
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
-  std::string stop_reason_;
+  std::map<std::string, StartedProgram> started_;
   std::string tags_;
   uint64_t tags_version_ = 0;
   uint64_t last_epoch_ = 0;
   uint64_t session_ = 0;
   uint32_t next_frame_number_ = 1;
   uint64_t next_thread_ = 0;
+  uint64_t origin_ns_ = 0;      // when the log was made
+  uint64_t next_clock_ns_ = 0;  // when to tell the clock again
   bool paused_ = false;
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;
-  bool finished_ = true;
 };
 
 inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes) {
-  if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) [[unlikely]] {
-    if (!CatchUp()) return false;
-  }
   const uint64_t hash = Hash64(config.data(), config.size());
-  InternTable::Entry* entry = table_.Find(hash, config);
-  if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
-  if (entry->frame != frame_number_ || !writer_.FitsEvent()) {
-    if (!Prepare(entry)) return false;
+  InternTable::Entry* entry = nullptr;
+  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_) [[likely]]
+    entry = table_.Find(hash, config);
+  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]] {
+    entry = MakeReady(entry, hash, config, identity_bytes);
+    if (entry == nullptr) return false;
   }
   writer_.Enter(entry->definition, ClockNow());
-  ++calls_;
+  calls_.Increment();
   ++open_calls_;
   return true;
 }
@@ -279,7 +335,7 @@ inline void ThreadRecorder::Leave() {
 }
 
 inline void ThreadRecorder::CountGetter() {
-  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp()) ++getters_;
+  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp()) getters_.Increment();
 }
 
 }  // namespace torchtrace

@@ -35,6 +35,7 @@ absl::Status RunEnding::TryRender(Trace* trace) {
   render.folder = options_.folder;
   render.force = true;
   render.trace_path = options_.shown_name;
+  render.mode = FileModeOf(*trace);
   absl::StatusOr<RenderReport> report = Render(trace, render);
   if (!report.ok()) return report.status();
   report_ = *std::move(report);
@@ -45,7 +46,7 @@ absl::Status RunEnding::TryRenderEarly() {
   absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(options_.folder);
   if (!trace.ok()) return trace.status();
   if (absl::Status status = TryRender(trace->get()); !status.ok()) return status;
-  return WriteRunInfo(BuildRunInfo(**trace, report_->statistics, &*report_), options_.folder);
+  return WriteRunInfo(BuildRunInfo(**trace, report_->statistics, &*report_), options_.folder, FileModeOf(**trace));
 }
 
 absl::Status RunEnding::TryFinish() {
@@ -63,7 +64,8 @@ absl::Status RunEnding::TryFinish() {
     statistics = *std::move(counted);
   }
   const RenderReport* const report = report_.has_value() ? &*report_ : nullptr;
-  const absl::Status written = WriteRunInfo(BuildRunInfo(**trace, statistics, report), options_.folder);
+  const absl::Status written =
+      WriteRunInfo(BuildRunInfo(**trace, statistics, report), options_.folder, FileModeOf(**trace));
   if (!options_.quiet) {
     for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name)) SayLines(line);
   }

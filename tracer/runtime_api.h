@@ -14,7 +14,7 @@ namespace torchtrace {
 
 // Changes with any change of this file: a runtime that was built for another
 // Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 4;
+inline constexpr uint32_t kRuntimeApiVersion = 5;
 
 inline constexpr uint32_t kFirstStacks = 3;
 inline constexpr uint32_t kAllStacks = UINT32_MAX;
@@ -58,6 +58,7 @@ struct RuntimeRequest {
 
   // See RecorderOptions.
   const char* log_folder;
+  int readable;
   const char* metadata_json;
   const char* const* include;
   const char* const* exclude;
@@ -69,9 +70,13 @@ struct RuntimeRequest {
   // The same for a death after `ended` was called provisionally.
   const char* late_signal_message;
 
+  // Called when nothing is left to do but to start the program. Returns 0, or writes a sentence
+  // to `error` and returns 1: then it isn't started. May be null.
+  int (*starting)(void* context, char* error, uint64_t error_bytes);
   // Called in the traced process when the program has ended and the log is
-  // closed, once, and perhaps once before that with `provisional` set. Never in
-  // a forked child. May be null.
+  // closed, once, and perhaps once before that with `provisional` set. Without `starting`
+  // before it, where Python ended without running it (`python --version`). Never in a forked
+  // child. May be null.
   void (*ended)(const RuntimeEnd* end, void* context);
   void* context;
 };

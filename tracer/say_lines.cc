@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "serialize/plain_text.h"
 #include "tracer/standard_error.h"
 
 namespace torchtrace {
@@ -15,7 +16,9 @@ const StandardErrorWatch g_standard_error;
 
 void SayLines(const std::string& text) {
   if (!g_standard_error.IsTheSame()) return;
-  const std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(text, {{"\n", "\ntorchtrace: "}}), "\n");
+  std::string plain;
+  AppendPlainText(text, {}, &plain);
+  const std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(plain, {{"\n", "\ntorchtrace: "}}), "\n");
   for (size_t at = 0; at < lines.size();) {
     const ssize_t written = write(STDERR_FILENO, lines.data() + at, lines.size() - at);
     if (written <= 0) return;

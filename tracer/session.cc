@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tracer/fatal_signals.h"
 #include "tracer/levels.h"
 #include "tracer/program_end.h"
 #include "tracer/python_stack.h"
@@ -47,6 +48,7 @@ absl::Status BeginSession(SessionOptions options) {
   if (options.recorder.stacks != 0) options.recorder.make_stack = PythonStacksFor(options.dialect);
   if (absl::Status status = Recorder::Start(std::move(options.recorder)); !status.ok()) return status;
 
+  WatchBusErrors();
   ProgramEndOptions end;
   end.before_finalization = DisarmLevels;
   end.ended = std::move(options.ended);
@@ -55,7 +57,8 @@ absl::Status BeginSession(SessionOptions options) {
   if (status.ok()) status = ArmLevels(dialect, options.hooks);
   PyErr_Clear();
   // The package may have been imported before: then the hooks are in.
-  if (status.ok() && Recorder::Get()->stopped()) status = absl::InternalError(Recorder::Get()->stop_reason());
+  if (status.ok() && Recorder::Get()->stopped())
+    status = absl::InternalError(std::string(Recorder::Get()->stop_reason()));
   if (!status.ok()) EndSession();
   return status;
 }
@@ -65,6 +68,7 @@ void EndSession() {
   DisarmLevels();
   UnwatchProcessExit();
   Recorder::Get()->Finish({.exit_code = 0, .signal = 0, .program_goes_on = true});
+  UnwatchBusErrors();
   ReleaseHeldCode();
   PyErr_Clear();
 }

@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_TRACER_TRACING_HOOK_H_
 #define TORCHTRACE_TRACER_TRACING_HOOK_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,7 +11,8 @@
 
 namespace torchtrace {
 
-class TORCHTRACE_EXPORT TracingHook {
+// Destroyed when it was uninstalled; whoever calls one later than that may share it.
+class TORCHTRACE_EXPORT TracingHook : public std::enable_shared_from_this<TracingHook> {
  public:
   virtual ~TracingHook() = default;
 

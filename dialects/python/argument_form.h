@@ -48,9 +48,9 @@ class ArgumentForm {
   // False: this call is not handed on. `is_plain(type)` tells types that nobody overrides.
   template <typename IsPlain>
   bool HandsOn(const Bound& bound, IsPlain&& is_plain) const {
-    return conditions_.empty() ||
-           !std::all_of(conditions_.begin(), conditions_.end(),
-                        [&](size_t parameter) { return is_plain(Py_TYPE(bound.values[parameter])); });
+    return conditions_.empty() || !std::all_of(conditions_.begin(), conditions_.end(), [&](size_t parameter) {
+             return is_plain(Py_TYPE(bound.values[parameter]));
+           });
   }
 
   // The bytes of the call as it is handed on. See DescribeCall.

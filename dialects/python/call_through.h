@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "dialects/python/traced_api.h"
+#include "tracer/static_tls.h"
 
 namespace torchtrace::python_dialect {
 
@@ -28,7 +29,7 @@ inline constexpr int kLayers = 2;
 extern Layer g_layers[kLayers];
 
 // Recorded calls under way on the thread, of a layer that leaves out those within them.
-extern thread_local int t_depth __attribute__((tls_model("initial-exec")));
+extern thread_local int t_depth TORCHTRACE_STATIC_TLS;
 
 // `call` runs the original and returns a new reference, or null with an error.
 template <typename Call>

@@ -6,6 +6,7 @@
 
 #include "dialects/python/call_through.h"
 #include "dialects/python/pointer_map.h"
+#include "tracer/writable_memory.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -137,7 +138,7 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
     return true;
   }
   PyTypeObject* const type = Py_TYPE(callable);
-  if (type->tp_call == nullptr || !PatchList::Writable(&type->tp_call)) return false;
+  if (type->tp_call == nullptr || !IsWritable(&type->tp_call)) return false;
   if (type->tp_call != kTypeCalls[layer]) {
     TypeEntry* entry = TypeEntries(layer).Find(type);
     if (entry == nullptr) TypeEntries(layer).Insert(type, entry = new TypeEntry());

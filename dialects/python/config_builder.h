@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "serialize/byte_buffer.h"
 #include "serialize/config.h"
 #include "serialize/value.h"
 
@@ -32,15 +33,18 @@ inline std::string_view KeptText(std::string_view text) {
 
 class ConfigBuilder {
  public:
+  using Writer = BasicValueWriter<ByteBuffer>;
+
   // `head`: level and API as identity bytes (see EncodeHead).
   void Begin(std::string_view head) {
-    bytes_.assign(head);
+    bytes_.clear();
+    bytes_.append(head);
     facets_.clear();
     tensors_ = 0;
     facet_count_ = 0;
   }
-  std::string* bytes() { return &bytes_; }
-  ValueWriter values() { return ValueWriter(&bytes_); }
+  ByteBuffer* bytes() { return &bytes_; }
+  Writer values() { return Writer(&bytes_); }
   bool full() const { return bytes_.size() > kMaxConfigBytes; }
 
   // After each tensor; `subclass` is empty for torch.Tensor itself.
@@ -61,8 +65,8 @@ class ConfigBuilder {
   std::string_view Finish() {
     identity_bytes_ = static_cast<uint32_t>(bytes_.size());
     AppendVarint(facet_count_, &bytes_);
-    bytes_.append(facets_);
-    return bytes_;
+    bytes_.append(facets_.view());
+    return bytes_.view();
   }
   uint32_t identity_bytes() const { return identity_bytes_; }
 
@@ -73,8 +77,8 @@ class ConfigBuilder {
   }
 
  private:
-  std::string bytes_;
-  std::string facets_;
+  ByteBuffer bytes_;
+  ByteBuffer facets_;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "dialects/python/config_builder.h"
-#include "dialects/python/object_names.h"
+#include "dialects/python/python_text.h"
 #include "dialects/python/traced_api.h"
 #include "serialize/value.h"
 
@@ -24,7 +24,7 @@ std::string_view DescribeCall(std::string_view head, const CallArguments& argume
   if (arguments.self != nullptr) describe(arguments.self);
   for (Py_ssize_t i = 0; i < arguments.count; ++i) describe(arguments.positional[i]);
   const auto keyword = [&](PyObject* name, PyObject* value) {
-    AppendString(Utf8(name), config->bytes());
+    AppendString(PythonText(name).kept(), config->bytes());
     describe(value);
   };
   if (arguments.names != nullptr) {
@@ -75,13 +75,13 @@ std::string_view DescribeRunningCall(std::string_view head, PyObject* function, 
   AppendVarint(static_cast<uint64_t>(keyword_only + extra_count), config->bytes());
   PyObject* const names = code->co_localsplusnames;
   for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + keyword_only; ++i) {
-    AppendString(Utf8(PyTuple_GET_ITEM(names, i)), config->bytes());
+    AppendString(PythonText(PyTuple_GET_ITEM(names, i)).kept(), config->bytes());
     describe_if_set(value_of(i));
   }
   PyObject *name, *value;
   Py_ssize_t position = 0;
   for (Py_ssize_t i = 0; i < extra_count && PyDict_Next(extra, &position, &name, &value) != 0; ++i) {
-    AppendString(Utf8(name), config->bytes());
+    AppendString(PythonText(name).kept(), config->bytes());
     describe(value);
   }
   return config->Finish();

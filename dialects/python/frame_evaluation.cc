@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "tracer/recorder.h"
+#include "tracer/static_tls.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -21,19 +22,20 @@ namespace {
 constexpr uintptr_t kStraightBytes = 1024;
 constexpr size_t kMostBytes = 1 << 20;
 
-struct ThreadFrames {
-  uintptr_t innermost = 0;  // the address of Evaluate's frame
-  size_t taken_bytes = 0;   // of C stack, by frames that take none untraced
+struct Frames {
+  uintptr_t innermost = 0;                     // the address of Evaluate's frame
+  size_t taken_bytes = 0;                      // of C stack, by frames that take none untraced
   const _PyInterpreterFrame* frame = nullptr;  // what that evaluates
 };
-thread_local ThreadFrames t_frames __attribute__((tls_model("initial-exec")));
-
-// See WhenInnermostCallEnds.
-struct AwaitedEnd {
-  const _PyInterpreterFrame* frame = nullptr;
+struct ThreadFrames {
+  Frames now;
+  // See WhenInnermostCallEnds.
+  const _PyInterpreterFrame* awaited = nullptr;
   void (*ended)(PyObject* result) = nullptr;
 };
-thread_local AwaitedEnd t_awaited __attribute__((tls_model("initial-exec")));
+thread_local ThreadFrames t_frames TORCHTRACE_STATIC_TLS;
+
+ThreadFrames& OfThisThread() { return AtAnyAlignment(t_frames); }
 
 int g_users = 0;
 
@@ -57,15 +59,15 @@ bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEval
 }
 
 PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
-  ThreadFrames& frames = t_frames;
-  const ThreadFrames before = frames;
+  ThreadFrames& frames = OfThisThread();
+  const Frames before = frames.now;
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t step = before.innermost - here;
-  frames.innermost = here;
-  frames.frame = frame;
-  if (step <= kStraightBytes) frames.taken_bytes += step;
+  frames.now.innermost = here;
+  frames.now.frame = frame;
+  if (step <= kStraightBytes) frames.now.taken_bytes += step;
   PyObject* result;
-  if (frames.taken_bytes > kMostBytes || g_users == 0) [[unlikely]] {
+  if (frames.now.taken_bytes > kMostBytes || g_users == 0) [[unlikely]] {
     // Somebody who had kept it has put it back since it was released.
     if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
       _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);
@@ -74,10 +76,10 @@ PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
   } else {
     result = _PyEval_EvalFrameDefault(thread, frame, throwing);
   }
-  frames = before;
-  if (t_awaited.frame == frame) [[unlikely]] {
-    t_awaited.frame = nullptr;
-    t_awaited.ended(result);
+  frames.now = before;
+  if (frames.awaited == frame) [[unlikely]] {
+    frames.awaited = nullptr;
+    frames.ended(result);
   }
   return result;
 }
@@ -86,12 +88,16 @@ PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
 
 bool InnermostCall(RunningCall* call) {
   const _PyInterpreterFrame* const frame = PyThreadState_Get()->cframe->current_frame;
-  if (frame == nullptr || frame != t_frames.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
+  if (frame == nullptr || frame != OfThisThread().now.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
   *call = {reinterpret_cast<PyObject*>(frame->f_func), frame->localsplus};
   return true;
 }
 
-void WhenInnermostCallEnds(void (*ended)(PyObject* result)) { t_awaited = {t_frames.frame, ended}; }
+void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
+  ThreadFrames& frames = OfThisThread();
+  frames.awaited = frames.now.frame;
+  frames.ended = ended;
+}
 
 void KeepFrameEvaluation() {
   PyInterpreterState* const interpreter = PyInterpreterState_Get();

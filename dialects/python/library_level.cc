@@ -76,11 +76,12 @@ class LibraryCalls final : public EntryDialect {
 
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const HookOptions& options) {
   // Never destroyed: calls may be under way when the hook is uninstalled.
-  return std::make_unique<SetattrHook>(new LibraryCalls, EntryOptions{.level = 0,
-                                                                      .names = std::move(names),
-                                                                      .outermost = options.outermost,
-                                                                      .include_getters = options.include_getters,
-                                                                      .constructors = true});
+  static auto* const calls = new LibraryCalls;
+  return std::make_unique<SetattrHook>(calls, EntryOptions{.level = 0,
+                                                           .names = std::move(names),
+                                                           .outermost = options.outermost,
+                                                           .include_getters = options.include_getters,
+                                                           .constructors = true});
 }
 
 }  // namespace torchtrace::python_dialect

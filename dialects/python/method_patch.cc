@@ -7,6 +7,7 @@
 #include "dialects/python/builtin_identity.h"
 #include "dialects/python/call_through.h"
 #include "dialects/python/pointer_map.h"
+#include "tracer/writable_memory.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -176,7 +177,7 @@ Place* TakePlace(int flags) {
 
 bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches) {
-  if (!PatchList::Writable(&definition->ml_meth)) return false;
+  if (!IsWritable(&definition->ml_meth)) return false;
   // The API's object, which is kept, keeps the definition. What stands in it may be another
   // level's, and may have changed since.
   Place* place = Places(layer).Find(definition);

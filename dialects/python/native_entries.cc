@@ -231,7 +231,8 @@ absl::Status NativeEntries::Add(const std::vector<std::string>& names, const std
 }
 
 void NativeEntries::Await(const std::string& module) {
-  const auto imported = [this, module] {
+  // The session may end, on another thread, while this runs.
+  const auto imported = [this, module, alive = weak_from_this().lock()] {
     const auto found = awaited_.find(module);
     if (!installed_ || found == awaited_.end()) return;
     const std::vector<std::string> names = std::move(found->second);
@@ -239,7 +240,8 @@ void NativeEntries::Await(const std::string& module) {
     if (absl::Status added = Add(names, module); !added.ok()) dialect_->NoteNotSeen(std::string(added.message()));
   };
   const absl::Status status = WatchImport(module, imported, this);
-  if (!status.ok()) dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": ", module, ": ", std::string(status.message())));
+  if (!status.ok())
+    dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": ", module, ": ", std::string(status.message())));
 }
 
 absl::Status NativeEntries::Install() {
@@ -278,7 +280,7 @@ void NativeEntries::Uninstall() {
   patches_.UndoAll();
   RestoreInheritedSlots(options_.level);
   StopKeepingBuiltins();
-  // The hook itself may have to stay.
+  // The hook itself may have to stay for a while.
   entered_.clear();
   awaited_.clear();
   for (std::vector<std::string>* names : {&missing_, &closed_, &options_.names})

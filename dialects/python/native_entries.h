@@ -15,6 +15,7 @@
 #include <Python.h>
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ struct EntryOptions {
   bool constructors = false;  // what constructs instances of classes below a listed one
 };
 
-class TORCHTRACE_EXPORT NativeEntries {
+class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<NativeEntries> {
  public:
   NativeEntries(EntryDialect* dialect, EntryOptions options);
 

@@ -235,7 +235,8 @@ class NativeEntriesTest : public ::testing::Test {
   absl::Status Install(std::vector<std::string> names, bool outermost = false, bool include_getters = false) {
     observer_ = new Observer;  // for ever, as the hook asks
     observer_->fail_at = fail_at_;
-    hook_ = new NativeEntries(observer_, {.level = 0, .names = std::move(names), .outermost = outermost, .include_getters = include_getters});
+    hook_ = new NativeEntries(
+        observer_, {.level = 0, .names = std::move(names), .outermost = outermost, .include_getters = include_getters});
     return hook_->Install();
   }
   // The calls that `code` makes.

@@ -19,13 +19,10 @@ std::string TypeName(PyTypeObject* type);
 // the type's name for any other object.
 std::string CallableName(PyObject* callable);
 
-// What stands in the object's own __dict__ under an interned name; borrowed,
-// null when it has no such thing.
-PyObject* InstanceAttribute(PyObject* object, PyObject* name);
-
-// A str's UTF-8 bytes without creating anything but its cached form; empty for
-// other types and for what is not encodable.
-std::string_view Utf8(PyObject* text);
+// What stands in the object's own __dict__, or where CPython 3.11 keeps what one
+// that nobody asked for would hold; borrowed, null when it has no such thing.
+// `name` is ASCII.
+PyObject* InstanceAttribute(PyObject* object, std::string_view name);
 
 }  // namespace torchtrace
 

@@ -10,9 +10,6 @@ namespace torchtrace::python_dialect {
 
 class PatchList {
  public:
-  // Whether the word may be stored to: tables of C extensions may be constant.
-  static bool Writable(const void* place);
-
   template <typename Pointer>
   void Replace(Pointer* place, Pointer value) {
     static_assert(sizeof(Pointer) == sizeof(void*));

@@ -2,6 +2,7 @@
 
 #include "dialects/python/call_through.h"
 #include "dialects/python/pointer_map.h"
+#include "tracer/writable_memory.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -36,7 +37,7 @@ int Set(PyObject* self, PyObject* value, void* closure) {
 bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches) {
   if (definition->get == nullptr) get = nullptr;
   if (definition->set == nullptr) set = nullptr;
-  if ((get == nullptr && set == nullptr) || !PatchList::Writable(definition)) return false;
+  if ((get == nullptr && set == nullptr) || !IsWritable(definition)) return false;
   static auto* const entries = new PointerMap<Entry>[kLayers];
   Entry* entry = entries[layer].Find(definition);
   if (entry == nullptr) entries[layer].Insert(definition, entry = new Entry());

@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_HOOK_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_HOOK_H_
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,15 +14,16 @@ namespace torchtrace::python_dialect {
 
 class SetattrHook : public TracingHook {
  public:
-  SetattrHook(EntryDialect* dialect, EntryOptions options) : entries_(dialect, std::move(options)) {}
+  SetattrHook(EntryDialect* dialect, EntryOptions options)
+      : entries_(std::make_shared<NativeEntries>(dialect, std::move(options))) {}
 
   int level() const override { return 0; }
   std::string name() const override { return "setattr"; }
-  absl::Status Install() override { return entries_.Install(); }
-  void Uninstall() override { entries_.Uninstall(); }
+  absl::Status Install() override { return entries_->Install(); }
+  void Uninstall() override { entries_->Uninstall(); }
 
  private:
-  NativeEntries entries_;
+  const std::shared_ptr<NativeEntries> entries_;
 };
 
 }  // namespace torchtrace::python_dialect

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dialects/python/call_through.h"
+#include "tracer/writable_memory.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -113,7 +114,8 @@ bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
 }
 
 [[gnu::noinline]] PyObject* Unary(const Entry& entry, PyObject* self) {
-  return Through(entry, entry.apis[0], self, nullptr, 0, [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
+  return Through(entry, entry.apis[0], self, nullptr, 0,
+                 [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
 }
 
 [[gnu::noinline]] PyObject* Binary(const Entry& entry, PyObject* left, PyObject* right) {
@@ -178,7 +180,8 @@ PyObject* Number(Py_ssize_t number) {
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
   PyObject* const arguments[] = {argument, value};
-  const int result = NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
+  const int result =
+      NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2, call);
   Py_DECREF(argument);
   return result;
 }
@@ -279,9 +282,10 @@ const SlotName* FindName(const SlotName (&names)[N], const char* name) {
   return nullptr;
 }
 
-bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api, PatchList* patches) {
+bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, const TracedApi* api,
+              PatchList* patches) {
   void** const place = Place(owner, offset);
-  if (place == nullptr || *place == nullptr || !PatchList::Writable(place)) return false;
+  if (place == nullptr || *place == nullptr || !IsWritable(place)) return false;
   Table& table = g_tables[static_cast<size_t>(slot.shape)];
   for (size_t i = 0; i < table.used; ++i) {
     Entry& entry = table.entries[i];
@@ -305,7 +309,7 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
   patches->Replace(place, entry.point);
   // Subclasses may be gone when everything is put back: those that live are found anew.
   ForEachPlace(owner, offset, [&](void** each) {
-    if (*each == entry.original && PatchList::Writable(each)) *each = entry.point;
+    if (*each == entry.original && IsWritable(each)) *each = entry.point;
   });
   // A class that is made later takes its slots from the descriptors, if they agree.
   PyObject *name, *member;

@@ -22,7 +22,7 @@ struct TracedApi {
   const ArgumentForm* form = nullptr;
   // Not 0: what is told is the call of the first argument, with those from this one on.
   Py_ssize_t first_argument = 0;
-  bool asks = false;     // no API, but how a function asks whether it is overridden
+  bool asks = false;  // no API, but how a function asks whether it is overridden
   // The callable or descriptor as Python code holds it. A reference of ours
   // keeps it alive.
   PyObject* object = nullptr;

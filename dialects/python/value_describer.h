@@ -1,11 +1,13 @@
 // Describes any Python object, passively: reads fields of known C types and walks
 // builtin containers by their own storage. It calls no Python code, not even
-// __getattr__ or __repr__, raises nothing and keeps nothing alive.
+// __getattr__ or __repr__, raises nothing and keeps nothing alive. It makes no Python
+// object either: that could start the collector, and so finalizers.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_VALUE_DESCRIBER_H_
 #define TORCHTRACE_DIALECTS_PYTHON_VALUE_DESCRIBER_H_
 
 #include <Python.h>
+#include <structmember.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +17,9 @@
 #include <vector>
 
 #include "dialects/python/config_builder.h"
+#include "dialects/python/int_digits.h"
 #include "dialects/python/object_names.h"
+#include "dialects/python/python_text.h"
 #include "serialize/value.h"
 
 namespace torchtrace {
@@ -68,7 +72,7 @@ class ValueDescriber {
   explicit ValueDescriber(ConfigBuilder* config) : config_(config), values_(config->values()) {}
 
   ConfigBuilder* config() { return config_; }
-  ValueWriter& values() { return values_; }
+  ConfigBuilder::Writer& values() { return values_; }
 
   void Value(PyObject* value) {
     PyTypeObject* const type = Py_TYPE(value);
@@ -84,16 +88,16 @@ class ValueDescriber {
     Other(value, type);
   }
 
-  // Items are as they are while this runs: no Python code runs, and a list's
-  // storage is read anew each time.
   void Sequence(ValueTag tag, PyObject* sequence) {
     const size_t whole = static_cast<size_t>(Py_SIZE(sequence));
     if (!Enter()) return;
     const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
     values_.Container(tag, whole, written);
-    PyObject* const* items = PyList_Check(sequence) ? reinterpret_cast<PyListObject*>(sequence)->ob_item
-                                                    : reinterpret_cast<PyTupleObject*>(sequence)->ob_item;
-    for (size_t i = 0; i < written; ++i) Value(items[i]);
+    // Size and storage are read anew each time: nothing that runs here changes them, and that
+    // is not to be relied on.
+    for (size_t i = 0; i < written; ++i) {
+      Value(i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : Py_None);
+    }
     --depth_;
   }
 
@@ -133,30 +137,12 @@ class ValueDescriber {
     int overflow;
     const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (overflow == 0) return values_.Int(number);
-    // _PyLong_Format is int's own: a subclass's __str__ is not asked. Beyond
-    // sys.get_int_max_str_digits() it refuses.
-    PyObject* const digits = _PyLong_Format(value, 10);
-    if (digits == nullptr) {
-      PyErr_Clear();
-      return values_.Named(ValueTag::kObject, "int");
-    }
-    values_.Named(ValueTag::kBigInt, Utf8(digits));
-    Py_DECREF(digits);
+    values_.Named(ValueTag::kBigInt, IntDigits(value));
   }
 
   void String(PyObject* value) {
-    std::string_view text = Utf8(value);
-    PyObject* escaped = nullptr;
-    if (text.empty() && PyUnicode_GET_LENGTH(value) > 0) {  // lone surrogates, as \udc80
-      escaped = PyUnicode_AsEncodedString(value, "utf-8", "surrogatepass");
-      if (escaped != nullptr) {
-        text = {PyBytes_AS_STRING(escaped), static_cast<size_t>(PyBytes_GET_SIZE(escaped))};
-      } else {
-        PyErr_Clear();
-      }
-    }
-    values_.String(KeptText(text), text.size());
-    Py_XDECREF(escaped);
+    const PythonText text(value, kMaxStringBytes);
+    values_.String(text.kept(), text.whole_bytes());
   }
 
   void Dict(PyObject* dict) {
@@ -164,9 +150,10 @@ class ValueDescriber {
     if (!Enter()) return;
     const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
     values_.Container(ValueTag::kDict, whole, written);
-    PyObject *key, *item;
     Py_ssize_t position = 0;
-    for (size_t i = 0; i < written && PyDict_Next(dict, &position, &key, &item); ++i) {
+    for (size_t i = 0; i < written; ++i) {
+      PyObject *key = Py_None, *item = Py_None;
+      PyDict_Next(dict, &position, &key, &item);
       Value(key);
       Value(item);
     }
@@ -182,15 +169,16 @@ class ValueDescriber {
     const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
     const ValueTag tag = PyFrozenSet_Check(set) ? ValueTag::kFrozenSet : ValueTag::kSet;
     values_.Container(tag, whole, written);
-    std::string* const bytes = config_->bytes();
+    ByteBuffer* const bytes = config_->bytes();
     const size_t start = bytes->size();
     std::vector<std::string> items;
-    PyObject* item;
     Py_hash_t hash;
     Py_ssize_t position = 0;
-    for (size_t i = 0; i < written && _PySet_NextEntry(set, &position, &item, &hash); ++i) {
+    for (size_t i = 0; i < written; ++i) {
+      PyObject* item = Py_None;
+      _PySet_NextEntry(set, &position, &item, &hash);
       Value(item);
-      items.push_back(bytes->substr(start));
+      items.emplace_back(bytes->view().substr(start));
       bytes->resize(start);
     }
     std::sort(items.begin(), items.end());
@@ -207,15 +195,14 @@ class ValueDescriber {
     --depth_;
   }
 
-  // range keeps its three ints behind its struct's head; its members are plain
-  // descriptors of C, safe to call.
+  // Its struct is CPython's own affair; the type says where its members are.
   void Range(PyObject* range) {
     if (!Enter()) return;
     values_.BeginRange();
     for (const char* name : {"start", "stop", "step"}) {
-      PyObject* const part = PyObject_GetAttrString(range, name);
-      Value(part);
-      Py_DECREF(part);
+      const PyMemberDef* member = PyRange_Type.tp_members;
+      while (std::string_view(member->name) != name) ++member;
+      Value(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(range) + member->offset));
     }
     --depth_;
   }
@@ -246,7 +233,7 @@ class ValueDescriber {
   }
 
   ConfigBuilder* const config_;
-  ValueWriter values_;
+  ConfigBuilder::Writer values_;
   int depth_ = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "dialects/scan/traced_list.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/api_list.h"
 #include "serialize/hash.h"
+#include "serialize/output_file.h"
 
 namespace torchtrace {
 namespace {
@@ -136,14 +135,10 @@ LibraryList ReadKept(const fs::path& path) {
 void Keep(const LibraryList& list, const std::string& library, const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  const fs::path unfinished = path.string() + absl::StrCat(".", getpid());
-  std::ofstream file(unfinished);
-  file << "# What level 0 traces of " << library << ", as a scan found it (see docs/APIS.md).\n"
-       << kVersionMark << list.version << "\n"
-       << absl::StrJoin(list.names, "\n") << "\n# end\n";
-  file.close();
-  if (file.good()) fs::rename(unfinished, path, error);
-  fs::remove(unfinished, error);
+  const std::string text =
+      absl::StrCat("# What level 0 traces of ", library, ", as a scan found it (see docs/APIS.md).\n", kVersionMark,
+                   list.version, "\n", absl::StrJoin(list.names, "\n"), "\n# end\n");
+  WriteOutputFile(path.string(), text).IgnoreError();
 }
 
 absl::StatusOr<LibraryList> ListLibrary(const std::string& library, const TracedListOptions& options) {

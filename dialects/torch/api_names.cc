@@ -26,24 +26,19 @@ std::string Public(std::string name) {
   return name;
 }
 
-std::string_view InstanceText(PyObject* object, const char* name) {
-  PyObject* const key = PyUnicode_InternFromString(name);
-  PyObject* const text = key == nullptr ? nullptr : InstanceAttribute(object, key);  // borrowed
-  Py_XDECREF(key);
-  return text == nullptr ? std::string_view() : Utf8(text);
-}
+std::string InstanceText(PyObject* object, const char* name) { return TextOf(InstanceAttribute(object, name)); }
 
 // torch.ops.aten.add.Tensor, torch.ops.aten.add, torch.ops.higher_order.cond;
 // empty for other objects.
 std::string OperatorObjectName(PyObject* object) {
-  std::string name(InstanceText(object, "_name"));
+  std::string name = InstanceText(object, "_name");
   if (name.empty()) name = InstanceText(object, "_qualified_op_name");
   if (name.empty()) return "";
-  const std::string_view space = InstanceText(object, "_ns");
+  const std::string space = InstanceText(object, "_ns");
   if (const size_t colons = name.find("::"); colons != std::string::npos) {
     name.replace(colons, 2, ".");
   } else if (!space.empty()) {
-    name = std::string(space) + "." + name;
+    name = space + "." + name;
   }
   if (InstanceText(object, "_overloadname") == "default") name += ".default";
   return "torch.ops." + name;
@@ -83,7 +78,7 @@ absl::Status ApiNames::Load() {
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) {
     PyObject* const pair = PyList_GET_ITEM(names, i);
-    Cache(PyTuple_GET_ITEM(pair, 0), MakeApi(std::string(Utf8(PyTuple_GET_ITEM(pair, 1))), true));
+    Cache(PyTuple_GET_ITEM(pair, 0), MakeApi(TextOf(PyTuple_GET_ITEM(pair, 1)), false));
   }
   Py_DECREF(names);
   return absl::OkStatus();

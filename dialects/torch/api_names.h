@@ -18,7 +18,7 @@ namespace torchtrace::torch_dialect {
 
 struct Api {
   std::string name;
-  std::string head;     // level 1 and the name, as a config's first bytes
+  std::string head;  // level 1 and the name, as a config's first bytes
   bool is_public = false;
 };
 

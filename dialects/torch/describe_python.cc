@@ -28,8 +28,6 @@ struct Types {
   PyTypeObject* storage = nullptr;
   PyTypeObject* typed_storage = nullptr;
   PyTypeObject* generator = nullptr;
-  PyObject* fake_device = nullptr;  // interned attribute names
-  PyObject* untyped_storage = nullptr;
 };
 Types g_types;
 
@@ -44,7 +42,7 @@ struct TorchValues {
   }
 
   static bool Own(PyObject* value, PyTypeObject* type, Describer* describer) {
-    ValueWriter& values = describer->values();
+    ConfigBuilder::Writer& values = describer->values();
     if (THPDtype_Check(value)) {
       return values.Named(ValueTag::kDtype, DtypeName(reinterpret_cast<THPDtype*>(value)->scalar_type)), true;
     }
@@ -58,7 +56,7 @@ struct TorchValues {
   }
 
   static bool Rare(PyObject* value, PyTypeObject* type, Describer* describer) {
-    ValueWriter& values = describer->values();
+    ConfigBuilder::Writer& values = describer->values();
     if (type == g_types.sym_int) return values.Named(ValueTag::kSymbol, "SymInt"), true;
     if (type == g_types.sym_float) return values.Named(ValueTag::kSymbol, "SymFloat"), true;
     if (type == g_types.sym_bool) return values.Named(ValueTag::kSymbol, "SymBool"), true;
@@ -75,7 +73,7 @@ struct TorchValues {
     }
     if (PyType_IsSubtype(type, g_types.storage)) return Storage(value, &values), true;
     if (type == g_types.typed_storage) {
-      PyObject* const untyped = InstanceAttribute(value, g_types.untyped_storage);
+      PyObject* const untyped = InstanceAttribute(value, "_untyped_storage");
       if (untyped != nullptr && PyType_IsSubtype(Py_TYPE(untyped), g_types.storage)) {
         return Storage(untyped, &values), true;
       }
@@ -84,7 +82,7 @@ struct TorchValues {
   }
 
  private:
-  static void Storage(PyObject* value, ValueWriter* values) {
+  static void Storage(PyObject* value, ConfigBuilder::Writer* values) {
     const c10::StorageImpl* const storage = THPStorage_Unpack(value).unsafeGetStorageImpl();
     if (storage == nullptr || storage->sym_nbytes().is_heap_allocated()) {
       return values->Named(ValueTag::kObject, TypeName(Py_TYPE(value)));
@@ -125,8 +123,6 @@ bool InitDescribePython() {
   g_types.storage = TorchType("torch", "UntypedStorage");
   g_types.typed_storage = TorchType("torch", "TypedStorage");
   g_types.generator = TorchType("torch", "Generator");
-  g_types.fake_device = PyUnicode_InternFromString("_fake_device");
-  g_types.untyped_storage = PyUnicode_InternFromString("_untyped_storage");
   return g_types.tensor && g_types.parameter && g_types.sym_int && g_types.sym_float && g_types.sym_bool &&
          g_types.storage && g_types.typed_storage && g_types.generator;
 }
@@ -141,9 +137,8 @@ void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
   if (type == g_types.tensor) return DescribeTensor(tensor, {}, config);
   std::string device;
   // A fake tensor is a meta tensor that plays one on another device.
-  if (PyObject* const fake = InstanceAttribute(object, g_types.fake_device); fake && THPDevice_Check(fake)) {
-    device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
-  }
+  PyObject* const fake = type == g_types.parameter ? nullptr : InstanceAttribute(object, "_fake_device");
+  if (fake != nullptr && THPDevice_Check(fake)) device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
   DescribeTensor(tensor, SubclassName(type), config, device);
 }
 

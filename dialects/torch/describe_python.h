@@ -8,6 +8,7 @@
 
 #include "dialects/python/config_builder.h"
 #include "dialects/python/object_names.h"  // IWYU pragma: export
+#include "dialects/python/python_text.h"   // IWYU pragma: export
 
 namespace torchtrace::torch_dialect {
 

@@ -11,7 +11,9 @@ namespace {
 // The fields behind TensorImpl's accessors that may call Python: a derived
 // class may name a protected member, and a pointer to it serves any tensor.
 struct Fields : c10::TensorImpl {
-  static std::optional<c10::Device> DeviceOf(const c10::TensorImpl& tensor) { return tensor.*(&Fields::device_opt_); }
+  static const std::optional<c10::Device>& DeviceOf(const c10::TensorImpl& tensor) {
+    return tensor.*(&Fields::device_opt_);
+  }
 };
 
 c10::Layout LayoutOf(const c10::TensorImpl& tensor) {
@@ -25,8 +27,14 @@ c10::Layout LayoutOf(const c10::TensorImpl& tensor) {
   return keys.has_any(c10::mkldnn_ks) ? c10::kMkldnn : c10::kSparseCsr;
 }
 
-void AppendDims(c10::SymIntArrayRef dims, std::string* out) {
-  ValueWriter values(out);
+// Of a dtype that no torch.dtype stands for, typeMetaToScalarType would throw.
+c10::ScalarType ScalarTypeOf(const c10::TensorImpl& tensor) {
+  const caffe2::TypeMeta type = tensor.dtype();
+  return type.isScalarType() ? c10::typeMetaToScalarType(type) : c10::ScalarType::Undefined;
+}
+
+void AppendDims(c10::SymIntArrayRef dims, ByteBuffer* out) {
+  ConfigBuilder::Writer values(out);
   values.Rank(dims.size());
   for (const c10::SymInt& dim : dims) {
     if (dim.is_heap_allocated()) {
@@ -37,15 +45,22 @@ void AppendDims(c10::SymIntArrayRef dims, std::string* out) {
   }
 }
 
-void AppendDims(c10::IntArrayRef dims, std::string* out) { ValueWriter(out).Dims(dims.data(), dims.size()); }
+void AppendDims(c10::IntArrayRef dims, ByteBuffer* out) { ConfigBuilder::Writer(out).Dims(dims.data(), dims.size()); }
 
 // The first bytes of the usual tensor: on the CPU, strided and contiguous.
-std::string_view UsualTensor(c10::ScalarType type) {
+struct UsualTensor {
+  std::array<char, 32> bytes;
+  size_t count;
+};
+
+const UsualTensor& UsualTensorOf(c10::ScalarType type) {
   constexpr size_t kTypes = static_cast<size_t>(c10::ScalarType::NumOptions);
   static const auto* const tensors = [] {
-    auto* const made = new std::array<std::string, kTypes>();
+    auto* const made = new std::array<UsualTensor, kTypes>();
     for (size_t i = 0; i < kTypes; ++i) {
-      ValueWriter(&(*made)[i]).BeginTensor(0, DtypeName(static_cast<c10::ScalarType>(i)), "cpu");
+      std::string bytes;
+      ValueWriter(&bytes).BeginTensor(0, DtypeName(static_cast<c10::ScalarType>(i)), "cpu");
+      (*made)[i].count = bytes.copy((*made)[i].bytes.data(), sizeof((*made)[i].bytes));
     }
     return made;
   }();
@@ -56,7 +71,7 @@ std::string_view UsualTensor(c10::ScalarType type) {
 
 void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
                     std::string_view device) {
-  ValueWriter values = config->values();
+  ConfigBuilder::Writer values = config->values();
   if (!tensor.defined()) {
     values.Undefined();
     return;
@@ -73,11 +88,12 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
   } else if (!nested && !symbolic && !impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
     bits |= kTensorHasStride;
   }
-  const c10::ScalarType type = c10::typeMetaToScalarType(impl.dtype());
+  const c10::ScalarType type = ScalarTypeOf(impl);
   const std::optional<c10::Device> own = device.empty() ? Fields::DeviceOf(impl) : std::nullopt;
   const bool cpu = own == c10::Device(c10::kCPU);
   if (cpu && bits == 0) {
-    config->bytes()->append(UsualTensor(type));
+    const UsualTensor& usual = UsualTensorOf(type);
+    config->bytes()->append(usual.bytes, usual.count);
   } else {
     std::string device_name;
     if (cpu) {
@@ -110,8 +126,8 @@ bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) {
   const auto* const start = static_cast<const char*>(impl.unsafe_storage().data());
   if (start == nullptr) return false;
   const char* const data = start + impl.itemsize() * static_cast<size_t>(impl.storage_offset());
-  ValueWriter values = config->values();
-  switch (c10::typeMetaToScalarType(impl.dtype())) {
+  ConfigBuilder::Writer values = config->values();
+  switch (ScalarTypeOf(impl)) {
     case c10::ScalarType::Double:
       values.Float(*reinterpret_cast<const double*>(data));
       return true;

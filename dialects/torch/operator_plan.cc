@@ -40,14 +40,14 @@ class Describer {
       : int_kind_(int_kind), config_(config), values_(config->values()) {}
 
   void Value(const c10::IValue& value) {
-    if (value.isTensor()) return Tensor(value.toTensor());
+    if (value.isTensor()) return DescribeArgument(int_kind_, value.toTensor(), config_);
     if (value.isInt()) return Int(value.toInt());
     if (value.isNone()) return values_.None();
     if (value.isBool()) return values_.Bool(value.toBool());
     if (value.isDouble()) return values_.Float(value.toDouble());
     if (value.isList()) return List(value);
-    if (value.isString()) return String(value.toStringRef());
-    if (value.isDevice()) return values_.Named(ValueTag::kDevice, DeviceName(value.toDevice()));
+    if (value.isString()) return DescribeArgument(int_kind_, std::string_view(value.toStringRef()), config_);
+    if (value.isDevice()) return DescribeArgument(int_kind_, value.toDevice(), config_);
     if (value.isComplexDouble()) {
       const c10::complex<double> number = value.toComplexDouble();
       return values_.Complex(number.real(), number.imag());
@@ -75,24 +75,18 @@ class Describer {
   }
 
  private:
-  void Tensor(const at::Tensor& tensor) {
-    if (!DescribeWrappedNumber(tensor, config_)) DescribeTensor(tensor, {}, config_);
-  }
-
   void Int(int64_t value) {
     switch (int_kind_) {
       case IntKind::kInt:
         return values_.Int(value);
       case IntKind::kDtype:
-        return values_.Named(ValueTag::kDtype, DtypeName(static_cast<c10::ScalarType>(value)));
+        return DescribeArgument(int_kind_, static_cast<at::ScalarType>(value), config_);
       case IntKind::kLayout:
-        return values_.Named(ValueTag::kLayout, LayoutName(static_cast<c10::Layout>(value)));
+        return DescribeArgument(int_kind_, static_cast<at::Layout>(value), config_);
       case IntKind::kMemoryFormat:
-        return values_.Named(ValueTag::kMemoryFormat, MemoryFormatName(static_cast<c10::MemoryFormat>(value)));
+        return DescribeArgument(int_kind_, static_cast<at::MemoryFormat>(value), config_);
     }
   }
-
-  void String(const std::string& text) { values_.String(KeptText(text), text.size()); }
 
   void List(const c10::IValue& value) {
     const c10::ArrayRef<c10::IValue> items = value.toListRef();
@@ -121,7 +115,7 @@ class Describer {
 
   const IntKind int_kind_;
   ConfigBuilder* const config_;
-  ValueWriter values_;
+  ConfigBuilder::Writer values_;
   int depth_ = 0;
 };
 
@@ -160,55 +154,54 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::OperatorHandle& op)
       ConfigBuilder config;
       config.Begin({});
       Describer(own.int_kind, &config).Value(*argument.default_value());
-      own.described_default = *config.bytes();
+      own.described_default = config.bytes()->view();
     }
   }
   return plan;
 }
 
+void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* config) {
+  Describer(kind, config).Value(value);
+}
+
+void DescribeArgument(IntKind, const at::Tensor& value, ConfigBuilder* config) {
+  if (!DescribeWrappedNumber(value, config)) DescribeTensor(value, {}, config);
+}
+
+void DescribeArgument(IntKind kind, const at::Scalar& value, ConfigBuilder* config) {
+  DescribeArgument(kind, c10::IValue(value), config);
+}
+
+void DescribeArgument(IntKind, const c10::SymInt& value, ConfigBuilder* config) {
+  if (value.is_heap_allocated()) return config->values().Named(ValueTag::kSymbol, "SymInt");
+  config->values().Int(value.as_int_unchecked());
+}
+
+void DescribeArgument(IntKind, at::ScalarType value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kDtype, DtypeName(value));
+}
+
+void DescribeArgument(IntKind, at::Layout value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kLayout, LayoutName(value));
+}
+
+void DescribeArgument(IntKind, at::MemoryFormat value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kMemoryFormat, MemoryFormatName(value));
+}
+
+void DescribeArgument(IntKind, at::Device value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kDevice, DeviceName(value));
+}
+
+void DescribeArgument(IntKind, std::string_view value, ConfigBuilder* config) {
+  config->values().String(KeptText(value), value.size());
+}
+
 void DescribeOperatorCall(const OperatorPlan& plan, const torch::jit::Stack& stack, ConfigBuilder* config) {
-  config->Begin(plan.head);
-  std::string* const bytes = config->bytes();
+  OperatorCallDescriber describer(plan, config);
   const size_t count = plan.arguments.size();
   const c10::IValue* const values = stack.data() + (stack.size() - count);
-  const auto describe = [&](size_t i) {
-    const size_t start = bytes->size();
-    const ArgumentPlan& argument = plan.arguments[i];
-    Describer(argument.int_kind, config).Value(values[i]);
-    return argument.has_default && std::string_view(*bytes).substr(start) == argument.described_default;
-  };
-
-  // Their number stands before the positional arguments and is known after
-  // them. It fits one byte: no operator has 128 positional arguments.
-  const size_t count_at = bytes->size();
-  bytes->push_back(0);
-  size_t kept = 0;
-  size_t kept_end = bytes->size();
-  for (size_t i = 0; i < plan.positional; ++i) {
-    if (!describe(i)) {
-      kept = i + 1;
-      kept_end = bytes->size();
-    }
-  }
-  bytes->resize(kept_end);
-  (*bytes)[count_at] = static_cast<char>(kept);
-
-  const size_t keywords_at = bytes->size();
-  bytes->push_back(0);
-  char keywords = 0;
-  for (size_t i = plan.positional; i < count; ++i) {
-    const size_t start = bytes->size();
-    AppendString(plan.arguments[i].name, bytes);
-    const size_t value = bytes->size();
-    Describer(plan.arguments[i].int_kind, config).Value(values[i]);
-    if (plan.arguments[i].has_default &&
-        std::string_view(*bytes).substr(value) == plan.arguments[i].described_default) {
-      bytes->resize(start);
-    } else {
-      ++keywords;
-    }
-  }
-  (*bytes)[keywords_at] = keywords;
+  for (size_t i = 0; i < count; ++i) describer.Add(values[i]);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -20,8 +20,9 @@ template <typename Describe>
 bool BeginDescribedCall(Describe&& describe) {
   ThreadState& state = t_state;
   if (!state.Recording()) return false;
-  const std::string_view bytes = describe(state.config);
-  return state.recorder->Enter(bytes, state.config->identity_bytes());
+  std::string_view bytes;
+  return state.DescribeBy([&] { bytes = describe(state.config); }) &&
+         state.recorder->Enter(bytes, state.config->identity_bytes());
 }
 
 // `head`: level and API (ConfigBuilder::EncodeHead).

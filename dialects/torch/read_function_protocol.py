@@ -278,10 +278,6 @@ def form_of(told, stands, parameters):
     return " ".join(text)
 
 
-def _plain(_):
-    return torch.empty(0)
-
-
 def stand_in_call(function, make):
     """Calls the function with a stand-in for each parameter."""
     parameters = list(inspect.signature(function, follow_wrapped=False).parameters.values())
@@ -303,9 +299,13 @@ def read_python_function(path, function):
     form = form_of(told, stands, parameters)
     if form is None:
         raise ValueError(f"{path} needs a rule: it hands on {told[1:]}")
+
     # Some ask only where an argument is no plain tensor.
     def asks_with(stand_ins):
-        told, _, _ = stand_in_call(function, lambda name: (Stand if name in stand_ins else _plain)(name))
+        def make(name):
+            return Stand(name) if name in stand_ins else torch.empty(0)
+
+        told, _, _ = stand_in_call(function, make)
         return told is not None and told_name(told[0]) == name
 
     name = told_name(told[0])

@@ -21,9 +21,7 @@ using python_dialect::TracedApi;
 
 class TorchCalls final : public python_dialect::EntryDialect {
  public:
-  bool Begin(const TracedApi& api, const CallArguments& arguments) override {
-    return BeginCall(api.head, arguments);
-  }
+  bool Begin(const TracedApi& api, const CallArguments& arguments) override { return BeginCall(api.head, arguments); }
 
   void End(PyObject* result) override { EndCall(result); }
 

@@ -67,7 +67,9 @@ def test_callables_stay_what_they_are(levels):
 
 
 def counts(run, section):
-    return Counter(run.section_apis(section, 0))
+    calls = Counter(run.section_apis(section, 0))
+    del calls["torch.autograd.has_torch_function"]  # the marks'
+    return calls
 
 
 @pytest.mark.parametrize("after", ["", " after compiling"])
@@ -378,7 +380,7 @@ def test_deep_recursion():
     assert run.stdout == untraced(code).check().stdout
     assert run.apis(0).count("torch.relu") == 2  # C is called as ever
     assert run.apis(0).count("torch.nn.functional.relu") == 1
-    assert any("half of a thread's stack" in text for text in run.run["not_seen"])
+    assert any("1 MiB of C stack" in text for text in run.run["not_seen"])
 
 
 def test_the_hooks_are_off_when_python_finalizes():

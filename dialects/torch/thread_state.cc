@@ -7,7 +7,7 @@
 
 namespace torchtrace::torch_dialect {
 
-thread_local ThreadState t_state;
+thread_local ThreadState t_state TORCHTRACE_STATIC_TLS;
 uint64_t g_arming = 0;
 
 namespace {

@@ -7,9 +7,11 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <exception>
 
 #include "dialects/python/config_builder.h"
 #include "tracer/recorder.h"
+#include "tracer/static_tls.h"
 
 namespace torchtrace::torch_dialect {
 
@@ -19,6 +21,7 @@ struct ThreadState {
   int compiling = 0;                   // inside torch.compile's own work: nothing is the program's
   bool function_open = false;          // inside a call of level 1: what it calls is its own affair
   bool function_recorded = false;      // and that call was recorded
+  bool describing = false;             // a call's description is under way
   uint64_t armed = 0;                  // this thread has the levels' keys of that arming
 
   // The recorder and its scratch, made at the first call. False when this
@@ -30,11 +33,27 @@ struct ThreadState {
     return recorder != nullptr || Attach();
   }
   bool Attach();
+
+  // Runs `describe`, which fills the scratch. False: the call is not to be recorded. Where it fails,
+  // for want of memory, recording stops.
+  template <typename Describe>
+  bool DescribeBy(Describe&& describe) {
+    // Code of the program that came to run in a description would fill the same scratch.
+    if (describing) return false;
+    describing = true;
+    bool done = false;
+    try {
+      describe();
+      done = true;
+    } catch (const std::exception& error) {
+      Recorder::Get()->Stop(error.what());
+    }
+    describing = false;
+    return done;
+  }
 };
 
-// Initial-exec: one instruction instead of a call, in a library that is loaded
-// late. The state is small enough for the space that glibc keeps for such.
-extern thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
+extern thread_local ThreadState t_state TORCHTRACE_STATIC_TLS;
 
 // Levels arm themselves on a thread by these; called with the GIL: when added
 // on the calling thread, and at the start of each later one. A thread that is armed

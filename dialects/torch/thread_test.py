@@ -289,3 +289,27 @@ def test_two_million_calls_in_flat_memory():
 def test_python_is_the_one_under_test():
     run = trace("import sys\nprint(sys.executable)\n").check()
     assert run.stdout == sys.executable + "\n"
+
+
+@pytest.mark.parametrize("levels", ["1", "2", "1,2"])
+def test_threads_that_c_made_and_that_call_python(levels):
+    traced = trace("c_threads.py", "python", levels=levels).check()
+    assert traced.stdout == "[3.0, 3.0, 3.0]\n"
+    if "1" in levels:
+        assert traced.apis(1).count("torch.nn.functional.relu") == 3
+    if "2" in levels:
+        assert traced.apis(2).count("aten::relu") == 3
+
+
+def test_operators_on_threads_that_c_made_are_named():
+    traced = trace("c_threads.py", "cpp", levels="1,2").check()
+    assert traced.run["not_seen"] == ["level 2: operators called on threads that C++ made"]
+
+
+def test_a_thread_that_python_ends_inside_an_operator():
+    # PyTorch ends the process then, as it does untraced.
+    plain = untraced("ending_operator.py")
+    traced = trace("ending_operator.py", levels="2")
+    assert traced.exit_code == plain.exit_code
+    assert "exception not rethrown" not in traced.stderr
+    assert traced.of("aten::add.Tensor")

@@ -3,23 +3,29 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <cxxabi.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "dialects/torch/describe_python.h"
+#include "dialects/torch/dispatch_key.h"
 #include "dialects/torch/forwarding_interpreter.h"
 #include "dialects/torch/operator_plan.h"
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/thread_state.h"
+#include "dialects/torch/unboxed_operators.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
 
-constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
-constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kKey);
+constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kDispatchKey);
 
 thread_local OperatorPlans t_plans;
 
@@ -52,27 +58,45 @@ std::string ExceptionName() {
   }
 }
 
-// Records a call around `call`, which runs the operator.
+// Runs the operator by `call`, recorded as what the thread's scratch describes.
 template <typename Call>
-void RecordAround(const OperatorPlan& plan, const torch::jit::Stack& stack, Call&& call) {
+auto RunRecorded(Call&& call) -> decltype(call()) {
   ThreadState& state = t_state;
-  DescribeOperatorCall(plan, stack, state.config);
   const std::string_view bytes = state.config->Finish();
   if (!state.recorder->Enter(bytes, state.config->identity_bytes())) return call();
+  const auto leave = [&state] {
+    if (state.recorder != nullptr) state.recorder->Leave();
+  };
   try {
-    call();
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      leave();
+    } else {
+      decltype(auto) result = call();
+      leave();
+      return result;
+    }
+  } catch (const abi::__forced_unwind&) {
+    // The thread ends in the middle of the call (pthread_exit, cancellation, Python's end): nothing
+    // is raised, and what catches this must hand it on.
+    throw;
   } catch (...) {
     if (state.recorder != nullptr) state.recorder->Raise(ExceptionName());
     throw;
   }
-  if (state.recorder != nullptr) state.recorder->Leave();
+}
+
+template <typename Call>
+void RecordAround(const OperatorPlan& plan, const torch::jit::Stack& stack, Call&& call) {
+  if (!t_state.DescribeBy([&] { DescribeOperatorCall(plan, stack, t_state.config); })) return call();
+  RunRecorded(call);
 }
 
 // What an operator of PyTorch calls inside is its own affair, as it is for a
 // dispatch mode. An operator of anyone else is a part of the program.
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (!t_state.Recording()) {
-    const c10::impl::ExcludeDispatchKeyGuard exclude(kKey);
+    const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
     return op.redispatchBoxed(keys & kBelowKey, stack);
   }
   const OperatorPlan& plan = t_plans.Get(op);
@@ -80,9 +104,40 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     if (plan.foreign) {
       op.redispatchBoxed(keys & kBelowKey, stack);
     } else {
-      const c10::impl::ExcludeDispatchKeyGuard exclude(kKey);
+      const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
       op.redispatchBoxed(keys & kBelowKey, stack);
     }
+  });
+}
+
+template <typename Operator, typename Signature = typename Operator::schema>
+struct Unboxed;
+template <typename Operator, typename Result, typename... Arguments>
+struct Unboxed<Operator, Result(Arguments...)> {
+  static Result Run(c10::DispatchKeySet keys, Arguments... arguments) {
+    const auto call = [&]() -> Result {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
+      return Operator::redispatch(keys & kBelowKey, arguments...);
+    };
+    if (!t_state.Recording()) return call();
+    // PyTorch's own operators stay.
+    static const OperatorPlan& plan =
+        *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
+             .release();
+    const auto describe = [&] {
+      OperatorCallDescriber describer(plan, t_state.config);
+      (describer.Add(arguments), ...);
+    };
+    return t_state.DescribeBy(describe) ? RunRecorded(call) : call();
+  }
+};
+
+void AddUnboxedKernels(torch::Library* library) {
+  ForEachUnboxedOperator([library](auto op) {
+    using Operator = decltype(op);
+    const std::string name =
+        *Operator::overload_name == 0 ? Operator::name : std::string(Operator::name) + "." + Operator::overload_name;
+    library->impl(name.c_str(), torch::CppFunction(TORCH_FN(Unboxed<Operator>::Run)));
   });
 }
 
@@ -93,18 +148,12 @@ class SubclassDispatch final : public ForwardingInterpreter {
   using ForwardingInterpreter::ForwardingInterpreter;
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
-    if (!enabled || c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
-        !c10::impl::tls_is_dispatch_key_included(kKey) || !t_state.Recording()) {
-      return inner().dispatch(op, stack);
-    }
+    if (!Records()) return inner().dispatch(op, stack);
     RecordAround(t_plans.Get(op), *stack, [&] { inner().dispatch(op, stack); });
   }
 
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
-    if (!enabled || c10::impl::TorchDispatchModeTLS::stack_len() > 0 ||
-        !c10::impl::tls_is_dispatch_key_included(kKey) || !t_state.Recording()) {
-      return inner().detach(self);
-    }
+    if (!Records()) return inner().detach(self);
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
     const torch::jit::Stack stack = {
         at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
@@ -114,40 +163,51 @@ class SubclassDispatch final : public ForwardingInterpreter {
     return result;
   }
 
-  bool enabled = false;
+  std::atomic<bool> enabled = false;
+
+ private:
+  bool Records() const {
+    return enabled.load(std::memory_order_relaxed) && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+           c10::impl::tls_is_dispatch_key_included(kDispatchKey) && t_state.Recording();
+  }
 };
 
 SubclassDispatch* g_subclasses = nullptr;
 std::unique_ptr<torch::Library> g_library;
+std::unique_ptr<torch::Library> g_unboxed;
 
 bool LetHigherOrderOperatorsPass() {
   PyObject* const module = LoadPythonSource("dispatch_key");
   PyObject* const done =
-      module == nullptr ? nullptr : PyObject_CallMethod(module, "fall_through", "s", c10::toString(kKey));
+      module == nullptr ? nullptr : PyObject_CallMethod(module, "fall_through", "s", c10::toString(kDispatchKey));
   if (done == nullptr) PyErr_Clear();
   Py_XDECREF(module);
   Py_XDECREF(done);
   return done != nullptr;
 }
 
-void ArmKey() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+void ArmKey() { c10::impl::tls_set_dispatch_key_included(kDispatchKey, true); }
 
 }  // namespace
 
 absl::Status TorchDispatchHook::Install() {
   if (g_library == nullptr) {
-    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey)) {
+    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kDispatchKey)) {
       return absl::UnimplementedError("this torch uses the dispatch key that level 2 stands on");
     }
     if (!LetHigherOrderOperatorsPass()) {
       return absl::InternalError("torch's higher-order operators are not as expected");
     }
     OperatorPlans::WatchRemovals();
-    g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__);
     g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
+    g_unboxed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__);
+    AddUnboxedKernels(g_unboxed.get());
     c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
     g_subclasses = new SubclassDispatch(interpreter->vtable_);
-    interpreter->vtable_ = g_subclasses;
+    // Other threads may be reading it.
+    std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_)
+        .store(g_subclasses, std::memory_order_release);
   }
   g_subclasses->enabled = true;
   AddThreadArmer(ArmKey);
@@ -160,7 +220,7 @@ void TorchDispatchHook::Uninstall() {
   // passes through once recording has stopped.
   g_subclasses->enabled = false;
   RemoveThreadArmer(ArmKey);
-  c10::impl::tls_set_dispatch_key_included(kKey, false);
+  c10::impl::tls_set_dispatch_key_included(kDispatchKey, false);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "dialects/python/argument_form.h"
 #include "dialects/python/attribute_path.h"
@@ -89,7 +88,7 @@ class FunctionCalls final : public EntryDialect {
     ThreadState& state = t_state;
     if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
     if (api.asks) {
-      ProgramFunctions::Asked(entries);
+      if (entries != nullptr) ProgramFunctions::Asked(entries);
       return false;
     }
     if (api.getter && !include_getters) {
@@ -100,7 +99,7 @@ class FunctionCalls final : public EntryDialect {
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
     state.function_open = true;
-    state.function_recorded = formed        ? Record(api, bound)
+    state.function_recorded = formed                    ? Record(api, bound)
                               : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
                                                         : BeginCall(api.head, arguments);
     return true;
@@ -132,7 +131,10 @@ class FunctionCalls final : public EntryDialect {
     // One function tells under one name alone, so it is this form's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
       api->form = ArgumentForm::Parse(handed_on.form, object).release();
-      if (api->form == nullptr) written_.push_back(name);
+      // What takes any keywords hands them on as they are.
+      if (api->form == nullptr && handed_on.form.find("**") == std::string_view::npos) {
+        NoteNotSeen("level 1: the form in which " + name + " hands its arguments on; they are recorded as written");
+      }
     }
     return api;
   }
@@ -187,7 +189,6 @@ class FunctionCalls final : public EntryDialect {
   }
 
   const std::unordered_map<std::string, HandedOn> rows_ = Rows();
-  std::vector<std::string> written_;
 };
 
 // For ever: calls may be under way when the hook is uninstalled.
@@ -225,7 +226,7 @@ absl::Status TorchFunctionHook::Install() {
   for (const auto& [function, row] : Calls().rows()) options.names.push_back(function);
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
-  entries_ = std::make_unique<NativeEntries>(&Calls(), std::move(options));
+  entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
   Calls().entries = entries_.get();
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
@@ -234,6 +235,7 @@ absl::Status TorchFunctionHook::Install() {
 
 void TorchFunctionHook::Uninstall() {
   if (entries_ == nullptr) return;
+  Calls().entries = nullptr;
   entries_->Uninstall();
   RemoveThreadArmer(ArmNothing);
 }
@@ -246,7 +248,7 @@ absl::Status ArmingHook::Install() {
   for (const auto& [function, row] : Calls().rows()) {
     if (IsOfC(function)) options.names.push_back(function);
   }
-  entries_ = std::make_unique<NativeEntries>(arming, std::move(options));
+  entries_ = std::make_shared<NativeEntries>(arming, std::move(options));
   return entries_->Install();
 }
 

@@ -29,7 +29,7 @@ class TorchFunctionHook : public TracingHook {
 
  private:
   const bool include_getters_;
-  std::unique_ptr<python_dialect::NativeEntries> entries_;
+  std::shared_ptr<python_dialect::NativeEntries> entries_;
 };
 
 // Where level 1 is off: arms the threads that were there before the hooks, or that C++ made, at their
@@ -42,7 +42,7 @@ class ArmingHook : public TracingHook {
   void Uninstall() override;
 
  private:
-  std::unique_ptr<python_dialect::NativeEntries> entries_;
+  std::shared_ptr<python_dialect::NativeEntries> entries_;
 };
 
 }  // namespace torchtrace::torch_dialect

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dialects/torch/describe_python.h"
+#include "dialects/torch/foreign_threads_hook.h"
 #include "dialects/torch/frame_slot_hook.h"
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/setattr_level.h"
@@ -49,7 +50,7 @@ void WatchCompiling() {
 // An attribute's text, or "" where there is none.
 std::string Text(PyObject* object, const char* name) {
   PyObject* const value = object == nullptr ? nullptr : PyObject_GetAttrString(object, name);
-  const std::string text(Utf8(value));
+  const std::string text = TextOf(value);
   PyErr_Clear();
   Py_XDECREF(value);
   return text;
@@ -75,7 +76,7 @@ void AddOperators(Recorder* recorder) {
   PyObject* const names = c == nullptr ? nullptr : PyObject_CallMethod(c, "_dispatch_get_all_op_names", nullptr);
   if (names != nullptr && PyList_Check(names)) {
     std::vector<std::string> operators;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) operators.emplace_back(Utf8(PyList_GET_ITEM(names, i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) operators.push_back(TextOf(PyList_GET_ITEM(names, i)));
     const nlohmann::json json = {{"operators", FormatOperators(std::move(operators))}};
     recorder->AddOwnMetadata(json.dump());
   }
@@ -105,6 +106,7 @@ class Module final : public TorchModule {
     if (wanted(0) || wanted(1)) hooks->push_back(std::make_unique<FrameSlotHook>());
     if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
     if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    if (wanted(2)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(2) && !wanted(1)) hooks->push_back(std::make_unique<ArmingHook>());
     if (wanted(0)) hooks->push_back(MakeSetattrHook(options));
     return absl::OkStatus();
@@ -114,7 +116,7 @@ class Module final : public TorchModule {
     ConfigBuilder config;
     config.Begin({});
     DescribePython(value, &config);
-    out->append(*config.bytes());
+    out->append(config.bytes()->view());
   }
 };
 

@@ -51,8 +51,9 @@ PYTHON_VALUES = {
     "negative int": -(2**63),
     "big int": tagged("int", str(2**64)),
     "negative big int": tagged("int", str(-(10**40))),
-    # Python itself refuses to write so many digits.
-    "huge int": an_object("int"),
+    "long int": tagged("int", str(2**4096 - 1)),
+    "huge int": tagged("int", "40001 bits"),
+    "huge negative int": tagged("int", "-10000001 bits"),
     "float": 0.1,
     "small float": 1e-12,
     "inf": float_value("inf"),
@@ -256,8 +257,8 @@ def test_describing_adds_no_guard():
 
 
 def test_what_is_cut_is_counted():
-    # Two long strings, long bytes, a long list, a deep list and a list in itself.
-    assert traced("values.py").run["capped"] == {"calls": 6, "configs": 6}
+    # Two huge ints, two long strings, long bytes, a long list, a deep list and a list in itself.
+    assert traced("values.py").run["capped"] == {"calls": 8, "configs": 8}
 
 
 def test_text_form_says_what_is_cut():
@@ -276,3 +277,17 @@ def test_hostile_values_are_not_asked():
     assert traced("hostile_values.py").stdout == plain.stdout
     assert plain.stdout.splitlines()[0] == "[]"
     assert plain.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("levels", ["0", "1,2"])
+def test_describing_leaves_nothing_in_values(levels):
+    plain = untraced("passive_values.py").check().stdout.splitlines()
+    assert plain[:2] == ["sizes stay True", "dictionaries of a parameter []"]
+    assert trace("passive_values.py", levels=levels).check().stdout.splitlines()[:2] == plain[:2]
+
+
+def test_no_finalizer_changes_what_is_described():
+    of_level_0 = trace("passive_values.py", levels="0").check()
+    (call,) = of_level_0.of("torch.nn.functional.relu")
+    assert len(call.args[0]["value"]) == 300
+    assert of_level_0.stdout == untraced("passive_values.py").check().stdout

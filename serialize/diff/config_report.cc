@@ -15,6 +15,7 @@
 #include "serialize/diff/config_diff.h"
 #include "serialize/json_form.h"
 #include "serialize/placeholder.h"
+#include "serialize/plain_text.h"
 #include "serialize/text_form.h"
 
 namespace torchtrace {
@@ -157,13 +158,14 @@ class ConfigReport {
   }
 
   void WriteText() {
-    const size_t width = std::max(options_.a_name.size(), options_.b_name.size());
+    const std::string a_name = PlainLine(options_.a_name), b_name = PlainLine(options_.b_name);
+    const size_t width = std::max(a_name.size(), b_name.size());
     const auto side = [&](const char* mark, const char* color, const std::string& name, const SideTotals& totals) {
       out_ << Color(color) << mark << " " << name << Color(kReset) << std::string(width - name.size(), ' ') << "  "
            << Totals(totals) << "\n";
     };
-    side("---", kRed, options_.a_name, diff_.a);
-    side("+++", kGreen, options_.b_name, diff_.b);
+    side("---", kRed, a_name, diff_.a);
+    side("+++", kGreen, b_name, diff_.b);
     if (!options_.ignored.empty()) out_ << "ignored: " << absl::StrJoin(options_.ignored, ", ") << "\n";
     out_ << "\n" << Color(kBold) << "APIs" << Color(kReset) << ": " << Numbers(api_counts_, diff_.same_apis) << "\n";
     if (!options_.summary) {

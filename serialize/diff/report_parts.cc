@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/plain_text.h"
 
 namespace torchtrace {
 
@@ -23,7 +24,7 @@ std::string MarkdownCode(std::string_view text) {
   // A fence longer than any within; a table's cells end at a bar even in code.
   size_t longest = 0, run = 0;
   std::string code;
-  for (const char c : text) {
+  for (const char c : PlainLine(text)) {
     run = c == '`' ? run + 1 : 0;
     longest = std::max(longest, run);
     if (c == '|') code += '\\';

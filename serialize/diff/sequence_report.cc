@@ -12,6 +12,7 @@
 #include "serialize/diff/changed_text.h"
 #include "serialize/diff/colors.h"
 #include "serialize/json_form.h"
+#include "serialize/plain_text.h"
 #include "serialize/trace_lines.h"
 
 namespace torchtrace {
@@ -117,14 +118,15 @@ class SequenceReport {
   }
 
   std::string OnlySide(const SequenceDiff& diff) const {
-    return absl::StrCat("only in ", diff.b_thread.empty() ? options_.a_name : options_.b_name, ": ",
+    return absl::StrCat("only in ", PlainLine(diff.b_thread.empty() ? options_.a_name : options_.b_name), ": ",
                         Counted(diff.a_calls + diff.b_calls, "call", "calls"));
   }
 
   std::string Place(const Hunk& hunk) const {
     const Divergence at = DivergenceOf(hunk);
     const auto side = [](uint64_t call, const std::string& name) {
-      return call == kNoCall ? absl::StrCat("the end of ", name) : absl::StrCat("call ", call, " of ", name);
+      return call == kNoCall ? absl::StrCat("the end of ", PlainLine(name))
+                             : absl::StrCat("call ", call, " of ", PlainLine(name));
     };
     return absl::StrCat(side(at.a_call, options_.a_name), ", ", side(at.b_call, options_.b_name));
   }
@@ -204,13 +206,14 @@ class SequenceReport {
   }
 
   void WriteText() {
-    const size_t width = std::max(options_.a_name.size(), options_.b_name.size());
+    const std::string a_name = PlainLine(options_.a_name), b_name = PlainLine(options_.b_name);
+    const size_t width = std::max(a_name.size(), b_name.size());
     const auto side = [&](const char* mark, const char* color, const std::string& name, uint64_t calls) {
       out_ << Color(color) << mark << " " << name << Color(kReset) << std::string(width - name.size(), ' ') << "  "
            << Counted(calls, "call", "calls") << "\n";
     };
-    side("---", kRed, options_.a_name, a_calls_);
-    side("+++", kGreen, options_.b_name, b_calls_);
+    side("---", kRed, a_name, a_calls_);
+    side("+++", kGreen, b_name, b_calls_);
     if (!options_.ignored.empty()) out_ << "ignored: " << absl::StrJoin(options_.ignored, ", ") << "\n";
     out_ << Total() << "\n";
     if (!diffs_.shortest) out_ << "The traces differ so much that a shorter list of differences may exist.\n";

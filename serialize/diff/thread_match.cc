@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/plain_text.h"
 #include "serialize/run_facts.h"
 #include "serialize/text_form.h"
 
@@ -64,10 +65,7 @@ void Pair(const std::vector<T>& a, const std::vector<T>& b, std::vector<bool>* a
 }
 
 const ThreadInfo* InfoOf(const Trace& trace, ThreadId thread) {
-  for (const ThreadInfo& info : trace.processes()[thread.process].threads) {
-    if (info.number == thread.thread) return &info;
-  }
-  return nullptr;
+  return FindThread(trace.processes()[thread.process], thread.thread);
 }
 
 }  // namespace
@@ -122,7 +120,7 @@ std::string DescribeThread(const Trace& trace, ThreadId thread) {
   // A log of many processes says where it has each from.
   const std::string source = TextOf(process, "source");
   const std::string name = source.empty() ? ProcessName(process) : std::filesystem::path(source).stem().string();
-  absl::StrAppend(&text, name, ", thread ", thread.thread);
+  absl::StrAppend(&text, PlainLine(name), ", thread ", thread.thread);
   const ThreadInfo* const info = InfoOf(trace, thread);
   if (info != nullptr && !info->name.empty()) absl::StrAppend(&text, " (", FormatApi(info->name), ")");
   return text;

@@ -56,16 +56,17 @@ class AcceptedConfigs {
 absl::Status ExportByProcess(Trace* trace, const std::string& label, const ExportFilter& filter, ConfigSink* sink) {
   std::vector<ProcessTotals> processes;
   AcceptedConfigs accepts(*trace, filter);
-  const absl::Status read = trace->Read([&](const CallRecord& call) -> absl::Status {
+  const absl::Status read = trace->ReadCounted([&](const CallRecord& call) -> absl::Status {
     if (!accepts(call.config)) return absl::OkStatus();
     if (call.process >= processes.size()) processes.resize(call.process + 1);
     ProcessTotals& process = processes[call.process];
     if (call.config >= process.configs.size()) process.configs.resize(call.config + call.config / 2 + 16);
     ConfigTotal& total = process.configs[call.config];
     if (call.kind == CallRecord::kEnter) {
-      if (total.calls++ == 0) process.order.push_back(call.config);
+      if (total.calls == 0) process.order.push_back(call.config);
+      total.calls += call.count;
     } else {
-      total.time_ns += call.duration_ns;
+      total.time_ns += call.total_duration_ns();
     }
     return absl::OkStatus();
   });

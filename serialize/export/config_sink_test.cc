@@ -124,7 +124,7 @@ TEST(CsvSink, QuotesWhereItMust) {
                    {.identity = abs}})
                 .text,
             "level,api,config,calls,time_ns,trace,host,pid,rank\n"
-            "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",2,5,\"a\nb\",h,1,0\n"
+            "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",2,5,a\\nb,h,1,0\n"
             "2,aten::abs,\"aten::abs(Tensor([2], \"\"float32\"\"))\",1,,,,,\n");
 }
 

@@ -1,5 +1,6 @@
-// Comma separated values, as RFC 4180 has them, with line feeds.
+// Comma separated values (csv_cell.h), with line feeds.
 
+#include "serialize/csv_cell.h"
 #include "serialize/export/line_table.h"
 #include "serialize/export/table_writer.h"
 
@@ -31,16 +32,7 @@ class CsvTable final : public LineTable {
   }
 
   // An empty text is quoted: without quotes it would be one that is not known.
-  std::string Spell(std::string_view text) const override {
-    if (!text.empty() && text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-    std::string quoted = "\"";
-    for (const char c : text) {
-      if (c == '"') quoted.push_back('"');
-      quoted.push_back(c);
-    }
-    quoted.push_back('"');
-    return quoted;
-  }
+  std::string Spell(std::string_view text) const override { return text.empty() ? "\"\"" : CsvCell(text); }
 };
 
 }  // namespace

@@ -15,6 +15,9 @@
 namespace torchtrace {
 namespace {
 
+// More calls of which there is only a count are not shown one by one.
+constexpr uint64_t kMaxRepeatedCalls = 100'000'000;
+
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -67,15 +70,23 @@ class ImportedTrace::Tallies {
 // Makes entries and ends of calls with depths.
 class ImportedTrace::Sequence {
  public:
-  explicit Sequence(const Visitor& visitor) : visitor_(visitor) {}
+  // `counted`: equal calls come as one record.
+  Sequence(const Visitor& visitor, bool counted) : visitor_(visitor), counted_(counted) {}
 
   absl::Status Add(const ImportedCall& call, ConfigId config, VariantId variant) {
+    if (call.count == 0) return absl::OkStatus();
     if (absl::Status s = EndBefore(call); !s.ok()) return s;
+    if (counted_) return Enter(call, call.count, config, variant);
+    repeated_ = SaturatingAdd(repeated_, call.count - 1);
+    if (repeated_ > kMaxRepeatedCalls) {
+      return absl::ResourceExhaustedError(absl::StrCat("there are too many calls to show each of them: ", call.count,
+                                                       " of one configuration; torchtrace stats counts them"));
+    }
     for (uint64_t i = 0; i < call.count; ++i) {
       if (i > 0) {
         if (absl::Status s = EndInnermost(ThreadOf(call), kNever); !s.ok()) return s;
       }
-      if (absl::Status s = Enter(call, config, variant); !s.ok()) return s;
+      if (absl::Status s = Enter(call, 1, config, variant); !s.ok()) return s;
     }
     return absl::OkStatus();
   }
@@ -162,7 +173,7 @@ class ImportedTrace::Sequence {
     std::push_heap(ends_.begin(), ends_.end(), std::greater<>());
   }
 
-  absl::Status Enter(const ImportedCall& call, ConfigId config, VariantId variant) {
+  absl::Status Enter(const ImportedCall& call, uint64_t count, ConfigId config, VariantId variant) {
     Thread* const thread = ThreadOf(call);
     OpenCall opened;
     CallRecord& record = opened.entry;
@@ -173,7 +184,9 @@ class ImportedTrace::Sequence {
     record.depth = call.depth;
     record.config = config;
     record.variant = variant;
-    record.call = calls_++;
+    record.call = calls_;
+    record.count = count;
+    calls_ = SaturatingAdd(calls_, count);
     if (!thread->open.empty() && thread->open.back().entry.depth + 1 == call.depth) {
       record.parent = thread->open.back().entry.call;
     }
@@ -208,6 +221,8 @@ class ImportedTrace::Sequence {
   }
 
   const Visitor& visitor_;
+  const bool counted_;
+  uint64_t repeated_ = 0;                         // calls shown that are only counted
   std::vector<std::unique_ptr<Thread>> threads_;  // by first call
   absl::flat_hash_map<uint64_t, Thread*> by_key_;
   uint64_t last_key_ = 0;
@@ -266,9 +281,9 @@ absl::StatusOr<std::vector<uint64_t>> ImportedTrace::Count() {
   return counts_;
 }
 
-absl::Status ImportedTrace::Read(const Visitor& visitor) {
+absl::Status ImportedTrace::Scan(const Visitor& visitor, bool counted) {
   Tallies tallies;
-  Sequence sequence(visitor);
+  Sequence sequence(visitor, counted);
   uint32_t known_processes = 0;
   const absl::Status scanned = source_->Scan([&](const ImportedCall& call) -> absl::Status {
     if (call.process >= known_processes) {

@@ -29,7 +29,8 @@ class ImportedTrace : public Trace {
   // `path` and `file_bytes` as processes() tell them.
   ImportedTrace(std::string path, uint64_t file_bytes, std::unique_ptr<CallSource> source);
 
-  absl::Status Read(const Visitor& visitor) override;
+  absl::Status Read(const Visitor& visitor) override { return Scan(visitor, /*counted=*/false); }
+  absl::Status ReadCounted(const Visitor& visitor) override { return Scan(visitor, /*counted=*/true); }
   absl::StatusOr<std::vector<uint64_t>> Count() override;
   size_t config_count() const override { return configs_.config_count(); }
   size_t variant_count() const override { return configs_.variant_count(); }
@@ -50,6 +51,7 @@ class ImportedTrace : public Trace {
   class Tallies;
   class Sequence;
 
+  absl::Status Scan(const Visitor& visitor, bool counted);
   // Takes over the processes that the source knows by now.
   void AddProcesses();
   void KeepTallies(std::vector<uint64_t> counts, const std::vector<Tally>& tallies);

@@ -15,11 +15,13 @@ namespace {
 
 JsonFile MakeJsonFile(std::unique_ptr<InputFile> file) {
   const std::shared_ptr<const InputFile> shared = std::move(file);
-  return {shared->name(), [shared](uint64_t offset, void* to, size_t bytes) {
+  return {shared->name(),
+          [shared](uint64_t offset, void* to, size_t bytes) {
             const size_t got = shared->ReadAt(offset, to, bytes);
             if (got < bytes) shared->Rest();
             return got;
-          }};
+          },
+          [shared] { return shared->status(); }};
 }
 
 const Importer kExecutionTraceImporter = {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -45,47 +46,49 @@ int OpenUnlinked(std::string* folder) {
   return named;
 }
 
-// Copies what `from` still has. Returns the copy's descriptor.
-absl::StatusOr<int> Copy(int from, const std::string& name, ReadingObserver* observer) {
-  // Closed: the copy would get its number.
-  if (fcntl(from, F_GETFD) < 0) return Failed(absl::StrCat("cannot read ", name), errno);
+// The next bytes of what is copied; 0 at its end.
+using CopySource = std::function<absl::StatusOr<size_t>(char* to, size_t bytes)>;
+
+CopySource FromDescriptor(int fd, const std::string& name) {
+  return [fd, name](char* to, size_t bytes) -> absl::StatusOr<size_t> {
+    while (true) {
+      const ssize_t got = read(fd, to, bytes);
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) return Failed(absl::StrCat("cannot read ", name), errno);
+    }
+  };
+}
+
+// Returns the copy's descriptor.
+absl::StatusOr<int> Copy(const CopySource& from, const std::string& name, ReadingObserver* observer) {
   std::string folder;
   const int to = OpenUnlinked(&folder);
   if (to < 0) return Failed(absl::StrCat("cannot create a temporary file in ", folder, " (see TMPDIR)"), errno);
   std::vector<char> block(kBlockBytes);
   uint64_t copied = 0;
   while (true) {
-    const ssize_t got = read(from, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      const int error = errno;
+    const absl::StatusOr<size_t> got = from(block.data(), block.size());
+    if (!got.ok()) {
       close(to);
-      return Failed(absl::StrCat("cannot read ", name), error);
+      return got.status();
     }
-    if (got == 0) return to;
-    for (ssize_t at = 0; at < got;) {
-      const ssize_t put = write(to, block.data() + at, static_cast<size_t>(got - at));
+    if (*got == 0) return to;
+    for (size_t at = 0; at < *got;) {
+      const ssize_t put = write(to, block.data() + at, *got - at);
       if (put < 0 && errno == EINTR) continue;
       if (put < 0) {
         const int error = errno;
         close(to);
         return Failed(absl::StrCat("cannot copy ", name, " to a temporary file in ", folder, " (see TMPDIR)"), error);
       }
-      at += put;
+      at += static_cast<size_t>(put);
     }
-    copied += static_cast<uint64_t>(got);
+    copied += *got;
     if (observer != nullptr) observer->OnRead(ReadingObserver::kBytes, copied, 0);
   }
 }
 
 }  // namespace
-
-InputFile::InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd, ReadingObserver* observer)
-    : name_(std::move(name)), file_(std::move(file)), copy_fd_(copy_fd), observer_(observer) {}
-
-InputFile::~InputFile() {
-  if (copy_fd_ >= 0) close(copy_fd_);
-}
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, ReadingObserver* observer) {
   const bool standard = path == "-";
@@ -95,27 +98,61 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
     if (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) {
       absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path);
       if (!opened.ok()) return opened.status();
-      return std::unique_ptr<InputFile>(new InputFile(path, *std::move(opened), -1, observer));
+      return std::unique_ptr<InputFile>(new InputFile(*std::move(opened), /*is_copy=*/false, observer));
     }
   }
   const std::string name = standard ? kStandardInput : path;
   const int from = standard ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (from < 0) return Failed(absl::StrCat("cannot read ", name), errno);
-  absl::StatusOr<int> copy = Copy(from, name, observer);
+  // Closed: the copy would get its number.
+  if (fcntl(from, F_GETFD) < 0) return Failed(absl::StrCat("cannot read ", name), errno);
+  const absl::StatusOr<int> copy = Copy(FromDescriptor(from, name), name, observer);
   if (!standard) close(from);
   if (!copy.ok()) return copy.status();
-  absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(absl::StrCat("/proc/self/fd/", *copy));
-  if (!opened.ok()) {
-    close(*copy);
-    return opened.status();
-  }
-  return std::unique_ptr<InputFile>(new InputFile(name, *std::move(opened), *copy, observer));
+  absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::FromDescriptor(*copy, name);
+  if (!opened.ok()) return opened.status();
+  return std::unique_ptr<InputFile>(new InputFile(*std::move(opened), /*is_copy=*/true, observer));
 }
+
+InputFile::InputFile(std::unique_ptr<LogFile> file, bool is_copy, ReadingObserver* observer)
+    : file_(std::move(file)),
+      unpacked_(GzipFile::IsGzip(*file_) ? std::make_unique<GzipFile>(file_.get()) : nullptr),
+      is_copy_(is_copy),
+      observer_(observer) {}
 
 std::string_view InputFile::file_name() const {
   if (is_copy()) return {};
-  const std::string_view name = name_;
-  return name.substr(name.rfind('/') + 1);
+  std::string_view name = this->name();
+  name = name.substr(name.rfind('/') + 1);
+  if (unpacked_ != nullptr && name.ends_with(".gz")) name.remove_suffix(3);
+  return name;
+}
+
+size_t InputFile::block_bytes() const {
+  // One byte more than it has shows its end.
+  return unpacked_ != nullptr ? kBlockBytes : static_cast<size_t>(std::clamp<uint64_t>(bytes() + 1, 256, kBlockBytes));
+}
+
+size_t InputFile::ReadAt(uint64_t offset, void* to, size_t bytes) const {
+  const size_t read = unpacked_ == nullptr ? file_->ReadAt(offset, to, bytes) : unpacked_->ReadAt(offset, to, bytes);
+  if (observer_ != nullptr) {
+    const uint64_t done = unpacked_ == nullptr ? offset + read : unpacked_->packed_offset();
+    observer_->OnRead(ReadingObserver::kBytes, done, file_->bytes());
+  }
+  return read;
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> InputFile::TakeFile() {
+  if (unpacked_ == nullptr) return std::move(file_);
+  uint64_t offset = 0;
+  const auto unpack = [&](char* to, size_t bytes) -> absl::StatusOr<size_t> {
+    const size_t got = ReadAt(offset, to, bytes);
+    offset += got;
+    return got == 0 && !status().ok() ? absl::StatusOr<size_t>(status()) : got;
+  };
+  const absl::StatusOr<int> copy = Copy(unpack, name(), nullptr);
+  if (!copy.ok()) return copy.status();
+  return LogFile::FromDescriptor(*copy, name());
 }
 
 std::string InputFile::Head(size_t bytes) const {
@@ -137,21 +174,19 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
       ++number_;
       return true;
     }
-    if (at_end_) return false;
+    if (at_end_) return file_->status().ok() ? absl::StatusOr<bool>(false) : file_->status();
     if (begin_ > 0) {
       std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
       end_ -= begin_;
       begin_ = 0;
     }
     searched = end_;
-    if (end_ > kMaxLineBytes) {
+    if (end_ >= kMaxLineBytes) {
       return absl::DataLossError(
           absl::StrCat(file_->name(), " line ", number_ + 1, " is longer than ", kMaxLineBytes >> 20, " MiB"));
     }
     if (end_ == buffer_.size()) {
-      // A small file needs no large buffer; one byte more than it has shows its end.
-      const size_t first = static_cast<size_t>(std::clamp<uint64_t>(file_->bytes() + 1, 256, kBlockBytes));
-      buffer_.resize(std::max(2 * buffer_.size(), first));
+      buffer_.resize(std::max(2 * buffer_.size(), file_->block_bytes()));
     }
     const size_t got = file_->ReadAt(offset_, buffer_.data() + end_, buffer_.size() - end_);
     at_end_ = got < buffer_.size() - end_;
@@ -161,7 +196,7 @@ absl::StatusOr<bool> LineReader::Next(std::string_view* line) {
 }
 
 InputStream::Buffer::int_type InputStream::Buffer::underflow() {
-  bytes_.resize(static_cast<size_t>(std::clamp<uint64_t>(file_->bytes() + 1, 256, kBlockBytes)));
+  bytes_.resize(file_->block_bytes());
   const size_t got = file_->ReadAt(offset_, bytes_.data(), bytes_.size());
   offset_ += got;
   setg(bytes_.data(), bytes_.data(), bytes_.data() + got);

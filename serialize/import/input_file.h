@@ -1,5 +1,5 @@
 // InputFile is a file of any format, as importers read it: by position, as often
-// as they like. What can be read only once (standard input, a pipe) is copied to
+// as they like; unpacked, if it is a gzip file. What can be read only once (standard input, a pipe) is copied to
 // an unlinked temporary file first. Files with a name rest without a descriptor
 // between readings, so that thousands may be open. Not thread-safe.
 
@@ -15,7 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/import/gzip_file.h"
 #include "serialize/log_file.h"
 #include "serialize/reading_observer.h"
 
@@ -26,36 +28,35 @@ class InputFile {
   // `-` is standard input. Errors name the path and the cause. `observer` may be null, and
   // outlives the file.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, ReadingObserver* observer = nullptr);
-  ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   // As errors and reports name it: the path, or "standard input".
-  const std::string& name() const { return name_; }
-  // Without folders; empty for standard input.
+  const std::string& name() const { return file_->path(); }
+  // Without folders and `.gz`; empty for standard input.
   std::string_view file_name() const;
-  // What opens the same bytes, as long as this lives.
-  const std::string& path() const { return file_->path(); }
-  bool is_copy() const { return copy_fd_ >= 0; }
+  bool is_copy() const { return is_copy_; }
 
+  // On the disk.
   uint64_t bytes() const { return file_->bytes(); }
-  // Fewer bytes than asked for where the file ends.
-  size_t ReadAt(uint64_t offset, void* to, size_t bytes) const {
-    const size_t read = file_->ReadAt(offset, to, bytes);
-    if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kBytes, offset + read, file_->bytes());
-    return read;
-  }
+  // As many as a reader may want at once: fewer for a small file.
+  size_t block_bytes() const;
+  // Fewer bytes than asked for where the file ends, or where status() isn't OK any more.
+  size_t ReadAt(uint64_t offset, void* to, size_t bytes) const;
+  absl::Status status() const { return unpacked_ == nullptr ? absl::OkStatus() : unpacked_->status(); }
   // The first bytes, at most so many.
   std::string Head(size_t bytes) const;
   // Gives back the descriptor until the next reading.
   void Rest() const { file_->Rest(); }
+  // The file itself, or an unpacked copy of it; this is of no use afterwards.
+  absl::StatusOr<std::unique_ptr<LogFile>> TakeFile();
 
  private:
-  InputFile(std::string name, std::unique_ptr<LogFile> file, int copy_fd, ReadingObserver* observer);
+  InputFile(std::unique_ptr<LogFile> file, bool is_copy, ReadingObserver* observer);
 
-  const std::string name_;
-  const std::unique_ptr<LogFile> file_;
-  const int copy_fd_;  // keeps the unlinked copy; -1 when there is none
+  std::unique_ptr<LogFile> file_;
+  const std::unique_ptr<GzipFile> unpacked_;  // null: it isn't packed
+  const bool is_copy_;
   ReadingObserver* const observer_;
 };
 

@@ -283,6 +283,7 @@ absl::StatusOr<JsonStreamEnd> ReadJsonStream(const JsonFile& file, const JsonStr
   try {
     const bool whole = json::sax_parse(FeedIterator(&feed), FeedIterator(nullptr), &splitter);
     if (!whole && !splitter.cut()) return splitter.status();
+    if (absl::Status s = file.status == nullptr ? absl::OkStatus() : file.status(); !s.ok()) return s;
   } catch (const std::exception& error) {  // none is known
     return absl::InternalError(absl::StrCat(file.name, ": offset ", feed.consumed(), ": ", error.what()));
   }

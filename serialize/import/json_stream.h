@@ -28,6 +28,8 @@ struct JsonFile {
   std::string name;  // as errors name it
   // Fewer bytes than asked for where the file ends.
   std::function<size_t(uint64_t offset, void* to, size_t bytes)> read;
+  // Why it ended where it did; null: it always ends where its bytes do.
+  std::function<absl::Status()> status = nullptr;
 };
 
 struct JsonStreamOptions {

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/input_file.h"
@@ -20,53 +19,12 @@ namespace {
 // In the order of how much they hold.
 constexpr const char* kFolderFiles[] = {"api_trace.yaml", "api_trace.txt", "api_configs.yaml", "api_configs.txt"};
 
-// A log that came through a pipe: its copy has no name of its own.
-class LogFromPipe : public Trace {
- public:
-  LogFromPipe(std::unique_ptr<InputFile> file, std::unique_ptr<Trace> log)
-      : file_(std::move(file)), log_(std::move(log)) {
-    Rename();
-  }
-
-  absl::Status Read(const Visitor& visitor) override {
-    const absl::Status status = log_->Read(visitor);
-    Rename();
-    return status;
-  }
-  absl::StatusOr<std::vector<uint64_t>> Count() override {
-    absl::StatusOr<std::vector<uint64_t>> counts = log_->Count();
-    Rename();
-    return counts;
-  }
-  size_t config_count() const override { return log_->config_count(); }
-  size_t variant_count() const override { return log_->variant_count(); }
-  std::string_view identity(ConfigId config) const override { return log_->identity(config); }
-  std::string_view facets(VariantId variant) const override { return log_->facets(variant); }
-  ConfigId config_of(VariantId variant) const override { return log_->config_of(variant); }
-  const std::vector<ProcessInfo>& processes() const override { return infos_; }
-  LogSource log_source(size_t process) const override { return log_->log_source(process); }
-  std::string_view tags(uint32_t id) const override { return log_->tags(id); }
-
- private:
-  void Rename() {
-    infos_ = log_->processes();
-    for (ProcessInfo& info : infos_) {
-      if (info.path == file_->path()) info.path = file_->name();
-    }
-  }
-
-  const std::unique_ptr<InputFile> file_;
-  const std::unique_ptr<Trace> log_;
-  std::vector<ProcessInfo> infos_;
-};
-
 struct Packing {
   std::string_view magic;
   const char* name;
   const char* unpack;
 };
-constexpr Packing kPackings[] = {{"\x1f\x8b", "gzip", "gunzip -c"},
-                                 {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
+constexpr Packing kPackings[] = {{"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
                                  {"\xfd"
                                   "7zXZ",
                                   "xz", "xz -dc"}};
@@ -86,14 +44,9 @@ absl::Status UnknownFormat(const InputFile& file, std::string_view head) {
   return absl::InvalidArgumentError(text);
 }
 
-absl::StatusOr<std::unique_ptr<Trace>> OpenLog(std::unique_ptr<InputFile> file, ReadingObserver* observer) {
-  absl::StatusOr<std::unique_ptr<Trace>> log = Trace::Open(file->path(), observer);
-  if (!file->is_copy()) return log;
-  if (!log.ok()) {
-    return absl::Status(log.status().code(),
-                        absl::StrReplaceAll(log.status().message(), {{file->path(), file->name()}}));
-  }
-  return std::make_unique<LogFromPipe>(std::move(file), *std::move(log));
+absl::StatusOr<std::unique_ptr<Trace>> OpenLog(InputFile* file, ReadingObserver* observer) {
+  absl::StatusOr<std::unique_ptr<LogFile>> log = file->TakeFile();
+  return log.ok() ? Trace::Open(*std::move(log), observer) : log.status();
 }
 
 absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, ReadingObserver* observer) {
@@ -104,8 +57,9 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
   file->Rest();
   const FileHead head = {bytes, file->file_name()};
   if (head.bytes.starts_with(std::string_view(kLogMagic, sizeof kLogMagic)) || head.file_name.ends_with(".ttlog")) {
-    return OpenLog(std::move(file), observer);
+    return OpenLog(file.get(), observer);
   }
+  if (!file->status().ok()) return file->status();
   if (bytes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file->name(), " is empty; expected a trace"));
   }
@@ -119,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
   }
   const absl::Status unknown = UnknownFormat(*file, bytes);
   // A log whose first page is damaged has frames to be found; a newer version is refused by its number.
-  absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(std::move(file), observer);
+  absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(file.get(), observer);
   if (log.ok() || absl::IsUnimplemented(log.status())) return log;
   return unknown;
 }

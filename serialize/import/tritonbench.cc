@@ -155,6 +155,7 @@ class TritonBench : public CallSource {
     InputStream stream(file_.get());
     Handler handler(file_->name(), visit);
     const bool good = json::sax_parse(stream, &handler);
+    if (!file_->status().ok()) return file_->status();
     synthetic_ = handler.synthetic();
     if (!good && handler.status().ok()) {
       return absl::InvalidArgumentError(absl::StrCat(file_->name(), ": expected an object of operators"));

@@ -25,6 +25,7 @@ libxxhash-dev        /usr/include/xxhash.h
 libyaml-cpp-dev      /usr/include/yaml-cpp
 libzstd-dev          /usr/include/zstd.h
 nlohmann-json3-dev   /usr/include/nlohmann
+zlib1g-dev           /usr/include/zlib.h
 "
 CHECK_PACKAGES="
 clang-tidy-19        /usr/bin/clang-tidy-19

@@ -1,0 +1,48 @@
+#include "serialize/completeness.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/damage.h"
+
+namespace torchtrace {
+namespace {
+
+std::string Counted(uint64_t count, const char* one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
+
+}  // namespace
+
+std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
+                                              const std::vector<std::string>& ranks) {
+  std::vector<std::string> lines = ranks;
+  for (const std::string& reason : facts.stopped) {
+    lines.push_back(absl::StrCat("tracing stopped before the program's end: ", reason));
+  }
+  for (const auto& [reason, count] : facts.dropped) {
+    lines.push_back(absl::StrCat(Counted(count, "call"), " dropped: ", reason));
+  }
+  if (facts.lost_calls > 0 || !facts.lost_calls_exact) {
+    lines.push_back(
+        absl::StrCat(CountLostCalls(facts.lost_calls, facts.lost_calls_exact), " lost to damage of the log"));
+  }
+  if (facts.unclosed > 0) {
+    lines.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts.unclosed, " of ",
+                                 facts.processes.size()));
+  }
+  for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
+  if (capped.calls > 0) {
+    lines.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call"), " in ",
+                                 Counted(capped.configs, "config"), " are not kept whole"));
+  }
+  for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
+
+  const bool complete = lines.empty();
+  if (facts.getters > 0) {
+    lines.push_back(absl::StrCat(complete ? "yes, but for " : "", Counted(facts.getters, "call"),
+                                 " of property getters, left out by default (--include-getters records them)"));
+  }
+  if (lines.empty()) lines.push_back("yes: no call was dropped, lost or cut");
+  return lines;
+}
+
+}  // namespace torchtrace
