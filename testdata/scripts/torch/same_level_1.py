@@ -159,6 +159,40 @@ torch.set_default_device(None)
 print(torch._C._len_torch_function_stack(), torch.ones(1).device)
 
 
+def stack():
+    length = torch._C._len_torch_function_stack()
+    return [type(torch._C._get_function_stack_at(place)).__name__ for place in range(length)]
+
+
+def entering(value):
+    PassOn().__enter__()
+    return value
+
+
+leaf = torch.ones(1, requires_grad=True)
+leaf.register_hook(entering)
+for call in (lambda: torch.ones(1).apply_(entering), lambda: (leaf * 2).sum().backward()):
+    call()
+    print(stack())
+    F.relu(x)
+    print(stack())
+    while torch._C._len_torch_function_stack():
+        torch._C._pop_torch_function_stack()
+    print(stack())
+
+
+def popping(value):
+    try:
+        torch.overrides._pop_mode()
+    except RuntimeError as error:
+        print(error)
+    return value
+
+
+torch.ones(1).apply_(popping)
+print(stack())
+
+
 def change_in_relu(tensor):
     class Pushing(torch.Tensor):
         @classmethod
@@ -348,22 +382,36 @@ class Nested(torch.nn.Module):
         return self(tensor, count + 1)
 
 
-def through_relu(count=0):
-    F.relu(x)
+def through(call, count=0):
+    call()
     reached.append(count)
-    through_relu(count + 1)
+    through(call, count + 1)
 
 
-reached = []
+CALLS = {
+    "relu": lambda: F.relu(x),
+    "softmax": lambda: F.softmax(x, 1),
+    "split": lambda: x.split(1),
+    "norm": lambda: torch.norm(x),
+    "max_pool1d": lambda: F.max_pool1d(x, 1),
+    "backward": lambda: torch.ones(1, requires_grad=True).sum().backward(),
+    "add": lambda: torch.add(x, 1),
+    "operator": lambda: x + 1,
+    "repr": lambda: repr(x),
+}
+for call in CALLS.values():
+    call()
 sys.setrecursionlimit(400)
 print(depth(), F.relu(x.as_subclass(Deep)))
-for function in (through_relu, through_apply, lambda: Nested()(x)):
+functions = {name: lambda call=call: through(call) for name, call in CALLS.items()}
+functions |= {"apply_": through_apply, "module": lambda: Nested()(x)}
+for name, function in functions.items():
     reached = []
     try:
         function()
-    except RecursionError as error:
-        print(error)
-    print(max(reached))
+    except RecursionError:
+        pass
+    print(name, max(reached))
 sys.setrecursionlimit(1000)
 
 title("functions are the same objects")
