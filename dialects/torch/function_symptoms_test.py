@@ -48,6 +48,7 @@ SAME = [
     "functions are the same objects",
     "fast paths",
     "profiler's stacks",
+    "popping an empty stack",
     "end",
 ]
 

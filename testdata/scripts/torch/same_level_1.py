@@ -117,11 +117,6 @@ print(torch._C._is_torch_function_enabled(), torch._C._is_torch_function_all_dis
 print(
     torch.overrides._get_current_function_mode(), torch.overrides._get_current_function_mode_stack()
 )
-for pop in (torch._C._pop_torch_function_stack, torch.overrides._pop_mode):
-    try:
-        print(pop())
-    except Exception as error:
-        print(type(error).__name__, error)
 try:
     torch._C._get_function_stack_at(0)
 except Exception as error:
@@ -130,83 +125,6 @@ with PassOn() as mode:
     print(torch._C._len_torch_function_stack(), torch._C._get_function_stack_at(0) is mode)
     with torch.overrides._pop_mode_temporarily() as popped:
         print(popped is mode, torch._C._len_torch_function_stack())
-print(torch._C._len_torch_function_stack())
-
-title("a callback that changes the stack")
-
-
-def inside(change):
-    mode = PassOn()
-    lengths = []
-
-    def callback(value):
-        lengths.append(torch._C._len_torch_function_stack())
-        change(mode)
-        lengths.append(torch._C._len_torch_function_stack())
-        return value
-
-    torch.ones(1).apply_(callback)
-    lengths.append(torch._C._len_torch_function_stack())
-    return mode, lengths
-
-
-mode, lengths = inside(lambda mode: mode.__enter__())
-print(lengths, torch._C._get_function_stack_at(0) is mode)
-mode.__exit__(None, None, None)
-mode, lengths = inside(lambda mode: torch.set_default_device("meta"))
-print(lengths, torch.ones(1).device)
-torch.set_default_device(None)
-print(torch._C._len_torch_function_stack(), torch.ones(1).device)
-
-
-def stack():
-    length = torch._C._len_torch_function_stack()
-    return [type(torch._C._get_function_stack_at(place)).__name__ for place in range(length)]
-
-
-def entering(value):
-    PassOn().__enter__()
-    return value
-
-
-leaf = torch.ones(1, requires_grad=True)
-leaf.register_hook(entering)
-for call in (lambda: torch.ones(1).apply_(entering), lambda: (leaf * 2).sum().backward()):
-    call()
-    print(stack())
-    F.relu(x)
-    print(stack())
-    while torch._C._len_torch_function_stack():
-        torch._C._pop_torch_function_stack()
-    print(stack())
-
-
-def popping(value):
-    try:
-        torch.overrides._pop_mode()
-    except RuntimeError as error:
-        print(error)
-    return value
-
-
-torch.ones(1).apply_(popping)
-print(stack())
-
-
-def change_in_relu(tensor):
-    class Pushing(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            print("in", func.__name__, torch._C._len_torch_function_stack())
-            PassOn().__enter__()
-            return 42
-
-    print(F.relu(tensor.as_subclass(Pushing)))
-    print(torch._C._len_torch_function_stack())
-    torch._C._pop_torch_function_stack()
-
-
-change_in_relu(x)
 print(torch._C._len_torch_function_stack())
 
 title("frames")
@@ -494,4 +412,90 @@ for event in profile.events():
 names = [event.name() for event in profile.profiler.kineto_results.events()]
 print(len([name for name in names if ".py(" in name]))
 print(sorted(name.rpartition("/")[2] for name in names if ".py(" in name))
+title("a callback that changes the stack")
+
+
+def inside(change):
+    mode = PassOn()
+    lengths = []
+
+    def callback(value):
+        lengths.append(torch._C._len_torch_function_stack())
+        change(mode)
+        lengths.append(torch._C._len_torch_function_stack())
+        return value
+
+    torch.ones(1).apply_(callback)
+    lengths.append(torch._C._len_torch_function_stack())
+    return mode, lengths
+
+
+mode, lengths = inside(lambda mode: mode.__enter__())
+print(lengths, torch._C._get_function_stack_at(0) is mode)
+mode.__exit__(None, None, None)
+mode, lengths = inside(lambda mode: torch.set_default_device("meta"))
+print(lengths, torch.ones(1).device)
+torch.set_default_device(None)
+print(torch._C._len_torch_function_stack(), torch.ones(1).device)
+
+
+def stack():
+    length = torch._C._len_torch_function_stack()
+    return [type(torch._C._get_function_stack_at(place)).__name__ for place in range(length)]
+
+
+def entering(value):
+    PassOn().__enter__()
+    return value
+
+
+leaf = torch.ones(1, requires_grad=True)
+leaf.register_hook(entering)
+for call in (lambda: torch.ones(1).apply_(entering), lambda: (leaf * 2).sum().backward()):
+    call()
+    print(stack())
+    F.relu(x)
+    print(stack())
+    while torch._C._len_torch_function_stack():
+        torch._C._pop_torch_function_stack()
+    print(stack())
+
+
+def change_in_relu(tensor):
+    class Pushing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            print("in", func.__name__, torch._C._len_torch_function_stack())
+            PassOn().__enter__()
+            return 42
+
+    print(F.relu(tensor.as_subclass(Pushing)))
+    print(torch._C._len_torch_function_stack())
+    torch._C._pop_torch_function_stack()
+
+
+change_in_relu(x)
+print(torch._C._len_torch_function_stack())
+
+# At last: whoever takes a mode that isn't the program's ends what it does.
+title("popping an empty stack")
+for pop in (torch._C._pop_torch_function_stack, torch.overrides._pop_mode):
+    try:
+        print(pop())
+    except Exception as error:
+        print(type(error).__name__, error)
+
+
+def popping(value):
+    try:
+        torch.overrides._pop_mode()
+    except RuntimeError as error:
+        print(error)
+    return value
+
+
+torch.ones(1).apply_(popping)
+print(stack())
+F.relu(x)
+print(stack())
 title("end")
