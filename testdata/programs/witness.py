@@ -177,7 +177,7 @@ def function_name(func):
     if found is None and func.__qualname__.startswith("_VariableFunctionsClass."):
         found = f"torch.{own}"
     found = found or resolve_name(func)
-    return found or f"{func.__module__}.{func.__qualname__}"
+    return found or describe_function(func)
 
 
 # ---- The modes ----

@@ -1,29 +1,20 @@
-"""Many Python frames, and then recursion in C, as deep as a thread's stack allows untraced."""
+"""Many Python frames, and then recursion in C that takes most of what a thread's stack has untraced.
+Arguments: how many of each."""
 
 import functools
+import resource
 import sys
 
 import torch
 import torch.nn.functional as F
 
-sys.setrecursionlimit(10**6)
+FRAMES, CALLS = map(int, sys.argv[1:])
 x = torch.ones(2)
-FRAMES = int(sys.argv[1])
-reached = []
+sys.setrecursionlimit(10**6)
 
 
-class Nested:
-    """Each level of repr() is C: an object's slot and a list's."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-
-def nested_list(depth):
-    value = []
-    for _ in range(depth):
-        value = [value]
-    return value
+def call(function):
+    return function()
 
 
 def down(count):
@@ -31,26 +22,12 @@ def down(count):
         return down(count - 1)
     F.relu(x)
     torch.add(x, 1)
-    sys.setrecursionlimit(FRAMES + 9000)
-    try:
-        repr(nested_list(50000))
-    except RecursionError:
-        reached.append("repr")
-    try:
-        functools.reduce(lambda a, b: a, [1, 2])
-        chain = functools.partial(int)
-        for _ in range(7000):
-            chain = functools.partial(Call(), chain)
-        chain()
-    except RecursionError:
-        reached.append("partial")
+    chain = functools.partial(str, "back")
+    for _ in range(CALLS):
+        chain = functools.partial(call, chain)
+    result = chain()
     F.gelu(x)
-    return "back"
+    return result
 
 
-class Call:
-    def __call__(self, function):
-        return function()
-
-
-print(down(FRAMES), reached)
+print(resource.getrlimit(resource.RLIMIT_STACK)[0], down(FRAMES))

@@ -37,7 +37,7 @@ class PassOn(TorchFunctionMode):
 
 
 sub = x.as_subclass(Sub)
-lock = threading.Lock()
+lock = threading.RLock()  # handed over in the lock, a function enters it twice
 
 
 def title(text):
@@ -107,9 +107,7 @@ for tensor in (x, Refusing()):
     try:
         in_lock(tensor)
     except Exception as error:
-        print(type(error).__name__, lock.locked())
-        if lock.locked():
-            lock.release()
+        print(type(error).__name__, lock._is_owned())
 
 title("what the stack says")
 print(has_torch_function((x,)), has_torch_function(()), torch.overrides.has_torch_function_unary(x))
@@ -119,11 +117,6 @@ print(torch._C._is_torch_function_enabled(), torch._C._is_torch_function_all_dis
 print(
     torch.overrides._get_current_function_mode(), torch.overrides._get_current_function_mode_stack()
 )
-for pop in (torch._C._pop_torch_function_stack, torch.overrides._pop_mode):
-    try:
-        print(pop())
-    except Exception as error:
-        print(type(error).__name__, error)
 try:
     torch._C._get_function_stack_at(0)
 except Exception as error:
@@ -132,49 +125,6 @@ with PassOn() as mode:
     print(torch._C._len_torch_function_stack(), torch._C._get_function_stack_at(0) is mode)
     with torch.overrides._pop_mode_temporarily() as popped:
         print(popped is mode, torch._C._len_torch_function_stack())
-print(torch._C._len_torch_function_stack())
-
-title("a callback that changes the stack")
-
-
-def inside(change):
-    mode = PassOn()
-    lengths = []
-
-    def callback(value):
-        lengths.append(torch._C._len_torch_function_stack())
-        change(mode)
-        lengths.append(torch._C._len_torch_function_stack())
-        return value
-
-    torch.ones(1).apply_(callback)
-    lengths.append(torch._C._len_torch_function_stack())
-    return mode, lengths
-
-
-mode, lengths = inside(lambda mode: mode.__enter__())
-print(lengths, torch._C._get_function_stack_at(0) is mode)
-mode.__exit__(None, None, None)
-mode, lengths = inside(lambda mode: torch.set_default_device("meta"))
-print(lengths, torch.ones(1).device)
-torch.set_default_device(None)
-print(torch._C._len_torch_function_stack(), torch.ones(1).device)
-
-
-def change_in_relu(tensor):
-    class Pushing(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            print("in", func.__name__, torch._C._len_torch_function_stack())
-            PassOn().__enter__()
-            return 42
-
-    print(F.relu(tensor.as_subclass(Pushing)))
-    print(torch._C._len_torch_function_stack())
-    torch._C._pop_torch_function_stack()
-
-
-change_in_relu(x)
 print(torch._C._len_torch_function_stack())
 
 title("frames")
@@ -350,22 +300,36 @@ class Nested(torch.nn.Module):
         return self(tensor, count + 1)
 
 
-def through_relu(count=0):
-    F.relu(x)
+def through(call, count=0):
+    call()
     reached.append(count)
-    through_relu(count + 1)
+    through(call, count + 1)
 
 
-reached = []
+CALLS = {
+    "relu": lambda: F.relu(x),
+    "softmax": lambda: F.softmax(x, 1),
+    "split": lambda: x.split(1),
+    "norm": lambda: torch.norm(x),
+    "max_pool1d": lambda: F.max_pool1d(x, 1),
+    "backward": lambda: torch.ones(1, requires_grad=True).sum().backward(),
+    "add": lambda: torch.add(x, 1),
+    "operator": lambda: x + 1,
+    "repr": lambda: repr(x),
+}
+for call in CALLS.values():
+    call()
 sys.setrecursionlimit(400)
 print(depth(), F.relu(x.as_subclass(Deep)))
-for function in (through_relu, through_apply, lambda: Nested()(x)):
+functions = {name: lambda call=call: through(call) for name, call in CALLS.items()}
+functions |= {"apply_": through_apply, "module": lambda: Nested()(x)}
+for name, function in functions.items():
     reached = []
     try:
         function()
-    except RecursionError as error:
-        print(error)
-    print(max(reached))
+    except RecursionError:
+        pass
+    print(name, max(reached))
 sys.setrecursionlimit(1000)
 
 title("functions are the same objects")
@@ -448,4 +412,96 @@ for event in profile.events():
 names = [event.name() for event in profile.profiler.kineto_results.events()]
 print(len([name for name in names if ".py(" in name]))
 print(sorted(name.rpartition("/")[2] for name in names if ".py(" in name))
+
+
+def stack():
+    length = torch._C._len_torch_function_stack()
+    return [type(torch._C._get_function_stack_at(place)).__name__ for place in range(length)]
+
+
+title("popping an empty stack")
+# In a process of its own: whoever takes a mode that is not the program's ends what it does.
+child = os.fork()
+if child == 0:
+    for pop in (torch._C._pop_torch_function_stack, torch.overrides._pop_mode):
+        try:
+            print(pop())
+        except Exception as error:
+            print(type(error).__name__, error)
+
+    def popping(value):
+        try:
+            torch.overrides._pop_mode()
+        except RuntimeError as error:
+            print(error)
+        return value
+
+    torch.ones(1).apply_(popping)
+    print(stack())
+    F.relu(x)
+    print(stack())
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(child, 0)
+
+title("a callback that changes the stack")
+
+
+def inside(change):
+    mode = PassOn()
+    lengths = []
+
+    def callback(value):
+        lengths.append(torch._C._len_torch_function_stack())
+        change(mode)
+        lengths.append(torch._C._len_torch_function_stack())
+        return value
+
+    torch.ones(1).apply_(callback)
+    lengths.append(torch._C._len_torch_function_stack())
+    return mode, lengths
+
+
+mode, lengths = inside(lambda mode: mode.__enter__())
+print(lengths, torch._C._get_function_stack_at(0) is mode)
+mode.__exit__(None, None, None)
+mode, lengths = inside(lambda mode: torch.set_default_device("meta"))
+print(lengths, torch.ones(1).device)
+torch.set_default_device(None)
+print(torch._C._len_torch_function_stack(), torch.ones(1).device)
+
+
+def entering(value):
+    PassOn().__enter__()
+    return value
+
+
+leaf = torch.ones(1, requires_grad=True)
+leaf.register_hook(entering)
+for call in (lambda: torch.ones(1).apply_(entering), lambda: (leaf * 2).sum().backward()):
+    call()
+    print(stack())
+    F.relu(x)
+    print(stack())
+    while torch._C._len_torch_function_stack():
+        torch._C._pop_torch_function_stack()
+    print(stack())
+
+
+def change_in_relu(tensor):
+    class Pushing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            print("in", func.__name__, torch._C._len_torch_function_stack())
+            PassOn().__enter__()
+            return 42
+
+    print(F.relu(tensor.as_subclass(Pushing)))
+    print(torch._C._len_torch_function_stack())
+    torch._C._pop_torch_function_stack()
+
+
+change_in_relu(x)
+print(torch._C._len_torch_function_stack())
+
 title("end")
