@@ -189,7 +189,8 @@ def test_program(runs, name):
     run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
     assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
     main = calls[next(each["pid"] for each in run["processes"] if each["role"] == "main")]
-    assert (run["not_seen"] != []) == (name == "compiled_step")
+    not_seen = [text for text in run["not_seen"] if "started" not in text]
+    assert (not_seen != []) == (name == "compiled_step")
     if name == "compiled_step":
         assert any("kernels that a backend fused" in text for text in run["not_seen"])
 

@@ -39,6 +39,9 @@ SINGLE = (
     "torch.device",
 )
 
+# Operators whose functions don't ask.
+NEVER_ASK = ("range", "set_")
+
 # Objects whose call is the operator's own.
 OPERATORS = (
     "torch._ops.OpOverload.__call__",
@@ -217,7 +220,7 @@ def c_functions():
             func = read_function(function, name, is_method)
             if func is not None:
                 yield path, told_name(func)
-            elif not is_method and any(args for args, _ in schema_arguments(name)):
+            elif name not in NEVER_ASK and any(args for args, _ in schema_arguments(name)):
                 # An operator that no arguments were found for: all that have some ask by themselves.
                 yield path, told_name(function)
     for path in SINGLE:
