@@ -39,11 +39,13 @@ void AppendEscape(uint32_t code_point, std::string* out) {
       out->append("\\t");
       break;
     default:
-      absl::StrAppendFormat(out,
-                            code_point < 0x100     ? "\\x%02x"
-                            : code_point < 0x10000 ? "\\u%04x"
-                                                   : "\\U%08x",
-                            code_point);
+      if (code_point < 0x100) {
+        absl::StrAppendFormat(out, "\\x%02x", code_point);
+      } else if (code_point < 0x10000) {
+        absl::StrAppendFormat(out, "\\u%04x", code_point);
+      } else {
+        absl::StrAppendFormat(out, "\\U%08x", code_point);
+      }
   }
 }
 

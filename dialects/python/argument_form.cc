@@ -27,7 +27,7 @@ bool SameName(PyObject* a, PyObject* b) { return a == b || PyUnicode_Compare(a, 
 std::unique_ptr<ArgumentForm> ArgumentForm::Parse(std::string_view text, PyObject* function) {
   if (!PyFunction_Check(function)) return nullptr;
   auto* const code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  const auto count = static_cast<size_t>(code->co_argcount + code->co_kwonlyargcount);
+  const size_t count = static_cast<size_t>(code->co_argcount) + static_cast<size_t>(code->co_kwonlyargcount);
   if (count > kMaxParameters || (code->co_flags & CO_VARKEYWORDS) != 0) return nullptr;
   auto form = std::make_unique<ArgumentForm>();
   form->positional_parameters_ = static_cast<size_t>(code->co_argcount);
