@@ -3,8 +3,9 @@
 #ifndef TORCHTRACE_TRACER_STATIC_TLS_H_
 #define TORCHTRACE_TRACER_STATIC_TLS_H_
 
-// Behind the variable's name, in its declaration and definition. glibc keeps little space for such
-// variables: they must be small.
+// Behind the variable's name, in its declaration. glibc keeps little space for such variables: they
+// must be small. And they must have external linkage: of one that is local to its file, GNU ld 2.40
+// forgets where in the library's block it stands, and it is another one's memory.
 #define TORCHTRACE_STATIC_TLS __attribute__((tls_model("initial-exec")))
 
 namespace torchtrace {

@@ -130,7 +130,14 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
   vectorcallfunc* const pointer = OwnPointer(callable);
   const bool is_type = PyType_Check(callable);
   if (pointer != nullptr && (*pointer != nullptr || is_type)) {
-    if (*pointer == kVectorcalls[layer]) return false;
+    if (*pointer == kVectorcalls[layer]) {
+      // A constructor that is listed itself is told as itself.
+      Entry* const known = g_entries[layer].Find(callable);
+      if (known == nullptr || known->constructed == nullptr) return false;
+      known->api = api;
+      known->constructed = nullptr;
+      return true;
+    }
     if (PyFunction_Check(callable) && *pointer != _PyFunction_Vectorcall && !IsEntry(*pointer)) return false;
     Entry* const entry = TakeEntry(layer, callable, api, *pointer);
     if (PyFunction_Check(callable)) HideVersion(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);

@@ -15,12 +15,6 @@
 #include "tracer/static_tls.h"
 
 namespace torchtrace::python_dialect {
-namespace {
-
-// What a call from one frame to the next takes at most; what takes more goes through C code, which
-// takes it untraced too.
-constexpr uintptr_t kStraightBytes = 1024;
-constexpr size_t kMostBytes = 1 << 20;
 
 struct Frames {
   uintptr_t innermost = 0;                     // the address of Evaluate's frame
@@ -33,7 +27,15 @@ struct ThreadFrames {
   const _PyInterpreterFrame* awaited = nullptr;
   void (*ended)(PyObject* result) = nullptr;
 };
-thread_local ThreadFrames t_frames TORCHTRACE_STATIC_TLS;
+extern thread_local ThreadFrames t_frames TORCHTRACE_STATIC_TLS;
+thread_local ThreadFrames t_frames;
+
+namespace {
+
+// What a call from one frame to the next takes at most; what takes more goes through C code, which
+// takes it untraced too.
+constexpr uintptr_t kStraightBytes = 1024;
+constexpr size_t kMostBytes = 1 << 20;
 
 ThreadFrames& OfThisThread() { return AtAnyAlignment(t_frames); }
 
