@@ -30,7 +30,8 @@ PROGRAMS = [
 MAX_SHOWN = 40
 # Where the two are known to differ: docs/DESIGN.md, "What levels 1 and 2 do not see".
 KNOWN = re.compile(
-    r"delete grad|save and load|(overload|packet) op|jit operation|einsum sublists.*|in an own index|wrap_torch_function"
+    r"delete grad|save and load|(overload|packet) op|jit operation|einsum sublists.*"
+    r"|in an own index|wrap_torch_function"
     r"|.*(generator|dict values).*"
     # What a mode is told of these depends on how long it keeps their arguments alive, or on a list
     # that the function makes of them.

@@ -221,7 +221,7 @@ def c_functions():
             if func is not None:
                 yield path, told_name(func)
             elif name not in NEVER_ASK and any(args for args, _ in schema_arguments(name)):
-                # An operator that no arguments were found for: all that have some ask by themselves.
+                # An operator that no arguments were found for: all that have some ask.
                 yield path, told_name(function)
     for path in SINGLE:
         func = read_function(find(path), path.rpartition(".")[2], False)
