@@ -78,7 +78,7 @@ absl::Status ApiNames::Load() {
   }
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) {
     PyObject* const pair = PyList_GET_ITEM(names, i);
-    Cache(PyTuple_GET_ITEM(pair, 0), MakeApi(TextOf(PyTuple_GET_ITEM(pair, 1)), false));
+    Cache(PyTuple_GET_ITEM(pair, 0), MakeApi(TextOf(PyTuple_GET_ITEM(pair, 1)), true));
   }
   Py_DECREF(names);
   return absl::OkStatus();
