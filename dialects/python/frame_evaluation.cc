@@ -12,9 +12,9 @@
 #include <cstdint>
 
 #include "tracer/recorder.h"
-#include "tracer/static_tls.h"
 
 namespace torchtrace::python_dialect {
+namespace {
 
 struct Frames {
   uintptr_t innermost = 0;                     // the address of Evaluate's frame
@@ -27,17 +27,12 @@ struct ThreadFrames {
   const _PyInterpreterFrame* awaited = nullptr;
   void (*ended)(PyObject* result) = nullptr;
 };
-extern thread_local ThreadFrames t_frames TORCHTRACE_STATIC_TLS;
 thread_local ThreadFrames t_frames;
-
-namespace {
 
 // What a call from one frame to the next takes at most; what takes more goes through C code, which
 // takes it untraced too.
 constexpr uintptr_t kStraightBytes = 1024;
 constexpr size_t kMostBytes = 1 << 20;
-
-ThreadFrames& OfThisThread() { return AtAnyAlignment(t_frames); }
 
 int g_users = 0;
 
@@ -61,7 +56,7 @@ bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEval
 }
 
 PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
-  ThreadFrames& frames = OfThisThread();
+  ThreadFrames& frames = t_frames;
   const Frames before = frames.now;
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t step = before.innermost - here;
@@ -90,13 +85,13 @@ PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
 
 bool InnermostCall(RunningCall* call) {
   const _PyInterpreterFrame* const frame = PyThreadState_Get()->cframe->current_frame;
-  if (frame == nullptr || frame != OfThisThread().now.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
+  if (frame == nullptr || frame != t_frames.now.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
   *call = {reinterpret_cast<PyObject*>(frame->f_func), frame->localsplus};
   return true;
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
-  ThreadFrames& frames = OfThisThread();
+  ThreadFrames& frames = t_frames;
   frames.awaited = frames.now.frame;
   frames.ended = ended;
 }
