@@ -5,11 +5,11 @@
 #include <Python.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -170,20 +170,12 @@ BuiltinPatch g_execv;
 BuiltinPatch g_execve;
 
 void EndBeforeExec(PyObject* path) {
-  if (!PyUnicode_Check(path) && !PyBytes_Check(path)) return;
-  PyObject* bytes = nullptr;
-  if (PyUnicode_FSConverter(path, &bytes) == 0) {
-    PyErr_Clear();
-    return;
-  }
-  const std::string file = PyBytes_AS_STRING(bytes);
-  Py_DECREF(bytes);
-  struct stat info;
-  if (stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || access(file.c_str(), X_OK) != 0) return;
+  const std::optional<std::string> file = PathOf(path);
+  if (!file.has_value() || !IsProgram(*file)) return;
   if (InForkedChild()) {
-    NoteStartedProgram(file);
+    NoteStartedProgram(*file);
   } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
-    recorder->NoteNotSeen("what ran after the program replaced itself with " + file);
+    recorder->NoteNotSeen("what ran after the program replaced itself with " + *file);
   }
   EndProgram({.provisional = 0, .exit_code = 0, .signal = 0});
 }

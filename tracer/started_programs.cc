@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <optional>
 #include <string_view>
 
 #include "tracer/python_patch.h"
@@ -15,24 +14,6 @@
 
 namespace torchtrace {
 namespace {
-
-// The path that a str or bytes is; of anything else none: asking it could run the program's code.
-std::optional<std::string> PathOf(PyObject* path) {
-  if (!PyUnicode_CheckExact(path) && !PyBytes_CheckExact(path)) return std::nullopt;
-  PyObject* bytes = nullptr;
-  if (PyUnicode_FSConverter(path, &bytes) == 0) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  std::string text(PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
-  Py_DECREF(bytes);
-  return text;
-}
-
-bool IsProgram(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
-}
 
 // A Python, or a script that names one in its first line.
 bool IsPython(const std::string& program) {
@@ -151,6 +132,23 @@ PyObject* System(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObje
 }
 
 }  // namespace
+
+std::optional<std::string> PathOf(PyObject* path) {
+  if (!PyUnicode_Check(path) && !PyBytes_Check(path)) return std::nullopt;
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path, &bytes) == 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  std::string text(PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  Py_DECREF(bytes);
+  return text;
+}
+
+bool IsProgram(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
 
 void NoteStartedProgram(const std::string& program) {
   if (Recorder::SessionIsOn()) Recorder::Get()->CountStarted(program, IsPython(program));

@@ -6,9 +6,18 @@
 #ifndef TORCHTRACE_TRACER_STARTED_PROGRAMS_H_
 #define TORCHTRACE_TRACER_STARTED_PROGRAMS_H_
 
+#include <Python.h>
+
+#include <optional>
 #include <string>
 
 namespace torchtrace {
+
+// The path that a str or bytes is; of anything else none: asking it could run the program's code.
+std::optional<std::string> PathOf(PyObject* path);
+
+// A file that can be executed.
+bool IsProgram(const std::string& path);
 
 // Once per process; while no session is on nothing is told.
 void WatchStartedPrograms();
