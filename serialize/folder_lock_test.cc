@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "serialize/log_samples.h"
 
 namespace torchtrace {
 namespace {
@@ -20,18 +21,13 @@ using ::testing::HasSubstr;
 
 class FolderLockTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    log_ = ::testing::TempDir() + "/folder_lock_XXXXXX";
-    ASSERT_NE(mkdtemp(log_.data()), nullptr);
-  }
-  void TearDown() override { fs::remove_all(log_); }
   auto Take() { return FolderLock::Take(log_); }
   std::string Refusal() {
     const auto lock = Take();
     return lock.ok() ? "" : std::string(lock.status().message());
   }
 
-  std::string log_;
+  const std::string log_ = TestFolder();
 };
 
 TEST_F(FolderLockTest, HasOneHolder) {

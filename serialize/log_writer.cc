@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/hash.h"
 #include "serialize/mapped_frames.h"
@@ -63,17 +64,12 @@ int OpenForAWhile(const char* path) {
   return again;
 }
 
-// Closes a descriptor that is needed for a moment.
-struct Closing {
-  ~Closing() { close(fd); }
-  const int fd;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& path, mode_t mode) {
-  const Closing file{MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode))};
-  if (file.fd < 0) return Errno("cannot create", path, errno);
+  const int file = MoveUp(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (file < 0) return Errno("cannot create", path, errno);
+  const absl::Cleanup close_file = [file] { close(file); };
   struct stat created;
   Superblock block = {};
   std::memcpy(block.magic, kLogMagic, sizeof block.magic);
@@ -81,15 +77,15 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
   block.page_bytes = kPageBytes;
   block.hash = Hash64(&block, offsetof(Superblock, hash));
   const char* what = "cannot reserve space for";
-  int error = ReserveBlocks(file.fd, 0, kPageBytes);
+  int error = ReserveBlocks(file, 0, kPageBytes);
   void* page = MAP_FAILED;
   if (error == 0) {
     what = "cannot write";
     const bool written =
-        pwrite(file.fd, &block, sizeof block, 0) == static_cast<ssize_t>(sizeof block) && fstat(file.fd, &created) == 0;
+        pwrite(file, &block, sizeof block, 0) == static_cast<ssize_t>(sizeof block) && fstat(file, &created) == 0;
     // Whatever the program's umask is: the file is opened again.
-    if (written) static_cast<void>(fchmod(file.fd, (created.st_mode & 0777) | 0600));
-    if (written) page = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, file.fd, 0);
+    if (written) static_cast<void>(fchmod(file, (created.st_mode & 0777) | 0600));
+    if (written) page = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, file, 0);
     if (page == MAP_FAILED) error = errno;
   }
   if (error != 0) {
@@ -128,15 +124,16 @@ absl::StatusOr<Frame> LogWriter::Reserve(FrameType type, uint32_t payload_bytes)
   std::lock_guard<std::mutex> lock(mutex_);
   const absl::StatusOr<int> opened = Open();
   if (!opened.ok()) return opened.status();
-  const Closing file{*opened};
-  if (const int error = ReserveBlocks(file.fd, end_offset_, capacity)) {
+  const int file = *opened;
+  const absl::Cleanup close_file = [file] { close(file); };
+  if (const int error = ReserveBlocks(file, end_offset_, capacity)) {
     // Best effort: readers ignore a tail that is no frame.
-    if (ftruncate(file.fd, static_cast<off_t>(end_offset_)) != 0) {
+    if (ftruncate(file, static_cast<off_t>(end_offset_)) != 0) {
     }
     return Errno("cannot reserve space in", path_, error);
   }
   void* const mapped =
-      mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, static_cast<off_t>(end_offset_));
+      mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(end_offset_));
   if (mapped == MAP_FAILED) return Errno("cannot map", path_, errno);
   madvise(mapped, capacity, MADV_DONTFORK);  // a child must never write to it
   AddMappedFrame(mapped, capacity);

@@ -5,13 +5,12 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "serialize/log_samples.h"
 #include "serialize/new_file.h"
 
 namespace torchtrace {
@@ -22,17 +21,7 @@ using ::testing::HasSubstr;
 
 class OutputFileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/output_file_XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }
-
-  std::string folder_;
+  const std::string folder_ = TestFolder();
 };
 
 TEST_F(OutputFileTest, TakesNoFileThatItDidNotCreate) {
@@ -40,7 +29,7 @@ TEST_F(OutputFileTest, TakesNoFileThatItDidNotCreate) {
   EXPECT_NE(TemporaryName(path), TemporaryName(path));
   EXPECT_THAT(TemporaryName(path), HasSubstr(folder_ + "/.x.txt."));
   EXPECT_LE(fs::path(TemporaryName(folder_ + "/" + std::string(255, 'x'))).filename().string().size(), 255u);
-  std::ofstream(folder_ + "/there") << "mine";
+  WriteFile(folder_ + "/there", "mine");
   EXPECT_EQ(CreateNewFile(folder_ + "/there", 0600), -1);
   ASSERT_EQ(symlink("nowhere", (folder_ + "/link").c_str()), 0);
   EXPECT_EQ(CreateNewFile(folder_ + "/link", 0600), -1);
@@ -49,13 +38,13 @@ TEST_F(OutputFileTest, TakesNoFileThatItDidNotCreate) {
 
 TEST_F(OutputFileTest, FollowsALinkOnlyWhereTheUserNamedIt) {
   const std::string link = folder_ + "/link";
-  std::ofstream(folder_ + "/real") << "old";
+  WriteFile(folder_ + "/real", "old");
   ASSERT_EQ(symlink("real", link.c_str()), 0);
   const absl::Status refused = WriteOutputFile(link, "new", {.follow = false});
   EXPECT_EQ(refused.message(), absl::StrCat("cannot write ", link, ": it is a link"));
-  EXPECT_EQ(Read(folder_ + "/real"), "old");
+  EXPECT_EQ(ReadFile(folder_ + "/real"), "old");
   ASSERT_TRUE(WriteOutputFile(link, "new").ok());
-  EXPECT_EQ(Read(folder_ + "/real"), "new");
+  EXPECT_EQ(ReadFile(folder_ + "/real"), "new");
   EXPECT_TRUE(fs::is_symlink(link));
 }
 
