@@ -21,6 +21,7 @@
 #include "cmd/reading_progress.h"
 #include "cmd/rendering_options.h"
 #include "nlohmann/json.hpp"
+#include "serialize/counted_text.h"
 #include "serialize/trace.h"
 #include "serialize/trace_writer.h"
 
@@ -69,10 +70,6 @@ nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& o
   add_text("where", arguments.where);
   if (options.with_parents) description["with_parents"] = true;
   return description;
-}
-
-std::string Counted(uint64_t count, const char* one, const char* many) {
-  return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
 absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& arguments, const FilterOptions& options) {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
+#include "serialize/counted_text.h"
 #include "serialize/csv_cell.h"
 #include "serialize/json_form.h"
 #include "serialize/run_facts.h"
@@ -57,10 +58,6 @@ struct CensusThread {
 
 double Percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : std::round(1e6 * static_cast<double>(part) / static_cast<double>(whole)) / 1e4;
-}
-
-std::string Counted(uint64_t count, const char* one, const char* many) {
-  return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
 class Census {

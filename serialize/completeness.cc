@@ -3,14 +3,10 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/counted_text.h"
 #include "serialize/damage.h"
 
 namespace torchtrace {
-namespace {
-
-std::string Counted(uint64_t count, const char* one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
-
-}  // namespace
 
 std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
                                               const std::vector<std::string>& ranks) {
@@ -19,7 +15,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
     lines.push_back(absl::StrCat("tracing stopped before the program's end: ", reason));
   }
   for (const auto& [reason, count] : facts.dropped) {
-    lines.push_back(absl::StrCat(Counted(count, "call"), " dropped: ", reason));
+    lines.push_back(absl::StrCat(Counted(count, "call", "calls"), " dropped: ", reason));
   }
   if (facts.lost_calls > 0 || !facts.lost_calls_exact) {
     lines.push_back(
@@ -31,14 +27,14 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   }
   for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
   if (capped.calls > 0) {
-    lines.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call"), " in ",
-                                 Counted(capped.configs, "config"), " are not kept whole"));
+    lines.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
+                                 Counted(capped.configs, "config", "configs"), " are not kept whole"));
   }
   for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
 
   const bool complete = lines.empty();
   if (facts.getters > 0) {
-    lines.push_back(absl::StrCat(complete ? "yes, but for " : "", Counted(facts.getters, "call"),
+    lines.push_back(absl::StrCat(complete ? "yes, but for " : "", Counted(facts.getters, "call", "calls"),
                                  " of property getters, left out by default (--include-getters records them)"));
   }
   if (lines.empty()) lines.push_back("yes: no call was dropped, lost or cut");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "serialize/placeholder.h"
 #include "serialize/plain_form.h"
@@ -56,10 +55,8 @@ std::string EscapeForPeople(std::string text) {
     const Utf8Char c = DecodeUtf8(rest);
     if (c.code_point < 0x7f || !NeedsEscape(c.code_point)) {
       escaped.append(rest.substr(0, c.bytes));
-    } else if (c.code_point < 0x10000) {
-      absl::StrAppendFormat(&escaped, "\\u%04x", c.code_point);
     } else {
-      absl::StrAppendFormat(&escaped, "\\u%04x\\u%04x", 0xd7c0 + (c.code_point >> 10), 0xdc00 + (c.code_point & 0x3ff));
+      AppendUtf16Escape(c.code_point, &escaped);
     }
     rest.remove_prefix(c.bytes);
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/counted_text.h"
 #include "serialize/damage.h"
 #include "serialize/json_form.h"
 #include "serialize/output_file.h"
@@ -182,10 +183,6 @@ std::string JoinCounts(const std::map<std::string, uint64_t>& counts) {
   return absl::StrJoin(counts, ", ", [](std::string* out, const std::pair<const std::string, uint64_t>& entry) {
     absl::StrAppend(out, entry.second, " ", entry.first);
   });
-}
-
-std::string Counted(uint64_t count, const char* one, const char* many) {
-  return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/call_totals.h"
 #include "serialize/config.h"
+#include "serialize/counted_text.h"
 #include "serialize/csv_cell.h"
 #include "serialize/duration_text.h"
 #include "serialize/edit_distance.h"
@@ -105,10 +106,6 @@ double Percent(uint64_t part, uint64_t whole) {
 absl::Status UnknownChoice(const char* what, std::string_view text, const std::vector<std::string>& names) {
   return absl::InvalidArgumentError(absl::StrCat(what, " \"", std::string(text), "\"", DidYouMean(text, names),
                                                  " (known: ", absl::StrJoin(names, ", "), ")"));
-}
-
-std::string Counted(uint64_t count, const char* one, const char* many) {
-  return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
 class StatsReport {

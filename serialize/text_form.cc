@@ -20,11 +20,6 @@ void AppendHexByte(uint8_t byte, std::string* out) {
   out->push_back(kHex[byte & 15]);
 }
 
-void AppendUtf16Escape(uint32_t unit, std::string* out) {
-  out->append("\\u");
-  for (int shift = 12; shift >= 0; shift -= 4) out->push_back(kHex[unit >> shift & 15]);
-}
-
 // Appends the escapes that strings and bytes share; false for any other character.
 bool AppendCommonEscape(uint32_t c, std::string* out) {
   switch (c) {
@@ -68,11 +63,8 @@ void AppendQuoted(std::string_view text, std::string* out) {
     } else if (!AppendCommonEscape(c.code_point, out)) {
       if (!NeedsEscape(c.code_point)) {
         out->append(text.substr(0, c.bytes));
-      } else if (c.code_point < 0x10000) {
-        AppendUtf16Escape(c.code_point, out);
       } else {
-        AppendUtf16Escape(0xd7c0 + (c.code_point >> 10), out);
-        AppendUtf16Escape(0xdc00 + (c.code_point & 0x3ff), out);
+        AppendUtf16Escape(c.code_point, out);
       }
     }
     text.remove_prefix(c.bytes);

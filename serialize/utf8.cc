@@ -64,4 +64,14 @@ bool NeedsEscape(uint32_t code_point) {
          code_point == 0x61c || in(0x200e, 0x200f) || in(0x202a, 0x202e) || in(0x2066, 0x2069) || in(0xe0000, 0xe007f);
 }
 
+void AppendUtf16Escape(uint32_t code_point, std::string* out) {
+  if (code_point >= 0x10000) {
+    AppendUtf16Escape(0xd7c0 + (code_point >> 10), out);
+    AppendUtf16Escape(0xdc00 + (code_point & 0x3ff), out);
+    return;
+  }
+  out->append("\\u");
+  for (int shift = 12; shift >= 0; shift -= 4) out->push_back("0123456789abcdef"[code_point >> shift & 15]);
+}
+
 }  // namespace torchtrace

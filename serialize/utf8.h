@@ -35,6 +35,9 @@ bool IsValidUtf8(std::string_view text);
 // writing, tags that nobody sees, byte order mark, noncharacters.
 bool NeedsEscape(uint32_t code_point);
 
+// `\u1234` of UTF-16: two of them for a character that takes two units there, one for a surrogate.
+void AppendUtf16Escape(uint32_t code_point, std::string* out);
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_UTF8_H_

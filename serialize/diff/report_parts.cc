@@ -16,10 +16,6 @@ absl::StatusOr<DiffFormat> ParseDiffFormat(std::string_view text) {
       absl::StrCat("unknown format \"", std::string(text), "\"; known: text, json, markdown"));
 }
 
-std::string Counted(uint64_t count, std::string_view one, std::string_view many) {
-  return absl::StrCat(count, " ", std::string(count == 1 ? one : many));
-}
-
 std::string MarkdownCode(std::string_view text) {
   // A fence longer than any within; a table's cells end at a bar even in code.
   size_t longest = 0, run = 0;

@@ -29,9 +29,6 @@ struct DiffOptions {
   uint64_t top = 0;      // so many APIs and configs, the most called first; 0: all
 };
 
-// `1 call`, `2 calls`
-std::string Counted(uint64_t count, std::string_view one, std::string_view many);
-
 // `text` as code in a cell of a Markdown table, whatever it holds.
 std::string MarkdownCode(std::string_view text);
 

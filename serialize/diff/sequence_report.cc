@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/counted_text.h"
 #include "serialize/diff/changed_text.h"
 #include "serialize/diff/colors.h"
 #include "serialize/json_form.h"
