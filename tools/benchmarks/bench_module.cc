@@ -60,46 +60,36 @@ PyObject* Start(PyObject*, PyObject* args) {
   options.stacks = stacks;
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
-  HookOptions hooks;
-  hooks.levels = {1, 2};
   g_torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
-  if (absl::Status status = g_torch_module->CreateHooks(Recorder::Get(), hooks, &g_hooks); !status.ok()) {
-    return Fail(std::string(status.message()));
-  }
   g_hooked_table = g_plain_table = getPyInterpreter()->vtable_;
   Py_RETURN_NONE;
 }
 
-// Level 0's hook is installed once in its life.
-absl::Status MakeLevel0() {
+// install(level, ...): the hooks of these levels, made anew as each session makes them.
+PyObject* Install(PyObject*, PyObject* args) {
   HookOptions options;
-  options.levels = {0};
-  return g_torch_module->CreateHooks(Recorder::Get(), options, &g_hooks);
-}
-
-// install(level)
-PyObject* Install(PyObject*, PyObject* level) {
-  const long wanted = PyLong_AsLong(level);
-  if (wanted == 0) {
-    if (absl::Status status = MakeLevel0(); !status.ok()) return Fail(std::string(status.message()));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    options.levels.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(args, i))));
   }
   getPyInterpreter()->vtable_ = g_hooked_table;
+  if (absl::Status status = g_torch_module->CreateHooks(Recorder::Get(), options, &g_hooks); !status.ok()) {
+    return Fail(std::string(status.message()));
+  }
   for (const std::unique_ptr<TracingHook>& hook : g_hooks) {
-    if (hook->level() != wanted) continue;
     if (absl::Status status = hook->Install(); !status.ok()) return Fail(std::string(status.message()));
   }
   g_hooked_table = getPyInterpreter()->vtable_;
   Py_RETURN_NONE;
 }
 
-// uninstall(): all levels.
+// uninstall(): all of them.
 PyObject* Uninstall(PyObject*, PyObject*) {
-  for (auto hook = g_hooks.rbegin(); hook != g_hooks.rend(); ++hook) (*hook)->Uninstall();
-  while (g_hooks.back()->level() == 0) {
+  for (auto hook = g_hooks.rbegin(); hook != g_hooks.rend(); ++hook) {
+    (*hook)->Uninstall();
     // A call of it may still be on the stack.
-    static_cast<void>(g_hooks.back().release());
-    g_hooks.pop_back();
+    static_cast<void>(hook->release());
   }
+  g_hooks.clear();
   getPyInterpreter()->vtable_ = g_plain_table;
   Py_RETURN_NONE;
 }
@@ -206,7 +196,7 @@ PyObject* PopDispatchMode(PyObject*, PyObject*) {
 
 PyMethodDef g_functions[] = {
     {"start", Start, METH_VARARGS, nullptr},
-    {"install", Install, METH_O, nullptr},
+    {"install", Install, METH_VARARGS, nullptr},
     {"uninstall", Uninstall, METH_NOARGS, nullptr},
     {"finish", Finish, METH_NOARGS, nullptr},
     {"push_function_mode", PushFunctionMode, METH_NOARGS, nullptr},

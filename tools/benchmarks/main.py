@@ -32,6 +32,8 @@ from tables import (
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
 CLOCKS = ("wall", "cpu")
+# How often another checkout's process and ours take turns.
+BEFORE_TURNS = 4
 
 
 class Run:
@@ -57,30 +59,60 @@ def section_steps(run):
     """The cost of a step under each subject, in one process per workload."""
     ratios, untraced = {}, {}
     for workload in WORKLOADS:
-        command = [sys.executable, f"{HERE}/overhead.py", workload]
-        command += ["--runtime", run.options.runtime, "--bench-module", run.options.bench_module]
-        command += ["--rounds", str(run.options.rounds)]
         progress(f"steps: {workload}")
-        done = subprocess.run(
-            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"bench: {' '.join(command)} failed:\n{done.stderr}")
-        result = json.loads(done.stdout.splitlines()[-1])
-        run.results.setdefault("steps", {})[workload] = result
-        bases = [
-            statistics.median(times[run.clock] for times in times_of_round)
-            for times_of_round in result["untraced"]
-        ]
-        untraced[workload] = statistics.median(bases)
-        ratios[workload] = {
-            name: statistics.median(
-                times[name][run.clock] / base
-                for times, base in zip(result["rounds"], bases, strict=True)
-            )
-            for name in result["rounds"][0]
-        }
+        results = steps_of(run, workload)
+        run.results.setdefault("steps", {})[workload] = results
+        ratios[workload] = {}
+        for prefix, result in results.items():
+            bases = [
+                statistics.median(times[run.clock] for times in times_of_round)
+                for times_of_round in result["untraced"]
+            ]
+            untraced.setdefault(workload, statistics.median(bases))
+            for name in result["rounds"][0]:
+                ratios[workload][prefix + name] = statistics.median(
+                    times[name][run.clock] / base
+                    for times, base in zip(result["rounds"], bases, strict=True)
+                )
     step_tables(run, untraced, ratios)
+
+
+def steps_of(run, workload):
+    """{prefix of the rows: overhead.py's result}; with --before, of two that take turns."""
+    ours = [f"{HERE}/overhead.py", workload, "--runtime", run.options.runtime]
+    ours += ["--bench-module", run.options.bench_module]
+    if run.options.before is None:
+        return {"": overhead([*ours, "--rounds", str(run.options.rounds)])}
+    build = f"{run.options.before}/.build"
+    before = [f"{run.options.before}/tools/benchmarks/overhead.py", workload]
+    before += ["--runtime", f"{build}/runtime/{os.path.basename(run.options.runtime)}"]
+    before += ["--bench-module", f"{build}/bench/torchtrace_bench.so"]
+    few = ["--rounds", str(-(-run.options.rounds // BEFORE_TURNS))]
+    results = {}
+    for _ in range(BEFORE_TURNS):
+        for prefix, command in (
+            ("", [*ours, *few]),
+            ("before: ", [*before, *few, "--subjects", "torchtrace,"]),
+        ):
+            result = overhead(command)
+            kept = results.setdefault(prefix, {"rounds": [], "untraced": []})
+            for key, values in kept.items():
+                values.extend(result[key])
+    return results
+
+
+def overhead(args):
+    """What overhead.py prints."""
+    done = subprocess.run(
+        [sys.executable, *args],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {' '.join(args)} failed ({done.returncode}):\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def step_tables(run, untraced, ratios):
@@ -401,6 +433,12 @@ def parse(args):
         default="wall",
         help="what the tables show: wall time, or CPU time, which other work on the machine\n"
         "disturbs less (default: wall)",
+    )
+    parser.add_argument(
+        "--before",
+        metavar="CHECKOUT",
+        help="measure steps in an earlier state as well: a checkout with all that tools/bench needs\n"
+        "(`tools/bench --help` there builds it)",
     )
     parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")

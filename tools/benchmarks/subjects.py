@@ -15,8 +15,7 @@ from python_tracer import DispatchTracer, FunctionTracer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LEVELS = {"1": [1], "2": [2], "1,2": [1, 2]}
-# In the order in which `torchtrace run` installs them.
-LEVELS_WITH_0 = {"0": [0], "0,1": [1, 0], "0,1,2": [1, 2, 0]}
+LEVELS_WITH_0 = {"0": [0], "0,1": [0, 1], "0,1,2": [0, 1, 2]}
 
 
 def load_bench_module(runtime, bench_module):
@@ -83,8 +82,7 @@ class Torchtrace:
 
     @contextlib.contextmanager
     def on(self):
-        for level in self.levels:
-            self.bench.install(level)
+        self.bench.install(*self.levels)
         try:
             with self.paused():
                 yield
