@@ -14,10 +14,15 @@ namespace torchtrace::torch_dialect {
 
 class FrameSlotHook : public TracingHook {
  public:
-  int level() const override { return 1; }
+  // `level`: of those that need it.
+  explicit FrameSlotHook(int level) : level_(level) {}
+  int level() const override { return level_; }
   std::string name() const override { return "frame slot"; }
   absl::Status Install() override;
   void Uninstall() override;
+
+ private:
+  const int level_;
 };
 
 }  // namespace torchtrace::torch_dialect

@@ -103,7 +103,7 @@ class Module final : public TorchModule {
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
-    if (wanted(0) || wanted(1)) hooks->push_back(std::make_unique<FrameSlotHook>());
+    if (wanted(0) || wanted(1)) hooks->push_back(std::make_unique<FrameSlotHook>(wanted(1) ? 1 : 0));
     if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
     if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(2)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
