@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -171,3 +172,52 @@ def test_usage(tmp_path, args, message):
     assert (done.status, done.out) == (125, "")
     assert message in done.err and len(done.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+FAILING_NEW = """
+#include <stdlib.h>
+#include <new>
+static thread_local int left = -1;
+extern "C" void fail_after(int count) { left = count; }
+void* operator new(size_t bytes) {
+  if (left == 0) throw std::bad_alloc();
+  if (left > 0) --left;
+  return malloc(bytes);
+}
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
+"""
+
+
+def test_without_memory_the_program_goes_on_and_tracing_stops(tmp_path, project):
+    library = tmp_path / "failing_new.so"
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", "-O1", "-xc++", "-", "-o", library],
+        input=FAILING_NEW,
+        text=True,
+        check=True,
+    )
+    project.write_text(
+        "import ctypes, sys, shapes\n"
+        "fail_after = ctypes.CDLL(None).fail_after\n"
+        "words = [str(i) * 50 for i in range(200)]\n"
+        "fail_after(int(sys.argv[1]))\n"
+        "total = shapes.square(3) + shapes.circle(2) + len(shapes.areas.square.__name__)\n"
+        "try: shapes.square(words)\n"
+        "except TypeError as error: print(error)\n"
+        "fail_after(-1)\n"
+        "print(total, shapes.square(5))\n"
+    )
+    stopped = set()
+    for count in (*range(10), 1_000_000):
+        ended = run(
+            tmp_path,
+            *("-l", "0", "--library", "shapes", "--formats", "none", project, count),
+            env={"LD_PRELOAD": str(library)},
+            folder=f"out-{count}",
+        )
+        assert ended.status == 0, ended.err
+        assert ended.out == "can't multiply sequence by non-int of type 'list'\n27 25\n"
+        stopped.add(bool(json.loads((tmp_path / f"out-{count}/run.json").read_text())["stopped"]))
+    # Early ones fail in the middle of a call, the last ones have all they ask for.
+    assert stopped == {True, False}

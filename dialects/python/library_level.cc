@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dialects/python/describe_call.h"
+#include "dialects/python/guarded_description.h"
 #include "dialects/python/setattr_hook.h"
 #include "dialects/python/value_describer.h"
 #include "tracer/recorder.h"
@@ -19,6 +20,7 @@ struct ThreadState {
   ThreadRecorder* recorder = nullptr;  // null until the first call
   ConfigBuilder* config = nullptr;     // likewise
   bool over = false;                   // the thread ends
+  bool describing = false;             // a call's description is under way
 
   bool Attach();
 };
@@ -49,9 +51,11 @@ class LibraryCalls final : public EntryDialect {
     ThreadState& state = t_state;
     if (!Recorder::Recording() || (state.recorder == nullptr && !state.Attach())) return false;
     ValueDescriber<NoFramework> describer(state.config);
-    const std::string_view bytes =
-        DescribeCall(api.head, arguments, state.config, [&](PyObject* value) { describer.Value(value); });
-    return state.recorder->Enter(bytes, state.config->identity_bytes());
+    std::string_view bytes;
+    const auto describe = [&] {
+      bytes = DescribeCall(api.head, arguments, state.config, [&](PyObject* value) { describer.Value(value); });
+    };
+    return DescribeGuarded(&state.describing, describe) && state.recorder->Enter(bytes, state.config->identity_bytes());
   }
 
   void End(PyObject* result) override {

@@ -7,9 +7,9 @@
 #include <Python.h>
 
 #include <cstdint>
-#include <exception>
 
 #include "dialects/python/config_builder.h"
+#include "dialects/python/guarded_description.h"
 #include "tracer/recorder.h"
 #include "tracer/static_tls.h"
 
@@ -34,22 +34,9 @@ struct ThreadState {
   }
   bool Attach();
 
-  // Runs `describe`, which fills the scratch. False: the call is not to be recorded. Where it fails,
-  // for want of memory, recording stops.
   template <typename Describe>
   bool DescribeBy(Describe&& describe) {
-    // Code of the program that came to run in a description would fill the same scratch.
-    if (describing) return false;
-    describing = true;
-    bool done = false;
-    try {
-      describe();
-      done = true;
-    } catch (const std::exception& error) {
-      Recorder::Get()->Stop(error.what());
-    }
-    describing = false;
-    return done;
+    return python_dialect::DescribeGuarded(&describing, describe);
   }
 };
 
