@@ -437,7 +437,7 @@ def parse(args):
     parser.add_argument(
         "--before",
         metavar="CHECKOUT",
-        help="measure steps in an earlier state as well: a checkout with all that tools/bench needs\n"
+        help="measure steps in an earlier state as well: a checkout where tools/bench is built\n"
         "(`tools/bench --help` there builds it)",
     )
     parser.add_argument("--json", metavar="FILE", help="write all measurements to FILE")
