@@ -3,10 +3,14 @@
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
 #include <torch/csrc/autograd/graph_task.h>
+
+#include <mutex>
 
 #include "dialects/torch/dispatch_key.h"
 #include "dialects/torch/thread_state.h"
+#include "tracer/native_threads.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -29,17 +33,44 @@ std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
   return nullptr;
 }
 
+std::mutex g_mutex;
+bool g_installed = false;
+at::CallbackHandle g_callback = at::INVALID_CALLBACK_HANDLE;
+
+// While there is a callback, what sets PyTorch's thread-local state draws lots again: each node of a
+// backward pass does. So there is one only where there is a thread that it is for.
+void Look() {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  if (!g_installed || g_callback != at::INVALID_CALLBACK_HANDLE) return;
+  g_callback = at::addGlobalCallback(
+      at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION}));
+}
+
+WatchNativeThreadsFunction Watch() {
+  return reinterpret_cast<WatchNativeThreadsFunction>(dlsym(RTLD_DEFAULT, kWatchNativeThreadsName));
+}
+
 }  // namespace
 
 absl::Status ForeignThreadsHook::Install() {
-  callback_ = at::addGlobalCallback(
-      at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION}));
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    g_installed = true;
+  }
+  if (const WatchNativeThreadsFunction watch = Watch()) {
+    watch(Look);
+  } else {
+    Look();
+  }
   return absl::OkStatus();
 }
 
 void ForeignThreadsHook::Uninstall() {
-  if (callback_ != 0) at::removeCallback(callback_);
-  callback_ = 0;
+  if (const WatchNativeThreadsFunction watch = Watch()) watch(nullptr);
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_installed = false;
+  if (g_callback != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_callback);
+  g_callback = at::INVALID_CALLBACK_HANDLE;
 }
 
 }  // namespace torchtrace::torch_dialect

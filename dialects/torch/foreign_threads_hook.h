@@ -1,10 +1,10 @@
 // Names what level 2 does not see: operators that are called on threads which C++ made, and which
 // have called no Python yet. No dispatch mode sees them either, the keys and modes being the thread's.
+// One at a time is installed.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_FOREIGN_THREADS_HOOK_H_
 #define TORCHTRACE_DIALECTS_TORCH_FOREIGN_THREADS_HOOK_H_
 
-#include <cstdint>
 #include <string>
 
 #include "tracer/tracing_hook.h"
@@ -17,9 +17,6 @@ class ForeignThreadsHook : public TracingHook {
   std::string name() const override { return "foreign threads"; }
   absl::Status Install() override;
   void Uninstall() override;
-
- private:
-  uint64_t callback_ = 0;  // 0: none
 };
 
 }  // namespace torchtrace::torch_dialect

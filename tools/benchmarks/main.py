@@ -82,7 +82,9 @@ def steps_of(run, workload):
     ours = [f"{HERE}/overhead.py", workload, "--runtime", run.options.runtime]
     ours += ["--bench-module", run.options.bench_module]
     if run.options.before is None:
-        return {"": overhead([*ours, "--rounds", str(run.options.rounds)])}
+        return {
+            "": overhead([*ours, "--rounds", str(run.options.rounds)], run.options.native_threads)
+        }
     build = f"{run.options.before}/.build"
     before = [f"{run.options.before}/tools/benchmarks/overhead.py", workload]
     before += ["--runtime", f"{build}/runtime/{os.path.basename(run.options.runtime)}"]
@@ -94,21 +96,22 @@ def steps_of(run, workload):
             ("", [*ours, *few]),
             ("before: ", [*before, *few, "--subjects", "torchtrace,"]),
         ):
-            result = overhead(command)
+            result = overhead(command, run.options.native_threads)
             kept = results.setdefault(prefix, {"rounds": [], "untraced": []})
             for key, values in kept.items():
                 values.extend(result[key])
     return results
 
 
-def overhead(args):
-    """What overhead.py prints."""
+def overhead(args, native_threads):
+    """What overhead.py prints, with the executable's own pthread_create."""
     done = subprocess.run(
         [sys.executable, *args],
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | {"LD_PRELOAD": native_threads},
     )
     if done.returncode != 0:
         raise SystemExit(f"bench: {' '.join(args)} failed ({done.returncode}):\n{done.stderr}")
@@ -416,7 +419,7 @@ def parse(args):
     parser = argparse.ArgumentParser(
         prog="tools/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    for name in ("--exe", "--runtime", "--bench-module", "--make-trace"):
+    for name in ("--exe", "--runtime", "--bench-module", "--native-threads", "--make-trace"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, help="rounds (default: 12; 3 with --quick)")
     parser.add_argument(

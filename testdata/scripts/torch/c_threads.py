@@ -1,4 +1,5 @@
-"""Threads that C made: some call back into Python, some call operators alone."""
+"""Threads that C made: some call back into Python, some call operators alone, one of these is
+there before torch."""
 
 import ctypes
 import pathlib
@@ -6,21 +7,40 @@ import subprocess
 import sys
 import tempfile
 
-import torch
-import torch.nn.functional as F
-
 libc = ctypes.CDLL(None)
 create, join = libc.pthread_create, libc.pthread_join
 create.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
+LOOP = """
+#include <unistd.h>
+void* loop(void* volatile* call) {
+  while (call[0] == 0) usleep(1000);
+  for (int i = 0; i < 2000; ++i) ((int (*)(void*))call[0])(call[1]);
+  return 0;
+}
+"""
 
 
-def run(function, argument, times):
-    for _ in range(times):
-        thread = ctypes.c_ulong()
-        assert create(ctypes.byref(thread), None, function, argument) == 0
-        join(thread, None)
+def start(function, argument):
+    thread = ctypes.c_ulong()
+    assert create(ctypes.byref(thread), None, function, argument) == 0
+    return thread
 
+
+def make_loop():
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/loop.so"]
+        subprocess.run(command, input=LOOP.encode(), check=True)
+        return ctypes.CDLL(f"{folder}/loop.so").loop
+
+
+call = (ctypes.c_void_p * 2)()
+early = sys.argv[1] == "early"
+if early:
+    thread = start(make_loop(), call)
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 done = []
 
@@ -33,19 +53,15 @@ def call_python(_):
 
 
 if sys.argv[1] == "python":
-    run(ctypes.cast(call_python, ctypes.c_void_p), None, 3)
+    for _ in range(3):
+        join(start(ctypes.cast(call_python, ctypes.c_void_p), None), None)
     print(done)
 else:
     cpu = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     tensor = torch.ones(4)
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    handle = pointer(torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(tensor), None)
-    with tempfile.TemporaryDirectory() as folder:
-        source = "void* loop(void** call) { for (int i = 0; i < 2000; ++i) ((int (*)(void*))call[0])(call[1]); return 0; }"
-        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/loop.so"]
-        subprocess.run(command, input=source.encode(), check=True)
-        loop = ctypes.CDLL(f"{folder}/loop.so").loop
-    call = (ctypes.c_void_p * 2)(ctypes.cast(cpu.aoti_torch_zero_, ctypes.c_void_p), handle)
-    run(ctypes.cast(loop, ctypes.c_void_p), ctypes.cast(call, ctypes.c_void_p), 1)
+    call[1] = pointer(torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(tensor), None)
+    call[0] = ctypes.cast(cpu.aoti_torch_zero_, ctypes.c_void_p)
+    join(thread if early else start(make_loop(), call), None)
     print(tensor.tolist())
