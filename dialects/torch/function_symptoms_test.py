@@ -146,6 +146,26 @@ def test_many_frames_and_then_recursion_in_c(levels):
     assert run.of("torch.add")
 
 
+SMALL_STACKS = """
+import sys, threading, torch
+
+def recurse(n):
+    return 0 if n == 0 else 1 + recurse(n - 1)
+
+for kilobytes in (64, 128, 512):
+    threading.stack_size(kilobytes << 10)
+    thread = threading.Thread(target=lambda: print(recurse(950)))
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("code", [SMALL_STACKS])
+def test_the_same_of_short_programs(code, levels):
+    assert traced(code, levels).check().stdout == plain(code).check().stdout
+
+
 # ---- Exceptions of signal handlers ----
 
 
