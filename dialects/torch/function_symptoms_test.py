@@ -159,9 +159,51 @@ for kilobytes in (64, 128, 512):
     thread.join()
 """
 
+THREADS = """
+import sys, threading, time, _thread, torch
+
+class Depth:
+    def measure(self, *arguments, done):
+        self.reached = 0
+        try:
+            self.descend()
+        except RecursionError:
+            pass
+        print(self.reached, arguments)
+        done.release()
+
+    def descend(self):
+        self.reached += 1
+        self.descend()
+
+    __call__ = measure
+
+done = threading.Lock()
+done.acquire()
+for function in (Depth().measure, Depth()):
+    _thread.start_new_thread(function, (1, 2), {"done": done})
+    done.acquire()
+    thread = threading.Thread(target=function, args=(3,), kwargs={"done": done})
+    thread.start()
+    thread.join()
+    done.acquire()
+
+def fail(error):
+    raise error
+
+def unraisable(what):
+    print(what.object is fail, what.exc_type.__name__, what.err_msg)
+    done.release()
+
+sys.unraisablehook = unraisable
+for error in (SystemExit(), ValueError()):
+    _thread.start_new_thread(fail, (error,))
+done.acquire()
+"""
+
 
 @pytest.mark.parametrize("levels", LEVELS)
-@pytest.mark.parametrize("code", [SMALL_STACKS])
+@pytest.mark.parametrize("code", [SMALL_STACKS, THREADS])
 def test_the_same_of_short_programs(code, levels):
     assert traced(code, levels).check().stdout == plain(code).check().stdout
 
