@@ -201,9 +201,26 @@ for error in (SystemExit(), ValueError()):
 done.acquire()
 """
 
+WATCHED_IMPORT = """
+import collections, sys
+seen = collections.Counter()
+
+def watch(frame, event, argument):
+    module = str(frame.f_globals.get("__name__"))
+    if module.startswith("torchtrace"):
+        seen[module] += 1
+
+sys.setprofile(watch)
+sys.settrace(watch)
+import torch, torch._dynamo
+sys.setprofile(None)
+sys.settrace(None)
+print(dict(seen))
+"""
+
 
 @pytest.mark.parametrize("levels", LEVELS)
-@pytest.mark.parametrize("code", [SMALL_STACKS, THREADS])
+@pytest.mark.parametrize("code", [SMALL_STACKS, THREADS, WATCHED_IMPORT])
 def test_the_same_of_short_programs(code, levels):
     assert traced(code, levels).check().stdout == plain(code).check().stdout
 

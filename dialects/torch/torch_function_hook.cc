@@ -58,10 +58,8 @@ class ProgramFunctions {
   static void Asked(NativeEntries* entries) {
     python_dialect::RunningCall call;
     if (!python_dialect::InnermostCall(&call) || !HandsOn(PyFunction_GET_CODE(call.function))) return;
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return;
     const TracedApi* const api =
-        python_dialect::MakeTracedApi(kLevel, (*names)->Resolve(call.function).name, call.function);
+        python_dialect::MakeTracedApi(kLevel, ApiNames::Loaded()->Resolve(call.function).name, call.function);
     if (!entries->EnterFunction(call.function, api)) return;
     t_state.function_open = true;
     t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
@@ -114,8 +112,6 @@ class FunctionCalls final : public EntryDialect {
   void CountGetter() override {}
 
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return names.status();
     if (name.starts_with(kAsks)) {
       TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
       api->asks = true;
@@ -129,7 +125,7 @@ class FunctionCalls final : public EntryDialect {
     const auto row = rows_.find(name);
     if (row == rows_.end()) return nullptr;
     const HandedOn& handed_on = row->second;
-    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object, *names), object);
+    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object), object);
     if (handed_on.told == "self") api->first_argument = 1;
     // One function tells under one name alone, so it is this form's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
@@ -161,16 +157,14 @@ class FunctionCalls final : public EntryDialect {
 
   static bool RecordCallOf(CallArguments arguments, Py_ssize_t first) {
     if (arguments.count < first || !t_state.Recording()) return false;
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return false;
-    const torch_dialect::Api& api = (*names)->Resolve(arguments.positional[0]);
+    const torch_dialect::Api& api = ApiNames::Loaded()->Resolve(arguments.positional[0]);
     arguments.positional += first;
     arguments.count -= first;
     return BeginCall(api.head, arguments);
   }
 
   // The name of the function that a mode would be told of.
-  static std::string ToldName(const HandedOn& row, PyObject* object, ApiNames* names) {
+  static std::string ToldName(const HandedOn& row, PyObject* object) {
     if (row.told.ends_with("__get__") || row.told.ends_with("__set__")) return std::string(row.told);
     PyObject* told = object;
     if (row.told != row.function) {
@@ -182,7 +176,7 @@ class FunctionCalls final : public EntryDialect {
       told = PyObject_GetAttrString(told, "__func__");
       Py_XDECREF(told);
     }
-    return names->Resolve(told).name;
+    return ApiNames::Loaded()->Resolve(told).name;
   }
 
   static std::unordered_map<std::string, HandedOn> Rows() {
