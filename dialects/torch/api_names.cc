@@ -149,6 +149,11 @@ bool BelongsToModuleOrType(PyObject* builtin) {
   return self == nullptr || PyModule_Check(self) || PyType_Check(self);
 }
 
+// A new one each time, whatever it is called: functools.wraps gives it another's name.
+bool IsMadeByCalls(PyObject* function) {
+  return (reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_flags & CO_NESTED) != 0;
+}
+
 Api MakeApi(std::string name, bool is_public) {
   Api api;
   api.head = ConfigBuilder::EncodeHead(1, name);
@@ -205,7 +210,7 @@ const Api& ApiNames::Resolve(PyObject* function) {
   if (!is_operator && !is_type) name = Public(CallableName(function));
   const bool lives_on = is_operator || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
                         (PyCFunction_Check(function) && BelongsToModuleOrType(function)) ||
-                        (PyFunction_Check(function) && name.find("<locals>") == std::string::npos);
+                        (PyFunction_Check(function) && !IsMadeByCalls(function));
   if (lives_on && by_function_.size() < kMaxCached) return Cache(function, MakeApi(std::move(name), false));
   return uncached_ = MakeApi(std::move(name), false);
 }

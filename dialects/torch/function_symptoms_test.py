@@ -225,6 +225,38 @@ def test_the_same_of_short_programs(code, levels):
     assert traced(code, levels).check().stdout == plain(code).check().stdout
 
 
+KEPT = """
+import functools, gc, weakref, torch
+from torch.overrides import handle_torch_function, has_torch_function
+
+class Held:
+    pass
+
+def make(held, wrapped=torch.relu):
+    @functools.wraps(wrapped)
+    def function(tensor):
+        if has_torch_function((tensor,)):
+            return handle_torch_function(function, (tensor,), tensor)
+        return held and tensor
+    return function
+
+alive = []
+for _ in range(3):
+    held = Held()
+    alive.append(weakref.ref(held))
+    make(held)(torch.ones(1))
+del held
+gc.collect()
+print([each() for each in alive])
+"""
+
+
+def test_functions_that_ask_are_not_kept():
+    run = traced(KEPT, "1").check()
+    assert run.stdout == "[None, None, None]\n"
+    assert len(run.calls) == 6
+
+
 # ---- Exceptions of signal handlers ----
 
 

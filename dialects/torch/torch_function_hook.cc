@@ -51,27 +51,36 @@ constexpr std::string_view kAsks = "torch._C._has_torch_function";
 
 constexpr char kHandler[] = "torch.overrides.handle_torch_function";
 
-// The program's own functions that ask whether they are overridden, and hand their call on if so. They
-// are known from their first question on: that one is asked within the first call.
+// The program's own functions that ask whether they are overridden, and hand their call on if so. A
+// mode is told from a call's question on, and of no call that asks nothing; so that is what is recorded.
 class ProgramFunctions {
  public:
-  static void Asked(NativeEntries* entries) {
+  static void Asked(const TracedApi& question, const CallArguments& arguments) {
     python_dialect::RunningCall call;
-    if (!python_dialect::InnermostCall(&call) || !HandsOn(PyFunction_GET_CODE(call.function))) return;
-    const TracedApi* const api =
-        python_dialect::MakeTracedApi(kLevel, ApiNames::Loaded()->Resolve(call.function).name, call.function);
-    if (!entries->EnterFunction(call.function, api)) return;
+    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call) ||
+        !HandsOn(PyFunction_GET_CODE(call.function)))
+      return;
+    const Api& api = ApiNames::Loaded()->Resolve(call.function);
     t_state.function_open = true;
     t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
-      return python_dialect::DescribeRunningCall(api->head, call.function, call.locals, config,
+      return python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
                                                  [config](PyObject* value) { DescribePython(value, config); });
     });
     python_dialect::WhenInnermostCallEnds(EndFunction);
   }
 
  private:
+  // Nobody overrides a call without arguments, and no mode is told of it.
+  static bool IsOfNothing(const TracedApi& question, const CallArguments& arguments) {
+    if (question.name != kAsks || arguments.count != 1) return arguments.count == 0;
+    PyObject* const sequence = arguments.positional[0];
+    return (PyTuple_Check(sequence) || PyList_Check(sequence)) && Py_SIZE(sequence) == 0;
+  }
+
   static bool HandsOn(PyObject* code) {
     static PyObject* const handler = PyUnicode_InternFromString("handle_torch_function");
+    // Not that of a module or class, which may import the name.
+    if ((reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_NEWLOCALS) == 0) return false;
     PyObject* const names = reinterpret_cast<PyCodeObject*>(code)->co_names;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       if (PyTuple_GET_ITEM(names, i) == handler) return true;  // names in code are interned
@@ -86,7 +95,7 @@ class FunctionCalls final : public EntryDialect {
     ThreadState& state = t_state;
     if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
     if (api.asks) {
-      if (entries != nullptr) ProgramFunctions::Asked(entries);
+      ProgramFunctions::Asked(api, arguments);
       return false;
     }
     if (api.getter && !include_getters) {
@@ -143,7 +152,6 @@ class FunctionCalls final : public EntryDialect {
   const std::unordered_map<std::string, HandedOn>& rows() const { return rows_; }
 
   bool include_getters = false;
-  NativeEntries* entries = nullptr;
 
  private:
   static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
@@ -224,7 +232,6 @@ absl::Status TorchFunctionHook::Install() {
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
   entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
-  Calls().entries = entries_.get();
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
   return absl::OkStatus();
@@ -232,7 +239,6 @@ absl::Status TorchFunctionHook::Install() {
 
 void TorchFunctionHook::Uninstall() {
   if (entries_ == nullptr) return;
-  Calls().entries = nullptr;
   entries_->Uninstall();
   RemoveThreadArmer(ArmNothing);
 }
