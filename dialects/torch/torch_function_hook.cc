@@ -132,7 +132,7 @@ class FunctionCalls final : public EntryDialect {
       return api;
     }
     const auto row = rows_.find(name);
-    if (row == rows_.end()) return nullptr;
+    if (row == rows_.end() || IsOfProgram(object)) return nullptr;
     const HandedOn& handed_on = row->second;
     TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object), object);
     if (handed_on.told == "self") api->first_argument = 1;
@@ -154,6 +154,15 @@ class FunctionCalls final : public EntryDialect {
   bool include_getters = false;
 
  private:
+  // A function that the program has put in the place of PyTorch's. functools.wraps gives it
+  // everything of the other's but its globals.
+  static bool IsOfProgram(PyObject* object) {
+    if (!PyFunction_Check(object)) return false;
+    PyObject* const module = PyDict_GetItemString(PyFunction_GET_GLOBALS(object), "__name__");
+    const std::string name = module == nullptr ? "" : TextOf(module);
+    return name != "torch" && !name.starts_with("torch.");
+  }
+
   static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
 
   static bool Record(const TracedApi& api, const ArgumentForm::Bound& bound) {
