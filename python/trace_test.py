@@ -175,6 +175,35 @@ def test_the_program_is_untraced_outside(tmp_path):
     assert ended.apis()[:2] == ["torch.ones", "aten::ones"]
 
 
+def test_what_a_program_has_put_in_a_functions_place_is_not_that_function(tmp_path):
+    ended = python(
+        """
+        import functools, torch, torchtrace
+        import torch.nn.functional as F
+        x, relu = torch.ones(2), F.relu
+        F.relu = lambda tensor: tensor.mul(2)
+        with torchtrace.trace("other"):
+            F.relu(x)
+
+        @functools.wraps(relu)
+        def wrapper(*args):
+            x.cos()
+            return relu(*args)
+
+        F.relu = wrapper
+        with torchtrace.trace("wrapper"):
+            F.relu(x)
+        F.relu = relu
+        with torchtrace.trace("itself"):
+            F.relu(x)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.apis("other") == ["torch.Tensor.mul"]
+    assert ended.apis("wrapper") == ["torch.Tensor.cos", "torch.nn.functional.relu"]
+    assert ended.apis("itself") == ["torch.nn.functional.relu"]
+
+
 def test_a_folder_in_use_is_refused(tmp_path):
     ended = python(
         """

@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -63,7 +64,8 @@ std::string_view DescribeRunningCall(std::string_view head, PyObject* function, 
   PyObject* const extra = (code->co_flags & CO_VARKEYWORDS) != 0 ? value_of(next) : nullptr;
   const Py_ssize_t rest_count = rest != nullptr && PyTuple_Check(rest) ? PyTuple_GET_SIZE(rest) : 0;
   Py_ssize_t positional = code->co_argcount;
-  while (rest_count == 0 && positional > code->co_argcount - default_count &&
+  // A program may set more defaults than there are parameters.
+  while (rest_count == 0 && positional > std::max<Py_ssize_t>(code->co_argcount - default_count, 0) &&
          value_of(positional - 1) == PyTuple_GET_ITEM(defaults, positional - 1 - code->co_argcount + default_count)) {
     --positional;
   }

@@ -8,6 +8,11 @@
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +28,7 @@ struct Frames {
 };
 struct ThreadFrames {
   Frames now;
+  size_t most_bytes = 0;  // may be taken; 0: not known yet
   // See WhenInnermostCallEnds.
   const _PyInterpreterFrame* awaited = nullptr;
   void (*ended)(PyObject* result) = nullptr;
@@ -33,8 +39,30 @@ thread_local ThreadFrames t_frames;
 // takes it untraced too.
 constexpr uintptr_t kStraightBytes = 1024;
 constexpr size_t kMostBytes = 1 << 20;
+// Of a thread's stack, which may be small, one part in so many.
+constexpr size_t kPartOfStack = 8;
 
 int g_users = 0;
+
+size_t MostBytes() {
+  size_t size = 0;
+  if (gettid() == getpid()) {
+    // pthread_getattr_np would open a file.
+    rlimit limit = {};
+    if (getrlimit(RLIMIT_STACK, &limit) == 0) size = limit.rlim_cur;
+  } else if (pthread_attr_t attributes; pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+  }
+  return std::min(size / kPartOfStack, kMostBytes);
+}
+
+bool MayTake(ThreadFrames* frames) {
+  if (frames->most_bytes == 0) [[unlikely]] {
+    frames->most_bytes = MostBytes();
+  }
+  return frames->now.taken_bytes <= frames->most_bytes;
+}
 
 PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing);
 
@@ -47,7 +75,8 @@ bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEval
   if (ours) {
     _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
     if (Recorder* const recorder = Recorder::Get()) {
-      recorder->NoteNotSeen("functions written in Python, called where frames of Python have taken 1 MiB of C stack");
+      recorder->NoteNotSeen(
+          "functions written in Python, called where frames of Python have taken their part of the C stack");
     }
   }
   PyObject* const result = _PyEval_EvalFrameDefault(thread, frame, throwing);
@@ -64,7 +93,7 @@ PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
   frames.now.frame = frame;
   if (step <= kStraightBytes) frames.now.taken_bytes += step;
   PyObject* result;
-  if (frames.now.taken_bytes > kMostBytes || g_users == 0) [[unlikely]] {
+  if (!MayTake(&frames) || g_users == 0) [[unlikely]] {
     // Somebody who had kept it has put it back since it was released.
     if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
       _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);

@@ -5,9 +5,9 @@
 // not look at that pointer, unless a frame evaluation function (PEP 523) is set. This one only hands
 // on to CPython's own. Later versions look at the pointer, and need nothing.
 //
-// What a program may notice is that each call takes C stack. Where a thread's frames have taken
-// 1 MiB that they would not take untraced, calls are made as CPython would, and those of Python
-// functions are not seen.
+// What a program may notice is that each call takes C stack. Where a thread's frames have taken an
+// eighth of its stack, or 1 MiB, that they would not take untraced, calls are made as CPython would,
+// and those of Python functions are not seen.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_FRAME_EVALUATION_H_
 #define TORCHTRACE_DIALECTS_PYTHON_FRAME_EVALUATION_H_

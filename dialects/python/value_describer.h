@@ -96,7 +96,9 @@ class ValueDescriber {
     // Size and storage are read anew each time: nothing that runs here changes them, and that
     // is not to be relied on.
     for (size_t i = 0; i < written; ++i) {
-      Value(i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : Py_None);
+      PyObject* const item = i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : nullptr;
+      // A tuple that is being made has places without an object; gc shows it to programs.
+      Value(item == nullptr ? Py_None : item);
     }
     --depth_;
   }

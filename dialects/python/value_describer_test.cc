@@ -247,6 +247,12 @@ class Asked:
   Execute("assert calls == [], calls");
 }
 
+TEST_F(ValueDescriberTest, TupleThatIsBeingMade) {
+  PyObject* const tuple = PyTuple_New(2);
+  PyTuple_SET_ITEM(tuple, 0, PyLong_FromLong(1));
+  EXPECT_EQ(Describe(tuple), "tuple(1, None)");
+}
+
 TEST_F(ValueDescriberTest, NoFinalizerRunsMeanwhile) {
   Execute(R"(
 items = ['\udc80', 1 << 100, range(3), 'a\xe9', len, object()] * 50

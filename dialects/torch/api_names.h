@@ -1,5 +1,5 @@
 // The name of the API behind a function object, as level 1 sees them: the
-// shortest public name (api_names.py), and for what has none its module and
+// shortest public name, and for what has none its module and
 // qualified name. Names are cached by identity only for objects that the cache
 // keeps alive. Needs the GIL.
 
@@ -12,8 +12,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "absl/status/statusor.h"
-
 namespace torchtrace::torch_dialect {
 
 struct Api {
@@ -25,7 +23,7 @@ struct Api {
 class ApiNames {
  public:
   // The process's, with the public names, read at the first call. Needs `import torch` before.
-  static absl::StatusOr<ApiNames*> Loaded();
+  static ApiNames* Loaded();
 
   // Null for what has no public name.
   const Api* FindPublic(PyObject* function) const {
@@ -38,7 +36,7 @@ class ApiNames {
   const Api& Resolve(PyObject* function);
 
  private:
-  absl::Status Load();
+  void Load();
   const Api& Cache(PyObject* keep_alive, Api api);
 
   std::unordered_map<PyObject*, std::unique_ptr<Api>> by_function_;

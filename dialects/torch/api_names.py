@@ -1,7 +1,6 @@
-"""The public names of PyTorch's functions, read once from its modules.
+"""The public names of PyTorch's functions, for api_name() of the package torchtrace.
 
-Run inside the traced process by api_names.cc, right after `import torch`; also a part of
-the package torchtrace, for api_name().
+The hooks have the same from api_names.cc, which needs no Python code.
 """
 
 import sys
@@ -32,39 +31,6 @@ NAMESPACES = (
     "torch.cuda",
     "torch.cpu",
 )
-
-# What is called; classes and constants have names of their own.
-FUNCTION_TYPES = (
-    "function",
-    "builtin_function_or_method",
-    "method_descriptor",
-    "wrapper_descriptor",
-    "classmethod_descriptor",
-)
-
-
-def public_names():
-    """Returns [(function, "torch.name")]: each function once, by its shortest name."""
-    best = {}
-    for order, namespace in enumerate(NAMESPACES):
-        owner = _find(namespace)
-        if owner is None:
-            continue
-        for name in dir(owner):
-            try:
-                function = vars(owner).get(name) or getattr(owner, name)
-            except Exception:
-                continue
-            if type(function).__name__ not in FUNCTION_TYPES:
-                function = getattr(function, "__func__", function)
-                if type(function).__name__ not in FUNCTION_TYPES:
-                    continue
-            full = f"{namespace}.{name}"
-            rank = _rank(full, order)
-            known = best.get(id(function))
-            if known is None or rank < known[0]:
-                best[id(function)] = (rank, function, full)
-    return [(function, full) for _, function, full in best.values()]
 
 
 def names_of(api):

@@ -146,6 +146,117 @@ def test_many_frames_and_then_recursion_in_c(levels):
     assert run.of("torch.add")
 
 
+SMALL_STACKS = """
+import sys, threading, torch
+
+def recurse(n):
+    return 0 if n == 0 else 1 + recurse(n - 1)
+
+for kilobytes in (64, 128, 512):
+    threading.stack_size(kilobytes << 10)
+    thread = threading.Thread(target=lambda: print(recurse(950)))
+    thread.start()
+    thread.join()
+"""
+
+THREADS = """
+import sys, threading, time, _thread, torch
+
+class Depth:
+    def measure(self, *arguments, done):
+        self.reached = 0
+        try:
+            self.descend()
+        except RecursionError:
+            pass
+        print(self.reached, arguments)
+        done.release()
+
+    def descend(self):
+        self.reached += 1
+        self.descend()
+
+    __call__ = measure
+
+done = threading.Lock()
+done.acquire()
+for function in (Depth().measure, Depth()):
+    _thread.start_new_thread(function, (1, 2), {"done": done})
+    done.acquire()
+    thread = threading.Thread(target=function, args=(3,), kwargs={"done": done})
+    thread.start()
+    thread.join()
+    done.acquire()
+
+def fail(error):
+    raise error
+
+def unraisable(what):
+    print(what.object is fail, what.exc_type.__name__, what.err_msg)
+    done.release()
+
+sys.unraisablehook = unraisable
+for error in (SystemExit(), ValueError()):
+    _thread.start_new_thread(fail, (error,))
+done.acquire()
+"""
+
+WATCHED_IMPORT = """
+import collections, sys
+seen = collections.Counter()
+
+def watch(frame, event, argument):
+    module = str(frame.f_globals.get("__name__"))
+    if module.startswith("torchtrace"):
+        seen[module] += 1
+
+sys.setprofile(watch)
+sys.settrace(watch)
+import torch, torch._dynamo
+sys.setprofile(None)
+sys.settrace(None)
+print(dict(seen))
+"""
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("code", [SMALL_STACKS, THREADS, WATCHED_IMPORT])
+def test_the_same_of_short_programs(code, levels):
+    assert traced(code, levels).check().stdout == plain(code).check().stdout
+
+
+KEPT = """
+import functools, gc, weakref, torch
+from torch.overrides import handle_torch_function, has_torch_function
+
+class Held:
+    pass
+
+def make(held, wrapped=torch.relu):
+    @functools.wraps(wrapped)
+    def function(tensor):
+        if has_torch_function((tensor,)):
+            return handle_torch_function(function, (tensor,), tensor)
+        return held and tensor
+    return function
+
+alive = []
+for _ in range(3):
+    held = Held()
+    alive.append(weakref.ref(held))
+    make(held)(torch.ones(1))
+del held
+gc.collect()
+print([each() for each in alive])
+"""
+
+
+def test_functions_that_ask_are_not_kept():
+    run = traced(KEPT, "1").check()
+    assert run.stdout == "[None, None, None]\n"
+    assert len(run.calls) == 6
+
+
 # ---- Exceptions of signal handlers ----
 
 

@@ -15,9 +15,19 @@ constexpr Source kSources[] = {
 #include "dialects/torch/python_sources.inc"
 };
 
-}  // namespace
+// The thread's tracing and profiling functions are the program's, and not told meanwhile.
+class Unwatched {
+ public:
+#if PY_VERSION_HEX >= 0x030B0000
+  Unwatched() { PyThreadState_EnterTracing(PyThreadState_Get()); }
+  ~Unwatched() { PyThreadState_LeaveTracing(PyThreadState_Get()); }
+#else
+  Unwatched() {}
+#endif
+  Unwatched(const Unwatched&) = delete;
+};
 
-PyObject* LoadPythonSource(const char* name) {
+PyObject* Load(const char* name) {
   for (const Source& source : kSources) {
     if (std::strcmp(source.name, name) != 0) continue;
     const std::string full = std::string("torchtrace.") + name;
@@ -37,6 +47,18 @@ PyObject* LoadPythonSource(const char* name) {
   }
   PyErr_Format(PyExc_ImportError, "torchtrace has no Python source '%s'", name);
   return nullptr;
+}
+
+}  // namespace
+
+PyObject* CallPythonSource(const char* name, const char* function, PyObject* args) {
+  const Unwatched unwatched;
+  PyObject* const module = Load(name);
+  PyObject* const callable = module == nullptr ? nullptr : PyObject_GetAttrString(module, function);
+  PyObject* const result = callable == nullptr ? nullptr : PyObject_Call(callable, args, nullptr);
+  Py_XDECREF(callable);
+  Py_XDECREF(module);
+  return result;
 }
 
 }  // namespace torchtrace::torch_dialect

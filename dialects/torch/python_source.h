@@ -8,9 +8,9 @@
 
 namespace torchtrace::torch_dialect {
 
-// Runs dialects/torch/<name>.py as a new module that is not in sys.modules and
-// returns it, or null with a Python error set.
-PyObject* LoadPythonSource(const char* name);
+// Runs dialects/torch/<name>.py as a new module that is not in sys.modules, and calls its function,
+// unseen by sys.settrace and sys.setprofile. Null with a Python error set.
+PyObject* CallPythonSource(const char* name, const char* function, PyObject* args);
 
 }  // namespace torchtrace::torch_dialect
 

@@ -31,9 +31,7 @@ class TorchCalls final : public python_dialect::EntryDialect {
 
   // Under the name that the other levels know.
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return names.status();
-    const torch_dialect::Api* const known = (*names)->FindPublic(object);
+    const torch_dialect::Api* const known = ApiNames::Loaded()->FindPublic(object);
     return python_dialect::MakeTracedApi(0, known == nullptr ? name : known->name, object);
   }
 

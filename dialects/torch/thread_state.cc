@@ -1,6 +1,7 @@
 #include "dialects/torch/thread_state.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "tracer/python_patch.h"
@@ -32,6 +33,7 @@ std::vector<ArmThread>& Armers() {
 // Stands for the function that a new thread is to run.
 struct ThreadBody {
   PyObject_HEAD PyObject* function;
+  vectorcallfunc vectorcall;
 };
 
 void ThreadBodyDealloc(PyObject* self) {
@@ -39,12 +41,22 @@ void ThreadBodyDealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-PyObject* ThreadBodyCall(PyObject* self, PyObject* args, PyObject* kwargs) {
+// By vectorcall, which takes nothing of the thread's recursion limit.
+PyObject* ThreadBodyCall(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   ArmThisThread();
-  return PyObject_Call(reinterpret_cast<ThreadBody*>(self)->function, args, kwargs);
+  PyObject* const function = reinterpret_cast<ThreadBody*>(self)->function;
+  PyObject* const result = PyObject_Vectorcall(function, args, count, names);
+#if PY_VERSION_HEX < 0x030D0000
+  // As Python does, which would name this object and not the function.
+  if (result == nullptr && PyErr_ExceptionMatches(PyExc_SystemExit) == 0) {
+    _PyErr_WriteUnraisableMsg("in thread started by", function);
+    Py_RETURN_NONE;
+  }
+#endif
+  return result;
 }
 
-// Python names the function in "Exception ignored in thread started by".
+// Of versions that name it.
 PyObject* ThreadBodyRepr(PyObject* self) { return PyObject_Repr(reinterpret_cast<ThreadBody*>(self)->function); }
 
 PyTypeObject g_thread_body_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -62,6 +74,7 @@ PyObject* StartNewThread(PyObject* module, PyObject* args) {
   auto* const body = PyObject_New(ThreadBody, &g_thread_body_type);
   if (body == nullptr) return nullptr;
   body->function = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+  body->vectorcall = ThreadBodyCall;
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   PyObject* const with_body = PyTuple_New(count);
   if (with_body == nullptr) {
@@ -160,9 +173,10 @@ bool WatchThreadStarts() {
   if (g_start_new_thread.original<void*>() != nullptr) return true;
   g_thread_body_type.tp_name = "torchtrace.ThreadBody";
   g_thread_body_type.tp_basicsize = sizeof(ThreadBody);
-  g_thread_body_type.tp_flags = Py_TPFLAGS_DEFAULT;
+  g_thread_body_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
+  g_thread_body_type.tp_vectorcall_offset = offsetof(ThreadBody, vectorcall);
   g_thread_body_type.tp_dealloc = ThreadBodyDealloc;
-  g_thread_body_type.tp_call = ThreadBodyCall;
+  g_thread_body_type.tp_call = PyVectorcall_Call;
   g_thread_body_type.tp_repr = ThreadBodyRepr;
   if (PyType_Ready(&g_thread_body_type) < 0) return false;
   void* const start = reinterpret_cast<void*>(StartNewThread);

@@ -177,11 +177,10 @@ std::unique_ptr<torch::Library> g_library;
 std::unique_ptr<torch::Library> g_unboxed;
 
 bool LetHigherOrderOperatorsPass() {
-  PyObject* const module = LoadPythonSource("dispatch_key");
-  PyObject* const done =
-      module == nullptr ? nullptr : PyObject_CallMethod(module, "fall_through", "s", c10::toString(kDispatchKey));
+  PyObject* const args = Py_BuildValue("(s)", c10::toString(kDispatchKey));
+  PyObject* const done = args == nullptr ? nullptr : CallPythonSource("dispatch_key", "fall_through", args);
   if (done == nullptr) PyErr_Clear();
-  Py_XDECREF(module);
+  Py_XDECREF(args);
   Py_XDECREF(done);
   return done != nullptr;
 }

@@ -51,29 +51,36 @@ constexpr std::string_view kAsks = "torch._C._has_torch_function";
 
 constexpr char kHandler[] = "torch.overrides.handle_torch_function";
 
-// The program's own functions that ask whether they are overridden, and hand their call on if so. They
-// are known from their first question on: that one is asked within the first call.
+// The program's own functions that ask whether they are overridden, and hand their call on if so. A
+// mode is told from a call's question on, and of no call that asks nothing; so that is what is recorded.
 class ProgramFunctions {
  public:
-  static void Asked(NativeEntries* entries) {
+  static void Asked(const TracedApi& question, const CallArguments& arguments) {
     python_dialect::RunningCall call;
-    if (!python_dialect::InnermostCall(&call) || !HandsOn(PyFunction_GET_CODE(call.function))) return;
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return;
-    const TracedApi* const api =
-        python_dialect::MakeTracedApi(kLevel, (*names)->Resolve(call.function).name, call.function);
-    if (!entries->EnterFunction(call.function, api)) return;
+    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call) ||
+        !HandsOn(PyFunction_GET_CODE(call.function)))
+      return;
+    const Api& api = ApiNames::Loaded()->Resolve(call.function);
     t_state.function_open = true;
     t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
-      return python_dialect::DescribeRunningCall(api->head, call.function, call.locals, config,
+      return python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
                                                  [config](PyObject* value) { DescribePython(value, config); });
     });
     python_dialect::WhenInnermostCallEnds(EndFunction);
   }
 
  private:
+  // Nobody overrides a call without arguments, and no mode is told of it.
+  static bool IsOfNothing(const TracedApi& question, const CallArguments& arguments) {
+    if (question.name != kAsks || arguments.count != 1) return arguments.count == 0;
+    PyObject* const sequence = arguments.positional[0];
+    return (PyTuple_Check(sequence) || PyList_Check(sequence)) && Py_SIZE(sequence) == 0;
+  }
+
   static bool HandsOn(PyObject* code) {
     static PyObject* const handler = PyUnicode_InternFromString("handle_torch_function");
+    // Not that of a module or class, which may import the name.
+    if ((reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_NEWLOCALS) == 0) return false;
     PyObject* const names = reinterpret_cast<PyCodeObject*>(code)->co_names;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
       if (PyTuple_GET_ITEM(names, i) == handler) return true;  // names in code are interned
@@ -88,7 +95,7 @@ class FunctionCalls final : public EntryDialect {
     ThreadState& state = t_state;
     if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
     if (api.asks) {
-      if (entries != nullptr) ProgramFunctions::Asked(entries);
+      ProgramFunctions::Asked(api, arguments);
       return false;
     }
     if (api.getter && !include_getters) {
@@ -114,8 +121,6 @@ class FunctionCalls final : public EntryDialect {
   void CountGetter() override {}
 
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return names.status();
     if (name.starts_with(kAsks)) {
       TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
       api->asks = true;
@@ -127,9 +132,9 @@ class FunctionCalls final : public EntryDialect {
       return api;
     }
     const auto row = rows_.find(name);
-    if (row == rows_.end()) return nullptr;
+    if (row == rows_.end() || IsOfProgram(object)) return nullptr;
     const HandedOn& handed_on = row->second;
-    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object, *names), object);
+    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object), object);
     if (handed_on.told == "self") api->first_argument = 1;
     // One function tells under one name alone, so it is this form's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
@@ -147,9 +152,17 @@ class FunctionCalls final : public EntryDialect {
   const std::unordered_map<std::string, HandedOn>& rows() const { return rows_; }
 
   bool include_getters = false;
-  NativeEntries* entries = nullptr;
 
  private:
+  // A function that the program has put in the place of PyTorch's. functools.wraps gives it
+  // everything of the other's but its globals.
+  static bool IsOfProgram(PyObject* object) {
+    if (!PyFunction_Check(object)) return false;
+    PyObject* const module = PyDict_GetItemString(PyFunction_GET_GLOBALS(object), "__name__");
+    const std::string name = module == nullptr ? "" : TextOf(module);
+    return name != "torch" && !name.starts_with("torch.");
+  }
+
   static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
 
   static bool Record(const TracedApi& api, const ArgumentForm::Bound& bound) {
@@ -161,16 +174,14 @@ class FunctionCalls final : public EntryDialect {
 
   static bool RecordCallOf(CallArguments arguments, Py_ssize_t first) {
     if (arguments.count < first || !t_state.Recording()) return false;
-    absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
-    if (!names.ok()) return false;
-    const torch_dialect::Api& api = (*names)->Resolve(arguments.positional[0]);
+    const torch_dialect::Api& api = ApiNames::Loaded()->Resolve(arguments.positional[0]);
     arguments.positional += first;
     arguments.count -= first;
     return BeginCall(api.head, arguments);
   }
 
   // The name of the function that a mode would be told of.
-  static std::string ToldName(const HandedOn& row, PyObject* object, ApiNames* names) {
+  static std::string ToldName(const HandedOn& row, PyObject* object) {
     if (row.told.ends_with("__get__") || row.told.ends_with("__set__")) return std::string(row.told);
     PyObject* told = object;
     if (row.told != row.function) {
@@ -182,7 +193,7 @@ class FunctionCalls final : public EntryDialect {
       told = PyObject_GetAttrString(told, "__func__");
       Py_XDECREF(told);
     }
-    return names->Resolve(told).name;
+    return ApiNames::Loaded()->Resolve(told).name;
   }
 
   static std::unordered_map<std::string, HandedOn> Rows() {
@@ -230,7 +241,6 @@ absl::Status TorchFunctionHook::Install() {
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
   entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
-  Calls().entries = entries_.get();
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
   return absl::OkStatus();
@@ -238,7 +248,6 @@ absl::Status TorchFunctionHook::Install() {
 
 void TorchFunctionHook::Uninstall() {
   if (entries_ == nullptr) return;
-  Calls().entries = nullptr;
   entries_->Uninstall();
   RemoveThreadArmer(ArmNothing);
 }

@@ -31,20 +31,18 @@ PyMethodDef g_wrap_context = {"wrap", WrapContext, METH_O, nullptr};
 
 // After `import torch._dynamo.callback`.
 void WatchCompiling() {
-  PyObject* const source = LoadPythonSource("compile_watch");
   PyObject* const callbacks = PyImport_ImportModule("torch._dynamo.callback");
   PyObject* const wrap = PyCFunction_New(&g_wrap_context, nullptr);
-  PyObject* const done = source == nullptr || callbacks == nullptr || wrap == nullptr
-                             ? nullptr
-                             : PyObject_CallMethod(source, "watch", "OO", callbacks, wrap);
+  PyObject* const args = callbacks == nullptr || wrap == nullptr ? nullptr : PyTuple_Pack(2, callbacks, wrap);
+  PyObject* const done = args == nullptr ? nullptr : CallPythonSource("compile_watch", "watch", args);
   if (done == nullptr) {
     PyErr_Clear();
     Recorder::Get()->NoteNotSeen("torch.compile could not be watched: what PyTorch calls to compile is recorded too");
   }
   Py_XDECREF(done);
+  Py_XDECREF(args);
   Py_XDECREF(wrap);
   Py_XDECREF(callbacks);
-  Py_XDECREF(source);
 }
 
 // An attribute's text, or "" where there is none.

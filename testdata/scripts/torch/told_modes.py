@@ -439,4 +439,40 @@ attempt(
     "wrap_torch_function",
     lambda: torch.overrides.wrap_torch_function(lambda a: (a,))(len)(x.as_subclass(Sub)),
 )
+
+
+def now_and_then(tensor, fast=False):
+    if fast:
+        return torch.add(tensor, 1)
+    if type(tensor) is not torch.Tensor and has_torch_function((tensor,)):
+        return handle_torch_function(now_and_then, (tensor,), tensor)
+    return torch.mul(tensor, 2)
+
+
+def local(tensor):
+    def inner(tensor):
+        if has_torch_function((tensor,)):
+            return handle_torch_function(inner, (tensor,), tensor)
+        return torch.mul(tensor, 2)
+
+    return inner(tensor)
+
+
+def more_defaults(tensor):
+    if has_torch_function((tensor,)):
+        return handle_torch_function(more_defaults, (tensor,), tensor)
+    return tensor
+
+
+more_defaults.__defaults__ = (1, 2, 3)
+parameter = torch.nn.Parameter(torch.ones(2))
+for number, value in enumerate((x, parameter, x, parameter)):
+    attempt(f"an own function that asks now and then {number}", now_and_then, value)
+attempt("an own function that does not ask", now_and_then, x, fast=True)
+attempt("a local function", local, x)
+attempt("a local function again", local, x)
+attempt("more defaults than parameters", more_defaults, x)
+import asks_in_module
+
+attempt("after a module that asks", calls, x)
 mark("end")
