@@ -11,19 +11,27 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// Of a thread's operators every fiftieth or so is looked at: what isn't costs a countdown.
-constexpr double kLookedAt = 0.02;
+// Of a thread's operators every seventh or so is looked at: what isn't costs a countdown. PyTorch draws the
+// countdown with a generator that every thread has of its own, seeded alike, and whose first draw gives 0
+// from 0.1355 on: so the first operator of a thread that is new is always looked at.
+constexpr double kLookedAt = 0.14;
+
+// An operator that a kernel of PyTorch calls in a parallel region, where threads don't inherit the
+// levels: it stands below autograd, as the kernel does. An extension's doesn't.
+bool InKernelsRegion() {
+  return at::in_parallel_region() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
+}
 
 std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
-  // Excluded: inside an operator that is recorded. In a parallel region, likewise.
+  // Excluded: inside an operator that is recorded.
   if (ThisThreadIsArmed() || c10::impl::tls_is_dispatch_key_included(kDispatchKey) ||
-      c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) || at::in_parallel_region() ||
+      c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) || InKernelsRegion() ||
       torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
     return nullptr;
   }
-  thread_local bool told = false;
-  if (!told) {
-    told = true;
+  thread_local uint64_t told = 0;  // in the session with that arming
+  if (told != g_arming) {
+    told = g_arming;
     Recorder::Get()->NoteNotSeen("level 2: operators called on threads that C++ made");
   }
   return nullptr;

@@ -301,8 +301,10 @@ def test_threads_that_c_made_and_that_call_python(levels):
         assert traced.apis(2).count("aten::relu") == 3
 
 
-def test_operators_on_threads_that_c_made_are_named():
-    traced = trace("c_threads.py", "cpp", levels="1,2").check()
+@pytest.mark.parametrize("where", ["thread", "region"])
+def test_operators_on_threads_that_c_made_are_named(where):
+    traced = trace("c_threads.py", where, levels="1,2").check()
+    assert traced.stdout == "[0.0, 0.0, 0.0, 0.0]\n"
     assert "level 2: operators called on threads that C++ made" in traced.run["not_seen"]
 
 

@@ -1,4 +1,4 @@
-"""Threads that C made: some call back into Python, some call operators alone."""
+"""Threads that C made: some call back into Python, some call one operator alone."""
 
 import ctypes
 import pathlib
@@ -42,10 +42,20 @@ else:
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     handle = pointer(torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(tensor), None)
     with tempfile.TemporaryDirectory() as folder:
-        source = "void* loop(void** call) { for (int i = 0; i < 2000; ++i) ((int (*)(void*))call[0])(call[1]); return 0; }"
-        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/loop.so"]
-        subprocess.run(command, input=source.encode(), check=True)
-        loop = ctypes.CDLL(f"{folder}/loop.so").loop
+        source = b"""
+#include <omp.h>
+void* one(void** call) { ((int (*)(void*))call[0])(call[1]); return 0; }
+void region(void** call) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1) one(call);
+}
+"""
+        command = ["gcc", "-shared", "-fPIC", "-fopenmp", "-x", "c", "-", "-o", f"{folder}/c.so"]
+        subprocess.run(command, input=source, check=True)
+        c = ctypes.CDLL(f"{folder}/c.so")
     call = (ctypes.c_void_p * 2)(ctypes.cast(cpu.aoti_torch_zero_, ctypes.c_void_p), handle)
-    run(ctypes.cast(loop, ctypes.c_void_p), ctypes.cast(call, ctypes.c_void_p), 1)
+    if sys.argv[1] == "region":
+        c.region(call)
+    else:
+        run(ctypes.cast(c.one, ctypes.c_void_p), ctypes.cast(call, ctypes.c_void_p), 1)
     print(tensor.tolist())
