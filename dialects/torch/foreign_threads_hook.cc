@@ -5,6 +5,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <iterator>
+
 #include "dialects/torch/dispatch_key.h"
 #include "dialects/torch/thread_state.h"
 
@@ -16,8 +18,13 @@ namespace {
 // from 0.1355 on: so the first operator of a thread that is new is always looked at.
 constexpr double kLookedAt = 0.14;
 
-// An operator that a kernel of PyTorch calls in a parallel region, where threads don't inherit the
-// levels: it stands below autograd, as the kernel does. An extension's doesn't.
+constexpr const char* kSentences[] = {
+    "level 2: operators called on threads that C++ made",
+    "level 2: operators called in parallel regions of C++ code, of an extension or inside an operator",
+};
+
+// Threads don't inherit the levels in a parallel region. What most kernels call there stands below
+// autograd, as the kernel does, and is its own affair; what an extension calls doesn't.
 bool InKernelsRegion() {
   return at::in_parallel_region() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
 }
@@ -29,10 +36,11 @@ std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
       torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
     return nullptr;
   }
-  thread_local uint64_t told = 0;  // in the session with that arming
-  if (told != g_arming) {
-    told = g_arming;
-    Recorder::Get()->NoteNotSeen("level 2: operators called on threads that C++ made");
+  thread_local uint64_t told[std::size(kSentences)] = {};  // in the session with that arming
+  const size_t which = at::in_parallel_region() ? 1 : 0;
+  if (told[which] != g_arming) {
+    told[which] = g_arming;
+    Recorder::Get()->NoteNotSeen(kSentences[which]);
   }
   return nullptr;
 }
