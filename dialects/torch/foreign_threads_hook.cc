@@ -19,7 +19,7 @@ namespace {
 constexpr double kLookedAt = 0.14;
 
 constexpr const char* kSentences[] = {
-    "level 2: operators called on threads that C++ made",
+    "level 2: operators called on threads that C++ made, or that were there before tracing",
     "level 2: operators called in parallel regions of C++ code, of an extension or inside an operator",
 };
 
