@@ -243,6 +243,21 @@ def test_environment_stands_for_options(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "options", "sentence"),
+    [
+        ("LEVELS", "7", [], "TORCHTRACE_LEVELS: unknown level '7'"),
+        ("LEVELS", "2", ["-l7"], "--levels: unknown level '7'"),
+        ("QUIET", "maybe", [], "TORCHTRACE_QUIET: 'maybe' is neither yes nor no"),
+        ("QUIET", "1", ["--outermost=x"], "--outermost: 'x' is neither yes nor no"),
+    ],
+)
+def test_a_wrong_value_is_told_by_where_it_stands(tmp_path, name, value, options, sentence):
+    env = {f"TORCHTRACE_{name}": value}
+    result = run(tmp_path, *options, "-c", "pass", env=env)
+    assert result.status == 125 and result.err.startswith(f"torchtrace: {sentence}")
+
+
+@pytest.mark.parametrize(
     ("formats", "expected"),
     [
         ("none", []),

@@ -7,9 +7,9 @@ namespace torchtrace {
 
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kRunCommand,   &kStatsCommand,  &kInfoCommand,    &kDumpCommand, &kRenderCommand,
-      &kMergeCommand, &kFilterCommand, &kDedupCommand,   &kDiffCommand, &kExportCommand,
-      &kApisCommand,  &kHelpCommand,   &kVersionCommand,
+      &kRunCommand,    &kStatsCommand, &kInfoCommand,    &kDumpCommand, &kRenderCommand,
+      &kDedupCommand,  &kDiffCommand,  &kExportCommand,  &kApisCommand, &kMergeCommand,
+      &kFilterCommand, &kHelpCommand,  &kVersionCommand,
   };
   return commands;
 }

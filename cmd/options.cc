@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
 
 #include "CLI/Config.hpp"
 #include "CLI/Error.hpp"
@@ -36,6 +38,28 @@ std::string UnexpectedMessage(const CLI::App& app) {
   return absl::StrCat("unknown option ", name, DidYouMean(name, OptionNames(app)));
 }
 
+// The sentence for a value that is wrong, by the name under which it was given: an option's, or its variable's.
+std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string>& args, std::string message) {
+  constexpr std::string_view kOfFlags = "Could not convert: ";  // CLI11's own: `... --quiet = maybe`
+  if (const size_t equals = message.find(" = "); message.starts_with(kOfFlags) && equals != std::string::npos) {
+    message = absl::StrCat(message.substr(kOfFlags.size(), equals - kOfFlags.size()), ": '", message.substr(equals + 3),
+                           "' is neither yes nor no");
+  }
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  if (option == nullptr || option->get_envname().empty() || getenv(option->get_envname().c_str()) == nullptr) {
+    return message;
+  }
+  const bool given = std::any_of(args.begin(), args.end(), [&](const std::string& arg) {
+    const auto starts = [&arg](const char* dashes) {
+      return [&arg, dashes](const std::string& each) { return arg.starts_with(dashes + each); };
+    };
+    return std::any_of(option->get_lnames().begin(), option->get_lnames().end(), starts("--")) ||
+           std::any_of(option->get_snames().begin(), option->get_snames().end(), starts("-"));
+  });
+  return given ? message : option->get_envname() + message.substr(name.size());
+}
+
 }  // namespace
 
 std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer) {
@@ -58,7 +82,7 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
   } catch (const CLI::ExtrasError&) {
     return usage_error(UnexpectedMessage(*app));
   } catch (const CLI::Error& error) {
-    return usage_error(error.what());
+    return usage_error(WrongValueMessage(*app, args, error.what()));
   }
 }
 

@@ -540,6 +540,8 @@ def test_backward_and_compile(tmp_path):
             with torchtrace.trace(f"out{i}", levels=[1, 2]):
                 compiled(x).sum().backward()
             compiled(x)
+        with torchtrace.trace("warm", levels=[0, 1]):
+            compiled(x)
         counters = torch._dynamo.utils.counters
         # One for within a trace and one for outside: Dynamo guards what it finds on the thread.
         assert counters["stats"]["unique_graphs"] == 2 and not counters["graph_break"]
@@ -549,6 +551,9 @@ def test_backward_and_compile(tmp_path):
     for i in range(3):
         apis = ended.apis(f"out{i}")
         assert "torch.sin" in apis and "aten::cos" in apis and "torch.Tensor.backward" in apis
+    # What was compiled before is not compiled again.
+    for trace in ("out0", "out2", "warm"):
+        assert any("torch.compile" in text for text in ended.info(trace)["not_seen"])
 
 
 def test_an_exception_goes_through(tmp_path):
@@ -806,5 +811,6 @@ def test_start_paused(tmp_path):
 
 
 def test_start_paused_without_the_module_records_nothing(tmp_path):
-    ended = run("import torch\ntorch.ones(1)\n", tmp_path, "--start-paused").check()
+    ended = run("import torch\ntorch.ones(1)\n", tmp_path, "--start-paused", quiet=False).check()
     assert ended.calls() == [] and ended.info()["counts"]["calls"] == 0
+    assert ended.info()["paused"] and "while tracing was paused" in ended.err

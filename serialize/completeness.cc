@@ -32,11 +32,16 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   }
   for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
 
-  const bool complete = lines.empty();
-  if (facts.getters > 0) {
-    lines.push_back(absl::StrCat(complete ? "yes, but for " : "", Counted(facts.getters, "call", "calls"),
-                                 " of property getters, left out by default (--include-getters records them)"));
+  // What the program or its user left out, or the default.
+  std::vector<std::string> left_out;
+  if (facts.paused) left_out.emplace_back("what was called while tracing was paused");
+  if (facts.getters > 0 || facts.getters_unknown) {
+    left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
+                                    " of property getters, left out by default (--include-getters records them)",
+                                    facts.getters_unknown ? "; not counted where a process died of a signal" : ""));
   }
+  if (lines.empty() && !left_out.empty()) left_out[0] = absl::StrCat("yes, but for ", left_out[0]);
+  lines.insert(lines.end(), left_out.begin(), left_out.end());
   if (lines.empty()) lines.push_back("yes: no call was dropped, lost or cut");
   return lines;
 }

@@ -11,7 +11,7 @@
 namespace torchtrace {
 
 // One sentence for all that is missing, the gravest first, or one that begins with `yes`. What torchtrace
-// leaves out unless told otherwise comes last, and doesn't make a trace incomplete.
+// leaves out unless told otherwise, or was told to by the program, comes last, and doesn't make a trace incomplete.
 // `ranks`: RankSentences of the processes (serialize/ranks.h).
 std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
                                               const std::vector<std::string>& ranks);

@@ -20,6 +20,13 @@ TEST(Completeness, IsYesOnlyWhereNothingIsMissing) {
   const std::vector<Case> cases = {
       {[](auto, auto, auto) {}, {"yes: no call was dropped, lost or cut"}},
       {[](auto facts, auto, auto) { facts->getters = 1; }, {"yes, but for 1 call " + getters}},
+      {[](auto facts, auto, auto) {
+         facts->paused = true;
+         facts->getters = 2;
+       },
+       {"yes, but for what was called while tracing was paused", "2 calls " + getters}},
+      {[](auto facts, auto, auto) { facts->getters_unknown = true; },
+       {"yes, but for any calls " + getters + "; not counted where a process died of a signal"}},
       {[](auto, auto, auto ranks) { *ranks = {"rank 1 of 2 is missing"}; }, {"rank 1 of 2 is missing"}},
       {[](auto facts, auto, auto) { facts->stopped = {"the disk is full"}; },
        {"tracing stopped before the program's end: the disk is full"}},

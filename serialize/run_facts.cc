@@ -90,6 +90,20 @@ const json& Member(const json& object, const char* name) {
   return member == nullptr ? *none : *member;
 }
 
+void CountGetters(const json& metadata, const json& end, ProcessFacts* facts) {
+  const auto count = [](const json& of) { return IntMember(of, "getters"); };
+  const auto add = [facts](int64_t getters) { facts->getters += static_cast<uint64_t>(std::max<int64_t>(0, getters)); };
+  if (const json& threads = Member(end, "threads"); threads.is_array()) {
+    for (const json& thread : threads) add(count(thread).value_or(0));
+  } else if (const std::optional<int64_t> all = count(end)) {
+    add(*all);
+  } else if (facts->signal.has_value()) {
+    const json& levels = Member(metadata, "levels");
+    const bool some_level = std::any_of(levels.begin(), levels.end(), [](const json& level) { return level != 2; });
+    facts->getters_unknown = some_level && Member(metadata, "include_getters") != true;
+  }
+}
+
 ProcessFacts GatherProcess(const ProcessInfo& process) {
   static const json* const none = new json(nullptr);
   const json& metadata = process.metadata == nullptr ? *none : *process.metadata;
@@ -101,19 +115,16 @@ ProcessFacts GatherProcess(const ProcessInfo& process) {
   facts.role = TextMember(metadata, "role");
   facts.exit_code = IntMember(end, "exit_code");
   facts.signal = IntMember(end, "signal");
-  facts.program_goes_on = Member(end, "program_goes_on").is_boolean() && Member(end, "program_goes_on").get<bool>();
+  facts.program_goes_on = Member(end, "program_goes_on") == true;
+  facts.paused = Member(metadata, "paused") == true;
   const std::optional<int64_t> began = IntMember(Member(metadata, "clock"), "origin_monotonic_ns");
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
   if (began && ended && *ended >= *began) facts.duration_ns = *ended - *began;
-  if (const json& threads = Member(end, "threads"); threads.is_array()) {
-    for (const json& thread : threads) {
-      facts.getters += static_cast<uint64_t>(std::max<int64_t>(0, IntMember(thread, "getters").value_or(0)));
-    }
-  }
+  CountGetters(metadata, end, &facts);
   facts.dropped = process.dropped;
   facts.cut = CountsMember(end, "cut");
-  facts.not_seen = TextsMember(end, "not_seen");
   // What was told as it came is the least that there was.
+  facts.not_seen = TextsMember(FindMember(end, "not_seen") != nullptr ? end : metadata, "not_seen");
   facts.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   facts.stopped = TextMember(end, "stopped");
   return facts;
@@ -154,6 +165,8 @@ RunFacts GatherFacts(const Trace& trace) {
     facts.calls += process.calls;
     facts.open_calls += process.open_calls;
     facts.getters += of_process.getters;
+    facts.paused = facts.paused || of_process.paused;
+    facts.getters_unknown = facts.getters_unknown || of_process.getters_unknown;
     for (const auto& [reason, count] : of_process.dropped) facts.dropped[reason] += count;
     for (const auto& [what, count] : of_process.cut) facts.cut[what] += count;
     for (const std::string& text : of_process.not_seen) AddOnce(text, &facts.not_seen);

@@ -29,9 +29,11 @@ struct ProcessFacts {
   std::string role;
   std::optional<int64_t> exit_code;
   std::optional<int64_t> signal;
+  bool paused = false;                 // for some of the time
   bool program_goes_on = false;        // its trace was closed before its end
   std::optional<int64_t> duration_ns;  // from its first record to its end
   uint64_t getters = 0;                // calls of property getters that were left out
+  bool getters_unknown = false;        // nobody could count them: it died of a signal
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
@@ -46,6 +48,8 @@ struct RunFacts {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint64_t getters = 0;
+  bool getters_unknown = false;  // of some process
+  bool paused = false;           // some process
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;  // each text once, and what was started

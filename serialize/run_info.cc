@@ -33,9 +33,9 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
                                    "world_size"};
 // What concerns one process, or is shown under another name.
-constexpr std::array kProcessKeys = {"format",          "role",   "pid",   "ppid",   "forked_from", "clock",
-                                     "clock_again",     "source", "label", "damage", "operators",   "end",
-                                     "started_programs"};
+constexpr std::array kProcessKeys = {"format",           "role",    "pid",   "ppid",   "forked_from", "clock",
+                                     "clock_again",      "source",  "label", "damage", "operators",   "end",
+                                     "started_programs", "not_seen"};
 
 template <typename Keys>
 bool Contains(const Keys& keys, const std::string& key) {
@@ -260,6 +260,7 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
     lines.push_back(absl::StrCat("left out: ", Counted(facts.getters, "call", "calls"),
                                  " of property getters (--include-getters keeps them)"));
   }
+  if (facts.paused) lines.emplace_back("left out: what was called while tracing was paused");
   for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
   if (report != nullptr && report->listing_left_out) {
     lines.push_back(

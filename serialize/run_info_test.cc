@@ -103,6 +103,21 @@ TEST(RunInfo, MetadataOfAnyShapeIsTaken) {
   }
 }
 
+TEST(RunInfo, ToldAsItCameBeforeASignal) {
+  FakeTrace trace(json::parse(R"({"role": "main", "levels": [0, 2], "not_seen": ["x"], "end": {"signal": 15}})"));
+  trace.AddProcess(json::parse(R"({"levels": [1], "not_seen": ["x"],
+    "end": {"exit_code": 0, "getters": 7, "not_seen": ["x", "y"]}})"));
+  const RunFacts facts = GatherFacts(trace);
+  EXPECT_EQ(facts.not_seen, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(facts.getters, 7u);
+  EXPECT_TRUE(facts.getters_unknown);
+  EXPECT_FALSE(facts.processes[1].getters_unknown);
+  for (const char* counted : {R"({"levels": [2], "end": {"signal": 15}})", R"({"end": {"signal": 15}})",
+                              R"({"levels": [1], "include_getters": true, "end": {"signal": 15}})"}) {
+    EXPECT_FALSE(GatherFacts(FakeTrace(json::parse(counted))).getters_unknown) << counted;
+  }
+}
+
 TEST(RunInfo, NamesWhatWasStarted) {
   FakeTrace trace(
       json::parse(R"({"role": "main", "levels": [1], "started_programs": [{"program": "/bin/sh", "count": 1}],

@@ -24,8 +24,7 @@ std::atomic<void (*)()> g_started{nullptr};
 // By the library that a thread's first function is of: std::thread's is the C++ library's. No dladdr: it
 // would wait for an import on another thread, which may wait for this one.
 bool IsWorkerOfALibrary(void* function) {
-  static constexpr std::array<std::string_view, 7> kLibraries = {"libpython", "libgomp", "libiomp", "libomp",
-                                                                 "openblas",  "libmkl",  "libblis"};
+  static constexpr std::array<std::string_view, 4> kLibraries = {"libpython", "openblas", "libmkl", "libblis"};
   dl_find_object found;
   if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return false;
   std::string_view name = found.dlfo_link_map->l_name;

@@ -3,7 +3,7 @@
 // (`import torchtrace` under python) nobody sees them, and the function isn't there.
 //
 // Not counted are those that run nothing of a program's: Python's own, which arm themselves, and the
-// workers of OpenMP and BLAS libraries.
+// workers of BLAS libraries.
 
 #ifndef TORCHTRACE_TRACER_NATIVE_THREADS_H_
 #define TORCHTRACE_TRACER_NATIVE_THREADS_H_

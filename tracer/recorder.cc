@@ -36,6 +36,9 @@ constexpr size_t kMaxStarted = 20;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 
+// That some of the time nothing was recorded.
+constexpr char kPaused[] = R"({"paused":true})";
+
 constexpr char kNoMemory[] = "there is no memory left to record with";
 
 std::atomic<Recorder*> g_recorder{nullptr};
@@ -62,6 +65,17 @@ void AppendJson(std::string_view text, std::string* json) {
     text.remove_prefix(c.bytes);
   }
   json->push_back('"');
+}
+
+template <typename Texts>
+std::string ListNotSeen(const Texts& texts) {
+  std::string json = R"("not_seen":[)";
+  const char* separator = "";
+  for (const std::string& text : texts) {
+    json += std::exchange(separator, ",");
+    AppendJson(text, &json);
+  }
+  return json + "]";
 }
 
 template <typename Programs>
@@ -317,8 +331,8 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
+  paused_ = was_paused_ = options_->paused;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
-  paused_ = options_->paused;
   tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
   ++session_;
@@ -337,8 +351,13 @@ void Recorder::NewEpoch() {
 }
 
 void Recorder::SetPaused(bool paused) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (std::exchange(paused_, paused) != paused) NewEpoch();
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(paused_, paused) == paused) return;
+    NewEpoch();
+    if (!paused || finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
+    log_->AppendMetadata(kPaused).IgnoreError();
+  });
 }
 
 bool Recorder::paused() {
@@ -398,6 +417,15 @@ absl::Status Recorder::OpenLog(const char* role) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
   own_metadata_.clear();
+  if (was_paused_) {
+    if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
+  }
+  // What a forked child could not see before its first call.
+  if (!not_seen_.empty()) {
+    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")); !status.ok()) {
+      return status;
+    }
+  }
   absl::StatusOr<Frame> end = (*log)->Reserve(FrameType::kMetadata, kEndFrameBytes);
   if (!end.ok()) return end.status();
   log_ = std::move(*log);
@@ -509,7 +537,9 @@ void Recorder::AddOwnMetadata(const std::string& json) {
 void Recorder::NoteNotSeen(const std::string& text) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    not_seen_.insert(text);
+    if (finished_ || !not_seen_.insert(text).second || log_ == nullptr) return;
+    // After a signal the last words don't hold it.
+    log_->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")).IgnoreError();
   });
 }
 
@@ -586,12 +616,7 @@ std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
   if (with_threads) absl::StrAppend(&json, totals.empty() ? separator : "", "]");
   absl::StrAppend(&json, R"(,"getters":)", getters);
 
-  separator = R"(,"not_seen":[)";
-  for (const std::string& text : not_seen_) {
-    json += std::exchange(separator, ",");
-    AppendJson(text, &json);
-  }
-  absl::StrAppend(&json, not_seen_.empty() ? separator : "", "]");
+  absl::StrAppend(&json, ",", ListNotSeen(not_seen_));
   separator = R"(,"cut":{)";
   for (const auto& [what, count] : cut_) {
     json += std::exchange(separator, ",");
@@ -691,6 +716,7 @@ void Recorder::AfterForkInChild() {
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
+  recorder->was_paused_ = recorder->paused_;
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->intern_bytes_ = 0;
   recorder->thread_count_ = 0;

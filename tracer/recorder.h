@@ -299,6 +299,7 @@ class TORCHTRACE_EXPORT Recorder {
   uint64_t origin_ns_ = 0;      // when the log was made
   uint64_t next_clock_ns_ = 0;  // when to tell the clock again
   bool paused_ = false;
+  bool was_paused_ = false;  // at any time since this process records
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;

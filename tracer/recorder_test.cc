@@ -449,6 +449,44 @@ TEST(RecorderTest, ASignalSaysWhyRecordingStoppedBefore) {
   EXPECT_EQ(end["stopped"], "it is ?over?");
 }
 
+TEST(RecorderTest, WhatWasNotSeenIsToldBeforeASignal) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Recorder::Get()->NoteNotSeen("one");
+    Recorder::Get()->NoteNotSeen("another");
+    if (!Succeeded(InChild([] {
+          Recorder::Get()->NoteNotSeen("of the child");
+          Call(Described("f"));
+          Recorder::Get()->FinishFromSignal(SIGTERM);
+          return 0;
+        })))
+      return 2;
+    Recorder::Get()->FinishFromSignal(SIGTERM);
+    return 0;
+  })));
+  std::vector<Json> not_seen;
+  const auto trace = Trace::Open(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  for (const ProcessInfo& process : trace->processes()) not_seen.push_back((*process.metadata)["not_seen"]);
+  EXPECT_THAT(not_seen, testing::UnorderedElementsAre(Json({"another", "one"}), Json::array({"of the child"})));
+}
+
+TEST(RecorderTest, APauseIsTold) {
+  for (const bool at_first : {false, true}) {
+    for (const bool later : {false, true}) {
+      const std::string folder = NewFolder();
+      RecorderOptions options;
+      options.paused = at_first;
+      ASSERT_TRUE(Start(folder, options).ok());
+      Recorder::Get()->SetPaused(later);
+      Recorder::Get()->SetPaused(false);
+      EndSession();
+      EXPECT_EQ(ReadRecorded(folder).metadata.contains("paused"), at_first || later);
+    }
+  }
+}
+
 TEST(RecorderTest, TheClockIsToldAgain) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Start(folder).ok());

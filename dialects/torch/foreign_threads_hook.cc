@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <iterator>
 #include <mutex>
 
 #include "dialects/torch/dispatch_key.h"
@@ -15,20 +16,34 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// Of a thread's operators every fiftieth or so is looked at: what isn't costs a countdown.
-constexpr double kLookedAt = 0.02;
+// Of a thread's operators every seventh or so is looked at: what isn't costs a countdown. PyTorch draws the
+// countdown with a generator that every thread has of its own, seeded alike, and whose first draw gives 0
+// from 0.1355 on: so the first operator of a thread that is new is always looked at.
+constexpr double kLookedAt = 0.14;
+
+constexpr const char* kSentences[] = {
+    "level 2: operators called on threads that C++ made, or that were there before tracing",
+    "level 2: operators called in parallel regions of C++ code, of an extension or inside an operator",
+};
+
+// Threads don't inherit the levels in a parallel region. What most kernels call there stands below
+// autograd, as the kernel does, and is its own affair; what an extension calls doesn't.
+bool InKernelsRegion() {
+  return at::in_parallel_region() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
+}
 
 std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
-  // Excluded: inside an operator that is recorded. In a parallel region, likewise.
+  // Excluded: inside an operator that is recorded.
   if (ThisThreadIsArmed() || c10::impl::tls_is_dispatch_key_included(kDispatchKey) ||
-      c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) || at::in_parallel_region() ||
+      c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) || InKernelsRegion() ||
       torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
     return nullptr;
   }
-  thread_local bool told = false;
-  if (!told) {
-    told = true;
-    Recorder::Get()->NoteNotSeen("level 2: operators called on threads that C++ made");
+  thread_local uint64_t told[std::size(kSentences)] = {};  // in the session with that arming
+  const size_t which = at::in_parallel_region() ? 1 : 0;
+  if (told[which] != g_arming) {
+    told[which] = g_arming;
+    Recorder::Get()->NoteNotSeen(kSentences[which]);
   }
   return nullptr;
 }

@@ -102,8 +102,7 @@ void CompileContextDealloc(PyObject* self) {
 PyObject* CompileContextEnter(PyObject* self, PyObject*) {
   auto* const context = reinterpret_cast<CompileContext*>(self);
   ++t_state.compiling;
-  Recorder::Get()->NoteNotSeen(
-      "torch.compile: kernels that a backend fused are no operator calls, and levels 1 and 2 do not see them");
+  NoteCompiledCode();
   PyObject* const result = PyObject_CallMethod(context->inner, "__enter__", nullptr);
   if (result == nullptr) --t_state.compiling;
   return result;
@@ -167,6 +166,11 @@ void ArmThisThread() {
   if (ThisThreadIsArmed()) return;
   t_state.armed = g_arming;
   for (const ArmThread arm : Armers()) arm();
+}
+
+void NoteCompiledCode() {
+  Recorder::Get()->NoteNotSeen(
+      "torch.compile: kernels that a backend fused are no calls of operators or APIs, and no level sees them");
 }
 
 bool WatchThreadStarts() {

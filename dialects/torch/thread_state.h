@@ -59,6 +59,9 @@ inline bool ThisThreadIsArmed() { return t_state.armed == g_arming; }
 // function objects of the _thread module stay the same.
 bool WatchThreadStarts();
 
+// Says that compiled code may run: for where something is compiled, or was.
+void NoteCompiledCode();
+
 // A Python context manager around `context_manager_maker(*args)` that also
 // marks its body as compiling: `wrap(install_callbacks)` in compile_watch.py.
 PyObject* WrapCompileContext(PyObject* context_manager_maker);

@@ -45,6 +45,18 @@ void WatchCompiling() {
   Py_XDECREF(callbacks);
 }
 
+// Whether there is code that Dynamo made, perhaps before this session: it isn't compiled again.
+bool SomethingIsCompiled() {
+  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._dynamo.convert_frame");
+  PyObject* const codes = module == nullptr ? nullptr : PyObject_GetAttrString(module, "output_codes");
+  PyObject* const seen = codes == nullptr ? nullptr : PyObject_GetAttrString(codes, "seen");
+  const bool some = seen != nullptr && PyList_Check(seen) && PyList_GET_SIZE(seen) > 0;
+  PyErr_Clear();
+  Py_XDECREF(seen);
+  Py_XDECREF(codes);
+  return some;
+}
+
 // An attribute's text, or "" where there is none.
 std::string Text(PyObject* object, const char* name) {
   PyObject* const value = object == nullptr ? nullptr : PyObject_GetAttrString(object, name);
@@ -98,6 +110,7 @@ class Module final : public TorchModule {
       if (absl::Status status = WatchImport("torch._dynamo.callback", WatchCompiling); !status.ok()) return status;
       watched = true;
     }
+    if (SomethingIsCompiled()) NoteCompiledCode();
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };

@@ -1,4 +1,4 @@
-"""Threads that C made: some call back into Python, some call operators alone, one of these is
+"""Threads that C made: some call back into Python, some call one operator alone; one of these is
 there before torch."""
 
 import ctypes
@@ -11,12 +11,17 @@ libc = ctypes.CDLL(None)
 create, join = libc.pthread_create, libc.pthread_join
 create.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
-LOOP = """
+CALLS = b"""
+#include <omp.h>
 #include <unistd.h>
-void* loop(void* volatile* call) {
+void* one(void* volatile* call) {
   while (call[0] == 0) usleep(1000);
-  for (int i = 0; i < 2000; ++i) ((int (*)(void*))call[0])(call[1]);
+  ((int (*)(void*))call[0])(call[1]);
   return 0;
+}
+void region(void* volatile* call) {
+#pragma omp parallel num_threads(2)
+  if (omp_get_thread_num() == 1) one(call);
 }
 """
 
@@ -27,17 +32,17 @@ def start(function, argument):
     return thread
 
 
-def make_loop():
+def compiled():
     with tempfile.TemporaryDirectory() as folder:
-        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{folder}/loop.so"]
-        subprocess.run(command, input=LOOP.encode(), check=True)
-        return ctypes.CDLL(f"{folder}/loop.so").loop
+        command = ["gcc", "-shared", "-fPIC", "-fopenmp", "-x", "c", "-", "-o", f"{folder}/c.so"]
+        subprocess.run(command, input=CALLS, check=True)
+        return ctypes.CDLL(f"{folder}/c.so")
 
 
+which = sys.argv[1]
 call = (ctypes.c_void_p * 2)()
-early = sys.argv[1] == "early"
-if early:
-    thread = start(make_loop(), call)
+if which == "early":
+    thread = start(compiled().one, call)
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -52,7 +57,7 @@ def call_python(_):
     return None
 
 
-if sys.argv[1] == "python":
+if which == "python":
     for _ in range(3):
         join(start(ctypes.cast(call_python, ctypes.c_void_p), None), None)
     print(done)
@@ -63,5 +68,8 @@ else:
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     call[1] = pointer(torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(tensor), None)
     call[0] = ctypes.cast(cpu.aoti_torch_zero_, ctypes.c_void_p)
-    join(thread if early else start(make_loop(), call), None)
+    if which == "region":
+        compiled().region(call)
+    else:
+        join(thread if which == "early" else start(compiled().one, call), None)
     print(tensor.tolist())
