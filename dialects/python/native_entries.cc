@@ -147,12 +147,6 @@ bool NativeEntries::Patch(const Target& target, const TracedApi* api, const Trac
   return false;
 }
 
-bool NativeEntries::EnterFunction(PyObject* function, const TracedApi* api) {
-  Target target;
-  target.object = function;
-  return installed_ && entered_.insert(function).second && Patch(target, api, nullptr);
-}
-
 absl::Status NativeEntries::Enter(const Target& target) {
   const TracedApi* apis[2] = {};
   const auto find = [&](const std::string& name, int at) {

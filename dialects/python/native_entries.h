@@ -56,9 +56,6 @@ class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<Nati
   absl::Status Install();
   void Uninstall();
 
-  // An entry in a Python function that no list names. False: it has one, or can't have one.
-  bool EnterFunction(PyObject* function, const TracedApi* api);
-
  private:
   struct Target;
 

@@ -52,20 +52,18 @@ constexpr std::string_view kAsks = "torch._C._has_torch_function";
 constexpr char kHandler[] = "torch.overrides.handle_torch_function";
 
 // The program's own functions that ask whether they are overridden, and hand their call on if so. They
-// are known from their first question on: that one is asked within the first call.
+// are known by their question alone, and keep no entry: they may be closures that come and go.
 class ProgramFunctions {
  public:
-  static void Asked(NativeEntries* entries) {
+  static void Asked() {
     python_dialect::RunningCall call;
     if (!python_dialect::InnermostCall(&call) || !HandsOn(PyFunction_GET_CODE(call.function))) return;
     absl::StatusOr<ApiNames*> names = ApiNames::Loaded();
     if (!names.ok()) return;
-    const TracedApi* const api =
-        python_dialect::MakeTracedApi(kLevel, (*names)->Resolve(call.function).name, call.function);
-    if (!entries->EnterFunction(call.function, api)) return;
+    const Api& api = (*names)->Resolve(call.function);
     t_state.function_open = true;
     t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
-      return python_dialect::DescribeRunningCall(api->head, call.function, call.locals, config,
+      return python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
                                                  [config](PyObject* value) { DescribePython(value, config); });
     });
     python_dialect::WhenInnermostCallEnds(EndFunction);
@@ -88,7 +86,7 @@ class FunctionCalls final : public EntryDialect {
     ThreadState& state = t_state;
     if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
     if (api.asks) {
-      if (entries != nullptr) ProgramFunctions::Asked(entries);
+      ProgramFunctions::Asked();
       return false;
     }
     if (api.getter && !include_getters) {
@@ -147,7 +145,6 @@ class FunctionCalls final : public EntryDialect {
   const std::unordered_map<std::string, HandedOn>& rows() const { return rows_; }
 
   bool include_getters = false;
-  NativeEntries* entries = nullptr;
 
  private:
   static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
@@ -230,7 +227,6 @@ absl::Status TorchFunctionHook::Install() {
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
   entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
-  Calls().entries = entries_.get();
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
   return absl::OkStatus();
@@ -238,7 +234,6 @@ absl::Status TorchFunctionHook::Install() {
 
 void TorchFunctionHook::Uninstall() {
   if (entries_ == nullptr) return;
-  Calls().entries = nullptr;
   entries_->Uninstall();
   RemoveThreadArmer(ArmNothing);
 }
