@@ -23,14 +23,14 @@ std::atomic<void (*)()> g_started{nullptr};
 
 // By the library that a thread's first function is of: std::thread's is the C++ library's. No dladdr: it
 // would wait for an import on another thread, which may wait for this one.
-bool IsWorkerOfALibrary(void* function) {
-  static constexpr std::array<std::string_view, 4> kLibraries = {"libpython", "openblas", "libmkl", "libblis"};
+bool Counts(void* function) {
+  static constexpr std::array<std::string_view, 3> kBlas = {"openblas", "libmkl", "libblis"};
   dl_find_object found;
-  if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return false;
+  if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return true;
   std::string_view name = found.dlfo_link_map->l_name;
   name = name.substr(name.rfind('/') + 1);
-  return std::any_of(kLibraries.begin(), kLibraries.end(),
-                     [name](std::string_view library) { return name.find(library) != std::string_view::npos; });
+  const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
+  return is_of("libpython") ? g_started == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);
 }
 
 // Looked up before the program runs, for the same reason, unless a thread starts still earlier.
@@ -52,7 +52,7 @@ TORCHTRACE_EXPORT void torchtrace_watch_native_threads(void (*started)()) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TORCHTRACE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
                                      void* argument) noexcept {
-  if (!IsWorkerOfALibrary(reinterpret_cast<void*>(function))) {
+  if (Counts(reinterpret_cast<void*>(function))) {
     g_any = true;
     if (void (*const started)() = g_started) started();
   }

@@ -2,8 +2,8 @@
 // C library's for everything that the process loads. Where another executable runs the program
 // (`import torchtrace` under python) nobody sees them, and the function isn't there.
 //
-// Not counted are those that run nothing of a program's: Python's own, which arm themselves, and the
-// workers of BLAS libraries.
+// Not counted are the workers of BLAS libraries, which run nothing of a program's, and Python's threads
+// while somebody watches, which arm themselves.
 
 #ifndef TORCHTRACE_TRACER_NATIVE_THREADS_H_
 #define TORCHTRACE_TRACER_NATIVE_THREADS_H_

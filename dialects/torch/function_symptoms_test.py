@@ -40,6 +40,7 @@ def difference(ours, theirs):
 
 SAME = [
     "with, finally, except",
+    "functions that ask come and go",
     "what the stack says",
     "a callback that changes the stack",
     "frames",

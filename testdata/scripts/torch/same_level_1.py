@@ -2,6 +2,7 @@
 
 import cProfile
 import contextlib
+import gc
 import inspect
 import linecache
 import os
@@ -11,6 +12,7 @@ import sys
 import threading
 import traceback
 import warnings
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -108,6 +110,29 @@ for tensor in (x, Refusing()):
         in_lock(tensor)
     except Exception as error:
         print(type(error).__name__, lock._is_owned())
+
+title("functions that ask come and go")
+
+
+def ask_in_a_closure():
+    class Big:
+        pass
+
+    big = Big()
+
+    def closure(tensor):
+        if has_torch_function((tensor,)):
+            return handle_torch_function(closure, (tensor,), tensor)
+        return big
+
+    for _ in range(3):
+        closure(x)
+    return weakref.ref(big), weakref.ref(closure)
+
+
+references = ask_in_a_closure()
+gc.collect()
+print([reference() is None for reference in references])
 
 title("what the stack says")
 print(has_torch_function((x,)), has_torch_function(()), torch.overrides.has_torch_function_unary(x))

@@ -428,6 +428,28 @@ attempt(
 )
 attempt("after all that", calls, x)
 
+# ---- Own functions that ask ----
+
+
+def asks_late(tensor, times=2):
+    tensor = torch.neg(tensor)
+    if has_torch_function((tensor,)):
+        return handle_torch_function(asks_late, (tensor,), tensor, times)
+    return torch.mul(tensor, times)
+
+
+def asks_in_a_closure(factor):
+    def scaled(tensor):
+        if has_torch_function((tensor,)):
+            return handle_torch_function(scaled, (tensor,), tensor)
+        return torch.mul(tensor, factor)
+
+    return scaled(x), scaled(y)
+
+
+attempt("asks late", lambda: [asks_late(x, 3) for _ in range(3)] and None)
+attempt("asks in a closure", lambda: [asks_in_a_closure(2) for _ in range(3)] and None)
+
 # ---- What a program says of itself ----
 attempt("has_torch_function", lambda: has_torch_function((1,)) and None)
 attempt("resolve_name", torch.overrides.resolve_name, torch.add)
