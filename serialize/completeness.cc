@@ -34,7 +34,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
 
   // What the program or its user left out, or the default.
   std::vector<std::string> left_out;
-  if (facts.paused) left_out.emplace_back("what was called while tracing was paused");
+  if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
   if (facts.getters > 0 || facts.getters_unknown) {
     left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
                                     " of property getters, left out by default (--include-getters records them)",

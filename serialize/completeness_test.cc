@@ -24,7 +24,7 @@ TEST(Completeness, IsYesOnlyWhereNothingIsMissing) {
          facts->paused = true;
          facts->getters = 2;
        },
-       {"yes, but for what was called while tracing was paused", "2 calls " + getters}},
+       {"yes, but for any calls made while tracing was paused, left out", "2 calls " + getters}},
       {[](auto facts, auto, auto) { facts->getters_unknown = true; },
        {"yes, but for any calls " + getters + "; not counted where a process died of a signal"}},
       {[](auto, auto, auto ranks) { *ranks = {"rank 1 of 2 is missing"}; }, {"rank 1 of 2 is missing"}},

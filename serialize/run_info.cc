@@ -260,7 +260,7 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
     lines.push_back(absl::StrCat("left out: ", Counted(facts.getters, "call", "calls"),
                                  " of property getters (--include-getters keeps them)"));
   }
-  if (facts.paused) lines.emplace_back("left out: what was called while tracing was paused");
+  if (facts.paused) lines.emplace_back("left out: any calls made while tracing was paused");
   for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
   if (report != nullptr && report->listing_left_out) {
     lines.push_back(
