@@ -683,6 +683,8 @@ void Recorder::AfterForkInChild() {
   static_cast<void>(recorder->log_.release());
   recorder->end_frame_ = Frame();
   recorder->free_frames_.clear();
+  ThreadRecorder* const own = t_holder.thread;
+  auto own_entry = recorder->threads_.extract(own);  // empty, unless it recorded in this session
   recorder->threads_.clear();
   recorder->ended_threads_.clear();
   recorder->not_seen_.clear();
@@ -694,18 +696,18 @@ void Recorder::AfterForkInChild() {
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->intern_bytes_ = 0;
   recorder->thread_count_ = 0;
-  if (ThreadRecorder* const thread = t_holder.thread; thread != nullptr) {
-    thread->writer_ = CallWriter();
-    thread->frame_number_ = 0;
-    thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
-    recorder->intern_bytes_ = thread->counted_bytes_;
+  if (own != nullptr) {
+    own->writer_ = CallWriter();
+    own->frame_number_ = 0;
+    own->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
+    recorder->intern_bytes_ = own->counted_bytes_;
     recorder->thread_count_ = 1;
-    if (thread->session_ == recorder->session_) {
-      thread->next_frame_bytes_ = 0;
-      thread->calls_.Set(0);
-      thread->getters_.Set(0);
-      thread->number_ = recorder->next_thread_++;
-      recorder->threads_.insert(thread);
+    if (own->session_ == recorder->session_) {
+      own->next_frame_bytes_ = 0;
+      own->calls_.Set(0);
+      own->getters_.Set(0);
+      own->number_ = recorder->next_thread_++;
+      recorder->threads_.insert(std::move(own_entry));
     }
   }
   recorder->mutex_.unlock();

@@ -263,6 +263,22 @@ TEST(RecorderTest, MemoryRunsOut) {
   EXPECT_LT(stops, 60u);
 }
 
+// Nor does a process that is forked then.
+TEST(RecorderTest, ForkWithoutMemory) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Call(Described("f"));
+    g_allocations_left = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 1;
+    waitpid(child, &status, 0);
+    g_allocations_left = -1;
+    return status;
+  })));
+}
+
 TEST(RecorderTest, LogIsCutUnderTheProgram) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
