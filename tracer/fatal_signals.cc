@@ -13,6 +13,7 @@
 
 #include "tracer/recorder.h"
 #include "tracer/standard_error.h"
+#include "tracer/write_without_signal.h"
 
 namespace torchtrace {
 namespace {
@@ -59,9 +60,11 @@ void OnFatalSignal(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
   Recorder::Get()->FinishFromSignal(signal);
   const char* const message = g_message;
-  if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame() &&
-      write(STDERR_FILENO, message, std::strlen(message)) < 0) {
-    // There is no other place to say it.
+  if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame()) {
+    const iovec text = {const_cast<char*>(message), std::strlen(message)};
+    if (WriteWithoutSignal(STDERR_FILENO, &text, 1) < 0) {
+      // There is no other place to say it.
+    }
   }
   DieOf(signal, info);
   errno = saved_errno;

@@ -20,6 +20,7 @@
 #include "serialize/mapped_frames.h"
 #include "serialize/utf8.h"
 #include "tracer/runtime_api.h"
+#include "tracer/write_without_signal.h"
 
 namespace torchtrace {
 namespace {
@@ -548,7 +549,7 @@ void Recorder::Stop(std::string_view reason) {
   const std::string_view line[] = {"torchtrace: tracing stopped: ", stop_reason(), "; the program goes on\n"};
   iovec parts[std::size(line)];
   for (size_t i = 0; i < std::size(line); ++i) parts[i] = {const_cast<char*>(line[i].data()), line[i].size()};
-  if (writev(STDERR_FILENO, parts, std::size(parts)) < 0) {
+  if (WriteWithoutSignal(STDERR_FILENO, parts, std::size(parts)) < 0) {
     // There is no other place to say it.
   }
 }
