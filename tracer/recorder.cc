@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/config.h"
+#include "serialize/counted_text.h"
 #include "serialize/glob.h"
 #include "serialize/mapped_frames.h"
 #include "serialize/utf8.h"
@@ -40,6 +42,17 @@ constexpr char kOtherStarted[] = "others";
 constexpr char kNoMemory[] = "there is no memory left to record with";
 
 std::atomic<Recorder*> g_recorder{nullptr};
+
+// Of the session's forked processes, so many could not create a log. In memory that they share, for
+// they have no other place to say it; null where there was none.
+std::atomic<uint32_t>* g_forks_without_log = nullptr;
+
+void ShareForksWithoutLog() {
+  constexpr size_t kBytes = sizeof *g_forks_without_log;
+  if (g_forks_without_log != nullptr) munmap(g_forks_without_log, kBytes);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  g_forks_without_log = memory == MAP_FAILED ? nullptr : new (memory) std::atomic<uint32_t>(0);
+}
 
 std::string ThreadName() {
   char name[kThreadNameBytes] = "";
@@ -319,6 +332,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   parent_pid_ = 0;
   forked_ = false;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
+  ShareForksWithoutLog();
   paused_ = options_->paused;
   tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
@@ -436,7 +450,10 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
     // Another session has begun since the thread looked.
     if (thread->session_ != session_ || finished_) return false;
     if (log_ == nullptr) {  // a forked child's first call
-      if (absl::Status status = OpenLog("fork"); !status.ok()) failure = std::string(status.message());
+      if (absl::Status status = OpenLog("fork"); !status.ok()) {
+        if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);
+        failure = std::string(status.message());
+      }
     }
     for (size_t i = 0; i < free_frames_.size() && failure.empty(); ++i) {
       if (!free_frames_[i].writer.Fits(bytes)) continue;
@@ -587,12 +604,18 @@ std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
   if (with_threads) absl::StrAppend(&json, totals.empty() ? separator : "", "]");
   absl::StrAppend(&json, R"(,"getters":)", getters);
 
+  std::set<std::string> not_seen = not_seen_;
+  const uint32_t without_log = forked_ || g_forks_without_log == nullptr ? 0 : g_forks_without_log->load();
+  if (without_log != 0) {
+    not_seen.insert(absl::StrCat("the calls of ", Counted(without_log, "forked process", "forked processes"),
+                                 ": no log could be created there"));
+  }
   separator = R"(,"not_seen":[)";
-  for (const std::string& text : not_seen_) {
+  for (const std::string& text : not_seen) {
     json += std::exchange(separator, ",");
     AppendJson(text, &json);
   }
-  absl::StrAppend(&json, not_seen_.empty() ? separator : "", "]");
+  absl::StrAppend(&json, not_seen.empty() ? separator : "", "]");
   separator = R"(,"cut":{)";
   for (const auto& [what, count] : cut_) {
     json += std::exchange(separator, ",");

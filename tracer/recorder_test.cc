@@ -279,6 +279,26 @@ TEST(RecorderTest, ForkWithoutMemory) {
   })));
 }
 
+TEST(RecorderTest, ForksThatCanCreateNoLogAreTold) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    fs::rename(folder, folder + ".away");
+    for (int i = 0; i < 2; ++i) {
+      const int status = InChild([] {
+        Call(Described("f"));
+        return Recorder::Recording() ? 1 : 0;
+      });
+      if (!Succeeded(status)) return 2;
+    }
+    fs::rename(folder + ".away", folder);
+    Recorder::Get()->Finish({});
+    return 0;
+  })));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"],
+            Json({"the calls of 2 forked processes: no log could be created there"}));
+}
+
 TEST(RecorderTest, LogIsCutUnderTheProgram) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
