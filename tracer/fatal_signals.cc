@@ -151,6 +151,11 @@ void WatchBusErrors() {
   g_watching_bus = sigaction(SIGBUS, &ours, nullptr) == 0;
 }
 
+bool IsWatchingBusErrors() {
+  struct sigaction now;
+  return sigaction(SIGBUS, nullptr, &now) == 0 && IsHandledBy(now, OnBusError);
+}
+
 void UnwatchBusErrors() {
   struct sigaction now;
   if (!std::exchange(g_watching_bus, false) || sigaction(SIGBUS, nullptr, &now) != 0) return;
@@ -164,6 +169,12 @@ void UnwatchBusErrors() {
 void WatchSignalAgain(int signal) {
   if (signal == SIGINT || std::find(std::begin(kSignals), std::end(kSignals), signal) != std::end(kSignals)) {
     Watch(signal);
+  }
+  // The log's bus errors come to us first: a handler that returns from one gets it again, for ever.
+  struct sigaction now;
+  if (signal == SIGBUS && sigaction(SIGBUS, nullptr, &now) == 0 &&
+      ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN)) {
+    WatchBusErrors();
   }
 }
 
