@@ -253,7 +253,12 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
           ? absl::StrCat("torchtrace-", absl::StrReplaceAll(ProgramStem(program), {{"%", "%%"}}), "-%p")
           : options.output);
   if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
-  const std::string folder = std::filesystem::absolute(*shown_folder).string();
+  std::error_code error_of_folder;
+  const std::string folder = std::filesystem::absolute(*shown_folder, error_of_folder).string();
+  if (error_of_folder) {
+    return Fail(kExitNotStarted,
+                absl::StrCat("cannot find the output folder ", *shown_folder, ": ", error_of_folder.message()));
+  }
 
   const absl::StatusOr<FoundPython> found = FindPython(options.python);
   if (!found.ok()) return Fail(kExitNotStarted, found.status());
