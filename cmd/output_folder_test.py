@@ -200,6 +200,17 @@ def test_the_earlier_trace_stays_when_nothing_starts(tmp_path):
         assert not (tmp_path / "new").exists()
 
 
+def test_what_is_said_of_a_folder_stays_on_its_line(tmp_path):
+    for end in (
+        "pass",
+        "import os; os.abort()",
+        "import glob, shutil; shutil.rmtree(glob.glob('a*')[0])",
+    ):
+        said = run(tmp_path, "-fo", "a\x1b[2J\ntorchtrace: FAKE", "-c", end).err
+        assert "a\\x1b[2J\\ntorchtrace: FAKE" in said and "\x1b" not in said, said
+        assert not any(line.startswith("torchtrace: FAKE") for line in said.splitlines()), said
+
+
 def test_the_current_folder_is_gone(tmp_path):
     log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
     for verb in (("run", "-c", "pass"), ("merge", log), ("filter", log, "--where", "raised")):

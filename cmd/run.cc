@@ -24,6 +24,7 @@
 #include "cmd/run_request.h"
 #include "cmd/runtime_library.h"
 #include "dialects/scan/traced_list.h"
+#include "serialize/plain_text.h"
 #include "serialize/render.h"
 #include "serialize/shell_quote.h"
 #include "serialize/stack_text.h"
@@ -327,9 +328,9 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.exclude = globs->exclude;
   content.metadata_json = FormatRunMetadata(metadata);
   const std::string died =
-      absl::StrCat("torchtrace: the program died of a signal; its trace is in ", *shown_folder, "\n");
-  content.signal_message =
-      absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ", ShellQuote(*shown_folder), "\n");
+      absl::StrCat("torchtrace: the program died of a signal; its trace is in ", PlainLine(*shown_folder), "\n");
+  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ",
+                                        PlainLine(ShellQuote(*shown_folder)), "\n");
   content.late_signal_message = died;
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;
