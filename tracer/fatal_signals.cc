@@ -49,7 +49,9 @@ void DieOf(int signal, siginfo_t* info) {
 
 bool IsRecovered(int signal, const siginfo_t* info) {
   const int saved_errno = errno;
-  const bool recovered = signal == SIGBUS && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
+  // SIGSEGV: in a process that was forked past the handlers, where no frame is mapped.
+  const bool recovered =
+      (signal == SIGBUS || signal == SIGSEGV) && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
   errno = saved_errno;
   return recovered;
 }
@@ -121,7 +123,7 @@ void Watch(int signal) {
   ours.sa_sigaction = OnFatalSignal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigfillset(&ours.sa_mask);
-  sigdelset(&ours.sa_mask, SIGBUS);  // the log's own, in the handler
+  for (const int own : {SIGBUS, SIGSEGV}) sigdelset(&ours.sa_mask, own);  // the log's, in the handler
   sigaction(signal, &ours, nullptr);
 }
 

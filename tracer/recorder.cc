@@ -573,7 +573,15 @@ void Recorder::Stop(std::string_view reason) {
 
 bool Recorder::RecoverFrame(const void* address) {
   if (!MapZerosOverFrame(address)) return false;
-  if (Recorder* const recorder = Get()) recorder->Stop("the log was cut by another program, or its disk is gone");
+  Recorder* const recorder = Get();
+  if (recorder == nullptr) return true;
+  if (getpid() == recorder->pid_) {
+    recorder->Stop("the log was cut by another program, or its disk is gone");
+  } else {
+    // It comes again at the next frame.
+    if (g_forks_without_log != nullptr && !recorder->stopped()) g_forks_without_log->fetch_add(1);
+    recorder->Stop("the process was forked past the C library's handlers of forks");
+  }
   return true;
 }
 

@@ -299,6 +299,28 @@ TEST(RecorderTest, ForksThatCanCreateNoLogAreTold) {
             Json({"the calls of 2 forked processes: no log could be created there"}));
 }
 
+// Its parent's frames are not there, and nobody has told it so.
+TEST(RecorderTest, ForkPastTheHandlers) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own
+    if (!Start(folder).ok()) return 1;
+    WatchFatalSignals(nullptr);
+    Call(Described("f"));
+    const pid_t child = _Fork();
+    if (child == 0) {
+      Call(Described("f"));
+      _exit(Recorder::Recording() ? 1 : 0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    Recorder::Get()->Finish({});
+    return status;
+  })));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"],
+            Json({"the calls of 1 forked process: no log could be created there"}));
+}
+
 TEST(RecorderTest, LogIsCutUnderTheProgram) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
