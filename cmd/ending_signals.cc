@@ -4,11 +4,40 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <new>
 #include <thread>
 
+#include "cmd/exit_code.h"
+#include "cmd/message.h"
 #include "serialize/unfinished.h"
 
 namespace torchtrace {
+namespace {
+
+constexpr size_t kReserveBytes = 1 << 20;
+
+// To clean up with.
+std::atomic<char*> g_reserve{nullptr};
+
+void OnNoMemory() {
+  static thread_local bool is_ending = false;
+  if (is_ending) _exit(kExitTrouble);
+  is_ending = true;
+  char* const reserve = g_reserve.exchange(nullptr);
+  // Another thread ends the process.
+  while (reserve == nullptr) pause();
+  delete[] reserve;
+  RemoveUnfinished();
+  _exit(Fail(kExitTrouble, "there is no memory left"));
+}
+
+}  // namespace
+
+void EndWithoutMemory() {
+  g_reserve = new char[kReserveBytes];
+  std::set_new_handler(OnNoMemory);
+}
 
 void MakeWritesFail() {
   signal(SIGXFSZ, SIG_IGN);

@@ -1,5 +1,5 @@
-// What signals do to verbs that only read and write files. `run` is not among
-// them: there signals are the program's.
+// What signals, and memory that runs out, do to verbs that only read and write files. `run` is
+// not among them: there they are the program's.
 
 #ifndef TORCHTRACE_CMD_ENDING_SIGNALS_H_
 #define TORCHTRACE_CMD_ENDING_SIGNALS_H_
@@ -14,6 +14,10 @@ void MakeWritesFail();
 // (serialize/unfinished.h) before they end the process. To be called by the main
 // thread before there are others and before anything unfinished is there; again after a fork.
 void CleanUpOnSignals();
+
+// Without memory the process takes away what is unfinished, says so and ends with kExitTrouble: what
+// fails to allocate may stand in a destructor, where nothing may be thrown.
+void EndWithoutMemory();
 
 }  // namespace torchtrace
 

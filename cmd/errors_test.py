@@ -2,6 +2,7 @@
 sentence that says what and where, exit code 2, and nothing is changed on the disk."""
 
 import ctypes
+import gzip
 import importlib.util
 import os
 import random
@@ -298,6 +299,20 @@ def test_standard_input_that_cannot_be_kept(tmp_path):
         lambda word: "-" if word == "X" else word,
         stdin=SAMPLE.read_bytes(),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    assert failures == {}
+
+
+def test_more_than_fits_into_memory(tmp_path):
+    with gzip.open(tmp_path / "long.txt.gz", "wb") as file:
+        file.write(b"torch.f(" + b"1," * (20 << 20) + b"1)\n")
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))}
+    failures = failures_of(
+        {verb: VERBS[verb] for verb in ("stats", "dump", "render", "merge", "dedup")},
+        tmp_path,
+        ["there is no memory left"],
+        lambda word: "long.txt.gz" if word == "X" else word,
+        **limit,
     )
     assert failures == {}
 

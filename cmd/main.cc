@@ -24,8 +24,11 @@ int Main(const std::vector<std::string>& args) {
                                            " (a verb comes first, see torchtrace --help)"));
   }
   if (const Command* const command = FindCommand(word)) {
-    // What signals do to a traced program is its own matter.
-    if (command != &kRunCommand) MakeWritesFail();
+    // What signals and a lack of memory do to a traced program is its own matter.
+    if (command != &kRunCommand) {
+      MakeWritesFail();
+      EndWithoutMemory();
+    }
     return command->run(rest);
   }
   return Fail(kExitTrouble,

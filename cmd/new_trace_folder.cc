@@ -72,7 +72,8 @@ absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std
                                                                        const NewTraceFolderOptions& options) {
   if (folder.empty()) return absl::InvalidArgumentError("the output folder's name is empty");
   std::error_code error;
-  fs::path target = fs::weakly_canonical(fs::absolute(folder, error), error);
+  fs::path target = fs::absolute(folder, error);
+  if (!error) target = fs::weakly_canonical(target, error);
   if (!target.has_filename()) target = target.parent_path();
   if (error) return Failed("find the output folder", folder, error.value());
   std::unique_ptr<NewTraceFolder> result(new NewTraceFolder(folder, options.force, target.string()));

@@ -198,3 +198,35 @@ def test_the_earlier_trace_stays_when_nothing_starts(tmp_path):
         assert contents(tmp_path / "out") == before
         assert run(tmp_path, "-o", "new", *arguments).status == status
         assert not (tmp_path / "new").exists()
+
+
+def test_what_is_said_of_a_folder_stays_on_its_line(tmp_path):
+    for end in (
+        "pass",
+        "import os; os.abort()",
+        "import glob, shutil; shutil.rmtree(glob.glob('a*')[0])",
+    ):
+        said = run(tmp_path, "-fo", "a\x1b[2J\ntorchtrace: FAKE", "-c", end).err
+        assert "a\\x1b[2J\\ntorchtrace: FAKE" in said and "\x1b" not in said, said
+        assert not any(line.startswith("torchtrace: FAKE") for line in said.splitlines()), said
+
+
+def test_the_current_folder_is_gone(tmp_path):
+    log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
+    for verb in (("run", "-c", "pass"), ("merge", log), ("filter", log, "--where", "raised")):
+        (tmp_path / "gone").mkdir()
+        in_it = [
+            "sh",
+            "-c",
+            'rmdir "$PWD" && exec "$@"',
+            "sh",
+            tool.TORCHTRACE,
+            verb[0],
+            "-o",
+            "out",
+        ]
+        env = {"TORCHTRACE_PYTHON": tool.PYTHON}
+        refused = tool.execute([*in_it, *verb[1:]], tmp_path / "gone", env, timeout=20)
+        assert refused.status == (125 if verb[0] == "run" else 2), refused
+        text = "torchtrace: cannot find the output folder out: No such file or directory\n"
+        assert refused.err == text, verb

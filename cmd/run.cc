@@ -24,6 +24,7 @@
 #include "cmd/run_request.h"
 #include "cmd/runtime_library.h"
 #include "dialects/scan/traced_list.h"
+#include "serialize/plain_text.h"
 #include "serialize/render.h"
 #include "serialize/shell_quote.h"
 #include "serialize/stack_text.h"
@@ -253,7 +254,12 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
           ? absl::StrCat("torchtrace-", absl::StrReplaceAll(ProgramStem(program), {{"%", "%%"}}), "-%p")
           : options.output);
   if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
-  const std::string folder = std::filesystem::absolute(*shown_folder).string();
+  std::error_code error_of_folder;
+  const std::string folder = std::filesystem::absolute(*shown_folder, error_of_folder).string();
+  if (error_of_folder) {
+    return Fail(kExitNotStarted,
+                absl::StrCat("cannot find the output folder ", *shown_folder, ": ", error_of_folder.message()));
+  }
 
   const absl::StatusOr<FoundPython> found = FindPython(options.python);
   if (!found.ok()) return Fail(kExitNotStarted, found.status());
@@ -322,9 +328,9 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.exclude = globs->exclude;
   content.metadata_json = FormatRunMetadata(metadata);
   const std::string died =
-      absl::StrCat("torchtrace: the program died of a signal; its trace is in ", *shown_folder, "\n");
-  content.signal_message =
-      absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ", ShellQuote(*shown_folder), "\n");
+      absl::StrCat("torchtrace: the program died of a signal; its trace is in ", PlainLine(*shown_folder), "\n");
+  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ",
+                                        PlainLine(ShellQuote(*shown_folder)), "\n");
   content.late_signal_message = died;
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;

@@ -296,6 +296,23 @@ def test_faulthandler(tmp_path):
     assert_same([LAUNCH / "crash.py", "segv"], tmp_path, python_args=("-Xfaulthandler",))
 
 
+def test_standard_error_that_nobody_reads(tmp_path):
+    """Our lines are no SIGPIPE of the program's, which it may die of."""
+    for end, status in (("sys.exit(7)", 7), ("os.kill(os.getpid(), signal.SIGTERM)", -15)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        code = f"import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL); {end}"
+        done = subprocess.run(
+            [tool.TORCHTRACE, "run", "-fo", "trace", "--python", tool.PYTHON, "-c", code],
+            cwd=tmp_path,
+            env=tool.environment(),
+            stderr=writer,
+            timeout=120,
+        )
+        os.close(writer)
+        assert done.returncode == status, end
+
+
 def test_ignored_signals_are_inherited(tmp_path):
     def both(setup):
         code = (

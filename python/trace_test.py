@@ -132,6 +132,26 @@ def test_a_program_survives_its_log(tmp_path):
     assert "tracing stopped: the log was cut by another program, or its disk is gone" in ended.err
 
 
+@pytest.mark.parametrize(
+    "setup", ["faulthandler.enable()", "signal.signal(signal.SIGBUS, lambda *args: None)"]
+)
+def test_a_program_with_a_handler_of_bus_errors_survives_its_log(tmp_path, setup):
+    ended = run(
+        f"""
+        import faulthandler, os, signal, torch
+        torch.ones(2)
+        {setup}
+        (log,) = (f"out/log/{{name}}" for name in os.listdir("out/log") if "ttlog" in name)
+        os.truncate(log, 0)
+        for i in range(10):
+            torch.ones(i)
+        print("the program goes on")
+        """,
+        tmp_path,
+    )
+    assert (ended.status, ended.out) == (0, "the program goes on\n")
+
+
 def test_a_program_that_closes_all_descriptors(tmp_path):
     ended = run(
         """

@@ -1,5 +1,6 @@
 #include "serialize/log_metadata.h"
 
+#include <chrono>
 #include <cstring>
 #include <string>
 
@@ -65,6 +66,26 @@ TEST(LogMetadataTest, FramesAreMerged) {
       EXPECT_GT(damage.lost_bytes, 0u);
     }
   }
+}
+
+// As the last words of a program with as many threads are.
+TEST(LogMetadataTest, ALongListTakesNoLongTime) {
+  constexpr size_t kItems = 300'000;
+  std::string list;
+  for (size_t i = 0; i < kItems; ++i) list += i == 0 ? "{}" : ",{}";
+  Damage damage;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Merge({absl::StrCat(R"({"a":[)", list, "]}")}, &damage)["a"].size(), kItems);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_THAT(damage.sentences, IsEmpty());
+}
+
+TEST(LogMetadataTest, BracketsInStringsAreNoNesting) {
+  const std::string brackets(100, '[');
+  Damage damage;
+  EXPECT_EQ(Merge({absl::StrCat(R"({"a":"\"\\)", brackets, R"(","b":"\\"})")}, &damage),
+            (json{{"a", "\"\\" + brackets}, {"b", "\\"}}));
+  EXPECT_THAT(damage.sentences, IsEmpty());
 }
 
 TEST(LogClockTest, Nanoseconds) {

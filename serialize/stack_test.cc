@@ -330,6 +330,26 @@ TEST(Stack, FormsOfAFrame) {
   EXPECT_EQ(frames(StackFormat::kFull)[2], absl::StrCat("  File \"", file, "\", line 7, in <module>"));
 }
 
+// A place of a few bytes must not be a line more for each call that it is behind.
+TEST(Stack, FramesAreNoMoreThanAreRecorded) {
+  const std::string path = TestFolder() + "/log.ttlog";
+  const auto writer = LogWriter::Create(path).value();
+  EXPECT_TRUE(writer->AppendMetadata(R"({"stacks":"all"})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 100'000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 11, 1000, 0, 0, "main");
+  const uint64_t code = calls.Code(false, "/x/y.py", "f", "");
+  uint64_t place = calls.Place(code, 1, 0);
+  for (uint64_t line = 2; line <= 1000; ++line) place = calls.Place(code, line, place + 1);
+  calls.Stack(place);
+  calls.Enter(calls.Define(SampleIdentity(1, "torch.add"), ""), 1010);
+  LogWriter::Close(frame, calls.calls());
+  const std::vector<std::string> stacks = Stacks(path);
+  ASSERT_EQ(stacks.size(), 1u);
+  EXPECT_TRUE(stacks[0].starts_with("y.py:1000 in f; y.py:999 in f; "));
+  EXPECT_TRUE(stacks[0].ends_with("; y.py:745 in f; ")) << stacks[0].substr(stacks[0].size() - 40);
+}
+
 TEST(Stack, DumpHasAColumn) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog");

@@ -40,7 +40,7 @@ class StackText {
   std::string Place(LineId line) const;
   // Two lines where kFull has the line's text.
   std::string Frame(StackId stack, StackFormat format);
-  // Innermost first.
+  // Innermost first, as many as are recorded.
   std::vector<std::string> Frames(StackId stack, StackFormat format);
   // What the file is called in Line.
   std::string File(std::string_view file) const;

@@ -13,6 +13,7 @@
 
 #include "tracer/recorder.h"
 #include "tracer/standard_error.h"
+#include "tracer/write_without_signal.h"
 
 namespace torchtrace {
 namespace {
@@ -48,7 +49,9 @@ void DieOf(int signal, siginfo_t* info) {
 
 bool IsRecovered(int signal, const siginfo_t* info) {
   const int saved_errno = errno;
-  const bool recovered = signal == SIGBUS && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
+  // SIGSEGV: in a process that was forked past the handlers, where no frame is mapped.
+  const bool recovered =
+      (signal == SIGBUS || signal == SIGSEGV) && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
   errno = saved_errno;
   return recovered;
 }
@@ -59,9 +62,11 @@ void OnFatalSignal(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
   Recorder::Get()->FinishFromSignal(signal);
   const char* const message = g_message;
-  if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame() &&
-      write(STDERR_FILENO, message, std::strlen(message)) < 0) {
-    // There is no other place to say it.
+  if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame()) {
+    const iovec text = {const_cast<char*>(message), std::strlen(message)};
+    if (WriteWithoutSignal(STDERR_FILENO, &text, 1) < 0) {
+      // There is no other place to say it.
+    }
   }
   DieOf(signal, info);
   errno = saved_errno;
@@ -118,7 +123,7 @@ void Watch(int signal) {
   ours.sa_sigaction = OnFatalSignal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigfillset(&ours.sa_mask);
-  sigdelset(&ours.sa_mask, SIGBUS);  // the log's own, in the handler
+  for (const int own : {SIGBUS, SIGSEGV}) sigdelset(&ours.sa_mask, own);  // the log's, in the handler
   sigaction(signal, &ours, nullptr);
 }
 
@@ -148,6 +153,11 @@ void WatchBusErrors() {
   g_watching_bus = sigaction(SIGBUS, &ours, nullptr) == 0;
 }
 
+bool IsWatchingBusErrors() {
+  struct sigaction now;
+  return sigaction(SIGBUS, nullptr, &now) == 0 && IsHandledBy(now, OnBusError);
+}
+
 void UnwatchBusErrors() {
   struct sigaction now;
   if (!std::exchange(g_watching_bus, false) || sigaction(SIGBUS, nullptr, &now) != 0) return;
@@ -161,6 +171,12 @@ void UnwatchBusErrors() {
 void WatchSignalAgain(int signal) {
   if (signal == SIGINT || std::find(std::begin(kSignals), std::end(kSignals), signal) != std::end(kSignals)) {
     Watch(signal);
+  }
+  // The log's bus errors come to us first: a handler that returns from one gets it again, for ever.
+  struct sigaction now;
+  if (signal == SIGBUS && sigaction(SIGBUS, nullptr, &now) == 0 &&
+      ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN)) {
+    WatchBusErrors();
   }
 }
 

@@ -14,8 +14,8 @@ namespace torchtrace {
 // live on; null: nothing is written.
 void WatchFatalSignals(const char* message);
 
-// The program has set this signal's action to the default one again. A signal
-// counts that the default action dies of, SIGINT too. Async-signal-safe.
+// The program has set this signal's action. What counts is the default one, of a signal that it
+// dies of, SIGINT too; of SIGBUS any handler, which the log's bus errors must not reach. Async-signal-safe.
 void WatchSignalAgain(int signal);
 
 // From here on another message; null when the end of the run has been told.
@@ -26,6 +26,8 @@ void ChangeFatalSignalMessage(const char* message);
 // WatchFatalSignals does it too where SIGBUS has its default action.
 void WatchBusErrors();
 void UnwatchBusErrors();
+// The handler that stands is the one that hands on.
+bool IsWatchingBusErrors();
 
 }  // namespace torchtrace
 

@@ -36,6 +36,7 @@ bool InForkedChild() { return getpid() != g_state->main_pid; }
 
 void EndProgram(const RuntimeEnd& end) {
   if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
+    WatchSignalAgain(SIGBUS);  // Python's end may have taken the handler away
     recorder->Finish({.exit_code = end.exit_code, .signal = end.signal});
   }
   if (InForkedChild() || g_state->ended.exchange(true)) return;
@@ -203,6 +204,18 @@ PyObject* Signal(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return before;
 }
 
+// ---- faulthandler.enable ----
+
+BuiltinPatch g_enable_faulthandler;
+
+PyObject* EnableFaulthandler(PyObject* self, PyObject* args, PyObject* keywords) {
+  // Its handler hands on to the one before, which must not hand on to it.
+  const bool watched = IsWatchingBusErrors();
+  PyObject* const done = g_enable_faulthandler.original<PyCFunctionWithKeywords>()(self, args, keywords);
+  if (done != nullptr && !watched) WatchSignalAgain(SIGBUS);
+  return done;
+}
+
 }  // namespace
 
 void WatchProcessExit(ProgramEndOptions options) {
@@ -230,7 +243,11 @@ absl::Status WatchInterpreterExit(bool signals) {
   g_execv.Install("posix", "execv", METH_FASTCALL, reinterpret_cast<void*>(Execv));
   g_execve.Install("posix", "execve", METH_FASTCALL | METH_KEYWORDS, reinterpret_cast<void*>(Execve));
   WatchStartedPrograms();
-  if (signals) g_signal.Install("_signal", "signal", METH_FASTCALL, reinterpret_cast<void*>(Signal));
+  if (signals) {
+    g_signal.Install("_signal", "signal", METH_FASTCALL, reinterpret_cast<void*>(Signal));
+    g_enable_faulthandler.Install("faulthandler", "enable", METH_VARARGS | METH_KEYWORDS,
+                                  reinterpret_cast<void*>(EnableFaulthandler));
+  }
   return absl::OkStatus();
 }
 

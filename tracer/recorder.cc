@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -16,10 +17,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/config.h"
+#include "serialize/counted_text.h"
 #include "serialize/glob.h"
 #include "serialize/mapped_frames.h"
 #include "serialize/utf8.h"
 #include "tracer/runtime_api.h"
+#include "tracer/write_without_signal.h"
 
 namespace torchtrace {
 namespace {
@@ -42,6 +45,17 @@ constexpr char kPaused[] = R"({"paused":true})";
 constexpr char kNoMemory[] = "there is no memory left to record with";
 
 std::atomic<Recorder*> g_recorder{nullptr};
+
+// Of the session's forked processes, so many could not create a log. In memory that they share, for
+// they have no other place to say it; null where there was none.
+std::atomic<uint32_t>* g_forks_without_log = nullptr;
+
+void ShareForksWithoutLog() {
+  constexpr size_t kBytes = sizeof *g_forks_without_log;
+  if (g_forks_without_log != nullptr) munmap(g_forks_without_log, kBytes);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  g_forks_without_log = memory == MAP_FAILED ? nullptr : new (memory) std::atomic<uint32_t>(0);
+}
 
 std::string ThreadName() {
   char name[kThreadNameBytes] = "";
@@ -333,6 +347,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   forked_ = false;
   paused_ = was_paused_ = options_->paused;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
+  ShareForksWithoutLog();
   tags_ = options_->tags == "{}" ? "" : options_->tags;
   ++tags_version_;
   ++session_;
@@ -463,7 +478,10 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
     // Another session has begun since the thread looked.
     if (thread->session_ != session_ || finished_) return false;
     if (log_ == nullptr) {  // a forked child's first call
-      if (absl::Status status = OpenLog("fork"); !status.ok()) failure = std::string(status.message());
+      if (absl::Status status = OpenLog("fork"); !status.ok()) {
+        if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);
+        failure = std::string(status.message());
+      }
     }
     for (size_t i = 0; i < free_frames_.size() && failure.empty(); ++i) {
       if (!free_frames_[i].writer.Fits(bytes)) continue;
@@ -578,14 +596,22 @@ void Recorder::Stop(std::string_view reason) {
   const std::string_view line[] = {"torchtrace: tracing stopped: ", stop_reason(), "; the program goes on\n"};
   iovec parts[std::size(line)];
   for (size_t i = 0; i < std::size(line); ++i) parts[i] = {const_cast<char*>(line[i].data()), line[i].size()};
-  if (writev(STDERR_FILENO, parts, std::size(parts)) < 0) {
+  if (WriteWithoutSignal(STDERR_FILENO, parts, std::size(parts)) < 0) {
     // There is no other place to say it.
   }
 }
 
 bool Recorder::RecoverFrame(const void* address) {
   if (!MapZerosOverFrame(address)) return false;
-  if (Recorder* const recorder = Get()) recorder->Stop("the log was cut by another program, or its disk is gone");
+  Recorder* const recorder = Get();
+  if (recorder == nullptr) return true;
+  if (getpid() == recorder->pid_) {
+    recorder->Stop("the log was cut by another program, or its disk is gone");
+  } else {
+    // It comes again at the next frame.
+    if (g_forks_without_log != nullptr && !recorder->stopped()) g_forks_without_log->fetch_add(1);
+    recorder->Stop("the process was forked past the C library's handlers of forks");
+  }
   return true;
 }
 
@@ -616,7 +642,13 @@ std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
   if (with_threads) absl::StrAppend(&json, totals.empty() ? separator : "", "]");
   absl::StrAppend(&json, R"(,"getters":)", getters);
 
-  absl::StrAppend(&json, ",", ListNotSeen(not_seen_));
+  std::set<std::string> not_seen = not_seen_;
+  const uint32_t without_log = forked_ || g_forks_without_log == nullptr ? 0 : g_forks_without_log->load();
+  if (without_log != 0) {
+    not_seen.insert(absl::StrCat("the calls of ", Counted(without_log, "forked process", "forked processes"),
+                                 ": no log could be created there"));
+  }
+  absl::StrAppend(&json, ",", ListNotSeen(not_seen));
   separator = R"(,"cut":{)";
   for (const auto& [what, count] : cut_) {
     json += std::exchange(separator, ",");
@@ -708,6 +740,8 @@ void Recorder::AfterForkInChild() {
   static_cast<void>(recorder->log_.release());
   recorder->end_frame_ = Frame();
   recorder->free_frames_.clear();
+  ThreadRecorder* const own = t_holder.thread;
+  auto own_entry = recorder->threads_.extract(own);  // empty, unless it recorded in this session
   recorder->threads_.clear();
   recorder->ended_threads_.clear();
   recorder->not_seen_.clear();
@@ -720,18 +754,18 @@ void Recorder::AfterForkInChild() {
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->intern_bytes_ = 0;
   recorder->thread_count_ = 0;
-  if (ThreadRecorder* const thread = t_holder.thread; thread != nullptr) {
-    thread->writer_ = CallWriter();
-    thread->frame_number_ = 0;
-    thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
-    recorder->intern_bytes_ = thread->counted_bytes_;
+  if (own != nullptr) {
+    own->writer_ = CallWriter();
+    own->frame_number_ = 0;
+    own->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
+    recorder->intern_bytes_ = own->counted_bytes_;
     recorder->thread_count_ = 1;
-    if (thread->session_ == recorder->session_) {
-      thread->next_frame_bytes_ = 0;
-      thread->calls_.Set(0);
-      thread->getters_.Set(0);
-      thread->number_ = recorder->next_thread_++;
-      recorder->threads_.insert(thread);
+    if (own->session_ == recorder->session_) {
+      own->next_frame_bytes_ = 0;
+      own->calls_.Set(0);
+      own->getters_.Set(0);
+      own->number_ = recorder->next_thread_++;
+      recorder->threads_.insert(std::move(own_entry));
     }
   }
   recorder->mutex_.unlock();

@@ -263,6 +263,64 @@ TEST(RecorderTest, MemoryRunsOut) {
   EXPECT_LT(stops, 60u);
 }
 
+// Nor does a process that is forked then.
+TEST(RecorderTest, ForkWithoutMemory) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Call(Described("f"));
+    g_allocations_left = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 1;
+    waitpid(child, &status, 0);
+    g_allocations_left = -1;
+    return status;
+  })));
+}
+
+TEST(RecorderTest, ForksThatCanCreateNoLogAreTold) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    fs::rename(folder, folder + ".away");
+    for (int i = 0; i < 2; ++i) {
+      const int status = InChild([] {
+        Call(Described("f"));
+        return Recorder::Recording() ? 1 : 0;
+      });
+      if (!Succeeded(status)) return 2;
+    }
+    fs::rename(folder + ".away", folder);
+    Recorder::Get()->Finish({});
+    return 0;
+  })));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"],
+            Json({"the calls of 2 forked processes: no log could be created there"}));
+}
+
+// Its parent's frames are not there, and nobody has told it so.
+TEST(RecorderTest, ForkPastTheHandlers) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own
+    if (!Start(folder).ok()) return 1;
+    WatchFatalSignals(nullptr);
+    Call(Described("f"));
+    const pid_t child = _Fork();
+    if (child == 0) {
+      Call(Described("f"));
+      _exit(Recorder::Recording() ? 1 : 0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    Recorder::Get()->Finish({});
+    return status;
+  })));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"],
+            Json({"the calls of 1 forked process: no log could be created there"}));
+}
+
 TEST(RecorderTest, LogIsCutUnderTheProgram) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {

@@ -2,12 +2,15 @@
 
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/plain_text.h"
 #include "serialize/run_info.h"
+#include "serialize/shell_quote.h"
 #include "serialize/statistics.h"
 #include "serialize/trace.h"
 #include "tracer/say_lines.h"
@@ -67,14 +70,16 @@ absl::Status RunEnding::TryFinish() {
   const absl::Status written =
       WriteRunInfo(BuildRunInfo(**trace, statistics, report), options_.folder, FileModeOf(**trace));
   if (!options_.quiet) {
-    for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name)) SayLines(line);
+    for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name))
+      SayLines(PlainLine(line));
   }
   return rendered.ok() ? written : rendered;
 }
 
 void RunEnding::Report(const absl::Status& status) const {
   if (status.ok() || options_.quiet) return;
-  SayLines(absl::StrCat(status.message(), "\nthe log is kept; type: torchtrace render ", options_.shown_name));
+  SayLines(absl::StrCat(PlainLine(std::string(status.message())), "\nthe log is kept; type: torchtrace render ",
+                        PlainLine(ShellQuote(options_.shown_name))));
 }
 
 void RunEnding::RenderEarly() {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "serialize/plain_text.h"
 #include "tracer/standard_error.h"
+#include "tracer/write_without_signal.h"
 
 namespace torchtrace {
 namespace {
@@ -18,9 +19,10 @@ void SayLines(const std::string& text) {
   if (!g_standard_error.IsTheSame()) return;
   std::string plain;
   AppendPlainText(text, {}, &plain);
-  const std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(plain, {{"\n", "\ntorchtrace: "}}), "\n");
+  std::string lines = absl::StrCat("torchtrace: ", absl::StrReplaceAll(plain, {{"\n", "\ntorchtrace: "}}), "\n");
   for (size_t at = 0; at < lines.size();) {
-    const ssize_t written = write(STDERR_FILENO, lines.data() + at, lines.size() - at);
+    const iovec rest = {lines.data() + at, lines.size() - at};
+    const ssize_t written = WriteWithoutSignal(STDERR_FILENO, &rest, 1);
     if (written <= 0) return;
     at += static_cast<size_t>(written);
   }

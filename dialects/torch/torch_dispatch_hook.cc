@@ -86,9 +86,10 @@ auto RunRecorded(Call&& call) -> decltype(call()) {
   }
 }
 
-template <typename Call>
-void RecordAround(const OperatorPlan& plan, const torch::jit::Stack& stack, Call&& call) {
-  if (!t_state.DescribeBy([&] { DescribeOperatorCall(plan, stack, t_state.config); })) return call();
+// `describe` does all that may fail for want of memory.
+template <typename Describe, typename Call>
+void RecordAround(Describe&& describe, Call&& call) {
+  if (!t_state.DescribeBy(describe)) return call();
   RunRecorded(call);
 }
 
@@ -99,9 +100,14 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
     return op.redispatchBoxed(keys & kBelowKey, stack);
   }
-  const OperatorPlan& plan = t_plans.Get(op);
-  RecordAround(plan, *stack, [&] {
-    if (plan.foreign) {
+  bool foreign = false;
+  const auto describe = [&] {
+    const OperatorPlan& plan = t_plans.Get(op);
+    foreign = plan.foreign;
+    DescribeOperatorCall(plan, *stack, t_state.config);
+  };
+  RecordAround(describe, [&] {
+    if (foreign) {
       op.redispatchBoxed(keys & kBelowKey, stack);
     } else {
       const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
@@ -120,11 +126,11 @@ struct Unboxed<Operator, Result(Arguments...)> {
       return Operator::redispatch(keys & kBelowKey, arguments...);
     };
     if (!t_state.Recording()) return call();
-    // PyTorch's own operators stay.
-    static const OperatorPlan& plan =
-        *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
-             .release();
     const auto describe = [&] {
+      // PyTorch's own operators stay.
+      static const OperatorPlan& plan =
+          *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
+               .release();
       OperatorCallDescriber describer(plan, t_state.config);
       (describer.Add(arguments), ...);
     };
@@ -149,17 +155,21 @@ class SubclassDispatch final : public ForwardingInterpreter {
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
     if (!Records()) return inner().dispatch(op, stack);
-    RecordAround(t_plans.Get(op), *stack, [&] { inner().dispatch(op, stack); });
+    RecordAround([&] { DescribeOperatorCall(t_plans.Get(op), *stack, t_state.config); },
+                 [&] { inner().dispatch(op, stack); });
   }
 
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
     if (!Records()) return inner().detach(self);
-    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
-    const torch::jit::Stack stack = {
-        at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
-            const_cast<c10::TensorImpl*>(self)))};
+    const auto describe = [self] {
+      static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+      const torch::jit::Stack stack = {
+          at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+              const_cast<c10::TensorImpl*>(self)))};
+      DescribeOperatorCall(t_plans.Get(op), stack, t_state.config);
+    };
     c10::intrusive_ptr<c10::TensorImpl> result;
-    RecordAround(t_plans.Get(op), stack, [&] { result = inner().detach(self); });
+    RecordAround(describe, [&] { result = inner().detach(self); });
     return result;
   }
 

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/fake_trace.h"
 
@@ -319,6 +321,24 @@ TEST(SequenceReport, ThreadsByName) {
   b.process(0).threads[1].name = "thread2";
   b.process(0).threads[2].name = "thread1";
   EXPECT_FALSE(ReportOf(&a, &b).different);
+}
+
+TEST(SequenceReport, ManyThreadsThatHaveNoPartner) {
+  constexpr uint32_t kThreads = 10'000;
+  FakeTrace a, b;
+  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+    a.In(0, thread);
+    a.Call(Linear(1));
+    b.In(0, thread);
+    b.Call(Linear(1));
+  }
+  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+    a.process(0).threads[thread].name = absl::StrCat("of a ", thread);
+    b.process(0).threads[thread].name = absl::StrCat("of b ", thread);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(ReportOf(&a, &b).different);  // their numbers are the same
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 TEST(SequenceReport, Scope) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,26 @@ void Pair(const std::vector<T>& a, const std::vector<T>& b, std::vector<bool>* a
   }
 }
 
+// The same for what has equal keys. There may be many threads.
+template <typename AKey, typename BKey>
+void PairEqual(const std::vector<ThreadId>& a, const std::vector<ThreadId>& b, std::vector<bool>* a_paired,
+               std::vector<bool>* b_paired, const AKey& a_key, const BKey& b_key,
+               std::vector<std::pair<size_t, size_t>>* pairs) {
+  std::map<decltype(b_key(b[0])), std::vector<size_t>> waiting;  // of b, the first one last
+  for (size_t j = b.size(); j-- > 0;) {
+    if (!(*b_paired)[j]) waiting[b_key(b[j])].push_back(j);
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((*a_paired)[i]) continue;
+    const auto found = waiting.find(a_key(a[i]));
+    if (found == waiting.end() || found->second.empty()) continue;
+    const size_t j = found->second.back();
+    found->second.pop_back();
+    (*a_paired)[i] = (*b_paired)[j] = true;
+    pairs->emplace_back(i, j);
+  }
+}
+
 const ThreadInfo* InfoOf(const Trace& trace, ThreadId thread) {
   return FindThread(trace.processes()[thread.process], thread.thread);
 }
@@ -94,15 +115,18 @@ std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const st
     const std::vector<ThreadId>&x = a_processes[i].threads, &y = b_processes[j].threads;
     std::vector<bool> x_paired(x.size()), y_paired(y.size());
     std::vector<std::pair<size_t, size_t>> threads;
+    const auto pair = [&](const auto& key) {
+      PairEqual(
+          x, y, &x_paired, &y_paired, [&](ThreadId thread) { return key(a, thread); },
+          [&](ThreadId thread) { return key(b, thread); }, &threads);
+    };
     const auto name = [](const Trace& trace, ThreadId thread) {
       const ThreadInfo* const info = InfoOf(trace, thread);
       return info == nullptr ? std::string() : info->name;
     };
-    Pair(
-        x, y, &x_paired, &y_paired,
-        [&](ThreadId p, ThreadId q) { return p.thread == q.thread && name(a, p) == name(b, q); }, &threads);
-    Pair(x, y, &x_paired, &y_paired, [&](ThreadId p, ThreadId q) { return name(a, p) == name(b, q); }, &threads);
-    Pair(x, y, &x_paired, &y_paired, [&](ThreadId p, ThreadId q) { return p.thread == q.thread; }, &threads);
+    pair([&](const Trace& trace, ThreadId thread) { return std::pair(thread.thread, name(trace, thread)); });
+    pair(name);
+    pair([](const Trace&, ThreadId thread) { return thread.thread; });
     for (const auto& [p, q] : threads) matched.emplace_back(x[p], y[q]);
   }
   return matched;
