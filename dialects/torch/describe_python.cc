@@ -13,6 +13,7 @@
 
 #include "dialects/python/value_describer.h"
 #include "dialects/torch/describe_tensor.h"
+#include "tracer/python_patch.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -92,11 +93,9 @@ struct TorchValues {
 };
 
 PyTypeObject* TorchType(const char* module_name, const char* name) {
-  PyObject* const module = PyImport_ImportModule(module_name);
+  PyObject* const module = ImportedModule(module_name);
   if (module == nullptr) return nullptr;
-  PyObject* const type = PyObject_GetAttrString(module, name);
-  Py_DECREF(module);
-  return reinterpret_cast<PyTypeObject*>(type);
+  return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, name));
 }
 
 // Names of tensor subclasses by type. A type lives as long as its name is

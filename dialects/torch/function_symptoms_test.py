@@ -202,8 +202,14 @@ done.acquire()
 """
 
 WATCHED_IMPORT = """
-import collections, sys
+import builtins, collections, sys
 seen = collections.Counter()
+imported = []
+original = builtins.__import__
+
+def imports(name, *arguments, **keywords):
+    imported.append(name)
+    return original(name, *arguments, **keywords)
 
 def watch(frame, event, argument):
     module = str(frame.f_globals.get("__name__"))
@@ -212,7 +218,11 @@ def watch(frame, event, argument):
 
 sys.setprofile(watch)
 sys.settrace(watch)
-import torch, torch._dynamo
+builtins.__import__ = imports
+import torch
+print([name for name in imported if name != "builtins"][-5:])  # pybind11 asks for that
+import torch._dynamo.callback
+print([name for name in imported if name != "builtins"][-5:])  # pybind11 asks for that
 sys.setprofile(None)
 sys.settrace(None)
 print(dict(seen))
