@@ -255,16 +255,22 @@ for _ in range(3):
     held = Held()
     alive.append(weakref.ref(held))
     make(held)(torch.ones(1))
-del held
+
+    class Sub(torch.Tensor):
+        pass
+
+    alive.append(weakref.ref(Sub))
+    torch.add(torch.ones(1).as_subclass(Sub), 1)
+del held, Sub
 gc.collect()
 print([each() for each in alive])
 """
 
 
-def test_functions_that_ask_are_not_kept():
+def test_functions_that_ask_and_subclasses_are_not_kept():
     run = traced(KEPT, "1").check()
-    assert run.stdout == "[None, None, None]\n"
-    assert len(run.calls) == 6
+    assert run.stdout == f"{[None] * 6}\n"
+    assert len(run.calls) == 12
 
 
 # ---- Exceptions of signal handlers ----
