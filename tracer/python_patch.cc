@@ -8,14 +8,15 @@
 
 namespace torchtrace {
 
+PyObject* ImportedModule(const char* name) { return PyDict_GetItemString(PyImport_GetModuleDict(), name); }
+
 bool BuiltinPatch::Install(const char* module, const char* name, int flags, void* function) {
-  PyObject* const modules = PyImport_GetModuleDict();
-  const bool was_there = PyDict_GetItemString(modules, module) != nullptr;
+  if (PyObject* const known = ImportedModule(module)) return Install(known, name, flags, function);
   PyObject* const owner = PyImport_ImportModule(module);
   const bool installed = owner != nullptr && Install(owner, name, flags, function);
   Py_XDECREF(owner);
   // A module that only we imported is not the program's to see.
-  if (!was_there && PyDict_DelItemString(modules, module) != 0) PyErr_Clear();
+  if (PyDict_DelItemString(PyImport_GetModuleDict(), module) != 0) PyErr_Clear();
   PyErr_Clear();
   return installed;
 }

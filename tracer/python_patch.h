@@ -10,6 +10,10 @@ typedef struct _object PyObject;
 
 namespace torchtrace {
 
+// What sys.modules has under the name; borrowed, null where it has nothing. An import would go through
+// the program's __import__ and importlib, and run Python code.
+PyObject* ImportedModule(const char* name);
+
 class BuiltinPatch {
  public:
   // `flags` are the METH_ flags that the function must have; `function` has

@@ -43,6 +43,9 @@ class ArgumentForm {
     PyObject* const* rest;  // positional arguments that no parameter takes
     Py_ssize_t rest_count;
   };
+  // False: the function has got other code since.
+  bool IsOf(PyObject* function) const { return PyFunction_GET_CODE(function) == code_; }
+
   // False: the call will fail, or the function is another one by now.
   bool Bind(PyObject* function, const CallArguments& arguments, Bound* bound) const;
 

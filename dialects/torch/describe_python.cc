@@ -13,6 +13,7 @@
 
 #include "dialects/python/value_describer.h"
 #include "dialects/torch/describe_tensor.h"
+#include "tracer/python_patch.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -92,24 +93,30 @@ struct TorchValues {
 };
 
 PyTypeObject* TorchType(const char* module_name, const char* name) {
-  PyObject* const module = PyImport_ImportModule(module_name);
+  PyObject* const module = ImportedModule(module_name);
   if (module == nullptr) return nullptr;
-  PyObject* const type = PyObject_GetAttrString(module, name);
-  Py_DECREF(module);
-  return reinterpret_cast<PyTypeObject*>(type);
+  return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, name));
 }
 
-// Names of tensor subclasses by type. A type lives as long as its name is
-// cached: the cache holds a reference. Programs make few such types; beyond a
-// bound names are made anew each time.
+// Names of tensor subclasses by type, of types that may be gone: no two have the same version, nor
+// has a type that was changed its old one. Holds until the next call.
 const std::string& SubclassName(PyTypeObject* type) {
-  static auto* const names = new std::unordered_map<PyTypeObject*, std::string>();
+  struct Known {
+    unsigned int version;
+    std::string name;
+  };
+  static auto* const names = new std::unordered_map<PyTypeObject*, Known>();
   static auto* const uncached = new std::string();
   constexpr size_t kMaxTypes = 1000;
-  if (const auto found = names->find(type); found != names->end()) return found->second;
-  if (names->size() >= kMaxTypes) return *uncached = TypeName(type);
-  Py_INCREF(type);
-  return (*names)[type] = TypeName(type);
+  const unsigned int version =
+      (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
+  if (version == 0) return *uncached = TypeName(type);
+  const auto found = names->find(type);
+  if (found != names->end() && found->second.version == version) return found->second.name;
+  if (names->size() >= kMaxTypes) names->clear();
+  Known& known = (*names)[type];
+  known = {version, TypeName(type)};
+  return known.name;
 }
 
 }  // namespace

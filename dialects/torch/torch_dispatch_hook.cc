@@ -21,6 +21,7 @@
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/thread_state.h"
 #include "dialects/torch/unboxed_operators.h"
+#include "tracer/python_patch.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -187,7 +188,10 @@ std::unique_ptr<torch::Library> g_library;
 std::unique_ptr<torch::Library> g_unboxed;
 
 bool LetHigherOrderOperatorsPass() {
-  PyObject* const args = Py_BuildValue("(s)", c10::toString(kDispatchKey));
+  PyObject* const ops = ImportedModule("torch._ops");
+  PyObject* const c = ImportedModule("torch._C");
+  PyObject* const args =
+      ops == nullptr || c == nullptr ? nullptr : Py_BuildValue("(OOs)", ops, c, c10::toString(kDispatchKey));
   PyObject* const done = args == nullptr ? nullptr : CallPythonSource("dispatch_key", "fall_through", args);
   if (done == nullptr) PyErr_Clear();
   Py_XDECREF(args);

@@ -105,6 +105,8 @@ class FunctionCalls final : public EntryDialect {
       state.function_recorded = false;
       return true;
     }
+    // Code that the program has given it asks for itself, if at all.
+    if (api.form != nullptr && !api.form->IsOf(api.object)) return false;
     ArgumentForm::Bound bound;
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;

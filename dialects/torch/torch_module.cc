@@ -19,6 +19,7 @@
 #include "serialize/operator_metadata.h"
 #include "tracer/export.h"
 #include "tracer/import_watch.h"
+#include "tracer/python_patch.h"
 
 namespace torchtrace {
 namespace {
@@ -31,7 +32,7 @@ PyMethodDef g_wrap_context = {"wrap", WrapContext, METH_O, nullptr};
 
 // After `import torch._dynamo.callback`.
 void WatchCompiling() {
-  PyObject* const callbacks = PyImport_ImportModule("torch._dynamo.callback");
+  PyObject* const callbacks = ImportedModule("torch._dynamo.callback");
   PyObject* const wrap = PyCFunction_New(&g_wrap_context, nullptr);
   PyObject* const args = callbacks == nullptr || wrap == nullptr ? nullptr : PyTuple_Pack(2, callbacks, wrap);
   PyObject* const done = args == nullptr ? nullptr : CallPythonSource("compile_watch", "watch", args);
@@ -42,7 +43,6 @@ void WatchCompiling() {
   Py_XDECREF(done);
   Py_XDECREF(args);
   Py_XDECREF(wrap);
-  Py_XDECREF(callbacks);
 }
 
 // Whether there is code that Dynamo made, perhaps before this session: it isn't compiled again.
@@ -67,7 +67,7 @@ std::string Text(PyObject* object, const char* name) {
 }
 
 void AddTorchMetadata(Recorder* recorder) {
-  PyObject* const torch = PyImport_ImportModule("torch");
+  PyObject* const torch = ImportedModule("torch");
   PyObject* const version = torch == nullptr ? nullptr : PyObject_GetAttrString(torch, "version");
   nlohmann::json json;
   for (const auto& [key, attribute] : {std::pair("version", "__version__"), std::pair("git", "git_version"),
@@ -76,13 +76,12 @@ void AddTorchMetadata(Recorder* recorder) {
   }
   PyErr_Clear();
   Py_XDECREF(version);
-  Py_XDECREF(torch);
   recorder->AddMetadata(json.dump());
 }
 
 // For `apis coverage --list aten`: what there was to be called.
 void AddOperators(Recorder* recorder) {
-  PyObject* const c = PyImport_ImportModule("torch._C");
+  PyObject* const c = ImportedModule("torch._C");
   PyObject* const names = c == nullptr ? nullptr : PyObject_CallMethod(c, "_dispatch_get_all_op_names", nullptr);
   if (names != nullptr && PyList_Check(names)) {
     std::vector<std::string> operators;
@@ -92,7 +91,6 @@ void AddOperators(Recorder* recorder) {
   }
   PyErr_Clear();
   Py_XDECREF(names);
-  Py_XDECREF(c);
 }
 
 class Module final : public TorchModule {
