@@ -14,32 +14,9 @@ namespace {
 
 constexpr size_t kMaxCached = 20000;
 
-// Where public names live, the preferred place first among names of one length; api_names.py has the
-// same.
+// Where public names live, the preferred place first among names of one length.
 constexpr std::string_view kNamespaces[] = {
-    "torch",
-    "torch.Tensor",
-    "torch.nn.functional",
-    "torch.linalg",
-    "torch.fft",
-    "torch.special",
-    "torch.sparse",
-    "torch.nested",
-    "torch.signal.windows",
-    "torch.nn.init",
-    "torch.func",
-    "torch.autograd",
-    "torch.autograd.functional",
-    "torch.amp",
-    "torch.masked",
-    "torch.overrides",
-    "torch.random",
-    "torch.jit",
-    "torch.quantization",
-    "torch.distributions",
-    "torch.utils.checkpoint",
-    "torch.cuda",
-    "torch.cpu",
+#include "dialects/torch/api_namespaces.inc"
 };
 
 // A module's dictionary, or a class's own.

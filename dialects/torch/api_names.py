@@ -1,11 +1,12 @@
 """The public names of PyTorch's functions, for api_name() of the package torchtrace.
 
-The hooks have the same from api_names.cc, which needs no Python code.
+The hooks have the same from api_names.cc, which needs no Python code; it takes NAMESPACES from
+here.
 """
 
 import sys
 
-# Where public names live, the preferred place first among names of one length.
+# Where public names live, the preferred place first among names of one length. A line is C++ too.
 NAMESPACES = (
     "torch",
     "torch.Tensor",
