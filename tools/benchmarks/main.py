@@ -34,6 +34,9 @@ WORKLOADS = ("add", "mlp", "transformer")
 CLOCKS = ("wall", "cpu")
 # How often another checkout's process and ours take turns.
 BEFORE_TURNS = 4
+# What is measured in one process, by the beginnings of their names.
+SUBJECTS = ("empty modes,", "hooks,", "torchtrace,", "Python tracer,")
+OBSERVERS = ("torch.profiler", "ExecutionTraceObserver", "DebugMode")
 
 
 class Run:
@@ -63,7 +66,7 @@ def section_steps(run):
         results = steps_of(run, workload)
         run.results.setdefault("steps", {})[workload] = results
         ratios[workload] = {}
-        for prefix, result in results.items():
+        for prefix, result in results:
             bases = [
                 statistics.median(times[run.clock] for times in times_of_round)
                 for times_of_round in result["untraced"]
@@ -78,29 +81,35 @@ def section_steps(run):
 
 
 def steps_of(run, workload):
-    """{prefix of the rows: overhead.py's result}; with --before, of two that take turns."""
-    ours = [f"{HERE}/overhead.py", workload, "--runtime", run.options.runtime]
-    ours += ["--bench-module", run.options.bench_module]
-    if run.options.before is None:
-        return {
-            "": overhead([*ours, "--rounds", str(run.options.rounds)], run.options.native_threads)
-        }
-    build = f"{run.options.before}/.build"
-    before = [f"{run.options.before}/tools/benchmarks/overhead.py", workload]
-    before += ["--runtime", f"{build}/runtime/{os.path.basename(run.options.runtime)}"]
-    before += ["--bench-module", f"{build}/bench/torchtrace_bench.so"]
-    few = ["--rounds", str(-(-run.options.rounds // BEFORE_TURNS))]
-    results = {}
-    for _ in range(BEFORE_TURNS):
-        for prefix, command in (
-            ("", [*ours, *few]),
-            ("before: ", [*before, *few, "--subjects", "torchtrace,"]),
-        ):
-            result = overhead(command, run.options.native_threads)
-            kept = results.setdefault(prefix, {"rounds": [], "untraced": []})
+    """[(prefix of the rows, overhead.py's result)]; with --before, of two that take turns."""
+    ours = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
+    # PyTorch's observers start threads, for which torchtrace would look from then on.
+    parts = [("", [*ours, "--subjects", *SUBJECTS]), ("", [*ours, "--subjects", *OBSERVERS])]
+    turns = 1
+    if run.options.before is not None:
+        turns = BEFORE_TURNS
+        build = f"{run.options.before}/.build"
+        before = command_of(
+            f"{run.options.before}/tools/benchmarks",
+            workload,
+            f"{build}/runtime/{os.path.basename(run.options.runtime)}",
+            f"{build}/bench/torchtrace_bench.so",
+        )
+        parts.append(("before: ", [*before, "--subjects", "torchtrace,"]))
+    rounds = ["--rounds", str(-(-run.options.rounds // turns))]
+    results = [(prefix, {"rounds": [], "untraced": []}) for prefix, _ in parts]
+    for _ in range(turns):
+        for (_, kept), (_, command) in zip(results, parts, strict=True):
+            result = overhead([*command, *rounds], run.options.native_threads)
             for key, values in kept.items():
                 values.extend(result[key])
     return results
+
+
+def command_of(folder, workload, runtime, bench_module):
+    """overhead.py of a checkout."""
+    command = [f"{folder}/overhead.py", workload, "--runtime", runtime]
+    return [*command, "--bench-module", bench_module]
 
 
 def overhead(args, native_threads):
