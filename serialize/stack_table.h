@@ -23,6 +23,10 @@ using StackId = uint32_t;
 using LineId = uint32_t;
 inline constexpr StackId kNoStack = 0;
 
+// The innermost ones are recorded. A place may have any number of callers behind it, in a log that
+// isn't the recorder's.
+inline constexpr size_t kMaxStackFrames = 256;
+
 // A piece of Python code: a function's, a module's.
 struct StackCode {
   std::string_view file;

@@ -17,9 +17,6 @@ namespace {
 
 // No source of a program is larger; what else a path names isn't read.
 constexpr int64_t kMaxSourceBytes = 16 << 20;
-// No stack is recorded with more. A place may have any number of callers behind it, in a
-// log that isn't the recorder's.
-constexpr size_t kMaxFrames = 256;
 
 const nlohmann::json* MemberOfAny(const Trace& trace, const char* name) {
   for (const ProcessInfo& process : trace.processes()) {
@@ -113,7 +110,7 @@ std::string StackText::Frame(StackId stack, StackFormat format) {
 
 std::vector<std::string> StackText::Frames(StackId stack, StackFormat format) {
   std::vector<std::string> frames;
-  for (; stack != kNoStack && frames.size() < kMaxFrames; stack = stacks_.place(stack).caller) {
+  for (; stack != kNoStack && frames.size() < kMaxStackFrames; stack = stacks_.place(stack).caller) {
     frames.push_back(Frame(stack, format));
   }
   return frames;

@@ -15,14 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "serialize/stack_table.h"
 #include "tracer/recorder.h"
 #include "tracer/running_frames.h"
 
 namespace torchtrace {
 namespace {
 
-// The innermost ones are kept: a program that recurses deeper is told in run.json.
-constexpr size_t kMaxFrames = 256;
 // All threads together; a program that compiles code all the time must not keep it all.
 constexpr size_t kMaxHeldCodes = 16 << 10;
 // Of one thread.
@@ -236,8 +235,8 @@ class PythonStack final : public ThreadStack {
 
   const std::vector<std::string> libraries_;
   uint64_t generation_ = 0;
-  std::array<RunningFrame, kMaxFrames> frames_;  // of Walk
-  std::vector<Step> steps_;                      // of the last call, outermost first
+  std::array<RunningFrame, kMaxStackFrames> frames_;  // of Walk
+  std::vector<Step> steps_;                           // of the last call, outermost first
   std::unordered_map<Key, RecordedPlace*, KeyHash> places_;
   std::deque<RecordedPlace> kept_;  // they stay where they are
   std::unordered_map<const PyCodeObject*, KnownCode> codes_;

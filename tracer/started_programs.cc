@@ -99,7 +99,7 @@ void WatchForkExec() {
   const bool is_builtin = builtins != nullptr && name != nullptr && PySequence_Contains(builtins, name) == 1;
   Py_XDECREF(name);
   PyErr_Clear();
-  if (is_builtin || PyDict_GetItemString(PyImport_GetModuleDict(), kForkExecModule) != nullptr) {
+  if (is_builtin || ImportedModule(kForkExecModule) != nullptr) {
     InstallForkExec(kForkExecModule);
     return;
   }

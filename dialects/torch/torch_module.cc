@@ -47,7 +47,7 @@ void WatchCompiling() {
 
 // Whether there is code that Dynamo made, perhaps before this session: it isn't compiled again.
 bool SomethingIsCompiled() {
-  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._dynamo.convert_frame");
+  PyObject* const module = ImportedModule("torch._dynamo.convert_frame");
   PyObject* const codes = module == nullptr ? nullptr : PyObject_GetAttrString(module, "output_codes");
   PyObject* const seen = codes == nullptr ? nullptr : PyObject_GetAttrString(codes, "seen");
   const bool some = seen != nullptr && PyList_Check(seen) && PyList_GET_SIZE(seen) > 0;
