@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "CLI/App.hpp"
 #include "serialize/render.h"
+#include "tracer/recording_options.h"
 
 namespace torchtrace {
 
@@ -23,14 +23,12 @@ struct RenderingOptions {
 
   // It must outlive the parsing.
   void AddTo(CLI::App* app);
-  // The same without --quiet; with TORCHTRACE_FORMATS and so on, under a heading of the help.
-  void AddWithVariables(CLI::App* app, const std::string& group);
   // Once the options were parsed.
   void Apply(RenderOptions* options) const;
-
- private:
-  std::vector<CLI::Option*> AddFiles(CLI::App* app);
 };
+
+// The same without --quiet, of `run`; with TORCHTRACE_FORMATS and so on, under a heading of the help.
+void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group);
 
 }  // namespace torchtrace
 

@@ -25,13 +25,12 @@
 #include "cmd/runtime_library.h"
 #include "dialects/scan/traced_list.h"
 #include "serialize/plain_text.h"
-#include "serialize/render.h"
 #include "serialize/shell_quote.h"
 #include "serialize/stack_text.h"
 #include "tracer/find_python.h"
 #include "tracer/output_folder.h"
+#include "tracer/recording_options.h"
 #include "tracer/run_metadata.h"
-#include "tracer/runtime_api.h"
 
 namespace torchtrace {
 namespace {
@@ -50,22 +49,9 @@ constexpr char kFooter[] =
     "  torchtrace run --include 'torch.nn.*' -c 'import torch; torch.nn.Linear(2, 3)'";
 
 struct RunOptions {
-  std::vector<std::string> levels;
-  std::string dialect = "torch";
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
-  std::string groups;
-  bool include_getters = false;
-  std::string api_list;
-  std::vector<std::string> libraries;
-  bool disable_torch_api_list = false;
-  bool outermost = false;
-  bool start_paused = false;
-  std::string stacks;
-  std::string stack_format = "short";
+  RecordingOptions recording;       // lists as they were typed
+  std::vector<std::string> levels;  // as typed
   std::string output;
-  bool force = false;
-  RenderingOptions rendering;
   std::string python;
   std::vector<std::string> python_args;
   int verbose = 0;
@@ -81,6 +67,7 @@ absl::StatusOr<std::string> ParseStacks(const std::string& text) {
 
 std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   auto app = MakeApp(kRunCommand, kUsage, kFooter);
+  RecordingOptions* const recording = &options->recording;
   const auto list = [&](const std::string& names, std::vector<std::string>* value, const std::string& text) {
     return app->add_option(names, *value, text)->allow_extra_args(false);
   };
@@ -93,62 +80,62 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_LEVELS")
       ->group("Capture")
       ->check(Checked([](const std::string& text) { return ParseLevels(text); }));
-  list("--include", &options->include,
+  list("--include", &recording->include,
        "Record only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_INCLUDE")
       ->group("Capture");
-  list("--exclude", &options->exclude, "Don't record APIs that match GLOB; may be repeated")
+  list("--exclude", &recording->exclude, "Don't record APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_EXCLUDE")
       ->group("Capture");
-  app->add_option("--groups", options->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
+  app->add_option("--groups", recording->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_GROUPS")
       ->group("Capture");
-  app->add_flag("--include-getters", options->include_getters,
+  app->add_flag("--include-getters", recording->include_getters,
                 "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
       ->envname("TORCHTRACE_INCLUDE_GETTERS")
       ->group("Capture");
-  app->add_option("--api-list", options->api_list,
+  app->add_option("--api-list", recording->api_list,
                   "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
                   "(default: torch's public API)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_API_LIST")
       ->group("Capture");
-  list("--library", &options->libraries,
+  list("--library", &recording->libraries,
        "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
        "torch, where no --api-list is given)")
       ->option_text("NAME")
       ->envname("TORCHTRACE_LIBRARY")
       ->group("Capture");
-  app->add_flag("--disable-torch-api-list", options->disable_torch_api_list,
+  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list,
                 "Level 0 traces everything that a scan finds in torch, or in each --library")
       ->envname("TORCHTRACE_DISABLE_TORCH_API_LIST")
       ->group("Capture");
-  app->add_flag("--outermost", options->outermost, "At level 0, leave out calls that other calls of level 0 caused")
+  app->add_flag("--outermost", recording->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
       ->group("Capture");
-  app->add_flag("--start-paused", options->start_paused,
+  app->add_flag("--start-paused", recording->start_paused,
                 "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
                 "(see docs/PYTHON.md)")
       ->envname("TORCHTRACE_START_PAUSED")
       ->group("Capture");
-  app->add_flag("--stacks{first}", options->stacks,
+  app->add_flag("--stacks{first}", recording->stacks,
                 "Record where the program stood: for the first 3 calls of each config on a thread, or "
                 "with --stacks=all for every call (see docs/STACKS.md)")
       ->option_text("[=first|all]")
       ->envname("TORCHTRACE_STACKS")
       ->group("Capture")
       ->check(Checked([](const std::string& text) { return ParseStacks(text); }));
-  app->add_option("--stack-format", options->stack_format,
+  app->add_option("--stack-format", recording->stack_format,
                   "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) "
                   "(default: short)")
       ->option_text("FORMAT")
       ->envname("TORCHTRACE_STACK_FORMAT")
       ->group("Capture")
       ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
-  app->add_option("--dialect", options->dialect,
+  app->add_option("--dialect", recording->dialect,
                   "The framework to trace: torch, or module:Class in Python (see docs/EXTENDING.md; default: torch)")
       ->option_text("NAME")
       ->envname("TORCHTRACE_DIALECT")
@@ -161,10 +148,10 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->check(IsName())
       ->envname("TORCHTRACE_OUTPUT")
       ->group("Output");
-  app->add_flag("-f,--force", options->force, "Overwrite the trace that is in DIR")
+  app->add_flag("-f,--force", recording->force, "Overwrite the trace that is in DIR")
       ->envname("TORCHTRACE_FORCE")
       ->group("Output");
-  options->rendering.AddWithVariables(app.get(), "Output");
+  AddRenderingOptions(app.get(), recording, "Output");
 
   app->add_option("--python", options->python,
                   "The Python to run: a file, a name on PATH or an environment's folder (default: that of the active "
@@ -176,7 +163,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("ARG")
       ->group("Launching");
 
-  app->add_flag("-q,--quiet", options->rendering.quiet, "Say nothing about tracing")
+  app->add_flag("-q,--quiet", recording->quiet, "Say nothing about tracing")
       ->envname("TORCHTRACE_QUIET")
       ->group("General");
   app->add_flag("-v,--verbose", options->verbose, "Say what is done; may be repeated")
@@ -212,7 +199,7 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
 }
 
 // The option that is for level 0 alone, or null.
-const char* LevelZeroOption(const RunOptions& options) {
+const char* LevelZeroOption(const RecordingOptions& options) {
   if (options.outermost) return "--outermost";
   if (!options.api_list.empty()) return "--api-list";
   if (!options.libraries.empty()) return "--library";
@@ -229,26 +216,29 @@ std::string ScriptFolder(const std::vector<std::string>& program) {
 
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
                const std::vector<std::string>& command) {
+  RecordingOptions recording = options.recording;
   // A dialect of Python's has levels of its own, which it is asked for when the program starts.
-  const bool extension = options.dialect.find(':') != std::string::npos;
+  const bool extension = recording.dialect.find(':') != std::string::npos;
   std::vector<std::string> level_names = options.levels;
   if (level_names.empty() && !extension) level_names = {"1"};
-  const absl::StatusOr<std::vector<int>> levels = level_names.empty() ? std::vector<int>() : ParseLevels(level_names);
+  absl::StatusOr<std::vector<int>> levels = level_names.empty() ? std::vector<int>() : ParseLevels(level_names);
   if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
+  recording.levels = *std::move(levels);
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
-  const absl::StatusOr<GlobFilter> globs = ExpandGlobs(options.include, options.exclude, options.groups);
+  const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
-  const char* const level_zero_option = LevelZeroOption(options);
-  if ((extension || levels->front() != 0) && level_zero_option != nullptr) {
+  const bool has_level_zero = !extension && recording.levels.front() == 0;
+  const char* const level_zero_option = LevelZeroOption(recording);
+  if (!has_level_zero && level_zero_option != nullptr) {
     return Fail(kExitNotStarted,
                 absl::StrCat(level_zero_option, extension ? " is not for dialects that are written in Python"
                                                           : " is for level 0, which isn't traced: add it to --levels"));
   }
-  TracedListOptions traced;
-  traced.api_list = options.api_list;
-  traced.libraries = SplitLists(options.libraries);
-  traced.everything = options.disable_torch_api_list;
-  if (absl::Status status = CheckTracedList(traced); !status.ok()) return Fail(kExitNotStarted, status);
+  recording.include = SplitLists(recording.include);
+  recording.exclude = SplitLists(recording.exclude);
+  recording.libraries = SplitLists(recording.libraries);
+  recording.stacks = *ParseStacks(recording.stacks);
+  if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty()
           ? absl::StrCat("torchtrace-", absl::StrReplaceAll(ProgramStem(program), {{"%", "%%"}}), "-%p")
@@ -266,7 +256,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<PythonInfo> python = AskPython(*found);
   if (!python.ok()) return Fail(kExitNotStarted, python.status());
   const std::vector<std::string> package_folders = PackageFolders(*python, options.python_args);
-  const std::string package_version = PackageVersion(extension ? "torch" : options.dialect, package_folders);
+  const std::string package_version = PackageVersion(extension ? "torch" : recording.dialect, package_folders);
   const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python, package_version);
   if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
   if (options.verbose > 0) {
@@ -276,38 +266,23 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<RuntimeLibrary> runtime = LoadRuntime(*runtime_folder, *python);
   if (!runtime.ok()) return Fail(kExitNotStarted, runtime.status());
 
-  TracedList api_list;
-  const bool has_list = !extension && levels->front() == 0;
-  if (has_list) {
-    traced.dialect = options.dialect;
-    traced.dialect_version = package_version;
-    traced.python = python->executable;
-    traced.package_folders = package_folders;
-    traced.folder = ScriptFolder(program);
-    if (!options.rendering.quiet) traced.tell = Say;
-    absl::StatusOr<TracedList> found_list = FindTracedList(traced);
-    if (!found_list.ok()) return Fail(kExitNotStarted, found_list.status());
-    api_list = *std::move(found_list);
-  }
-
-  RenderOptions rendering;
-  options.rendering.Apply(&rendering);
-
   RunMetadata metadata;
+  if (has_level_zero) {
+    ScannedPython scanned;
+    scanned.dialect_version = package_version;
+    scanned.python = python->executable;
+    scanned.package_folders = package_folders;
+    scanned.folder = ScriptFolder(program);
+    if (!recording.quiet) scanned.tell = Say;
+    absl::StatusOr<std::string> list = FindTracedList(scanned, &recording);
+    if (!list.ok()) return Fail(kExitNotStarted, list.status());
+    metadata.api_list = *std::move(list);
+  }
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
   metadata.python_version = python->version;
-  metadata.dialect = options.dialect;
   metadata.package_version = extension ? "" : package_version;
-  metadata.levels = *levels;
-  metadata.include = SplitLists(options.include);
-  metadata.exclude = SplitLists(options.exclude);
-  metadata.include_getters = options.include_getters;
-  metadata.outermost = options.outermost;
-  metadata.stacks = *ParseStacks(options.stacks);
-  metadata.stack_format = options.stack_format;
-  metadata.api_list = api_list.description;
 
   RunRequest::Content content;
   content.argv = {python->argv0};
@@ -315,18 +290,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.argv.insert(content.argv.end(), program.begin(), program.end());
   content.python_version = python->version;
   content.package_version = package_version;
-  content.dialect = options.dialect;
-  content.levels = *levels;
-  content.include_getters = options.include_getters;
-  content.apis = std::move(api_list.names);
-  content.default_apis = !has_list || api_list.dialect_list;
-  content.outermost = options.outermost;
-  content.start_paused = options.start_paused;
-  content.readable = options.rendering.readable;
-  content.stacks = metadata.stacks.empty() ? 0 : metadata.stacks == "all" ? kAllStacks : kFirstStacks;
-  content.include = globs->include;
-  content.exclude = globs->exclude;
-  content.metadata_json = FormatRunMetadata(metadata);
+  content.metadata_json = FormatRunMetadata(metadata, recording);
   const std::string died =
       absl::StrCat("torchtrace: the program died of a signal; its trace is in ", PlainLine(*shown_folder), "\n");
   content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ",
@@ -334,16 +298,16 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.late_signal_message = died;
   content.ending.folder = folder;
   content.ending.shown_name = *shown_folder;
-  content.ending.formats = rendering.formats;
-  content.ending.render_limit = rendering.render_limit;
-  content.ending.merge_output = rendering.merge_output;
-  content.ending.quiet = options.rendering.quiet;
+  recording.include = globs->include;
+  recording.exclude = globs->exclude;
+  const bool force = recording.force, readable = recording.readable;
+  content.ending.recording = std::move(recording);
   auto* const request = new RunRequest(std::move(content));
 
   char error[4096] = "";
   if (runtime->check(request->get(), error, sizeof error) != 0) return Fail(kExitNotStarted, error);
   absl::StatusOr<std::unique_ptr<OutputFolder>> claimed =
-      OutputFolder::Claim(folder, {.force = options.force, .readable = options.rendering.readable});
+      OutputFolder::Claim(folder, {.force = force, .readable = readable});
   if (!claimed.ok()) return Fail(kExitNotStarted, claimed.status());
   request->set_folder(*std::move(claimed));
   if (options.verbose > 0) Say(absl::StrCat("trace: ", *shown_folder));

@@ -21,10 +21,8 @@ std::vector<char*> CList(std::vector<std::string>* strings) {
 RunRequest::RunRequest(Content content)
     : content_(std::move(content)),
       log_folder_(content_.ending.folder + "/log"),
+      options_json_(FormatRecordingOptions(content_.ending.recording)),
       argv_(CList(&content_.argv)),
-      include_(CList(&content_.include)),
-      exclude_(CList(&content_.exclude)),
-      apis_(CList(&content_.apis)),
       ending_(content_.ending),
       request_() {
   request_.api_version = kRuntimeApiVersion;
@@ -32,23 +30,12 @@ RunRequest::RunRequest(Content content)
   request_.argv = argv_.data();
   request_.python_version = content_.python_version.c_str();
   request_.package_version = content_.package_version.c_str();
-  request_.dialect = content_.dialect.c_str();
-  request_.levels = content_.levels.data();
-  request_.level_count = static_cast<int>(content_.levels.size());
-  request_.include_getters = content_.include_getters ? 1 : 0;
-  request_.apis = apis_.data();
-  request_.default_apis = content_.default_apis ? 1 : 0;
-  request_.outermost = content_.outermost ? 1 : 0;
-  request_.start_paused = content_.start_paused ? 1 : 0;
-  request_.stacks = content_.stacks;
+  request_.options_json = options_json_.c_str();
   request_.log_folder = log_folder_.c_str();
-  request_.readable = content_.readable ? 1 : 0;
   request_.metadata_json = content_.metadata_json.c_str();
-  request_.include = include_.data();
-  request_.exclude = exclude_.data();
-  request_.quiet = content_.ending.quiet ? 1 : 0;
-  request_.signal_message = content_.ending.quiet ? nullptr : content_.signal_message.c_str();
-  request_.late_signal_message = content_.ending.quiet ? nullptr : content_.late_signal_message.c_str();
+  const bool quiet = content_.ending.recording.quiet;
+  request_.signal_message = quiet ? nullptr : content_.signal_message.c_str();
+  request_.late_signal_message = quiet ? nullptr : content_.late_signal_message.c_str();
   request_.starting = OnStarting;
   request_.ended = OnEnded;
   request_.context = this;

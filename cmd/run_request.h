@@ -22,17 +22,6 @@ class RunRequest {
     std::vector<std::string> argv;  // what python is given, its own name included
     std::string python_version;
     std::string package_version;
-    std::string dialect;
-    std::vector<int> levels;
-    bool include_getters = false;
-    std::vector<std::string> apis;
-    bool default_apis = true;
-    bool outermost = false;
-    bool start_paused = false;
-    bool readable = false;
-    uint32_t stacks = 0;
-    std::vector<std::string> include;
-    std::vector<std::string> exclude;
     std::string metadata_json;
     std::string signal_message;
     std::string late_signal_message;
@@ -56,10 +45,8 @@ class RunRequest {
 
   Content content_;
   const std::string log_folder_;
+  const std::string options_json_;
   std::vector<char*> argv_;
-  std::vector<char*> include_;
-  std::vector<char*> exclude_;
-  std::vector<char*> apis_;
   RunEnding ending_;
   std::unique_ptr<OutputFolder> folder_;
   bool started_ = false;

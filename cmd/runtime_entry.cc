@@ -60,10 +60,14 @@ TORCHTRACE_EXPORT int torchtrace_runtime_check(const torchtrace::RuntimeRequest*
 
 TORCHTRACE_EXPORT int torchtrace_runtime_run(const torchtrace::RuntimeRequest* request, char* error,
                                              uint64_t error_bytes) {
-  if (torchtrace_runtime_check(request, error, error_bytes) != 0) return -1;
-  const absl::StatusOr<int> exit_code = torchtrace::RunProgram(*request);
-  if (exit_code.ok()) return *exit_code;
-  torchtrace::WriteError(exit_code.status().message(), error, error_bytes);
+  absl::Status status = torchtrace::CheckVersion(*request);
+  if (status.ok()) {
+    torchtrace::RegisterDialects();
+    const absl::StatusOr<int> exit_code = torchtrace::RunProgram(*request);
+    if (exit_code.ok()) return *exit_code;
+    status = exit_code.status();
+  }
+  torchtrace::WriteError(status.message(), error, error_bytes);
   return -1;
 }
 

@@ -26,6 +26,7 @@
 #include "serialize/trace.h"
 #include "tracer/output_folder.h"
 #include "tracer/recorder.h"
+#include "tracer/recording_options.h"
 #include "tracer/run_ending.h"
 #include "tracer/run_metadata.h"
 #include "tracer/runtime_api.h"
@@ -75,16 +76,6 @@ bool Strings(PyObject* list, std::vector<std::string>* strings) {
   return good;
 }
 
-bool Numbers(PyObject* list, std::vector<int>* numbers) {
-  PyObject* const fast = PySequence_Fast(list, "a list of int is expected");
-  if (fast == nullptr) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast); ++i) {
-    numbers->push_back(static_cast<int>(PyLong_AsLong(PySequence_Fast_GET_ITEM(fast, i))));
-  }
-  Py_DECREF(fast);
-  return PyErr_Occurred() == nullptr;
-}
-
 // Also what `torchtrace run` calls a group of APIs is replaced by what is in it.
 absl::Status ExpandGroups(const std::string& groups_file, std::vector<std::string>* patterns) {
   absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
@@ -97,70 +88,60 @@ absl::Status ExpandGroups(const std::string& groups_file, std::vector<std::strin
 
 struct BeginArguments {
   std::string folder;
-  bool force = false;
-  bool readable = false;
-  std::string groups;
-  std::vector<std::string> apis;  // given by name; empty: what `traced` says
-  TracedListOptions traced;
-  bool extension = false;  // a dialect that is written in Python
-  bool paused = false;
+  std::string shown_name;
   std::string tags;
+  bool extension = false;  // a dialect that is written in Python
+  RecordingOptions recording;
   RunMetadata metadata;
-  RunEnding::Options ending;
+  ScannedPython scanned;
 };
 
 // What level 0 is to trace. A library may have to be scanned, which takes its time.
-absl::Status FindApis(BeginArguments* arguments, HookOptions* hooks) {
-  const std::vector<int>& levels = arguments->metadata.levels;
-  if (std::find(levels.begin(), levels.end(), 0) == levels.end()) return absl::OkStatus();
-  if (!arguments->apis.empty()) {
-    hooks->apis = std::move(arguments->apis);
-    hooks->default_apis = false;
+absl::Status FindApis(BeginArguments* arguments) {
+  RecordingOptions* const recording = &arguments->recording;
+  if (std::find(recording->levels.begin(), recording->levels.end(), 0) == recording->levels.end()) {
     return absl::OkStatus();
   }
-  absl::StatusOr<TracedList> list = absl::UnknownError("");
+  if (!recording->apis.empty()) {
+    recording->default_apis = false;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::string> list = absl::UnknownError("");
   Py_BEGIN_ALLOW_THREADS;
-  list = FindTracedList(arguments->traced);
+  list = FindTracedList(arguments->scanned, recording);
   Py_END_ALLOW_THREADS;
   if (!list.ok()) return list.status();
-  hooks->apis = std::move(list->names);
-  hooks->default_apis = list->dialect_list;
-  arguments->metadata.api_list = std::move(list->description);
+  arguments->metadata.api_list = *std::move(list);
   return absl::OkStatus();
 }
 
 absl::Status BeginTrace(BeginArguments arguments) {
-  RunMetadata& metadata = arguments.metadata;
-  SessionOptions session;
-  session.recorder.include = metadata.include;
-  session.recorder.exclude = metadata.exclude;
-  for (std::vector<std::string>* patterns : {&session.recorder.include, &session.recorder.exclude}) {
-    if (absl::Status status = ExpandGroups(arguments.groups, patterns); !status.ok()) return status;
+  RecordingOptions& recording = arguments.recording;
+  std::vector<std::string> include = recording.include, exclude = recording.exclude;
+  for (std::vector<std::string>* patterns : {&include, &exclude}) {
+    if (absl::Status status = ExpandGroups(recording.groups, patterns); !status.ok()) return status;
   }
-  absl::Status status = CheckDialect(metadata.dialect, metadata.package_version, metadata.levels);
-  if (status.ok() && !arguments.extension) status = FindApis(&arguments, &session.hooks);
+  absl::Status status = CheckDialect(recording.dialect, arguments.metadata.package_version, recording.levels);
+  if (status.ok() && !arguments.extension) status = FindApis(&arguments);
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(
-      arguments.folder, {.force = arguments.force,
-                         .readable = arguments.readable,
+      arguments.folder, {.force = recording.force,
+                         .readable = recording.readable,
                          .another = "give another output",
                          .occupied = "force=True overwrites the trace in it, output gives another"});
   if (absl::IsAlreadyExists(folder.status())) return folder.status();
   if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError, whatever it was
 
-  auto ending = std::make_shared<ModuleSession>(arguments.ending);
-  ending->folder = *std::move(folder);
-  session.dialect = metadata.dialect;
-  session.hooks.levels = metadata.levels;
-  session.hooks.include_getters = metadata.include_getters;
-  session.hooks.outermost = metadata.outermost;
+  SessionOptions session;
   session.recorder.log_folder = arguments.folder + "/log";
-  session.recorder.readable = arguments.readable;
-  session.recorder.metadata_json = FormatRunMetadata(metadata);
-  session.recorder.quiet = arguments.ending.quiet;
-  session.recorder.paused = arguments.paused;
-  if (!metadata.stacks.empty()) session.recorder.stacks = metadata.stacks == "all" ? kAllStacks : kFirstStacks;
+  session.recorder.metadata_json = FormatRunMetadata(arguments.metadata, recording);
   session.recorder.tags = arguments.tags;
+  recording.include = std::move(include);
+  recording.exclude = std::move(exclude);
+  session.recorder.recording = recording;
+  auto ending =
+      std::make_shared<ModuleSession>(RunEnding::Options{arguments.folder, arguments.shown_name, std::move(recording)});
+  ending->folder = *std::move(folder);
   session.ended = [its = ending](const RuntimeEnd& end) {
     if (end.provisional != 0) {
       its->ending.RenderEarly();
@@ -182,65 +163,39 @@ absl::Status BeginTrace(BeginArguments arguments) {
   return absl::OkStatus();
 }
 
-// begin(...): opens a session and its trace's folder.
+// begin(options, ...): opens a session and its trace's folder. `options`: RecordingOptions as JSON.
 PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"folder",          "shown",         "dialect",      "package_version",
-                                       "levels",          "include",       "exclude",      "groups",
-                                       "api_list",        "apis",          "libraries",    "everything",
-                                       "package_folders", "script_folder", "extension",    "outermost",
-                                       "include_getters", "formats",       "render_limit", "merge_output",
-                                       "force",           "quiet",         "command",      "program",
-                                       "python",          "executable",    "paused",       "tags",
-                                       "stacks",          "stack_format",  "readable",     nullptr};
-  const char *folder, *shown, *dialect, *package_version, *groups, *api_list, *script_folder, *formats, *python,
-      *executable, *tags, *stacks, *stack_format;
-  PyObject *levels, *include, *exclude, *apis, *libraries, *package_folders, *command, *program;
-  int everything, extension, outermost, include_getters, merge_output, force, quiet, paused, readable;
-  unsigned long long render_limit;
+  static const char* const kNames[] = {"options",         "folder",        "shown",   "package_version", "extension",
+                                       "package_folders", "script_folder", "command", "program",         "python",
+                                       "executable",      "tags",          nullptr};
+  const char *options, *folder, *shown, *package_version, *script_folder, *python, *executable, *tags;
+  PyObject *package_folders, *command, *program;
+  int extension;
   BeginArguments begin;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$ssssOOOssOOpOspppsKpppOOsspsssp", const_cast<char**>(kNames),
-                                   &folder, &shown, &dialect, &package_version, &levels, &include, &exclude, &groups,
-                                   &api_list, &apis, &libraries, &everything, &package_folders, &script_folder,
-                                   &extension, &outermost, &include_getters, &formats, &render_limit, &merge_output,
-                                   &force, &quiet, &command, &program, &python, &executable, &paused, &tags, &stacks,
-                                   &stack_format, &readable) ||
-      !Numbers(levels, &begin.metadata.levels) || !Strings(include, &begin.metadata.include) ||
-      !Strings(exclude, &begin.metadata.exclude) || !Strings(apis, &begin.apis) ||
-      !Strings(libraries, &begin.traced.libraries) || !Strings(package_folders, &begin.traced.package_folders) ||
-      !Strings(command, &begin.metadata.command) || !Strings(program, &begin.metadata.program)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$sssspOsOOsss", const_cast<char**>(kNames), &options, &folder, &shown,
+                                   &package_version, &extension, &package_folders, &script_folder, &command, &program,
+                                   &python, &executable, &tags) ||
+      !Strings(package_folders, &begin.scanned.package_folders) || !Strings(command, &begin.metadata.command) ||
+      !Strings(program, &begin.metadata.program)) {
     return nullptr;
   }
-  const absl::StatusOr<RenderFormats> parsed = RenderFormats::Parse(formats);
-  if (!parsed.ok()) return Raise(parsed.status());
+  absl::StatusOr<RecordingOptions> recording = ParseRecordingOptions(options);
+  if (!recording.ok()) return Raise(recording.status());
+  const absl::StatusOr<RenderFormats> formats = RenderFormats::Parse(recording->formats);
+  if (!formats.ok()) return Raise(formats.status());
+  begin.recording = *std::move(recording);
   begin.folder = folder;
-  begin.force = force != 0;
-  begin.readable = readable != 0;
-  begin.groups = groups;
-  begin.traced.api_list = api_list;
-  begin.traced.everything = everything != 0;
-  begin.traced.dialect = dialect;
-  begin.traced.dialect_version = package_version;
-  begin.traced.python = executable;
-  begin.traced.folder = script_folder;
-  begin.extension = extension != 0;
-  if (quiet == 0) begin.traced.tell = [](const std::string& text) { SayLines(text); };
-  begin.paused = paused != 0;
+  begin.shown_name = shown;
   begin.tags = tags;
+  begin.extension = extension != 0;
+  begin.scanned.dialect_version = package_version;
+  begin.scanned.python = executable;
+  begin.scanned.folder = script_folder;
+  if (!begin.recording.quiet) begin.scanned.tell = [](const std::string& text) { SayLines(text); };
   begin.metadata.python_executable = executable;
   begin.metadata.python_version = python;
-  begin.metadata.dialect = dialect;
   begin.metadata.package_version = package_version;
-  begin.metadata.include_getters = include_getters != 0;
-  begin.metadata.outermost = outermost != 0;
   begin.metadata.inside = true;
-  begin.metadata.stacks = stacks;
-  begin.metadata.stack_format = stack_format;
-  begin.ending.folder = folder;
-  begin.ending.shown_name = shown;
-  begin.ending.formats = *parsed;
-  begin.ending.render_limit = render_limit;
-  begin.ending.merge_output = merge_output != 0;
-  begin.ending.quiet = quiet != 0;
   if (absl::Status status = BeginTrace(std::move(begin)); !status.ok()) return Raise(status);
   Py_RETURN_NONE;
 }

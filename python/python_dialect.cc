@@ -68,7 +68,7 @@ class PythonDialect : public FrameworkDialect {
   void Describe(PyObject*, std::string*) override {}
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
-                                                                        const HookOptions& options) override {
+                                                                        const RecordingOptions& options) override {
     std::vector<std::unique_ptr<TracingHook>> hooks;
     PyObject* const levels = PyList_New(0);
     for (int level : options.levels) {

@@ -26,6 +26,7 @@
 #include "tracer/framework_dialect.h"
 #include "tracer/launcher.h"
 #include "tracer/recorder.h"
+#include "tracer/recording_options.h"
 
 namespace torchtrace {
 namespace {
@@ -82,7 +83,7 @@ class FakeDialect : public FrameworkDialect {
   std::vector<int> levels() const override { return {1, 2}; }
   std::string required_version() const override { return "1.0"; }
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
-                                                                        const HookOptions& options) override {
+                                                                        const RecordingOptions& options) override {
     if (getenv("FAKE_NO_HOOKS") != nullptr) return absl::InternalError("no hooks today");
     std::vector<std::unique_ptr<TracingHook>> hooks;
     for (int level : options.levels) hooks.push_back(std::make_unique<FakeHook>(level));
@@ -111,9 +112,9 @@ class FakeDialectTest : public ::testing::Test {
     request_.api_version = kRuntimeApiVersion;
     request_.python_version = local_torch::kPythonVersion;
     request_.package_version = "1.0";
-    request_.dialect = "fake";
+    options_.dialect = "fake";
+    options_.quiet = true;
     request_.metadata_json = "{}";
-    request_.quiet = 1;
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -129,8 +130,9 @@ class FakeDialectTest : public ::testing::Test {
     request_.argc = static_cast<int>(argv.size());
     argv.push_back(nullptr);
     request_.argv = argv.data();
-    request_.levels = levels.data();
-    request_.level_count = static_cast<int>(levels.size());
+    options_.levels = std::move(levels);
+    const std::string options = FormatRecordingOptions(options_);
+    request_.options_json = options.c_str();
 
     RunResult result;
     const std::string error_file = (folder_ / "error").string();
@@ -164,6 +166,7 @@ class FakeDialectTest : public ::testing::Test {
   }
 
   fs::path folder_;
+  RecordingOptions options_;
   RuntimeRequest request_ = {};
 };
 
@@ -315,9 +318,9 @@ os.kill(os.getpid(), signal.SIGTERM)
 TEST_F(FakeDialectTest, RefusesBeforeAnythingStarts) {
   EXPECT_THAT(Run("print('it ran')", {1, 4}).error,
               HasSubstr("level 4 cannot be traced by this build: it can trace levels 1, 2"));
-  request_.dialect = "other";
+  options_.dialect = "other";
   EXPECT_THAT(Run("print('it ran')").error, HasSubstr("unknown dialect 'other': this build knows fake"));
-  request_.dialect = "fake";
+  options_.dialect = "fake";
   request_.package_version = "2.0";
   EXPECT_THAT(Run("print('it ran')").error, HasSubstr("built for fakeframe 1.0, not for 2.0"));
   request_.package_version = "";

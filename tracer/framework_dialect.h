@@ -13,21 +13,12 @@
 #include "absl/status/statusor.h"
 #include "tracer/export.h"
 #include "tracer/recorder.h"
+#include "tracer/recording_options.h"
 #include "tracer/tracing_hook.h"
 
 struct _object;  // PyObject
 
 namespace torchtrace {
-
-struct HookOptions {
-  std::vector<int> levels;
-  bool include_getters = false;
-  // Of level 0: dotted names of what to trace, of any library.
-  std::vector<std::string> apis;
-  bool default_apis = true;  // the dialect's own list as well
-  // Of level 0: only calls that no other call of this level caused.
-  bool outermost = false;
-};
 
 // True of a dotted name in a package.
 inline bool IsOf(std::string_view package, std::string_view name) {
@@ -49,7 +40,7 @@ class TORCHTRACE_EXPORT FrameworkDialect {
 
   // Hooks that need nothing of the package, called once, with the GIL held, when levels are
   // armed. They are installed before all others.
-  virtual std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const HookOptions& options) {
+  virtual std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) {
     static_cast<void>(options);
     return {};
   }
@@ -57,7 +48,7 @@ class TORCHTRACE_EXPORT FrameworkDialect {
   // Called once, with the GIL held, right after the package was imported.
   // Hooks are installed in the order given and uninstalled in reverse.
   virtual absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
-                                                                                const HookOptions& options) = 0;
+                                                                                const RecordingOptions& options) = 0;
 
   // Appends the description of `value` (serialize/value.h). Passive: calls no
   // Python code, keeps nothing alive, raises nothing. Needs the GIL and

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,44 +18,15 @@
 #include "tracer/module_finder.h"
 #include "tracer/program_end.h"
 #include "tracer/recorder.h"
+#include "tracer/recording_options.h"
 #include "tracer/session.h"
 
 namespace torchtrace {
 namespace {
 
-std::vector<std::string> Strings(const char* const* list) {
-  std::vector<std::string> strings;
-  for (; list != nullptr && *list != nullptr; ++list) strings.emplace_back(*list);
-  return strings;
-}
-
-HookOptions MakeHookOptions(const RuntimeRequest& request) {
-  HookOptions options;
-  options.levels.assign(request.levels, request.levels + request.level_count);
-  options.include_getters = request.include_getters != 0;
-  options.apis = Strings(request.apis);
-  options.default_apis = request.default_apis != 0;
-  options.outermost = request.outermost != 0;
-  return options;
-}
-
-RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
-  RecorderOptions options;
-  options.log_folder = request.log_folder;
-  options.readable = request.readable != 0;
-  options.metadata_json = request.metadata_json;
-  options.include = Strings(request.include);
-  options.exclude = Strings(request.exclude);
-  options.quiet = request.quiet != 0;
-  options.paused = request.start_paused != 0;
-  options.stacks = request.stacks;
-  if (options.stacks != 0) options.make_stack = PythonStacksFor(request.dialect);
-  return options;
-}
-
 // A failure stops the tracing alone.
-void Arm(const RuntimeRequest& request, const HookOptions& options) {
-  if (absl::Status armed = ArmLevels(FindDialect(request.dialect), options); !armed.ok()) {
+void Arm(const RecordingOptions& options) {
+  if (absl::Status armed = ArmLevels(FindDialect(options.dialect), options); !armed.ok()) {
     Recorder::Get()->Stop(std::string(armed.message()));
   }
 }
@@ -72,14 +44,13 @@ absl::Status Starting(const RuntimeRequest& request) {
 }
 
 // The same for a dialect that is still to be loaded.
-absl::Status StartingWithExtension(const RuntimeRequest& request) {
-  absl::StatusOr<std::vector<int>> levels = LoadExtension(request.dialect);
-  HookOptions options = MakeHookOptions(request);
+absl::Status StartingWithExtension(const RuntimeRequest& request, RecordingOptions options) {
+  absl::StatusOr<std::vector<int>> levels = LoadExtension(options.dialect);
   absl::Status status = levels.status();
   if (status.ok() && options.levels.empty()) options.levels = *levels;
-  if (status.ok()) status = CheckLevels(*FindDialect(request.dialect), options.levels);
+  if (status.ok()) status = CheckLevels(*FindDialect(options.dialect), options.levels);
   if (status.ok()) status = Starting(request);
-  if (status.ok()) Arm(request, options);
+  if (status.ok()) Arm(options);
   return status;
 }
 
@@ -108,9 +79,7 @@ PyStatus InitializePython(int argc, char** argv) {
   return status;
 }
 
-}  // namespace
-
-absl::Status CheckRequest(const RuntimeRequest& request) {
+absl::Status Check(const RuntimeRequest& request, const RecordingOptions& options) {
   // Without the "+" or "rc1" that may follow.
   const std::string python = absl::StrCat(PY_MAJOR_VERSION, ".", PY_MINOR_VERSION, ".", PY_MICRO_VERSION);
   if (python != request.python_version) {
@@ -118,13 +87,27 @@ absl::Status CheckRequest(const RuntimeRequest& request) {
         absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
   }
   // One that is written in Python is known when the program starts.
-  if (IsExtensionName(request.dialect)) return absl::OkStatus();
-  return CheckDialect(request.dialect, request.package_version, MakeHookOptions(request).levels);
+  if (IsExtensionName(options.dialect)) return absl::OkStatus();
+  return CheckDialect(options.dialect, request.package_version, options.levels);
+}
+
+}  // namespace
+
+absl::Status CheckRequest(const RuntimeRequest& request) {
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions(request.options_json);
+  return options.ok() ? Check(request, *options) : options.status();
 }
 
 absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
-  if (absl::Status status = CheckRequest(request); !status.ok()) return status;
-  if (absl::Status status = Recorder::Start(MakeRecorderOptions(request)); !status.ok()) return status;
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions(request.options_json);
+  if (!options.ok()) return options.status();
+  if (absl::Status status = Check(request, *options); !status.ok()) return status;
+  RecorderOptions recorder_options;
+  recorder_options.recording = *options;
+  recorder_options.log_folder = request.log_folder;
+  recorder_options.metadata_json = request.metadata_json;
+  recorder_options.make_stack = PythonStacksFor(options->dialect);
+  if (absl::Status status = Recorder::Start(std::move(recorder_options)); !status.ok()) return status;
 
   ProgramEndOptions end;
   end.before_finalization = DisarmLevels;
@@ -152,13 +135,13 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   OfferPythonModule();
   absl::Status starts;
   const auto start_with_extension = [&] {
-    starts = StartingWithExtension(request);
+    starts = StartingWithExtension(request, *options);
     if (!starts.ok()) NotStarted();
     return starts.ok();
   };
-  if (!IsExtensionName(request.dialect)) {
+  if (!IsExtensionName(options->dialect)) {
     starts = Starting(request);
-    if (starts.ok()) Arm(request, MakeHookOptions(request));
+    if (starts.ok()) Arm(*options);
   } else if (!BeforeProgramStarts(start_with_extension, kNotStarted)) {
     starts = absl::InternalError("Python takes no audit hook");
   }

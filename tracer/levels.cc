@@ -53,7 +53,7 @@ bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t sessio
 }
 
 // `session`: of which the import was waited for.
-void Install(FrameworkDialect* dialect, const HookOptions& options, uint64_t session) {
+void Install(FrameworkDialect* dialect, const RecordingOptions& options, uint64_t session) {
   if (!State().armed || State().session != session) return;
   Recorder* const recorder = Recorder::Get();
   State().package.clear();
@@ -67,7 +67,7 @@ void Install(FrameworkDialect* dialect, const HookOptions& options, uint64_t ses
 }
 
 // Whether calls of the package itself are to be recorded.
-bool WantsPackage(const FrameworkDialect& dialect, const HookOptions& options) {
+bool WantsPackage(const FrameworkDialect& dialect, const RecordingOptions& options) {
   const auto of_package = [&](const std::string& api) { return IsOf(dialect.package(), api); };
   return options.default_apis || options.levels != std::vector<int>{0} ||
          std::any_of(options.apis.begin(), options.apis.end(), of_package);
@@ -86,7 +86,7 @@ absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>
   return absl::OkStatus();
 }
 
-absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options) {
+absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options) {
   State().package = dialect->package();
   State().wants_package = WantsPackage(*dialect, options);
   State().armed = true;

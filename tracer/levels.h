@@ -16,7 +16,7 @@ namespace torchtrace {
 absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>& levels);
 
 // Once per session, when Python is initialised and Recorder::Start was called.
-absl::Status ArmLevels(FrameworkDialect* dialect, const HookOptions& options);
+absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options);
 
 // Uninstalls the hooks. Idempotent.
 void DisarmLevels();

@@ -21,7 +21,6 @@
 #include "serialize/glob.h"
 #include "serialize/mapped_frames.h"
 #include "serialize/utf8.h"
-#include "tracer/runtime_api.h"
 #include "tracer/write_without_signal.h"
 
 namespace torchtrace {
@@ -159,7 +158,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   tags_version_ = 0;
   tags_.clear();
   options_ = recorder_->options_;
-  stacks_wanted_ = options_->stacks;
+  const std::string& stacks = options_->recording.stacks;
+  stacks_wanted_ = stacks.empty() ? 0 : stacks == "all" ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
   // Which entries are left out is the session's affair.
   ClearTable();
@@ -232,7 +232,7 @@ void ThreadRecorder::ClearTable() {
 
 bool ThreadRecorder::Included(std::string_view api) const {
   const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
-  const std::vector<std::string>&include = options_->include, &exclude = options_->exclude;
+  const std::vector<std::string>&include = options_->recording.include, &exclude = options_->recording.exclude;
   if (std::any_of(exclude.begin(), exclude.end(), matches)) return false;
   return include.empty() || std::any_of(include.begin(), include.end(), matches);
 }
@@ -332,7 +332,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!finished_) return absl::FailedPreconditionError("recording has started already");
   options_ = std::make_shared<const RecorderOptions>(std::move(options));
-  quiet_ = options_->quiet;
+  quiet_ = options_->recording.quiet;
   free_frames_.clear();
   threads_.clear();
   ended_threads_.clear();
@@ -345,7 +345,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
-  paused_ = was_paused_ = options_->paused;
+  paused_ = was_paused_ = options_->recording.start_paused;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
   ShareForksWithoutLog();
   tags_ = options_->tags == "{}" ? "" : options_->tags;
@@ -419,7 +419,7 @@ absl::Status Recorder::OpenLog(const char* role) {
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
     const std::string path = absl::StrCat(options_->log_folder, "/", role, "-", pid_, again, ".ttlog");
-    log = LogWriter::Create(path, options_->readable ? 0666 : 0600);
+    log = LogWriter::Create(path, options_->recording.readable ? 0666 : 0600);
     if (log.ok() || access(path.c_str(), F_OK) != 0) break;
   }
   if (!log.ok()) return log.status();

@@ -38,6 +38,7 @@
 #include "tracer/clock.h"
 #include "tracer/export.h"
 #include "tracer/intern_table.h"
+#include "tracer/recording_options.h"
 #include "tracer/standard_error.h"
 #include "tracer/thread_stack.h"
 
@@ -46,28 +47,19 @@ namespace torchtrace {
 class Recorder;
 
 struct RecorderOptions {
-  std::string log_folder;  // absolute; must exist
-  // Others may read the logs, as the umask has it.
-  bool readable = false;
+  RecordingOptions recording;  // include and exclude are globs alone
+  std::string log_folder;      // absolute; must exist
   // A JSON object's text: what is known of the run before it starts. Repeated
   // in every process's log.
   std::string metadata_json = "{}";
-  // API globs ('*', '?'). Empty include: everything.
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
   // Bytes that all threads' tables of known configurations may hold together, about: above
   // that a thread forgets its own when it holds more than its share.
   uint64_t max_intern_bytes = 256 << 20;
   // No frame is larger unless one record is; a thread's first ones are smaller.
   uint32_t max_frame_bytes = 4 << 20;
-  // Says on stderr, in one line, when tracing stops early.
-  bool quiet = false;
-  // What SetPaused and SetTags would say right at the start.
-  bool paused = false;
-  std::string tags;
-  // Of each thread and configuration, so many calls are recorded with their stacks; kAllStacks: all.
-  uint32_t stacks = 0;
-  std::function<std::unique_ptr<ThreadStack>()> make_stack;  // called on any thread
+  std::string tags;  // what SetTags would say right at the start
+  // For stacks, called on any thread.
+  std::function<std::unique_ptr<ThreadStack>()> make_stack;
 };
 
 // How the traced program ended, for the log's last words.

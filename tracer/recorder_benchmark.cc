@@ -42,7 +42,7 @@ void BM_EnterAndLeave(benchmark::State& state) {
   if (mkdtemp(folder.data()) == nullptr) return state.SkipWithError("no folder");
   RecorderOptions options;
   options.log_folder = folder;
-  options.quiet = true;
+  options.recording.quiet = true;
   if (!Recorder::Start(std::move(options)).ok()) return state.SkipWithError("no log");
   const std::vector<Call> calls = Calls(state.range(0), state.range(1));
   ThreadRecorder* const thread = Recorder::Get()->ThisThread();

@@ -92,7 +92,7 @@ void Call(const std::string& described) {
 
 absl::Status Start(const std::string& folder, RecorderOptions options = {}) {
   options.log_folder = folder;
-  options.quiet = true;
+  options.recording.quiet = true;
   return Recorder::Start(std::move(options));
 }
 
@@ -431,7 +431,7 @@ TEST(RecorderTest, ThousandsOfSessions) {
   // A disk takes its time to give blocks and take them back.
   const std::string folder = fs::exists("/dev/shm") ? NewFolder("/dev/shm") : NewFolder();
   RecorderOptions options;
-  options.include = {std::string(10'000, 'x'), "*"};
+  options.recording.include = {std::string(10'000, 'x'), "*"};
   options.metadata_json = absl::StrCat(R"({"padding":")", std::string(10'000, 'x'), R"("})");
   Held before;
   for (int i = 0; i < 3000; ++i) {
@@ -535,7 +535,7 @@ TEST(RecorderTest, APauseIsTold) {
     for (const bool later : {false, true}) {
       const std::string folder = NewFolder();
       RecorderOptions options;
-      options.paused = at_first;
+      options.recording.start_paused = at_first;
       ASSERT_TRUE(Start(folder, options).ok());
       Recorder::Get()->SetPaused(later);
       Recorder::Get()->SetPaused(false);

@@ -31,10 +31,12 @@ absl::Status Guarded(Step step) {
 }  // namespace
 
 absl::Status RunEnding::TryRender(Trace* trace) {
+  const absl::StatusOr<RenderFormats> formats = RenderFormats::Parse(options_.recording.formats);
+  if (!formats.ok()) return formats.status();
   RenderOptions render;
-  render.formats = options_.formats;
-  render.render_limit = options_.render_limit;
-  render.merge_output = options_.merge_output;
+  render.formats = *formats;
+  render.render_limit = options_.recording.render_limit.value_or(kDefaultRenderLimit);
+  render.merge_output = options_.recording.merge_output;
   render.folder = options_.folder;
   render.force = true;
   render.trace_path = options_.shown_name;
@@ -69,7 +71,7 @@ absl::Status RunEnding::TryFinish() {
   const RenderReport* const report = report_.has_value() ? &*report_ : nullptr;
   const absl::Status written =
       WriteRunInfo(BuildRunInfo(**trace, statistics, report), options_.folder, FileModeOf(**trace));
-  if (!options_.quiet) {
+  if (!options_.recording.quiet) {
     for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name))
       SayLines(PlainLine(line));
   }
@@ -77,7 +79,7 @@ absl::Status RunEnding::TryFinish() {
 }
 
 void RunEnding::Report(const absl::Status& status) const {
-  if (status.ok() || options_.quiet) return;
+  if (status.ok() || options_.recording.quiet) return;
   SayLines(absl::StrCat(PlainLine(std::string(status.message())), "\nthe log is kept; type: torchtrace render ",
                         PlainLine(ShellQuote(options_.shown_name))));
 }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "serialize/render.h"
 #include "serialize/trace.h"
+#include "tracer/recording_options.h"
 
 namespace torchtrace {
 
@@ -19,10 +20,7 @@ class RunEnding {
   struct Options {
     std::string folder;      // absolute: the program may have changed its own
     std::string shown_name;  // the same as the user typed it
-    RenderFormats formats = RenderFormats::All();
-    uint64_t render_limit = kDefaultRenderLimit;
-    bool merge_output = true;
-    bool quiet = false;
+    RecordingOptions recording;
   };
 
   explicit RunEnding(Options options) : options_(std::move(options)) {}

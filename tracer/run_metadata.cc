@@ -58,7 +58,7 @@ std::string BootId() {
 
 }  // namespace
 
-std::string FormatRunMetadata(const RunMetadata& metadata) {
+std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options) {
   std::error_code error;
   Json json = {
       {"torchtrace", kVersion},
@@ -67,24 +67,24 @@ std::string FormatRunMetadata(const RunMetadata& metadata) {
       {"cwd", std::filesystem::current_path(error).string()},
       {"host", HostName()},
       {"python", {{"executable", metadata.python_executable}, {"version", metadata.python_version}}},
-      {"dialect", metadata.dialect},
-      {"levels", metadata.levels},
-      {"include", metadata.include},
-      {"exclude", metadata.exclude},
-      {"include_getters", metadata.include_getters},
-      {"outermost", metadata.outermost},
+      {"dialect", options.dialect},
+      {"levels", options.levels},
+      {"include", options.include},
+      {"exclude", options.exclude},
+      {"include_getters", options.include_getters},
+      {"outermost", options.outermost},
       {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
       {"environment", Environment()},
   };
   if (!metadata.api_list.empty())
     json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);
-  if (!metadata.stacks.empty()) {
-    json["stacks"] = metadata.stacks;
-    json["stack_format"] = metadata.stack_format;
+  if (!options.stacks.empty()) {
+    json["stacks"] = options.stacks;
+    json["stack_format"] = options.stack_format;
   }
   json["packages"] = Json::object();
-  if (!metadata.package_version.empty()) json["packages"][metadata.dialect] = metadata.package_version;
+  if (!metadata.package_version.empty()) json["packages"][options.dialect] = metadata.package_version;
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 

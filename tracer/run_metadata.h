@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "tracer/recording_options.h"
+
 namespace torchtrace {
 
 struct RunMetadata {
@@ -24,21 +26,13 @@ struct RunMetadata {
   std::vector<std::string> program;  // its part that python would have been given
   std::string python_executable;
   std::string python_version;
-  std::string dialect;
   std::string package_version;  // of the dialect's package; empty: it isn't installed
-  std::vector<int> levels;
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
-  bool include_getters = false;
-  bool outermost = false;
-  std::string stacks;        // "first" or "all"; empty: none
-  std::string stack_format;  // how they are to be written
-  bool inside = false;       // torchtrace.trace() within the program, and not `torchtrace run`
-  std::string api_list;      // what level 0 traces: a JSON list; empty: it isn't on
+  bool inside = false;          // torchtrace.trace() within the program, and not `torchtrace run`
+  std::string api_list;         // what level 0 traces: a JSON list; empty: it isn't on
 };
 
-// A JSON object's text. Bytes that are no UTF-8 are replaced.
-std::string FormatRunMetadata(const RunMetadata& metadata);
+// A JSON object's text; `options` as the user gave them. Bytes that are no UTF-8 are replaced.
+std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options);
 
 }  // namespace torchtrace
 

@@ -14,10 +14,7 @@ namespace torchtrace {
 
 // Changes with any change of this file: a runtime that was built for another
 // Python may be older than the executable.
-inline constexpr uint32_t kRuntimeApiVersion = 5;
-
-inline constexpr uint32_t kFirstStacks = 3;
-inline constexpr uint32_t kAllStacks = UINT32_MAX;
+inline constexpr uint32_t kRuntimeApiVersion = 6;
 
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 
@@ -30,7 +27,6 @@ struct RuntimeEnd {
   int signal;  // 0: it exited
 };
 
-// Lists of strings end with a null pointer.
 struct RuntimeRequest {
   uint32_t api_version;
 
@@ -43,26 +39,12 @@ struct RuntimeRequest {
   const char* python_version;
   const char* package_version;
 
-  const char* dialect;
-  const int* levels;
-  int level_count;
-  int include_getters;
-  // See HookOptions. Null: none.
-  const char* const* apis;
-  int default_apis;
-  int outermost;
-  // 1: nothing is recorded until the program asks for it (torchtrace.resume).
-  int start_paused;
-  // Of each thread and configuration, so many calls are recorded with their stacks.
-  uint32_t stacks;
+  // RecordingOptions as JSON: `include` and `exclude` are globs alone, and `apis` is known.
+  const char* options_json;
 
   // See RecorderOptions.
   const char* log_folder;
-  int readable;
   const char* metadata_json;
-  const char* const* include;
-  const char* const* exclude;
-  int quiet;
 
   // One line for standard error when the program dies of a signal, newline
   // included; null: say nothing.

@@ -43,9 +43,10 @@ std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string&
 }
 
 absl::Status BeginSession(SessionOptions options) {
-  FrameworkDialect* const dialect = FindDialect(options.dialect);
-  if (dialect == nullptr) return CheckDialect(options.dialect, "", {});
-  if (options.recorder.stacks != 0) options.recorder.make_stack = PythonStacksFor(options.dialect);
+  const RecordingOptions recording = options.recorder.recording;
+  FrameworkDialect* const dialect = FindDialect(recording.dialect);
+  if (dialect == nullptr) return CheckDialect(recording.dialect, "", {});
+  options.recorder.make_stack = PythonStacksFor(recording.dialect);
   if (absl::Status status = Recorder::Start(std::move(options.recorder)); !status.ok()) return status;
 
   WatchBusErrors();
@@ -54,7 +55,7 @@ absl::Status BeginSession(SessionOptions options) {
   end.ended = std::move(options.ended);
   WatchProcessExit(std::move(end));
   absl::Status status = WatchInterpreterExit(/*signals=*/false);
-  if (status.ok()) status = ArmLevels(dialect, options.hooks);
+  if (status.ok()) status = ArmLevels(dialect, recording);
   PyErr_Clear();
   // The package may have been imported before: then the hooks are in.
   if (status.ok() && Recorder::Get()->stopped())

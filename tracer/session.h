@@ -26,8 +26,6 @@ TORCHTRACE_EXPORT absl::Status CheckDialect(const std::string& dialect, const st
                                             const std::vector<int>& levels);
 
 struct SessionOptions {
-  std::string dialect;
-  HookOptions hooks;
   RecorderOptions recorder;
   // The program ends with the session on: see RuntimeRequest::ended.
   std::function<void(const RuntimeEnd&)> ended;

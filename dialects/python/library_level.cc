@@ -78,7 +78,7 @@ class LibraryCalls final : public EntryDialect {
 
 }  // namespace
 
-std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const HookOptions& options) {
+std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options) {
   // Never destroyed: calls may be under way when the hook is uninstalled.
   static auto* const calls = new LibraryCalls;
   return std::make_unique<SetattrHook>(calls, EntryOptions{.level = 0,

@@ -13,7 +13,7 @@
 
 namespace torchtrace::python_dialect {
 
-std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const HookOptions& options);
+std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options);
 
 }  // namespace torchtrace::python_dialect
 

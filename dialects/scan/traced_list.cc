@@ -81,15 +81,15 @@ fs::path FindLibrary(const std::string& library, const std::vector<std::string>&
 
 // A file's name that changes with all that a scan of the library depends on; empty where that
 // can't be told, as with the user's own modules.
-fs::path KeptList(const std::string& library, const TracedListOptions& options) {
+fs::path KeptList(const std::string& library, bool everything, const ScannedPython& python) {
   const fs::path cache = CacheFolder();
-  const fs::path found = FindLibrary(library, options.package_folders);
+  const fs::path found = FindLibrary(library, python.package_folders);
   if (cache.empty() || found.empty()) return {};
   StreamingHash hash;
-  Update(&hash, absl::StrCat(ScanVersion(), " ", options.everything));
-  Update(&hash, options.python);
+  Update(&hash, absl::StrCat(ScanVersion(), " ", everything));
+  Update(&hash, python.python);
   // Other packages decide which modules can be imported.
-  for (const std::string& folder : options.package_folders) {
+  for (const std::string& folder : python.package_folders) {
     Update(&hash, absl::StrCat(folder, " ", ModificationTime(folder)));
   }
   std::vector<std::string> files;
@@ -104,7 +104,7 @@ fs::path KeptList(const std::string& library, const TracedListOptions& options) 
     files.push_back(absl::StrCat(found.string(), " ", ModificationTime(found)));
   }
   for (const std::string& file : files) Update(&hash, file);
-  return cache / absl::StrCat(library, options.everything ? "-everything-" : "-default-",
+  return cache / absl::StrCat(library, everything ? "-everything-" : "-default-",
                               absl::StrCat(absl::Hex(hash.Digest(), absl::kZeroPad16)), ".txt");
 }
 
@@ -141,28 +141,28 @@ void Keep(const LibraryList& list, const std::string& library, const fs::path& p
   WriteOutputFile(path.string(), text).IgnoreError();
 }
 
-absl::StatusOr<LibraryList> ListLibrary(const std::string& library, const TracedListOptions& options) {
-  const fs::path kept = KeptList(library, options);
+absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everything, const ScannedPython& python) {
+  const fs::path kept = KeptList(library, everything, python);
   if (!kept.empty()) {
     LibraryList list = ReadKept(kept);
     if (!list.names.empty()) return list;
   }
-  if (options.tell) {
-    options.tell(absl::StrCat(
-        "importing all modules of ", library, " in ", options.python, " ...",
+  if (python.tell) {
+    python.tell(absl::StrCat(
+        "importing all modules of ", library, " in ", python.python, " ...",
         kept.empty() ? "" : absl::StrCat(" (once: the list is kept in ", kept.parent_path().string(), ")")));
   }
   ScanOptions scan;
-  scan.python = options.python;
+  scan.python = python.python;
   scan.library = library;
-  scan.folder = options.folder;
+  scan.folder = python.folder;
   absl::StatusOr<ApiList> found = ScanLibrary(scan);
   if (!found.ok()) return found.status();
-  if (!options.everything) *found = BuiltInApiRules().Default(*found);
+  if (!everything) *found = BuiltInApiRules().Default(*found);
   LibraryList list{found->version, TraceableNames(*found)};
   if (list.names.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(library, " has ", options.everything ? "" : "no public ", "APIs that level 0 could trace"));
+        absl::StrCat(library, " has ", everything ? "" : "no public ", "APIs that level 0 could trace"));
   }
   if (!kept.empty()) Keep(list, library, kept);
   return list;
@@ -182,56 +182,57 @@ absl::Status CheckModuleName(const std::string& text) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTracedList(const TracedListOptions& options) {
+absl::Status CheckTracedList(const RecordingOptions& options) {
   for (const std::string& library : options.libraries) {
     if (absl::Status status = CheckModuleName(library); !status.ok()) return status;
   }
-  if (!options.everything || options.api_list.empty()) return absl::OkStatus();
+  if (!options.disable_torch_api_list || options.api_list.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--disable-torch-api-list traces everything that is found, and --api-list what a file names: give one of them");
 }
 
-absl::StatusOr<TracedList> FindTracedList(const TracedListOptions& options) {
-  if (absl::Status status = CheckTracedList(options); !status.ok()) return status;
-  TracedList traced;
+absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, RecordingOptions* options) {
+  if (absl::Status status = CheckTracedList(*options); !status.ok()) return status;
+  const bool everything = options->disable_torch_api_list;
+  options->default_apis = false;
+  options->apis.clear();
   json parts = json::array();
   std::set<std::string> seen;
   const auto add = [&](const std::vector<std::string>& names) {
     for (const std::string& name : names) {
-      if (seen.insert(name).second) traced.names.push_back(name);
+      if (seen.insert(name).second) options->apis.push_back(name);
     }
   };
-  if (!options.api_list.empty()) {
-    const absl::StatusOr<ApiList> list = ReadApiList(options.api_list);
+  if (!options->api_list.empty()) {
+    const absl::StatusOr<ApiList> list = ReadApiList(options->api_list);
     if (!list.ok()) return list.status();
     const std::vector<std::string> names = TraceableNames(*list);
     if (names.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(options.api_list, ": only operators, which level 0 doesn't trace"));
+          absl::StrCat(options->api_list, ": only operators, which level 0 doesn't trace"));
     }
-    parts.push_back({{"list", options.api_list}, {"apis", names.size()}});
+    parts.push_back({{"list", options->api_list}, {"apis", names.size()}});
     add(names);
   }
-  std::vector<std::string> libraries = options.libraries;
-  if (libraries.empty() && options.api_list.empty()) libraries = {options.dialect};
+  std::vector<std::string> libraries = options->libraries;
+  if (libraries.empty() && options->api_list.empty()) libraries = {options->dialect};
   for (const std::string& library : libraries) {
-    const bool own = library == options.dialect;
-    if (own && !options.everything &&
-        (options.dialect_version.empty() || options.libraries.empty() || options.dialect_version == BuiltInVersion())) {
-      traced.dialect_list = true;
+    const bool own = library == options->dialect;
+    if (own && !everything &&
+        (python.dialect_version.empty() || options->libraries.empty() || python.dialect_version == BuiltInVersion())) {
+      options->default_apis = true;
       parts.push_back({{"list", "default"}, {"library", library}});
       continue;
     }
-    const absl::StatusOr<LibraryList> list = ListLibrary(library, options);
+    const absl::StatusOr<LibraryList> list = ListLibrary(library, everything, python);
     if (!list.ok()) return list.status();
-    parts.push_back({{"list", options.everything ? "everything" : "default"},
+    parts.push_back({{"list", everything ? "everything" : "default"},
                      {"library", library},
                      {"version", list->version},
                      {"apis", list->names.size()}});
     add(list->names);
   }
-  traced.description = parts.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-  return traced;
+  return parts.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }
 
 }  // namespace torchtrace

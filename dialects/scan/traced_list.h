@@ -12,18 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tracer/recording_options.h"
 
 namespace torchtrace {
 
-struct TracedListOptions {
-  std::string api_list;                // a file in any form of serialize/api_list.h; empty: none
-  std::vector<std::string> libraries;  // `numpy`, `mypackage.ops`
-  // All that a scan finds, and not only what is in a default list. Excludes `api_list`; without
-  // libraries it is the dialect's that is scanned.
-  bool everything = false;
-
-  std::string dialect = "torch";             // its library
-  std::string dialect_version;               // the one that is installed; empty: none
+// Where libraries are looked for.
+struct ScannedPython {
+  std::string dialect_version;               // of the dialect's library, as installed; empty: it isn't
   std::string python;                        // to scan with
   std::vector<std::string> package_folders;  // where that looks for packages
   std::string folder;                        // of the program: searched as well; empty: none
@@ -31,20 +26,16 @@ struct TracedListOptions {
   std::function<void(const std::string& text)> tell;
 };
 
-struct TracedList {
-  // The dialect's own default list too; it is there at once, and its names are not in `names`.
-  bool dialect_list = false;
-  std::vector<std::string> names;
-  // What it is made of, for the trace's metadata: JSON, a list of {"list": FILE or "default" or
-  // "everything", "library", "version", "apis"}.
-  std::string description;
-};
-
-// InvalidArgument for options that exclude each other, or what ReadApiList and ScanLibrary say.
-absl::StatusOr<TracedList> FindTracedList(const TracedListOptions& options);
+// Sets `apis` and `default_apis` as `api_list` (a file in any form of serialize/api_list.h),
+// `libraries` (`numpy`, `mypackage.ops`; without them, and without a list, the dialect's) and
+// `disable_torch_api_list` have it. The dialect's own list is there at once, and its names are
+// not in `apis`. Returns what the list is made of, for the trace's metadata: JSON, a list of
+// {"list": FILE or "default" or "everything", "library", "version", "apis"}. InvalidArgument for
+// options that exclude each other, or what ReadApiList and ScanLibrary say.
+absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, RecordingOptions* options);
 
 // The first part of that, which needs no Python.
-absl::Status CheckTracedList(const TracedListOptions& options);
+absl::Status CheckTracedList(const RecordingOptions& options);
 
 // InvalidArgument for what is no dotted name of a Python module.
 absl::Status CheckModuleName(const std::string& text);

@@ -40,7 +40,7 @@ class TorchCalls final : public python_dialect::EntryDialect {
 
 }  // namespace
 
-std::unique_ptr<TracingHook> MakeSetattrHook(const HookOptions& options) {
+std::unique_ptr<TracingHook> MakeSetattrHook(const RecordingOptions& options) {
   python_dialect::EntryOptions setattr;
   // The other libraries' were entered when the program started.
   for (const std::string& name : options.apis) {

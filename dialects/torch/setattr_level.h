@@ -12,7 +12,7 @@ namespace torchtrace::torch_dialect {
 
 // Install it after the other levels' hooks: its entries stand before theirs, so
 // that a call's record at level 0 is the parent of the others.
-std::unique_ptr<TracingHook> MakeSetattrHook(const HookOptions& options);
+std::unique_ptr<TracingHook> MakeSetattrHook(const RecordingOptions& options);
 
 }  // namespace torchtrace::torch_dialect
 

@@ -25,7 +25,7 @@ class TorchDialect : public FrameworkDialect {
   std::string required_version() const override { return local_torch::kTorchVersion; }
 
   // Level 0 of other libraries.
-  std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const HookOptions& options) override {
+  std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
     std::vector<std::unique_ptr<TracingHook>> hooks;
     std::vector<std::string> names;
     for (const std::string& api : options.apis) {
@@ -36,7 +36,7 @@ class TorchDialect : public FrameworkDialect {
   }
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
-                                                                        const HookOptions& options) override {
+                                                                        const RecordingOptions& options) override {
     if (absl::Status status = Load(); !status.ok()) return status;
     std::vector<std::unique_ptr<TracingHook>> hooks;
     if (absl::Status status = module_->CreateHooks(recorder, options, &hooks); !status.ok()) return status;

@@ -95,7 +95,7 @@ void AddOperators(Recorder* recorder) {
 
 class Module final : public TorchModule {
  public:
-  absl::Status CreateHooks(Recorder* recorder, const HookOptions& options,
+  absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
                            std::vector<std::unique_ptr<TracingHook>>* hooks) override {
     if (!InitDescribePython() || !WatchThreadStarts()) {
       PyErr_Clear();

@@ -17,7 +17,7 @@ class TorchModule {
  public:
   virtual ~TorchModule() = default;
   // See FrameworkDialect.
-  virtual absl::Status CreateHooks(Recorder* recorder, const HookOptions& options,
+  virtual absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
                                    std::vector<std::unique_ptr<TracingHook>>* hooks) = 0;
   virtual void Describe(_object* value, std::string* out) = 0;
 };

@@ -27,7 +27,7 @@ _LEVEL_0_OPTIONS = {
     "api_list": "api_list",
     "apis": "api_list",
     "libraries": "library",
-    "everything": "disable_torch_api_list",
+    "disable_torch_api_list": "disable_torch_api_list",
     "outermost": "outermost",
 }
 
@@ -169,6 +169,7 @@ class Trace:
         self._output = None if output is None else os.fsdecode(output)
         if self._output is not None and "\0" in self._output:
             raise ValueError("the output folder's name has a null character in it")
+        # RecordingOptions (tracer/recording_options.h), as far as they are the trace's own.
         self._options = {
             "levels": None if levels is None else level_numbers(levels),
             "dialect": dialect,
@@ -178,7 +179,7 @@ class Trace:
             "include_getters": bool(include_getters),
             **_api_list(api_list),
             "libraries": _strings(library, "library"),
-            "everything": bool(disable_torch_api_list),
+            "disable_torch_api_list": bool(disable_torch_api_list),
             "outermost": bool(outermost),
             "formats": formats if isinstance(formats, str) else ",".join(formats),
             "render_limit": _render_limit(render_limit),
@@ -318,27 +319,29 @@ class Trace:
         folder = os.path.abspath(shown)
         options = dict(self._options)
         version = ""
-        if _extension.is_extension(options["dialect"]):
+        extension = _extension.is_extension(options["dialect"])
+        if extension:
             options["dialect"], levels = _extension.load(options["dialect"])
         else:
             version = package_version(options["dialect"])
             levels = [1]
         if options["levels"] is None:
             options["levels"] = levels
-        options["extension"] = _extension.is_extension(self._options["dialect"])
         for option, name in _LEVEL_0_OPTIONS.items():
-            if options[option] and options["extension"]:
+            if options[option] and extension:
                 raise ValueError(f"{name} is not for dialects that are written in Python")
             if options[option] and 0 not in options["levels"]:
                 raise ValueError(f"{name} is for level 0, which isn't traced: add it to levels")
-        if options["everything"] and (options["api_list"] or options["apis"]):
+        if options["disable_torch_api_list"] and (options["api_list"] or options["apis"]):
             raise ValueError(
                 "disable_torch_api_list traces everything that is found, and api_list what it "
                 "names: give one of them"
             )
         if options["apis"] and options["libraries"]:
             raise ValueError("api_list names all that is traced, and library adds to it: give one")
+        options["start_paused"] = _state.pauses > 0
         native.begin(
+            options=json.dumps(options, ensure_ascii=False),
             folder=folder,
             shown=shown,
             package_version=version,
@@ -348,9 +351,8 @@ class Trace:
             executable=sys.executable or "",
             package_folders=[path for path in sys.path if path.endswith("-packages")],
             script_folder=sys.path[0] if sys.path and os.path.isdir(sys.path[0]) else "",
-            paused=_state.pauses > 0,
+            extension=extension,
             tags=json.dumps(_state.tags),
-            **options,
         )
         _state.traces += 1
         _state.trace = self

@@ -47,17 +47,16 @@ const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
 const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
 
 // start(module, folder, stacks): records into `folder`, with the hooks of the library
-// `module`; of each configuration so many calls with their stacks. Installs none.
+// `module`; with stacks as RecordingOptions has them. Installs none.
 PyObject* Start(PyObject*, PyObject* args) {
-  const char *module, *folder;
-  unsigned int stacks;
-  if (!PyArg_ParseTuple(args, "ssI", &module, &folder, &stacks)) return nullptr;
+  const char *module, *folder, *stacks;
+  if (!PyArg_ParseTuple(args, "sss", &module, &folder, &stacks)) return nullptr;
   void* const library = dlopen(module, RTLD_NOW | RTLD_LOCAL);
   void* const symbol = library == nullptr ? nullptr : dlsym(library, kTorchModuleSymbol);
   if (symbol == nullptr) return Fail(dlerror());
   RecorderOptions options;
   options.log_folder = folder;
-  options.stacks = stacks;
+  options.recording.stacks = stacks;
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
   g_torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
@@ -67,7 +66,7 @@ PyObject* Start(PyObject*, PyObject* args) {
 
 // install(level, ...): the hooks of these levels, made anew as each session makes them.
 PyObject* Install(PyObject*, PyObject* args) {
-  HookOptions options;
+  RecordingOptions options;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
     options.levels.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(args, i))));
   }
