@@ -13,7 +13,6 @@
 #include "cmd/apis.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
-#include "cmd/levels.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/standard_output.h"
@@ -23,6 +22,7 @@
 #include "serialize/api_list.h"
 #include "serialize/edit_distance.h"
 #include "serialize/json_form.h"
+#include "serialize/levels.h"
 #include "tracer/find_python.h"
 
 namespace torchtrace {
@@ -131,7 +131,7 @@ int TellOperator(const std::string& name, const ApiList& list, bool json) {
         {"api", name}, {"kind", "operator"}, {"levels", {2}}, {"called_by", callers}};
     return WriteStandardOutput(DumpJson(object) + "\n", kExitTrouble);
   }
-  return WriteStandardOutput(absl::StrCat(name, "\n  kind       operator\n  seen by    ", DescribeLevel(2),
+  return WriteStandardOutput(absl::StrCat(name, "\n  kind       operator\n  seen by    ", DescribeLevel(kDispatchLevel),
                                           "\n  called by  ", absl::StrJoin(callers, ", "), "\n"),
                              kExitTrouble);
 }

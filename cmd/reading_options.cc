@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/levels.h"
 #include "cmd/lists.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "serialize/api_groups.h"
 #include "serialize/damage.h"
 #include "serialize/import/open_trace.h"
+#include "serialize/levels.h"
 #include "serialize/shell_quote.h"
 #include "serialize/trace.h"
 

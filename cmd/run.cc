@@ -14,7 +14,6 @@
 #include "absl/strings/str_replace.h"
 #include "cmd/command.h"
 #include "cmd/exit_code.h"
-#include "cmd/levels.h"
 #include "cmd/lists.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
@@ -24,6 +23,7 @@
 #include "cmd/run_request.h"
 #include "cmd/runtime_library.h"
 #include "dialects/scan/traced_list.h"
+#include "serialize/levels.h"
 #include "serialize/plain_text.h"
 #include "serialize/shell_quote.h"
 #include "serialize/stack_text.h"
@@ -73,9 +73,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   };
 
   list("-l,--levels", &options->levels,
-       "What to trace, by number or name: 0 setattr, the Python functions and classes of a list; 1 function, the calls "
-       "of "
-       "torch's API; 2 dispatch, the operators below autograd. Several with commas (default: 1)")
+       absl::StrCat("What to trace, by number or name: ", DescribeLevels(), ". Several with commas (default: 1)"))
       ->option_text("LEVELS")
       ->envname("TORCHTRACE_LEVELS")
       ->group("Capture")
@@ -227,7 +225,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
-  const bool has_level_zero = !extension && recording.levels.front() == 0;
+  const bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
   const char* const level_zero_option = LevelZeroOption(recording);
   if (!has_level_zero && level_zero_option != nullptr) {
     return Fail(kExitNotStarted,

@@ -21,6 +21,7 @@
 #include "python/recorded_call.h"
 #include "serialize/api_groups.h"
 #include "serialize/import/open_trace.h"
+#include "serialize/levels.h"
 #include "serialize/render.h"
 #include "serialize/render_formats.h"
 #include "serialize/trace.h"
@@ -99,7 +100,7 @@ struct BeginArguments {
 // What level 0 is to trace. A library may have to be scanned, which takes its time.
 absl::Status FindApis(BeginArguments* arguments) {
   RecordingOptions* const recording = &arguments->recording;
-  if (std::find(recording->levels.begin(), recording->levels.end(), 0) == recording->levels.end()) {
+  if (std::find(recording->levels.begin(), recording->levels.end(), kSetattrLevel) == recording->levels.end()) {
     return absl::OkStatus();
   }
   if (!recording->apis.empty()) {
@@ -289,6 +290,17 @@ PyObject* RenderTrace(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// A dict of all levels' numbers by name.
+PyObject* LevelNumbers() {
+  PyObject* const numbers = PyDict_New();
+  for (const Level& level : AllLevels()) {
+    PyObject* const number = PyLong_FromLong(level.number);
+    if (numbers != nullptr && number != nullptr) PyDict_SetItemString(numbers, level.name, number);
+    Py_XDECREF(number);
+  }
+  return numbers;
+}
+
 PyMethodDef g_functions[] = {
     {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Begin)), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"end", End, METH_NOARGS, nullptr},
@@ -316,5 +328,8 @@ PyMODINIT_FUNC PyInit__native() {
   PyModule_AddStringConstant(module, "__version__", torchtrace::kVersion);
   PyModule_AddStringConstant(module, "PYTHON_VERSION", PY_VERSION);
   PyModule_AddIntConstant(module, "DEFAULT_RENDER_LIMIT", static_cast<long>(torchtrace::kDefaultRenderLimit));
+  PyObject* const levels = torchtrace::LevelNumbers();
+  PyModule_AddObjectRef(module, "LEVELS", levels);
+  Py_XDECREF(levels);
   return module;
 }

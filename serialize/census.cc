@@ -18,6 +18,7 @@
 #include "serialize/counted_text.h"
 #include "serialize/csv_cell.h"
 #include "serialize/json_form.h"
+#include "serialize/levels.h"
 #include "serialize/run_facts.h"
 #include "serialize/statistics.h"
 #include "serialize/text_form.h"
@@ -27,9 +28,6 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr int kApiLevel = 1;
-constexpr int kOperatorLevel = 2;
 
 struct Tally {
   uint64_t inside = 0;
@@ -118,7 +116,7 @@ class Census {
       if (thread.api_depth.has_value() && call.depth <= *thread.api_depth) thread.api_depth.reset();
       if (call.kind != CallRecord::kEnter) return absl::OkStatus();
       const ConfigKind& kind = kinds[call.config];
-      if (kind.level == kApiLevel && !thread.api_depth.has_value()) thread.api_depth = call.depth;
+      if (kind.level == kFunctionLevel && !thread.api_depth.has_value()) thread.api_depth = call.depth;
       if (kind.index == kNoOperator) return absl::OkStatus();
       if (kind.index >= thread.operators.size()) thread.operators.resize(operators_.size());
       Tally& tally = thread.operators[kind.index];
@@ -128,7 +126,7 @@ class Census {
   }
 
   ConfigKind KindOf(const ConfigHead& head) {
-    if (head.level != kOperatorLevel || !filter_.Accepts(head.api)) return {head.level, kNoOperator};
+    if (head.level != kDispatchLevel || !filter_.Accepts(head.api)) return {head.level, kNoOperator};
     const auto [at, fresh] = operator_index_.try_emplace(std::string(head.api), operators_.size());
     if (fresh) operators_.push_back({std::string(head.api), {}});
     return {head.level, static_cast<uint32_t>(at->second)};
@@ -148,7 +146,7 @@ class Census {
     if (levels.empty()) {
       for (const ConfigKind& kind : kinds) levels.insert(kind.level);
     }
-    if (levels.count(kApiLevel) != 0 && levels.count(kOperatorLevel) != 0) return absl::OkStatus();
+    if (levels.count(kFunctionLevel) != 0 && levels.count(kDispatchLevel) != 0) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         trace.name, levels.empty() ? " has no calls" : absl::StrCat(" has only level ", absl::StrJoin(levels, ", ")),
         ": a census compares level 2 with level 1; record with --levels 1,2"));

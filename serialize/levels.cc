@@ -14,9 +14,9 @@ namespace torchtrace {
 namespace {
 
 constexpr std::array<Level, 5> kLevels = {{
-    {0, "setattr", "the Python functions and classes of a list"},
-    {1, "function", "the calls of torch's API"},
-    {2, "dispatch", "the operators below autograd"},
+    {kSetattrLevel, "setattr", "the Python functions and classes of a list"},
+    {kFunctionLevel, "function", "the calls of torch's API"},
+    {kDispatchLevel, "dispatch", "the operators below autograd"},
     {3, "frame", ""},
     {4, "record", ""},
 }};
@@ -36,7 +36,7 @@ absl::StatusOr<int> ParseLevel(const std::string& word) {
 
 }  // namespace
 
-std::span<const Level> Levels() { return kLevels; }
+std::span<const Level> AllLevels() { return kLevels; }
 
 absl::StatusOr<std::vector<int>> ParseLevels(const std::string& text) {
   std::set<int> levels;

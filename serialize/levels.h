@@ -12,6 +12,10 @@
 
 namespace torchtrace {
 
+inline constexpr int kSetattrLevel = 0;
+inline constexpr int kFunctionLevel = 1;
+inline constexpr int kDispatchLevel = 2;
+
 struct Level {
   int number;
   const char* name;
@@ -19,7 +23,7 @@ struct Level {
 };
 
 // By number, from 0 without gaps.
-std::span<const Level> Levels();
+std::span<const Level> AllLevels();
 
 // Numbers or names, separated by commas; the result is ascending, without
 // duplicates. InvalidArgument names the choices.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
+#include "serialize/levels.h"
 
 namespace torchtrace {
 namespace {
@@ -99,7 +100,8 @@ void CountGetters(const json& metadata, const json& end, ProcessFacts* facts) {
     add(*all);
   } else if (facts->signal.has_value()) {
     const json& levels = Member(metadata, "levels");
-    const bool some_level = std::any_of(levels.begin(), levels.end(), [](const json& level) { return level != 2; });
+    const bool some_level =
+        std::any_of(levels.begin(), levels.end(), [](const json& level) { return level != kDispatchLevel; });
     facts->getters_unknown = some_level && Member(metadata, "include_getters") != true;
   }
 }

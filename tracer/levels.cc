@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "serialize/levels.h"
 #include "tracer/import_watch.h"
 #include "tracer/recorder.h"
 
@@ -69,7 +70,7 @@ void Install(FrameworkDialect* dialect, const RecordingOptions& options, uint64_
 // Whether calls of the package itself are to be recorded.
 bool WantsPackage(const FrameworkDialect& dialect, const RecordingOptions& options) {
   const auto of_package = [&](const std::string& api) { return IsOf(dialect.package(), api); };
-  return options.default_apis || options.levels != std::vector<int>{0} ||
+  return options.default_apis || options.levels != std::vector<int>{kSetattrLevel} ||
          std::any_of(options.apis.begin(), options.apis.end(), of_package);
 }
 

@@ -17,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/api_list.h"
 #include "serialize/hash.h"
+#include "serialize/levels.h"
 #include "serialize/output_file.h"
 
 namespace torchtrace {
@@ -33,7 +34,7 @@ std::vector<std::string> TraceableNames(const ApiList& list) {
   std::vector<std::string> names;
   for (const ApiEntry& api : list.apis) {
     const bool other_levels =
-        !api.levels.empty() && std::find(api.levels.begin(), api.levels.end(), 0) == api.levels.end();
+        !api.levels.empty() && std::find(api.levels.begin(), api.levels.end(), kSetattrLevel) == api.levels.end();
     if (!other_levels && api.name.find(':') == std::string::npos) names.push_back(api.name);
   }
   return names;

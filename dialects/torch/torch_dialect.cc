@@ -10,6 +10,7 @@
 #include "dialects/python/library_level.h"
 #include "dialects/torch/torch_module.h"
 #include "local_torch/environment.h"
+#include "serialize/levels.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace {
@@ -21,7 +22,7 @@ class TorchDialect : public FrameworkDialect {
  public:
   std::string name() const override { return "torch"; }
   std::string package() const override { return "torch"; }
-  std::vector<int> levels() const override { return {0, 1, 2}; }
+  std::vector<int> levels() const override { return {kSetattrLevel, kFunctionLevel, kDispatchLevel}; }
   std::string required_version() const override { return local_torch::kTorchVersion; }
 
   // Level 0 of other libraries.

@@ -18,7 +18,7 @@ import warnings
 from torchtrace import _extension
 from torchtrace._load import native, package_version
 
-LEVELS = {"setattr": 0, "function": 1, "dispatch": 2, "frame": 3, "record": 4}
+LEVELS = native.LEVELS  # numbers by name
 MAX_TAGS_BYTES = 4096
 STACK_FORMATS = ("short", "full", "api")
 

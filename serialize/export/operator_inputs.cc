@@ -13,6 +13,7 @@
 #include "serialize/dtype_abbreviations.h"
 #include "serialize/export/spelling_writer.h"
 #include "serialize/export/value_kind.h"
+#include "serialize/levels.h"
 #include "serialize/text_form.h"
 #include "serialize/utf8.h"
 #include "serialize/value_tree.h"
@@ -211,7 +212,7 @@ class InputsWriter : private SpellingWriter {
 }  // namespace
 
 absl::StatusOr<std::string> OperatorName(const Config& config) {
-  if (config.level != 2) return absl::UnimplementedError("not of level 2");
+  if (config.level != kDispatchLevel) return absl::UnimplementedError("not of level 2");
   constexpr std::string_view kAten = "aten::";
   const std::string_view api = config.api;
   if (api.substr(0, kAten.size()) != kAten) return absl::UnimplementedError("an operator outside aten");

@@ -19,6 +19,7 @@
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
 #include "serialize/import/tensor_strides.h"
+#include "serialize/levels.h"
 #include "serialize/value_tree.h"
 
 namespace torchtrace {
@@ -26,7 +27,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDispatchLevel = 2;
 constexpr uint32_t kNoThread = UINT32_MAX;
 // What a field says that the format leaves out.
 constexpr std::string_view kUnknown = "unknown";

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "serialize/import/c10_names.h"
+#include "serialize/levels.h"
 
 namespace torchtrace {
 namespace {
 
-constexpr int kDispatchLevel = 2;
 constexpr int kMaxDepth = 16;
 
 std::string_view Trim(std::string_view text) {

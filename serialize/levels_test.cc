@@ -1,5 +1,6 @@
-#include "cmd/levels.h"
+#include "serialize/levels.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -24,6 +25,22 @@ TEST(ParseLevelsTest, NamesTheChoices) {
     EXPECT_THAT(std::string(levels.status().message()), HasSubstr("1 function, 2 dispatch")) << text;
   }
   EXPECT_THAT(std::string(ParseLevels("functoin").status().message()), HasSubstr("did you mean function?"));
+}
+
+TEST(LevelsTest, AreInTheTableByNumber) {
+  int number = 0;
+  for (const Level& level : AllLevels()) {
+    EXPECT_EQ(level.number, number);
+    EXPECT_EQ(DescribeLevel(number), absl::StrCat(number, " (", level.name, ")"));
+    ++number;
+  }
+  EXPECT_EQ(DescribeLevel(number), absl::StrCat(number));
+}
+
+TEST(LevelsTest, SaysWhatTheTracedOnesSee) {
+  EXPECT_EQ(DescribeLevels(),
+            "0 setattr, the Python functions and classes of a list; 1 function, the calls of torch's API; "
+            "2 dispatch, the operators below autograd");
 }
 
 }  // namespace
