@@ -4,6 +4,7 @@
 
 #include "cmd/reading_progress.h"
 #include "nlohmann/json.hpp"
+#include "serialize/log_trace.h"
 #include "serialize/render.h"
 #include "serialize/run_info.h"
 #include "serialize/trace.h"
@@ -13,7 +14,7 @@ namespace torchtrace {
 absl::StatusOr<std::vector<std::string>> WriteNewTraceFiles(const NewTraceFolder& folder, const std::string& name,
                                                             const RenderingOptions& options) {
   ReadingProgress progress(options.quiet, 1, "rendering");
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(folder.path(), progress.NextObserver());
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(folder.path(), progress.NextObserver());
   if (!trace.ok()) return folder.Shown(trace.status());
   RenderOptions render;
   options.Apply(&render);

@@ -42,12 +42,16 @@ class FakeTrace : public Trace {
   VariantId Define(const Config& config, std::string_view facets = "");
 
   absl::Status Read(const Visitor& visitor) override;
+  absl::Status ReadCounted(const Visitor& visitor) override { return Read(visitor); }
   absl::StatusOr<std::vector<uint64_t>> Count() override;
   size_t config_count() const override { return identities_.size(); }
   size_t variant_count() const override { return variants_.size(); }
   std::string_view identity(ConfigId config) const override { return identities_[config]; }
   std::string_view facets(VariantId variant) const override { return variants_[variant].second; }
   ConfigId config_of(VariantId variant) const override { return variants_[variant].first; }
+  std::string_view tags(uint32_t) const override { return {}; }
+  const StackTable& stacks() const override { return no_stacks_; }
+  LogSource log_source(size_t) const override { return {}; }
   const std::vector<ProcessInfo>& processes() const override { return processes_; }
 
  private:
@@ -56,6 +60,7 @@ class FakeTrace : public Trace {
   std::vector<CallRecord>& Open() { return open_[{process_, thread_}]; }
 
   std::vector<ProcessInfo> processes_;
+  const StackTable no_stacks_;
   std::vector<std::string> identities_;
   std::vector<std::pair<ConfigId, std::string>> variants_;
   std::vector<CallRecord> records_;

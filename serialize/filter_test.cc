@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/fake_trace.h"
+#include "serialize/log_trace.h"
 #include "serialize/stats_report.h"
 
 namespace torchtrace {
@@ -41,7 +42,7 @@ Filtered FilterFake(FakeTrace* trace, const FilterOptions& options) {
   filtered.report = FilterTrace(trace, options, writer.get()).value();
   const absl::Status finished = writer->Finish();
   EXPECT_TRUE(finished.ok()) << finished;
-  filtered.trace = Trace::Open(path).value();
+  filtered.trace = OpenLogs(path).value();
   return filtered;
 }
 

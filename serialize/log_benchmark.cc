@@ -18,6 +18,7 @@
 #include "benchmark/benchmark.h"
 #include "serialize/call_writer.h"
 #include "serialize/log_format.h"
+#include "serialize/log_trace.h"
 #include "serialize/log_writer.h"
 #include "serialize/trace.h"
 
@@ -85,7 +86,7 @@ const std::string& LogOf(uint64_t threads) {
 
 void BM_Count(benchmark::State& state) {
   const std::string& path = LogOf(static_cast<uint64_t>(state.range(0)));
-  for (auto _ : state) benchmark::DoNotOptimize(Trace::Open(path).value()->Count().value());
+  for (auto _ : state) benchmark::DoNotOptimize(OpenLogs(path).value()->Count().value());
   state.SetItemsProcessed(static_cast<int64_t>(kEvents) * state.iterations());
 }
 BENCHMARK(BM_Count)->ArgName("threads")->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond);
@@ -95,7 +96,7 @@ void BM_Read(benchmark::State& state) {
   const std::string& path = LogOf(static_cast<uint64_t>(state.range(0)));
   for (auto _ : state) {
     int64_t sum = 0;
-    const auto trace = Trace::Open(path).value();
+    const auto trace = OpenLogs(path).value();
     trace
         ->Read([&](const CallRecord& record) {
           sum += record.duration_ns;

@@ -20,6 +20,7 @@
 #include "serialize/log_format.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_samples.h"
+#include "serialize/log_trace.h"
 #include "serialize/trace.h"
 #include "serialize/trace_writer.h"
 
@@ -51,7 +52,7 @@ class ManyProcessesDamageTest : public testing::Test {
     const auto writer = TraceWriter::Create(path).value();
     for (const char* name : {"whole", "killed"}) {
       const std::string source = absl::StrCat(folder, "/", name, ".ttlog");
-      const uint32_t process = writer->AddProcess(*Trace::Open(source).value()->processes()[0].metadata).value();
+      const uint32_t process = writer->AddProcess(*OpenLogs(source).value()->processes()[0].metadata).value();
       ASSERT_TRUE(writer->CopyCalls(*LogReader::Open(source).value(), 0, process).ok());
     }
     ASSERT_TRUE(writer->AddProcess({{"pid", 8}}).ok());
@@ -96,7 +97,7 @@ class ManyProcessesDamageTest : public testing::Test {
 
   // By process number: the calls and their APIs.
   std::map<uint32_t, std::map<CallKey, std::string>> ReadCalls() {
-    const auto trace = Trace::Open(path_).value();
+    const auto trace = OpenLogs(path_).value();
     std::map<uint32_t, std::map<CallKey, std::string>> calls;
     const absl::Status status = trace->Read([&](const CallRecord& record) {
       if (record.kind == CallRecord::kEnter) {
@@ -118,7 +119,7 @@ class ManyProcessesDamageTest : public testing::Test {
   // nothing. `intact` says of a frame's offset whether its calls must be there.
   template <typename Intact>
   std::string Examine(const Intact& intact) {
-    absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path_);
+    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path_);
     if (!trace.ok()) return trace.status().ToString();
     const auto seen = ReadCalls();
     const std::vector<uint64_t> counts = (*trace)->Count().value();
@@ -184,7 +185,7 @@ TEST_F(ManyProcessesDamageTest, IntactLogIsWhole) {
   EXPECT_EQ(Examine([](uint64_t) { return true; }), "");
   EXPECT_EQ(inexact_, 0u);
   EXPECT_EQ(truth_.size(), 3u);
-  const auto trace = Trace::Open(path_).value();
+  const auto trace = OpenLogs(path_).value();
   ASSERT_TRUE(trace->Count().ok());
   ASSERT_EQ(trace->processes().size(), 4u);
   uint64_t calls = 0;
@@ -242,7 +243,7 @@ TEST_F(ManyProcessesDamageTest, AllFramesOfAProcessMissing) {
   }
   WriteFile(path_, rest);
   EXPECT_EQ(Examine([&](uint64_t offset) { return rest[offset] != 0; }), "");
-  const auto trace = Trace::Open(path_).value();
+  const auto trace = OpenLogs(path_).value();
   ASSERT_TRUE(trace->Count().ok());
   ASSERT_EQ(trace->processes().size(), 4u);
   for (const ProcessInfo& process : trace->processes()) {

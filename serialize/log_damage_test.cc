@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "serialize/log_format.h"
 #include "serialize/log_samples.h"
+#include "serialize/log_trace.h"
 #include "serialize/trace.h"
 #include "serialize/varint.h"
 
@@ -93,7 +94,7 @@ class DamagedLog : public testing::Test {
   // nothing. `must_have` says which records must be there.
   template <typename MustHave>
   std::string Examine(const MustHave& must_have, bool account_is_exempt = false) {
-    absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path_);
+    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path_);
     if (!trace.ok()) return trace.status().ToString();
     std::string problem;
     const std::vector<SeenCall> calls = ReadCalls(trace->get(), &problem);
@@ -168,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Ends, LogDamageTest, testing::Values(SampleEnd::kInOrde
 TEST_P(LogDamageTest, IntactLogIsWhole) {
   EXPECT_EQ(Examine([](const SamplePlace&) { return true; }), "");
   const Damage damage = [&] {
-    auto trace = Trace::Open(path_).value();
+    auto trace = OpenLogs(path_).value();
     trace->Count().value();
     return trace->processes()[0].damage;
   }();
@@ -183,7 +184,7 @@ TEST_P(LogDamageTest, CutAtEveryByte) {
   for (uint64_t size = bytes_.size(); size-- > 0;) {
     ASSERT_EQ(ftruncate(fd_, static_cast<off_t>(size)), 0);
     if (size <= kPageBytes + sizeof(FrameHeader)) {
-      const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path_);
+      const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path_);
       // Of a log without a payload nothing can be read, unless it never had one.
       ASSERT_EQ(trace.ok(), size == kPageBytes) << size;
       if (!trace.ok()) continue;
@@ -216,7 +217,7 @@ TEST_P(LogDamageTest, EverySectorZeroed) {
     }
     ASSERT_EQ(pwrite(fd_, zeros.data(), kSector, static_cast<off_t>(at)), kSector);
     if (unguarded) {
-      auto trace = Trace::Open(path_).value();
+      auto trace = OpenLogs(path_).value();
       std::string problem;
       EXPECT_LE(ReadCalls(trace.get(), &problem).size(), total()) << "zeros at " << at;
     } else {
@@ -280,7 +281,7 @@ TEST_P(LogBitFlipTest, EveryByte) {
     if (unguarded) {
       // Anything may be read from the frame that is hit, and every call from
       // the others; their times and ends may suffer.
-      auto trace = Trace::Open(path_).value();
+      auto trace = OpenLogs(path_).value();
       std::string problem;
       std::map<std::pair<uint64_t, std::string_view>, int64_t> missing;
       for (const SampleCall& call : log_->calls()) missing[{call.thread, call.api}] += call.entry.frame != hit_frame;

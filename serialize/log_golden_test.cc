@@ -19,6 +19,7 @@
 #include "serialize/log_format.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_samples.h"
+#include "serialize/log_trace.h"
 #include "serialize/trace.h"
 #include "serialize/trace_writer.h"
 #include "serialize/value.h"
@@ -90,7 +91,7 @@ void WriteMergedLog(const std::string& path) {
     const std::string source = path + ".source";
     std::filesystem::remove(source);
     WriteSampleLog(source, end);
-    nlohmann::json metadata = *Trace::Open(source).value()->processes()[0].metadata;
+    nlohmann::json metadata = *OpenLogs(source).value()->processes()[0].metadata;
     metadata["label"] = end == SampleEnd::kKilled ? "first" : "second";
     const uint32_t process = writer->AddProcess(metadata).value();
     ASSERT_TRUE(writer->CopyCalls(*LogReader::Open(source).value(), 0, process).ok());
@@ -114,7 +115,7 @@ const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
 };
 
 std::string DumpLog(const std::string& path) {
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path);
   if (!trace.ok()) return trace.status().ToString();
   std::string dump;
   for (const ProcessInfo& process : (*trace)->processes()) absl::StrAppend(&dump, process.metadata->dump(), "\n");

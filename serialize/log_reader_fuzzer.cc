@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/hash.h"
 #include "serialize/log_format.h"
+#include "serialize/log_trace.h"
 #include "serialize/trace.h"
 #include "serialize/varint.h"
 
@@ -78,7 +79,7 @@ std::string BuildLog(uint32_t version, std::string_view input) {
 }
 
 void ReadLog(const std::string& path) {
-  const absl::StatusOr<std::unique_ptr<Trace>> opened = Trace::Open(path);
+  const absl::StatusOr<std::unique_ptr<Trace>> opened = OpenLogs(path);
   if (!opened.ok()) return;
   Trace& trace = **opened;
   const std::vector<uint64_t> counts = trace.Count().value();

@@ -1,3 +1,4 @@
+#include "serialize/log_trace.h"
 #include "serialize/merge.h"
 
 #include <filesystem>
@@ -24,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
-std::unique_ptr<Trace> Open(const std::string& path) { return Trace::Open(path).value(); }
+std::unique_ptr<Trace> Open(const std::string& path) { return OpenLogs(path).value(); }
 
 std::string Merge(const std::vector<MergeInput>& inputs, const std::string& path) {
   std::filesystem::remove(path);

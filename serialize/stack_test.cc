@@ -16,6 +16,7 @@
 #include "serialize/dump.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_samples.h"
+#include "serialize/log_trace.h"
 #include "serialize/log_writer.h"
 #include "serialize/merge.h"
 #include "serialize/render.h"
@@ -94,7 +95,7 @@ std::vector<std::string> Stacks(Trace* trace) {
 }
 
 std::vector<std::string> Stacks(const std::string& path) {
-  const auto trace = Trace::Open(path);
+  const auto trace = OpenLogs(path);
   if (!trace.ok()) return {trace.status().ToString()};
   return Stacks(trace->get());
 }
@@ -107,7 +108,7 @@ TEST(Stack, GoesWithTheNextCallAlone) {
   const std::string path = TestFolder() + "/log.ttlog";
   WriteLog(path);
   EXPECT_EQ(Stacks(path), kStacks);
-  const auto trace = Trace::Open(path).value();
+  const auto trace = OpenLogs(path).value();
   EXPECT_TRUE(trace->Count().ok());
   EXPECT_TRUE(trace->processes()[0].damage.sentences.empty());
   EXPECT_EQ(trace->processes()[0].calls, 5u);
@@ -116,7 +117,7 @@ TEST(Stack, GoesWithTheNextCallAlone) {
 TEST(Stack, TheSameStackHasOneId) {
   const std::string path = TestFolder() + "/log.ttlog";
   WriteLog(path);
-  const auto trace = Trace::Open(path).value();
+  const auto trace = OpenLogs(path).value();
   std::vector<StackId> ids;
   for (int reading = 0; reading < 2; ++reading) {
     EXPECT_TRUE(trace
@@ -243,7 +244,7 @@ TEST(Stack, TextsAreCut) {
 TEST(Stack, TraceWriterKeepsThem) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog");
-  const auto source = Trace::Open(folder + "/log.ttlog").value();
+  const auto source = OpenLogs(folder + "/log.ttlog").value();
   const std::string path = folder + "/written.ttlog";
   std::vector<std::string> expected;
   {
@@ -279,7 +280,7 @@ TEST(Stack, MergeKeepsThem) {
 TEST(Stack, NamesOfFiles) {
   const std::string path = TestFolder() + "/log.ttlog";
   WriteLog(path);
-  const auto trace = Trace::Open(path).value();
+  const auto trace = OpenLogs(path).value();
   const StackText text(*trace);
   EXPECT_EQ(text.File("/home/me/sub/a.py"), "sub/a.py");
   EXPECT_EQ(text.File("/home/meow/a.py"), "/home/meow/a.py");
@@ -308,7 +309,7 @@ TEST(Stack, FormsOfAFrame) {
     LogWriter::Close(frame, calls.calls());
   };
   const auto frames = [&](StackFormat format) {
-    const auto trace = Trace::Open(path).value();
+    const auto trace = OpenLogs(path).value();
     StackId stack = kNoStack;
     EXPECT_TRUE(trace
                     ->Read([&](const CallRecord& call) {
@@ -353,7 +354,7 @@ TEST(Stack, FramesAreNoMoreThanAreRecorded) {
 TEST(Stack, DumpHasAColumn) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog");
-  const auto trace = Trace::Open(folder + "/log.ttlog").value();
+  const auto trace = OpenLogs(folder + "/log.ttlog").value();
   std::ostringstream out;
   ASSERT_TRUE(WriteDump(trace.get(), {}, &out).ok());
   EXPECT_EQ(out.str(),
@@ -384,7 +385,7 @@ TEST(Stack, DumpHasAColumn) {
 TEST(Stack, DumpWithoutStacksHasNoColumn) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog", R"({"format":1})");
-  const auto trace = Trace::Open(folder + "/log.ttlog").value();
+  const auto trace = OpenLogs(folder + "/log.ttlog").value();
   std::ostringstream out;
   DumpOptions options;
   options.calls = {0, 0};
@@ -404,7 +405,7 @@ std::string StatsOf(const std::vector<StatsTrace>& traces, StatsFormat format) {
 TEST(Stack, StatsByLine) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog");
-  const auto trace = Trace::Open(folder + "/log.ttlog").value();
+  const auto trace = OpenLogs(folder + "/log.ttlog").value();
   EXPECT_EQ(StatsOf({{trace.get(), "a"}}, StatsFormat::kText),
             "5 calls of 2 APIs in 2 configs\n\n"
             "calls  percent  APIs  configs   time  self time  line\n"
@@ -428,8 +429,8 @@ TEST(Stack, StatsByLineSideBySide) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/a.ttlog");
   WriteLog(folder + "/b.ttlog");
-  const auto a = Trace::Open(folder + "/a.ttlog").value();
-  const auto b = Trace::Open(folder + "/b.ttlog").value();
+  const auto a = OpenLogs(folder + "/a.ttlog").value();
+  const auto b = OpenLogs(folder + "/b.ttlog").value();
   const nlohmann::json json = nlohmann::json::parse(StatsOf({{a.get(), "a"}, {b.get(), "b"}}, StatsFormat::kJson));
   ASSERT_EQ(json["lines"].size(), 3u);
   EXPECT_EQ(json["lines"][0]["calls"], 6);
@@ -439,14 +440,14 @@ TEST(Stack, StatsByLineSideBySide) {
 TEST(Stack, StatsByLineNeedStacks) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog", R"({"format":1})");
-  const auto trace = Trace::Open(folder + "/log.ttlog").value();
+  const auto trace = OpenLogs(folder + "/log.ttlog").value();
   EXPECT_THAT(StatsOf({{trace.get(), "a"}}, StatsFormat::kText), HasSubstr("a has no stacks"));
 }
 
 TEST(Stack, RenderWritesThem) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog");
-  const auto trace = Trace::Open(folder + "/log.ttlog").value();
+  const auto trace = OpenLogs(folder + "/log.ttlog").value();
   RenderOptions options;
   options.folder = folder + "/files";
   ASSERT_TRUE(Render(trace.get(), options).ok());
@@ -469,7 +470,7 @@ TEST(Stack, RenderWritesThem) {
 TEST(Stack, RenderWithoutStacks) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog", R"({"format":1,"levels":[1]})");
-  const auto trace = Trace::Open(folder + "/log.ttlog").value();
+  const auto trace = OpenLogs(folder + "/log.ttlog").value();
   RenderOptions options;
   options.folder = folder + "/files";
   ASSERT_TRUE(Render(trace.get(), options).ok());

@@ -1,9 +1,6 @@
-// A trace as its readers see it: the logs of one output folder (or one log
-// file, of one process or of many), and their calls in program order. Reading streams: memory goes with
-// the configurations, not with the calls. Nothing here throws.
-//
-//   absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open("out");
-//   (*trace)->Read([&](const CallRecord& call) { ... });
+// A trace as its readers see it: the processes of a run, and their calls in program
+// order, wherever they were read from. Logs are opened by OpenLogs (log_trace.h), files of
+// any format by OpenTrace (import/open_trace.h). Nothing here throws.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_H_
 #define TORCHTRACE_SERIALIZE_TRACE_H_
@@ -21,7 +18,6 @@
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/config_table.h"
 #include "serialize/damage.h"
-#include "serialize/reading_observer.h"
 #include "serialize/stack_table.h"
 #include "serialize/tag_table.h"
 
@@ -56,7 +52,6 @@ struct ProcessInfo {
 // The thread of that number; null when the process has none.
 const ThreadInfo* FindThread(const ProcessInfo& process, uint64_t number);
 
-class LogFile;
 class LogReader;
 
 // A process of a log.
@@ -100,15 +95,6 @@ struct CallRecord {
 
 class Trace {
  public:
-  // `path`: an output folder (its log/*.ttlog are read) or one log file. Errors
-  // name the path and what was expected there. Damage is no error: what can be
-  // read is read, and processes()[i].damage tells the rest. Beside a log that
-  // can be read, a file that holds none counts as a damaged process. `observer` may be null,
-  // and outlives the trace.
-  static absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingObserver* observer = nullptr);
-  // One log, which may have no path.
-  static absl::StatusOr<std::unique_ptr<Trace>> Open(std::unique_ptr<LogFile> file,
-                                                     ReadingObserver* observer = nullptr);
   virtual ~Trace() = default;
 
   // Calls the visitor for every record, ordered by time over all threads and
@@ -120,7 +106,7 @@ class Trace {
 
   // The same, but calls of which the trace only knows how many there were come as one
   // record with a count; Read shows each, and fails where there are too many for that.
-  virtual absl::Status ReadCounted(const Visitor& visitor) { return Read(visitor); }
+  virtual absl::Status ReadCounted(const Visitor& visitor) = 0;
 
   // The same counts per variant without times or order: several times faster.
   // Returns calls per VariantId. The second time it only returns them again.
@@ -135,26 +121,17 @@ class Trace {
 
   // What the program said of the calls that it made then, by CallRecord::tags: a JSON
   // object's text, or empty. Valid as long as the trace.
-  virtual std::string_view tags(uint32_t id) const {
-    (void)id;
-    return {};
-  }
+  virtual std::string_view tags(uint32_t id) const = 0;
 
   // The stacks that CallRecords name; it grows while Read runs. Valid as long as the trace.
-  virtual const StackTable& stacks() const {
-    static const StackTable* const none = new StackTable();
-    return *none;
-  }
+  virtual const StackTable& stacks() const = 0;
 
   // In the order of process_order.h: by start. Path, metadata, closed and file_bytes are there from the
   // beginning, the rest once Read or Count was called.
   virtual const std::vector<ProcessInfo>& processes() const = 0;
 
   // Where a process of processes() stands, for TraceWriter::CopyCalls.
-  virtual LogSource log_source(size_t process) const {
-    (void)process;
-    return {};
-  }
+  virtual LogSource log_source(size_t process) const = 0;
 };
 
 }  // namespace torchtrace

@@ -1,3 +1,4 @@
+#include "serialize/log_trace.h"
 #include "serialize/trace.h"
 
 #include <sys/resource.h>
@@ -29,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::unique_ptr<Trace> Open(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(path);
+  absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path);
   EXPECT_TRUE(trace.ok()) << trace.status();
   return *std::move(trace);
 }
@@ -308,7 +309,7 @@ TEST(TraceTest, NothingCanBeRead) {
     at += header.capacity_bytes;
   }
   WriteFile(path, bytes);
-  const absl::Status status = Trace::Open(path).status();
+  const absl::Status status = OpenLogs(path).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("a.ttlog holds nothing that can be read: none of the "));
 }
@@ -493,7 +494,7 @@ TEST(TraceTest, ObserverIsToldHowFarItIs) {
     log.CloseFrames();
     log.End();
   }
-  const auto trace = Trace::Open(path, &observer).value();
+  const auto trace = OpenLogs(path, &observer).value();
   ASSERT_TRUE(trace->Count().ok());
   EXPECT_THAT(observer.told[ReadingObserver::kBytes], Each(std::filesystem::file_size(path)));
   EXPECT_FALSE(observer.told[ReadingObserver::kBytes].empty());
@@ -544,7 +545,7 @@ TEST(TraceTest, WhatIsNoTrace) {
   for (const auto& c : kCases) {
     WriteFile(path, c.content);
     for (const std::string& target : {path, folder}) {
-      const absl::Status status = Trace::Open(target).status();
+      const absl::Status status = OpenLogs(target).status();
       EXPECT_EQ(status.code(), c.code) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(c.says));
       EXPECT_THAT(std::string(status.message()), HasSubstr(path));
@@ -552,11 +553,11 @@ TEST(TraceTest, WhatIsNoTrace) {
   }
   std::filesystem::remove(path);
   for (const std::string& target : {folder, path, folder + "/no/such/place"}) {
-    const absl::Status status = Trace::Open(target).status();
+    const absl::Status status = OpenLogs(target).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(target));
   }
-  EXPECT_THAT(std::string(Trace::Open("/dev/null").status().message()), HasSubstr("regular file"));
+  EXPECT_THAT(std::string(OpenLogs("/dev/null").status().message()), HasSubstr("regular file"));
 }
 
 // One process's log that is no log doesn't keep the others from being read.

@@ -1,3 +1,4 @@
+#include "serialize/log_trace.h"
 #include "serialize/trace_writer.h"
 
 #include <cstring>
@@ -23,7 +24,7 @@ using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 std::unique_ptr<TraceWriter> Create(const std::string& path) { return TraceWriter::Create(path).value(); }
-std::unique_ptr<Trace> Open(const std::string& path) { return Trace::Open(path).value(); }
+std::unique_ptr<Trace> Open(const std::string& path) { return OpenLogs(path).value(); }
 std::unique_ptr<LogReader> OpenLog(const std::string& path) { return LogReader::Open(path).value(); }
 
 // Copies the processes of the log, with their metadata.

@@ -1,3 +1,4 @@
+#include "serialize/log_trace.h"
 #include "tracer/recorder.h"
 
 #include <fcntl.h>
@@ -103,7 +104,7 @@ struct Recorded {
   std::vector<std::string> damage;
 };
 Recorded ReadRecorded(const std::string& folder) {
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   EXPECT_TRUE(trace->Count().ok());
   const ProcessInfo& process = trace->processes().at(0);
   return {process.calls, *process.metadata, process.damage.sentences};
@@ -524,7 +525,7 @@ TEST(RecorderTest, WhatWasNotSeenIsToldBeforeASignal) {
     return 0;
   })));
   std::vector<Json> not_seen;
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   ASSERT_TRUE(trace->Count().ok());
   for (const ProcessInfo& process : trace->processes()) not_seen.push_back((*process.metadata)["not_seen"]);
   EXPECT_THAT(not_seen, testing::UnorderedElementsAre(Json({"another", "one"}), Json::array({"of the child"})));

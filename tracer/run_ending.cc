@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/log_trace.h"
 #include "serialize/plain_text.h"
 #include "serialize/run_info.h"
 #include "serialize/shell_quote.h"
@@ -46,14 +47,14 @@ absl::Status RunEnding::TryRender(Trace* trace) {
 }
 
 absl::Status RunEnding::TryRenderEarly() {
-  absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(options_.folder);
+  absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(options_.folder);
   if (!trace.ok()) return trace.status();
   if (absl::Status status = TryRender(trace->get()); !status.ok()) return status;
   return WriteRunInfo(BuildRunInfo(**trace, report_->statistics, &*report_), options_.folder, FileModeOf(**trace));
 }
 
 absl::Status RunEnding::TryFinish() {
-  absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(options_.folder);
+  absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(options_.folder);
   if (!trace.ok()) return trace.status();
   const bool early = report_.has_value();
   const absl::Status rendered = early ? absl::OkStatus() : TryRender(trace->get());

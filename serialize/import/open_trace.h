@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "serialize/reading_observer.h"
 #include "serialize/trace.h"
 
 namespace torchtrace {
