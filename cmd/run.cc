@@ -32,6 +32,7 @@
 #include "tracer/output_folder.h"
 #include "tracer/run_metadata.h"
 #include "tracer/runtime_api.h"
+#include "tracer/thread_stack.h"
 
 namespace torchtrace {
 namespace {

@@ -31,6 +31,7 @@
 #include "tracer/runtime_api.h"
 #include "tracer/say_lines.h"
 #include "tracer/session.h"
+#include "tracer/thread_stack.h"
 #include "tracer/version.h"
 
 namespace torchtrace {

@@ -18,8 +18,8 @@
 #include "serialize/counted_text.h"
 #include "serialize/csv_cell.h"
 #include "serialize/json_form.h"
+#include "serialize/json_member.h"
 #include "serialize/run_facts.h"
-#include "serialize/statistics.h"
 #include "serialize/text_form.h"
 #include "serialize/text_table.h"
 

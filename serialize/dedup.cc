@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
+#include "serialize/json_member.h"
 #include "serialize/placeholder.h"
 #include "serialize/plain_text.h"
 #include "serialize/readable_config.h"
@@ -20,20 +21,14 @@ constexpr uint32_t kNoEntry = UINT32_MAX;
 
 using Sources = std::vector<std::pair<uint32_t, uint64_t>>;
 
-int64_t IntOr(const nlohmann::json& metadata, const char* name, int64_t otherwise) {
-  const nlohmann::json* const member = FindMember(metadata, name);
-  return member != nullptr && member->is_number_integer() ? member->get<int64_t>() : otherwise;
-}
-
 DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process) {
   DedupSource source;
   source.trace = trace;
   source.process = ProcessName(process);
   if (process.metadata == nullptr) return source;
-  const nlohmann::json* const host = FindMember(*process.metadata, "host");
-  if (host != nullptr && host->is_string()) source.host = host->get<std::string>();
-  source.pid = IntOr(*process.metadata, "pid", -1);
-  source.rank = IntOr(*process.metadata, "rank", -1);
+  source.host = TextMember(*process.metadata, "host");
+  source.pid = IntMember(*process.metadata, "pid").value_or(-1);
+  source.rank = IntMember(*process.metadata, "rank").value_or(-1);
   return source;
 }
 

@@ -10,8 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/config.h"
+#include "serialize/json_member.h"
 #include "serialize/log_metadata.h"
-#include "serialize/run_facts.h"
 #include "serialize/trace_operators.h"
 
 namespace torchtrace {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 
 namespace torchtrace {
 namespace {
@@ -20,19 +21,6 @@ constexpr double kMaxUnitNs = 1e9;
 constexpr uint64_t kMaxOriginNs = 3'000'000'000'000'000'000;
 // A shorter run tells less than the measurement before it.
 constexpr uint64_t kMinRefiningNs = 10'000'000;
-
-const Json* Find(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
-std::optional<uint64_t> Unsigned(const Json& object, const char* key) {
-  const Json* const value = Find(object, key);
-  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
-  if (!value->is_number_unsigned() && value->get<int64_t>() < 0) return std::nullopt;
-  return value->get<uint64_t>();
-}
 
 // Of a text that is JSON. The library's callback could tell as well, and makes it look at
 // all that a list holds after each of its items.
@@ -65,8 +53,8 @@ bool IsUsableUnit(double unit_ns) { return unit_ns >= kMinUnitNs && unit_ns <= k
 
 // Nanoseconds in a unit, from the clocks at the origin and at a later moment that both were read.
 std::optional<double> MeasureUnit(uint64_t origin_units, uint64_t origin_ns, const Json& later) {
-  const std::optional<uint64_t> units = Unsigned(later, "units");
-  const std::optional<uint64_t> ns = Unsigned(later, "monotonic_ns");
+  const std::optional<uint64_t> units = UnsignedMember(later, "units");
+  const std::optional<uint64_t> ns = UnsignedMember(later, "monotonic_ns");
   if (!units || !ns || *ns > kMaxOriginNs || *units <= origin_units || *ns < origin_ns + kMinRefiningNs) {
     return std::nullopt;
   }
@@ -102,11 +90,11 @@ std::shared_ptr<const Json> ReadMetadata(const LogReader& log, size_t process, D
 }
 
 LogClock::LogClock(const Json& metadata) {
-  const Json* const clock = Find(metadata, "clock");
+  const Json* const clock = FindMember(metadata, "clock");
   if (clock == nullptr) return;
-  const std::optional<uint64_t> units = Unsigned(*clock, "origin_units");
-  const std::optional<uint64_t> monotonic = Unsigned(*clock, "origin_monotonic_ns");
-  const Json* const unit = Find(*clock, "unit_ns");
+  const std::optional<uint64_t> units = UnsignedMember(*clock, "origin_units");
+  const std::optional<uint64_t> monotonic = UnsignedMember(*clock, "origin_monotonic_ns");
+  const Json* const unit = FindMember(*clock, "unit_ns");
   if (!units || !monotonic || *monotonic > kMaxOriginNs || unit == nullptr || !unit->is_number() ||
       !IsUsableUnit(unit->get<double>())) {
     return;
@@ -115,12 +103,12 @@ LogClock::LogClock(const Json& metadata) {
   unit_ns_ = unit->get<double>();
   origin_units_ = *units;
   origin_ns_ = static_cast<int64_t>(*monotonic);
-  const std::optional<uint64_t> realtime = Unsigned(*clock, "origin_realtime_ns");
+  const std::optional<uint64_t> realtime = UnsignedMember(*clock, "origin_realtime_ns");
   if (realtime && *realtime <= kMaxOriginNs) realtime_offset_ns_ = static_cast<int64_t>(*realtime) - origin_ns_;
 
   // The longest measurement tells most: the one at the start may have been interrupted by anything.
   for (const char* const key : {"end", "clock_again"}) {
-    const Json* const later = Find(metadata, key);
+    const Json* const later = FindMember(metadata, key);
     const std::optional<double> unit_ns = later == nullptr ? std::nullopt : MeasureUnit(*units, *monotonic, *later);
     if (!unit_ns) continue;
     unit_ns_ = *unit_ns;
@@ -130,18 +118,18 @@ LogClock::LogClock(const Json& metadata) {
 
 LogEnd ReadLogEnd(const Json& metadata) {
   LogEnd result;
-  const Json* const end = Find(metadata, "end");
+  const Json* const end = FindMember(metadata, "end");
   if (end == nullptr || !end->is_object()) return result;
   result.present = true;
-  if (const Json* const threads = Find(*end, "threads"); threads != nullptr && threads->is_array()) {
+  if (const Json* const threads = FindMember(*end, "threads"); threads != nullptr && threads->is_array()) {
     result.has_threads = true;
     for (const Json& thread : *threads) {
-      const std::optional<uint64_t> number = Unsigned(thread, "number");
-      const std::optional<uint64_t> calls = Unsigned(thread, "calls");
+      const std::optional<uint64_t> number = UnsignedMember(thread, "number");
+      const std::optional<uint64_t> calls = UnsignedMember(thread, "calls");
       if (number && calls) result.thread_calls[*number] = *calls;
     }
   }
-  if (const Json* const dropped = Find(*end, "dropped"); dropped != nullptr && dropped->is_object()) {
+  if (const Json* const dropped = FindMember(*end, "dropped"); dropped != nullptr && dropped->is_object()) {
     for (const auto& [reason, count] : dropped->items()) {
       if (count.is_number_unsigned()) result.dropped[reason] = count.get<uint64_t>();
     }
@@ -151,13 +139,13 @@ LogEnd ReadLogEnd(const Json& metadata) {
 
 Damage ReadSourceDamage(const Json& metadata) {
   Damage damage;
-  const Json* const json = Find(metadata, "damage");
+  const Json* const json = FindMember(metadata, "damage");
   if (json == nullptr) return damage;
-  damage.lost_calls = Unsigned(*json, "lost_calls").value_or(0);
-  damage.lost_bytes = Unsigned(*json, "lost_bytes").value_or(0);
-  const Json* const exact = Find(*json, "lost_calls_exact");
+  damage.lost_calls = UnsignedMember(*json, "lost_calls").value_or(0);
+  damage.lost_bytes = UnsignedMember(*json, "lost_bytes").value_or(0);
+  const Json* const exact = FindMember(*json, "lost_calls_exact");
   damage.lost_calls_exact = exact == nullptr || !exact->is_boolean() || exact->get<bool>();
-  if (const Json* const sentences = Find(*json, "sentences"); sentences != nullptr && sentences->is_array()) {
+  if (const Json* const sentences = FindMember(*json, "sentences"); sentences != nullptr && sentences->is_array()) {
     for (const Json& sentence : *sentences) {
       if (sentence.is_string()) damage.sentences.push_back(sentence.get<std::string>());
     }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 
 namespace torchtrace {
 
@@ -19,6 +20,13 @@ nlohmann::json FormatOperators(std::vector<std::string> names) {
     inside.append(name, colons + 2);
   }
   return spaces;
+}
+
+std::string TorchVersion(const nlohmann::json& metadata) {
+  const nlohmann::json* const packages = FindMember(metadata, "packages");
+  const nlohmann::json* version = packages == nullptr ? nullptr : FindMember(*packages, "torch");
+  if (version != nullptr && version->is_object()) version = FindMember(*version, "version");
+  return version != nullptr && version->is_string() ? version->get<std::string>() : std::string();
 }
 
 }  // namespace torchtrace

@@ -14,6 +14,9 @@ namespace torchtrace {
 
 inline constexpr char kOperatorsKey[] = "operators";
 
+// The version of PyTorch that a process's metadata tells; may be empty.
+std::string TorchVersion(const nlohmann::json& metadata);
+
 // The value of the key for operators by name, `aten::add.Tensor`, in any order.
 nlohmann::json FormatOperators(std::vector<std::string> names);
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 #include "serialize/log_metadata.h"
 
 namespace torchtrace {
@@ -37,11 +38,6 @@ bool ShareMonotonicClock(const std::vector<ProcessClock>& processes) {
   // Containers of one machine have names of their own, and some a clock of their own.
   if (!one_host && !all_booted) return false;
   return least > most || most - least <= kMaxDriftNs;
-}
-
-std::string TextMember(const nlohmann::json& object, const char* name) {
-  const auto member = object.find(name);
-  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
 }
 
 }  // namespace

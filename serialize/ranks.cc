@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 
 namespace torchtrace {
 namespace {
@@ -18,22 +19,16 @@ constexpr int64_t kMaxWorldSize = 1'000'000;
 // A sentence names no more.
 constexpr size_t kMaxNamed = 20;
 
-const Json* Find(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
 std::optional<int64_t> Number(const Json& metadata, const char* key, std::initializer_list<const char*> variables) {
   const auto accepted = [](int64_t number) { return number >= 0 && number <= kMaxWorldSize; };
-  if (const Json* const value = Find(metadata, key); value != nullptr && value->is_number_integer()) {
+  if (const Json* const value = FindMember(metadata, key); value != nullptr && value->is_number_integer()) {
     const int64_t number = value->get<int64_t>();
     return accepted(number) ? std::optional(number) : std::nullopt;
   }
-  const Json* const environment = Find(metadata, "environment");
+  const Json* const environment = FindMember(metadata, "environment");
   if (environment == nullptr) return std::nullopt;
   for (const char* variable : variables) {
-    const Json* const value = Find(*environment, variable);
+    const Json* const value = FindMember(*environment, variable);
     int64_t number;
     if (value != nullptr && value->is_string() && absl::SimpleAtoi(value->get<std::string>(), &number) &&
         accepted(number)) {
@@ -41,11 +36,6 @@ std::optional<int64_t> Number(const Json& metadata, const char* key, std::initia
     }
   }
   return std::nullopt;
-}
-
-std::string TextOf(const Json& metadata, const char* key) {
-  const Json* const value = Find(metadata, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
 // `ranks 1-3, 7`
@@ -81,8 +71,8 @@ std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   for (const ProcessInfo& process : processes) {
     const ProcessRank rank = ReadRank(*process.metadata);
     // A forked process has its parent's rank.
-    if (!rank.rank || TextOf(*process.metadata, "role") == "fork") continue;
-    Run& run = runs[TextOf(*process.metadata, "label")];
+    if (!rank.rank || TextMember(*process.metadata, "role") == "fork") continue;
+    Run& run = runs[TextMember(*process.metadata, "label")];
     ++run.ranks[*rank.rank];
     run.world_size = std::max(run.world_size, rank.world_size.value_or(0));
   }

@@ -18,6 +18,7 @@
 #include "serialize/line_cache.h"
 #include "serialize/output_file.h"
 #include "serialize/shell_quote.h"
+#include "serialize/statistics_files.h"
 #include "serialize/text_form.h"
 #include "serialize/trace_lines.h"
 #include "serialize/unfinished.h"

@@ -9,22 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
+#include "serialize/json_member.h"
 
 namespace torchtrace {
 namespace {
 
 using nlohmann::json;
-
-std::optional<int64_t> IntMember(const json& object, const char* name) {
-  const json* const member = FindMember(object, name);
-  if (member == nullptr || !member->is_number_integer()) return std::nullopt;
-  return member->get<int64_t>();
-}
-
-std::string TextMember(const json& object, const char* name) {
-  const json* const member = FindMember(object, name);
-  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
-}
 
 std::map<std::string, uint64_t> CountsMember(const json& object, const char* name) {
   std::map<std::string, uint64_t> counts;
@@ -146,12 +136,6 @@ bool IsCapped(const Value& value) {
 }
 
 }  // namespace
-
-const json* FindMember(const json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto at = object.find(name);
-  return at == object.end() ? nullptr : &*at;
-}
 
 RunFacts GatherFacts(const Trace& trace) {
   RunFacts facts;

@@ -83,9 +83,6 @@ std::string ProcessName(const ProcessInfo& process);
 // went on`, or `not closed: killed or still running`.
 std::string DescribeEnd(const ProcessInfo& process);
 
-// The member of that name, or null when `object` has none or is no object.
-const nlohmann::json* FindMember(const nlohmann::json& object, const char* name);
-
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_RUN_FACTS_H_

@@ -15,6 +15,7 @@
 #include "serialize/counted_text.h"
 #include "serialize/damage.h"
 #include "serialize/json_form.h"
+#include "serialize/json_member.h"
 #include "serialize/output_file.h"
 #include "serialize/process_order.h"
 #include "serialize/ranks.h"

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 #include "serialize/plain_text.h"
-#include "serialize/run_facts.h"
 
 namespace torchtrace {
 namespace {

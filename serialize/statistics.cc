@@ -8,12 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
-#include "serialize/text_form.h"
-#include "serialize/yaml_form.h"
 
 namespace torchtrace {
 namespace {
@@ -118,36 +114,6 @@ absl::StatusOr<Statistics> CountCalls(Trace* trace, ApiOrder order) {
   }
   if (order == ApiOrder::kByCalls) SortByCalls(&statistics.apis);
   return statistics;
-}
-
-std::string FormatPercent(uint64_t part, uint64_t whole) {
-  const double percent = whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-  return absl::StrFormat("%.2f%%", percent);
-}
-
-std::string FormatStatisticsText(const Statistics& statistics) {
-  std::string text =
-      absl::StrCat("Total APIs: ", statistics.apis.size(), "\nTotal API calls: ", statistics.calls, "\n\n");
-  for (const ApiCount& api : statistics.apis) {
-    absl::StrAppend(&text, FormatApi(api.api), ": ", api.calls, " (", FormatPercent(api.calls, statistics.calls),
-                    ")\n");
-  }
-  return text;
-}
-
-std::string FormatStatisticsYaml(const Statistics& statistics) {
-  std::string yaml = absl::StrCat("total_apis: ", statistics.apis.size(), "\ntotal_api_calls: ", statistics.calls,
-                                  "\ntotal_configs: ", statistics.configs, "\napis:");
-  if (statistics.apis.empty()) yaml += " []";
-  yaml += "\n";
-  for (const ApiCount& api : statistics.apis) {
-    std::string percent = FormatPercent(api.calls, statistics.calls);
-    percent.pop_back();
-    absl::StrAppend(&yaml, "- api: ", YamlScalar(api.api, /*in_flow=*/false), "\n  level: ", api.level,
-                    "\n  calls: ", api.calls, "\n  percent: ", percent);
-    absl::StrAppend(&yaml, "\n  configs: ", api.configs, "\n");
-  }
-  return yaml;
 }
 
 }  // namespace torchtrace

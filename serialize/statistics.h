@@ -48,13 +48,6 @@ struct Statistics {
 enum class ApiOrder : uint8_t { kByCalls, kNone };
 absl::StatusOr<Statistics> CountCalls(Trace* trace, ApiOrder order = ApiOrder::kByCalls);
 
-// `part` of `whole` as `12.34%`; 0.00% of nothing.
-std::string FormatPercent(uint64_t part, uint64_t whole);
-
-// The whole text of api_statistics.txt and api_statistics.yaml.
-std::string FormatStatisticsText(const Statistics& statistics);
-std::string FormatStatisticsYaml(const Statistics& statistics);
-
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_STATISTICS_H_

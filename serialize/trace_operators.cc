@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 #include "serialize/operator_metadata.h"
-#include "serialize/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -24,13 +24,6 @@ std::string VersionOf(const ProcessInfo& process) {
 }
 
 }  // namespace
-
-std::string TorchVersion(const json& metadata) {
-  const json* const packages = FindMember(metadata, "packages");
-  const json* version = packages == nullptr ? nullptr : FindMember(*packages, "torch");
-  if (version != nullptr && version->is_object()) version = FindMember(*version, "version");
-  return version != nullptr && version->is_string() ? version->get<std::string>() : std::string();
-}
 
 std::set<std::string> TorchVersions(const Trace& trace) {
   std::set<std::string> versions;

@@ -15,9 +15,6 @@
 
 namespace torchtrace {
 
-// The version of PyTorch that a process's metadata tells; may be empty.
-std::string TorchVersion(const nlohmann::json& metadata);
-
 // Those that the processes of a trace tell of.
 std::set<std::string> TorchVersions(const Trace& trace);
 

@@ -17,15 +17,15 @@
 #include "serialize/config_table.h"
 #include "serialize/damage.h"
 #include "serialize/hash.h"
+#include "serialize/json_member.h"
 #include "serialize/log_format.h"
 #include "serialize/log_metadata.h"
 #include "serialize/log_reader.h"
 #include "serialize/log_survey.h"
 #include "serialize/log_writer.h"
+#include "serialize/operator_metadata.h"
 #include "serialize/output_file.h"
-#include "serialize/run_facts.h"
 #include "serialize/stack_table.h"
-#include "serialize/trace_operators.h"
 
 namespace torchtrace {
 namespace {

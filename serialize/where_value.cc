@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/json_member.h"
 #include "serialize/run_facts.h"
 #include "serialize/trace.h"
 

@@ -21,7 +21,6 @@
 #include "serialize/glob.h"
 #include "serialize/mapped_frames.h"
 #include "serialize/utf8.h"
-#include "tracer/runtime_api.h"
 #include "tracer/write_without_signal.h"
 
 namespace torchtrace {

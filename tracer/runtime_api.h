@@ -16,9 +16,6 @@ namespace torchtrace {
 // Python may be older than the executable.
 inline constexpr uint32_t kRuntimeApiVersion = 5;
 
-inline constexpr uint32_t kFirstStacks = 3;
-inline constexpr uint32_t kAllStacks = UINT32_MAX;
-
 inline constexpr char kRuntimeLibraryName[] = "libtorchtrace_runtime.so";
 
 // How a traced program ended, or that it is about to.

@@ -9,6 +9,10 @@
 
 namespace torchtrace {
 
+// RecorderOptions::stacks: of each thread and configuration the first calls, and all.
+inline constexpr uint32_t kFirstStacks = 3;
+inline constexpr uint32_t kAllStacks = UINT32_MAX;
+
 // A number that the log's frame knows something by.
 struct InFrame {
   uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet

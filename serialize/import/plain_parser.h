@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "serialize/import/identity_cache.h"
+#include "serialize/import/parsed_call.h"
 #include "serialize/plain_form.h"
 #include "serialize/value_tree.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/config.h"
-#include "serialize/import/identity_cache.h"
+#include "serialize/import/parsed_call.h"
 #include "serialize/import/operator_input_notes.h"
 #include "serialize/import/operator_name.h"
 #include "serialize/import/text_parser.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/config.h"
-#include "serialize/import/identity_cache.h"
+#include "serialize/import/parsed_call.h"
 #include "serialize/import/json_plain.h"
 #include "serialize/import/operator_input_notes.h"
 #include "serialize/import/operator_name.h"
