@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/reading_observer.h"
 #include "serialize/trace.h"
 #include "serialize/trace_writer.h"
 

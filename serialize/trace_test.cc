@@ -1,4 +1,5 @@
 #include "serialize/log_trace.h"
+#include "serialize/reading_observer.h"
 #include "serialize/trace.h"
 
 #include <sys/resource.h>
