@@ -21,12 +21,12 @@
 #include "gtest/gtest.h"
 #include "local_torch/environment.h"
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
-#include "serialize/log_trace.h"
-#include "serialize/trace.h"
+#include "serialize/log/log_trace.h"
+#include "serialize/model/config.h"
+#include "serialize/trace/trace.h"
 #include "tracer/framework_dialect.h"
-#include "tracer/launcher.h"
-#include "tracer/recorder.h"
+#include "tracer/python/launcher.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace {
 namespace {

@@ -15,9 +15,9 @@
 #include "dialects/scan/scan_library.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "nlohmann/json.hpp"
-#include "serialize/api_list.h"
-#include "serialize/hash.h"
-#include "serialize/output_file.h"
+#include "serialize/apis/api_list.h"
+#include "serialize/base/hash.h"
+#include "serialize/base/output_file.h"
 
 namespace torchtrace {
 namespace {

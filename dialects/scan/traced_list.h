@@ -16,7 +16,7 @@
 namespace torchtrace {
 
 struct TracedListOptions {
-  std::string api_list;                // a file in any form of serialize/api_list.h; empty: none
+  std::string api_list;                // a file in any form of serialize/apis/api_list.h; empty: none
   std::vector<std::string> libraries;  // `numpy`, `mypackage.ops`
   // All that a scan finds, and not only what is in a default list. Excludes `api_list`; without
   // libraries it is the dialect's that is scanned.

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/json_member.h"
-#include "serialize/plain_text.h"
-#include "serialize/run_facts.h"
-#include "serialize/text_form.h"
+#include "serialize/base/json_member.h"
+#include "serialize/base/plain_text.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
+#include "serialize/base/json_member.h"
 #include "serialize/export/text_numbers.h"
-#include "serialize/json_member.h"
-#include "serialize/readable_config.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/config.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {

@@ -12,15 +12,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "serialize/config.h"
-#include "serialize/config_table.h"
+#include "serialize/base/json_member.h"
 #include "serialize/import/c10_names.h"
 #include "serialize/import/json_dims.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
-#include "serialize/import/tensor_strides.h"
-#include "serialize/json_member.h"
-#include "serialize/value_tree.h"
+#include "serialize/model/config.h"
+#include "serialize/model/tensor_strides.h"
+#include "serialize/model/value_tree.h"
+#include "serialize/trace/config_table.h"
 
 namespace torchtrace {
 namespace {
@@ -382,7 +382,9 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     if (id->is_number_integer()) return absl::StrCat(id->get<int64_t>());
     return std::string(Text(id));
   }
-  static ThreadKey KeyOf(const json& event) { return {IdText(FindMember(event, "pid")), IdText(FindMember(event, "tid"))}; }
+  static ThreadKey KeyOf(const json& event) {
+    return {IdText(FindMember(event, "pid")), IdText(FindMember(event, "tid"))};
+  }
 
   uint32_t ThreadOf(const json& event) {
     ThreadKey key = KeyOf(event);

@@ -11,16 +11,16 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/config.h"
-#include "serialize/config_table.h"
+#include "serialize/base/json_member.h"
+#include "serialize/forms/text_form.h"
 #include "serialize/import/c10_names.h"
 #include "serialize/import/json_dims.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
-#include "serialize/import/tensor_strides.h"
-#include "serialize/json_member.h"
-#include "serialize/text_form.h"
-#include "serialize/value_tree.h"
+#include "serialize/model/config.h"
+#include "serialize/model/tensor_strides.h"
+#include "serialize/model/value_tree.h"
+#include "serialize/trace/config_table.h"
 
 namespace torchtrace {
 namespace {
@@ -367,7 +367,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     if (status.ok()) return status;
     uint64_t id = 0;
     const std::string which = GetUint(FindMember(node, "id"), &id) ? absl::StrCat("node ", id, " (offset ", offset, ")")
-                                                             : absl::StrCat("the node at offset ", offset);
+                                                                   : absl::StrCat("the node at offset ", offset);
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", which, ": ", std::string(status.message())));
   }
 
@@ -399,7 +399,8 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
       }
       const json* const all = FindMember(node, "inputs");
       if (all != nullptr)
-        inputs = {FindMember(*all, "values"), FindMember(*all, "shapes"), FindMember(*all, "types"), FindMember(*all, "strides")};
+        inputs = {FindMember(*all, "values"), FindMember(*all, "shapes"), FindMember(*all, "types"),
+                  FindMember(*all, "strides")};
     } else {
       inputs = {FindMember(node, "inputs"), FindMember(node, "input_shapes"), FindMember(node, "input_types"), nullptr};
     }

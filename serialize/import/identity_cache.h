@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "serialize/import/parsed_call.h"
+#include "serialize/forms/parsed_call.h"
 
 namespace torchtrace {
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/config_table.h"
 #include "serialize/import/call_source.h"
-#include "serialize/trace.h"
+#include "serialize/trace/config_table.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

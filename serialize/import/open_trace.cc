@@ -11,8 +11,8 @@
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/input_file.h"
-#include "serialize/log_format.h"
-#include "serialize/log_trace.h"
+#include "serialize/log/log_format.h"
+#include "serialize/log/log_trace.h"
 
 namespace torchtrace {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/reading_observer.h"
-#include "serialize/trace.h"
+#include "serialize/trace/reading_observer.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

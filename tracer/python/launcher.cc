@@ -1,0 +1,177 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "tracer/python/launcher.h"
+
+#include <Python.h>
+#include <dlfcn.h>
+#include <sys/prctl.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tracer/framework_dialect.h"
+#include "tracer/python/extension_loader.h"
+#include "tracer/python/levels.h"
+#include "tracer/python/module_finder.h"
+#include "tracer/python/program_end.h"
+#include "tracer/python/session.h"
+#include "tracer/record/fatal_signals.h"
+#include "tracer/record/recorder.h"
+
+namespace torchtrace {
+namespace {
+
+std::vector<std::string> Strings(const char* const* list) {
+  std::vector<std::string> strings;
+  for (; list != nullptr && *list != nullptr; ++list) strings.emplace_back(*list);
+  return strings;
+}
+
+HookOptions MakeHookOptions(const RuntimeRequest& request) {
+  HookOptions options;
+  options.levels.assign(request.levels, request.levels + request.level_count);
+  options.include_getters = request.include_getters != 0;
+  options.apis = Strings(request.apis);
+  options.default_apis = request.default_apis != 0;
+  options.outermost = request.outermost != 0;
+  return options;
+}
+
+RecorderOptions MakeRecorderOptions(const RuntimeRequest& request) {
+  RecorderOptions options;
+  options.log_folder = request.log_folder;
+  options.readable = request.readable != 0;
+  options.metadata_json = request.metadata_json;
+  options.include = Strings(request.include);
+  options.exclude = Strings(request.exclude);
+  options.quiet = request.quiet != 0;
+  options.paused = request.start_paused != 0;
+  options.stacks = request.stacks;
+  if (options.stacks != 0) options.make_stack = PythonStacksFor(request.dialect);
+  return options;
+}
+
+// A failure stops the tracing alone.
+void Arm(const RuntimeRequest& request, const HookOptions& options) {
+  if (absl::Status armed = ArmLevels(FindDialect(request.dialect), options); !armed.ok()) {
+    Recorder::Get()->Stop(std::string(armed.message()));
+  }
+}
+
+// What `run` exits with when the program wasn't started.
+constexpr int kNotStarted = 125;
+
+// The program starts now; an error says why it must not.
+absl::Status Starting(const RuntimeRequest& request) {
+  char error[4096] = "";
+  if (request.starting == nullptr || request.starting(request.context, error, sizeof error) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(error);
+}
+
+// The same for a dialect that is still to be loaded.
+absl::Status StartingWithExtension(const RuntimeRequest& request) {
+  absl::StatusOr<std::vector<int>> levels = LoadExtension(request.dialect);
+  HookOptions options = MakeHookOptions(request);
+  absl::Status status = levels.status();
+  if (status.ok() && options.levels.empty()) options.levels = *levels;
+  if (status.ok()) status = CheckLevels(*FindDialect(request.dialect), options.levels);
+  if (status.ok()) status = Starting(request);
+  if (status.ok()) Arm(request, options);
+  return status;
+}
+
+void NotStarted() {
+  UnwatchProcessExit();
+  Recorder::Get()->Finish({.exit_code = kNotStarted});
+}
+
+// Tools that list processes and threads show this name; python's is its file's.
+void TakeProcessName(const char* python) {
+  const std::string path = python;
+  prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
+}
+
+// What CPython's own main does up to running the program.
+PyStatus InitializePython(int argc, char** argv) {
+  PyPreConfig preconfig;
+  PyPreConfig_InitPythonConfig(&preconfig);
+  PyStatus status = Py_PreInitializeFromBytesArgs(&preconfig, argc, argv);
+  if (PyStatus_Exception(status)) return status;
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  status = PyConfig_SetBytesArgv(&config, argc, argv);
+  if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  return status;
+}
+
+}  // namespace
+
+absl::Status CheckRequest(const RuntimeRequest& request) {
+  // Without the "+" or "rc1" that may follow.
+  const std::string python = absl::StrCat(PY_MAJOR_VERSION, ".", PY_MINOR_VERSION, ".", PY_MICRO_VERSION);
+  if (python != request.python_version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
+  }
+  // One that is written in Python is known when the program starts.
+  if (IsExtensionName(request.dialect)) return absl::OkStatus();
+  return CheckDialect(request.dialect, request.package_version, MakeHookOptions(request).levels);
+}
+
+absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
+  if (absl::Status status = CheckRequest(request); !status.ok()) return status;
+  if (absl::Status status = Recorder::Start(MakeRecorderOptions(request)); !status.ok()) return status;
+
+  ProgramEndOptions end;
+  end.before_finalization = DisarmLevels;
+  end.ended = [&request](const RuntimeEnd& how) {
+    if (!how.provisional) ChangeFatalSignalMessage(nullptr);
+    if (request.ended != nullptr) request.ended(&how, request.context);
+    if (how.provisional) ChangeFatalSignalMessage(request.late_signal_message);
+  };
+  WatchProcessExit(std::move(end));
+
+  TakeProcessName(request.argv[0]);
+  const PyStatus status = InitializePython(request.argc, request.argv);
+  if (PyStatus_IsExit(status)) {  // as `python --version`
+    ProgramReturned(status.exitcode);
+    return status.exitcode;
+  }
+  if (PyStatus_Exception(status)) Py_ExitStatusException(status);
+
+  // None of these may stop the program.
+  Recorder* const recorder = Recorder::Get();
+  if (absl::Status watched = WatchInterpreterExit(/*signals=*/true); !watched.ok())
+    recorder->Stop(std::string(watched.message()));
+  WatchFatalSignals(request.signal_message);
+  WatchBusErrors();
+  OfferPythonModule();
+  absl::Status starts;
+  const auto start_with_extension = [&] {
+    starts = StartingWithExtension(request);
+    if (!starts.ok()) NotStarted();
+    return starts.ok();
+  };
+  if (!IsExtensionName(request.dialect)) {
+    starts = Starting(request);
+    if (starts.ok()) Arm(request, MakeHookOptions(request));
+  } else if (!BeforeProgramStarts(start_with_extension, kNotStarted)) {
+    starts = absl::InternalError("Python takes no audit hook");
+  }
+  PyErr_Clear();
+  if (!starts.ok()) {
+    NotStarted();
+    return starts;
+  }
+
+  const int exit_code = Py_RunMain();
+  if (!starts.ok()) return starts;
+  ProgramReturned(exit_code);
+  return exit_code;
+}
+
+}  // namespace torchtrace
