@@ -2,7 +2,7 @@
 
 Sources are found by name, so that a new file changes no BUILD file: `*_test.cc` are tests,
 `*_fuzzer.cc` and `*_benchmark.cc` programs of their own, all else is the library's. What a room may
-use is the table in docs/DESIGN.md, which tools/check holds against the #include lines.
+use is the table in docs/internals/DESIGN.md, which tools/check holds against the #include lines.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")

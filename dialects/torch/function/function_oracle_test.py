@@ -28,7 +28,7 @@ PROGRAMS = [
     "told_threads.py",
 ]
 MAX_SHOWN = 40
-# Where the two are known to differ: docs/DESIGN.md, "What levels 1 and 2 do not see".
+# Where the two are known to differ: docs/internals/DESIGN.md, "What levels 1 and 2 do not see".
 KNOWN = re.compile(
     r"delete grad|save and load|(overload|packet) op|jit operation|einsum sublists.*"
     r"|in an own index|wrap_torch_function"
