@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/help_formatter.h"
-#include "cmd/message.h"
-#include "cmd/standard_output.h"
-#include "serialize/edit_distance.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/help_formatter.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/standard_output.h"
+#include "serialize/base/edit_distance.h"
 
 namespace torchtrace {
 namespace {

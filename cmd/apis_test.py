@@ -1,20 +1,14 @@
 """`torchtrace apis`: names, lists of a library's APIs, coverage of traces against lists."""
 
 import csv
-import importlib.util
 import io
 import json
 import textwrap
-from pathlib import Path
 
 import pytest
 import yaml
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
 

@@ -1,6 +1,5 @@
 """The command line: verbs, options, help, errors, and what they exit with."""
 
-import importlib.util
 import json
 import os
 import pty
@@ -12,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 VERBS = [
     "run",

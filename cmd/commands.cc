@@ -1,7 +1,7 @@
 // The list of verbs.
 
-#include "cmd/command.h"
-#include "serialize/edit_distance.h"
+#include "cmd/cli/command.h"
+#include "serialize/base/edit_distance.h"
 
 namespace torchtrace {
 

@@ -1,6 +1,6 @@
 // `torchtrace dedup`.
 
-#include "serialize/dedup.h"
+#include "serialize/configs/dedup.h"
 
 #include <memory>
 #include <optional>
@@ -10,20 +10,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/lists.h"
-#include "cmd/message.h"
-#include "cmd/options.h"
-#include "cmd/output.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
-#include "serialize/coarsen.h"
-#include "serialize/dedup_output.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/lists.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
+#include "serialize/configs/coarsen.h"
+#include "serialize/configs/generalize.h"
+#include "serialize/configs/generalize_audit.h"
 #include "serialize/export/config_sink.h"
-#include "serialize/generalize.h"
-#include "serialize/generalize_audit.h"
-#include "serialize/trace.h"
+#include "serialize/export/dedup_output.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

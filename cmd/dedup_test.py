@@ -1,22 +1,16 @@
 """The whole tool: torchtrace dedup, on logs, rendered folders and real traces."""
 
 import csv
-import importlib.util
 import io
 import json
 import re
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 LOGS = tool.ROOT / "testdata/logs/v1"
 SAMPLE = LOGS / "sample.ttlog"

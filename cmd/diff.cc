@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/lists.h"
-#include "cmd/message.h"
-#include "cmd/options.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
-#include "cmd/standard_output.h"
-#include "cmd/terminal.h"
-#include "serialize/coarsen.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/lists.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/standard_output.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
+#include "serialize/configs/coarsen.h"
 #include "serialize/diff/config_report.h"
 #include "serialize/diff/report_parts.h"
 #include "serialize/diff/sequence_report.h"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

@@ -1,6 +1,6 @@
 // `torchtrace dump`.
 
-#include "serialize/dump.h"
+#include "serialize/reports/dump.h"
 
 #include <memory>
 #include <optional>
@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/message.h"
-#include "cmd/options.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
-#include "cmd/standard_output.h"
-#include "cmd/terminal.h"
-#include "serialize/stack_text.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/standard_output.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
+#include "serialize/forms/stack_text.h"
 
 namespace torchtrace {
 namespace {

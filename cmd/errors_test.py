@@ -3,7 +3,6 @@ sentence that says what and where, exit code 2, and nothing is changed on the di
 
 import ctypes
 import gzip
-import importlib.util
 import os
 import random
 import re
@@ -14,11 +13,7 @@ from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 TESTDATA = tool.ROOT / "testdata"
 SAMPLE = TESTDATA / "logs/v1/sample.ttlog"

@@ -9,19 +9,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/message.h"
-#include "cmd/options.h"
-#include "cmd/output.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
 #include "serialize/export/call_export.h"
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
 #include "serialize/export/table_writer.h"
-#include "serialize/trace.h"
-#include "tracer/version.h"
+#include "serialize/trace/trace.h"
+#include "tracer/launch/version.h"
 
 namespace torchtrace {
 namespace {

@@ -1,7 +1,6 @@
 """torchtrace export: every format as its consumers read it."""
 
 import csv
-import importlib.util
 import json
 import os
 import pty
@@ -11,16 +10,11 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import yaml
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 LOGS = sorted((tool.ROOT / "testdata/logs").glob("*/*.ttlog"))
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"

@@ -1,6 +1,6 @@
 // `torchtrace filter`.
 
-#include "serialize/filter.h"
+#include "serialize/edit/filter.h"
 
 #include <filesystem>
 #include <memory>
@@ -10,20 +10,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/lists.h"
-#include "cmd/message.h"
-#include "cmd/new_trace_files.h"
-#include "cmd/new_trace_folder.h"
-#include "cmd/options.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
-#include "cmd/rendering_options.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/lists.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/reading/new_trace_files.h"
+#include "cmd/reading/new_trace_folder.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
+#include "cmd/reading/rendering_options.h"
 #include "nlohmann/json.hpp"
-#include "serialize/counted_text.h"
-#include "serialize/trace.h"
-#include "serialize/trace_writer.h"
+#include "serialize/base/counted_text.h"
+#include "serialize/edit/trace_writer.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

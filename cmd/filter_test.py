@@ -1,21 +1,15 @@
 """`torchtrace filter`: what is kept, what the new trace is, and trouble."""
 
-import importlib.util
 import json
 import os
 import resource
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 LOGS = tool.ROOT / "testdata/logs/v1"
 SAMPLE = LOGS / "sample.ttlog"

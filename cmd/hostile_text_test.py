@@ -1,20 +1,14 @@
 """Whatever strings a trace holds, whatever its files are called: only plain lines are shown."""
 
 import csv
-import importlib.util
 import io
 import json
 import re
 import struct
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 STACKS = tool.ROOT / "testdata/logs/v1/stacks.ttlog"
 # Clears the screen, as ESC and as C1; turns the direction; ends the line and speaks in our name.

@@ -1,20 +1,14 @@
 """Other formats through the whole tool: what is read, what is said, and what is refused how."""
 
 import gzip
-import importlib.util
 import json
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 VERBS = (["stats"], ["info"], ["dump"], ["render", "-o", "rendered"])
 SEEDS = tool.ROOT / "testdata/fuzz"

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/ending_signals.h"
-#include "cmd/exit_code.h"
-#include "cmd/message.h"
-#include "serialize/edit_distance.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/ending_signals.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/message.h"
+#include "serialize/base/edit_distance.h"
 
 namespace torchtrace {
 namespace {

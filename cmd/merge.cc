@@ -1,6 +1,6 @@
 // `torchtrace merge`.
 
-#include "serialize/merge.h"
+#include "serialize/edit/merge.h"
 
 #include <unistd.h>
 
@@ -14,17 +14,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/message.h"
-#include "cmd/new_trace_files.h"
-#include "cmd/new_trace_folder.h"
-#include "cmd/options.h"
-#include "cmd/progress.h"
-#include "cmd/reading_progress.h"
-#include "cmd/rendering_options.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/progress.h"
+#include "cmd/reading/new_trace_files.h"
+#include "cmd/reading/new_trace_folder.h"
+#include "cmd/reading/reading_progress.h"
+#include "cmd/reading/rendering_options.h"
 #include "nlohmann/json.hpp"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

@@ -1,6 +1,5 @@
 """torchtrace merge as its users meet it: real logs, real folders, exit codes."""
 
-import importlib.util
 import json
 import os
 import pty
@@ -13,11 +12,7 @@ from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 LOGS = tool.ROOT / "testdata/logs"
 SAMPLE = LOGS / "v1/sample.ttlog"  # 3 threads, ended in order

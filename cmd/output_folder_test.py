@@ -1,20 +1,15 @@
 """The folder of a trace: whose it is, who may read it, and what never happens to what is there."""
 
 import contextlib
-import importlib.util
 import os
 import signal
 import stat
 import subprocess
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
+
 torchtrace = tool.torchtrace
 
 CLOSES_ALL = "import os; os.closerange(3, 10000); os.open('/dev/null', 0)"

@@ -1,6 +1,6 @@
 // `torchtrace render`.
 
-#include "serialize/render.h"
+#include "serialize/render/render.h"
 
 #include <filesystem>
 #include <memory>
@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/ending_signals.h"
-#include "cmd/exit_code.h"
-#include "cmd/message.h"
-#include "cmd/options.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
-#include "cmd/standard_output.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/ending_signals.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/standard_output.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
 #include "nlohmann/json.hpp"
 #include "serialize/import/open_trace.h"
-#include "serialize/run_info.h"
+#include "serialize/render/run_info.h"
 
 namespace torchtrace {
 namespace {

@@ -1,22 +1,16 @@
 """Ctrl-C, SIGTERM and a terminal that goes away: no verb leaves a half-written output, nor the
 hidden files that it wrote to. And what a person sees meanwhile: a line that tells how far it is."""
 
-import importlib.util
 import os
 import pty
 import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

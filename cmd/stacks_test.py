@@ -1,18 +1,12 @@
 """`torchtrace run --stacks`: where calls come from, to the line."""
 
-import importlib.util
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
 
 pytestmark = pytest.mark.torch
 

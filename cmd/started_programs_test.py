@@ -1,17 +1,12 @@
 """Processes that a traced program starts as new programs: they aren't traced, and are named."""
 
-import importlib.util
 import json
 import os
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "whole_tool", Path(__file__).parent / "whole_tool.py"
-)
-tool = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tool)
+from tools.testing import whole_tool as tool
+
 torchtrace = tool.torchtrace
 
 

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/lists.h"
-#include "cmd/message.h"
-#include "cmd/options.h"
-#include "cmd/reading_options.h"
-#include "cmd/reading_progress.h"
-#include "cmd/standard_output.h"
-#include "serialize/census.h"
-#include "serialize/stats_report.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/lists.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/standard_output.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/reading_progress.h"
+#include "serialize/reports/census.h"
+#include "serialize/reports/stats_report.h"
 
 namespace torchtrace {
 namespace {

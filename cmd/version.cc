@@ -1,18 +1,18 @@
 // `torchtrace version`.
 
-#include "tracer/version.h"
+#include "tracer/launch/version.h"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/command.h"
-#include "cmd/exit_code.h"
-#include "cmd/options.h"
-#include "cmd/runtime_library.h"
-#include "cmd/standard_output.h"
-#include "serialize/log_format.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/standard_output.h"
+#include "cmd/run/runtime_library.h"
+#include "serialize/log/log_format.h"
 
 namespace torchtrace {
 namespace {

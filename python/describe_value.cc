@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "dialects/python/config_builder.h"
-#include "dialects/python/int_digits.h"
-#include "dialects/python/object_names.h"
-#include "dialects/python/python_text.h"
-#include "serialize/value.h"
+#include "dialects/python/describe/int_digits.h"
+#include "dialects/python/describe/object_names.h"
+#include "dialects/python/describe/python_text.h"
+#include "serialize/model/config_builder.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {

@@ -1,4 +1,4 @@
-// Describes Python values for calls that extensions record (serialize/value.h): builtin
+// Describes Python values for calls that extensions record (serialize/model/value.h): builtin
 // types natively, and what they don't cover by asking the extension. Needs the GIL.
 
 #ifndef TORCHTRACE_PYTHON_DESCRIBE_VALUE_H_

@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "dialects/python/config_builder.h"
 #include "python/describe_value.h"
-#include "serialize/varint.h"
-#include "tracer/recorder.h"
+#include "serialize/base/varint.h"
+#include "serialize/model/config_builder.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace {
 namespace {

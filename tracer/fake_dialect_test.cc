@@ -21,12 +21,13 @@
 #include "gtest/gtest.h"
 #include "local_torch/environment.h"
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
-#include "serialize/trace.h"
+#include "serialize/log/log_trace.h"
+#include "serialize/model/config.h"
+#include "serialize/trace/trace.h"
 #include "tracer/framework_dialect.h"
-#include "tracer/launcher.h"
-#include "tracer/recorder.h"
-#include "tracer/recording_options.h"
+#include "tracer/python/launcher.h"
+#include "tracer/record/recorder.h"
+#include "tracer/record/recording_options.h"
 
 namespace torchtrace {
 namespace {
@@ -148,7 +149,7 @@ class FakeDialectTest : public ::testing::Test {
     result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     std::getline(std::ifstream(error_file), result.error, '\0');
     if (!result.error.empty()) return result;
-    absl::StatusOr<std::unique_ptr<Trace>> trace = Trace::Open(folder_.string());
+    absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(folder_.string());
     EXPECT_TRUE(trace.ok()) << trace.status();
     if (!trace.ok()) return result;
     const absl::Status read = (*trace)->Read([&](const CallRecord& call) {

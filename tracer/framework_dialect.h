@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tracer/export.h"
-#include "tracer/recorder.h"
-#include "tracer/recording_options.h"
+#include "tracer/record/export.h"
+#include "tracer/record/recorder.h"
+#include "tracer/record/recording_options.h"
 #include "tracer/tracing_hook.h"
 
 struct _object;  // PyObject
@@ -50,7 +50,7 @@ class TORCHTRACE_EXPORT FrameworkDialect {
   virtual absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
                                                                                 const RecordingOptions& options) = 0;
 
-  // Appends the description of `value` (serialize/value.h). Passive: calls no
+  // Appends the description of `value` (serialize/model/value.h). Passive: calls no
   // Python code, keeps nothing alive, raises nothing. Needs the GIL and
   // CreateHooks before.
   virtual void Describe(_object* value, std::string* out) = 0;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "tracer/export.h"
+#include "tracer/record/export.h"
 
 namespace torchtrace {
 

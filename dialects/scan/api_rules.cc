@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/glob.h"
+#include "serialize/base/glob.h"
 #include "yaml-cpp/yaml.h"
 
 namespace torchtrace {

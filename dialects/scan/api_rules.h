@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "serialize/api_list.h"
+#include "serialize/apis/api_list.h"
 
 namespace torchtrace {
 

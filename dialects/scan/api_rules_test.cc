@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "dialects/torch/api_list/torch_api_list.h"
-#include "serialize/api_list.h"
+#include "serialize/apis/api_list.h"
 
 namespace torchtrace {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "nlohmann/json.hpp"
-#include "serialize/hash.h"
-#include "tracer/run_command.h"
+#include "serialize/base/hash.h"
+#include "tracer/launch/run_command.h"
 
 namespace torchtrace {
 namespace {
@@ -15,19 +15,15 @@ namespace {
 using nlohmann::json;
 
 // In the order of one program.
-constexpr const char* kProgram[] = {
+constexpr char kProgram[] =
 #include "dialects/scan/scan_program.inc"
-};
+    ;
 
 constexpr char kRules[] =
 #include "dialects/scan/rules_yaml.inc"
     ;
 
-std::string Program() {
-  std::string program;
-  for (const char* const part : kProgram) program += part;
-  return program + "\nmain()\n";
-}
+std::string Program() { return absl::StrCat(kProgram, "\nmain()\n"); }
 
 std::string LastLine(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();

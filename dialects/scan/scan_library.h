@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dialects/scan/api_rules.h"
-#include "serialize/api_list.h"
+#include "serialize/apis/api_list.h"
 
 namespace torchtrace {
 

@@ -15,10 +15,10 @@
 #include "dialects/scan/scan_library.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "nlohmann/json.hpp"
-#include "serialize/api_list.h"
-#include "serialize/hash.h"
-#include "serialize/levels.h"
-#include "serialize/output_file.h"
+#include "serialize/apis/api_list.h"
+#include "serialize/base/hash.h"
+#include "serialize/base/output_file.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tracer/recording_options.h"
+#include "tracer/record/recording_options.h"
 
 namespace torchtrace {
 

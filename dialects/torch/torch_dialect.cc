@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "dialects/python/library_level.h"
+#include "dialects/python/setattr/library_level.h"
 #include "dialects/torch/torch_module.h"
 #include "local_torch/environment.h"
-#include "serialize/levels.h"
+#include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace {

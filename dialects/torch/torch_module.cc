@@ -7,19 +7,19 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/torch/describe_python.h"
-#include "dialects/torch/foreign_threads_hook.h"
-#include "dialects/torch/frame_slot_hook.h"
-#include "dialects/torch/python_source.h"
-#include "dialects/torch/setattr_level.h"
-#include "dialects/torch/thread_state.h"
-#include "dialects/torch/torch_dispatch_hook.h"
-#include "dialects/torch/torch_function_hook.h"
+#include "dialects/torch/common/frame_slot_hook.h"
+#include "dialects/torch/common/python_source.h"
+#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/describe/describe_python.h"
+#include "dialects/torch/dispatch/foreign_threads_hook.h"
+#include "dialects/torch/dispatch/torch_dispatch_hook.h"
+#include "dialects/torch/function/torch_function_hook.h"
+#include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
-#include "serialize/operator_metadata.h"
-#include "tracer/export.h"
-#include "tracer/import_watch.h"
-#include "tracer/python_patch.h"
+#include "serialize/trace/operator_metadata.h"
+#include "tracer/python/import_watch.h"
+#include "tracer/python/python_patch.h"
+#include "tracer/record/export.h"
 
 namespace torchtrace {
 namespace {

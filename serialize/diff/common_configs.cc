@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "serialize/readable_config.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "serialize/coarsen.h"
-#include "serialize/config.h"
-#include "serialize/config_table.h"
-#include "serialize/family.h"
-#include "serialize/glob.h"
-#include "serialize/trace.h"
+#include "serialize/base/glob.h"
+#include "serialize/configs/coarsen.h"
+#include "serialize/configs/family.h"
+#include "serialize/model/config.h"
+#include "serialize/trace/config_table.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

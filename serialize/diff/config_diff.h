@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "serialize/diff/common_configs.h"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

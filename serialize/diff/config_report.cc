@@ -10,14 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/counted_text.h"
+#include "serialize/base/counted_text.h"
+#include "serialize/base/plain_text.h"
 #include "serialize/diff/changed_text.h"
 #include "serialize/diff/colors.h"
 #include "serialize/diff/config_diff.h"
-#include "serialize/json_form.h"
-#include "serialize/placeholder.h"
-#include "serialize/plain_text.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/json_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/placeholder.h"
 
 namespace torchtrace {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "serialize/diff/report_parts.h"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "serialize/fake_trace.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/plain_text.h"
+#include "serialize/base/plain_text.h"
 
 namespace torchtrace {
 

@@ -16,7 +16,7 @@
 #include "serialize/diff/alignment.h"
 #include "serialize/diff/call_sequences.h"
 #include "serialize/diff/common_configs.h"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/counted_text.h"
+#include "serialize/base/counted_text.h"
+#include "serialize/base/plain_text.h"
 #include "serialize/diff/changed_text.h"
 #include "serialize/diff/colors.h"
-#include "serialize/json_form.h"
-#include "serialize/plain_text.h"
-#include "serialize/trace_lines.h"
+#include "serialize/forms/json_form.h"
+#include "serialize/forms/trace_lines.h"
 
 namespace torchtrace {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "serialize/diff/report_parts.h"
 #include "serialize/diff/sequence_diff.h"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

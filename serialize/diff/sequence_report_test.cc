@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/fake_trace.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

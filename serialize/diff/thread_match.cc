@@ -7,9 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/plain_text.h"
-#include "serialize/run_facts.h"
-#include "serialize/text_form.h"
+#include "serialize/base/json_member.h"
+#include "serialize/base/plain_text.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -22,18 +23,6 @@ struct Process {
   std::vector<ThreadId> threads;
 };
 
-std::optional<int64_t> RankOf(const ProcessInfo& process) {
-  const nlohmann::json* const rank = FindMember(*process.metadata, "rank");
-  if (rank == nullptr || !rank->is_number_integer()) return std::nullopt;
-  return rank->get<int64_t>();
-}
-
-// Empty where there is none.
-std::string TextOf(const ProcessInfo& process, const char* name) {
-  const nlohmann::json* const text = FindMember(*process.metadata, name);
-  return text != nullptr && text->is_string() ? text->get<std::string>() : "";
-}
-
 std::vector<Process> ProcessesOf(const Trace& trace, const std::vector<ThreadId>& threads) {
   std::vector<Process> processes;
   for (const ThreadId& thread : threads) {
@@ -41,9 +30,9 @@ std::vector<Process> ProcessesOf(const Trace& trace, const std::vector<ThreadId>
       const ProcessInfo& info = trace.processes()[thread.process];
       Process& process = processes.emplace_back();
       process.index = thread.process;
-      process.rank = RankOf(info);
-      process.role = TextOf(info, "role");
-      process.label = TextOf(info, "label");
+      process.rank = IntMember(*info.metadata, "rank");
+      process.role = TextMember(*info.metadata, "role");
+      process.label = TextMember(*info.metadata, "label");
     }
     processes.back().threads.push_back(thread);
   }
@@ -135,14 +124,14 @@ std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const st
 std::string DescribeThread(const Trace& trace, ThreadId thread) {
   const ProcessInfo& process = trace.processes()[thread.process];
   std::string text;
-  if (const std::string label = TextOf(process, "label"); !label.empty()) {
+  if (const std::string label = TextMember(*process.metadata, "label"); !label.empty()) {
     absl::StrAppend(&text, FormatApi(label), ", ");
   }
-  if (const std::optional<int64_t> rank = RankOf(process); rank.has_value()) {
+  if (const std::optional<int64_t> rank = IntMember(*process.metadata, "rank"); rank.has_value()) {
     absl::StrAppend(&text, "rank ", *rank, ", ");
   }
   // A log of many processes says where it has each from.
-  const std::string source = TextOf(process, "source");
+  const std::string source = TextMember(*process.metadata, "source");
   const std::string name = source.empty() ? ProcessName(process) : std::filesystem::path(source).stem().string();
   absl::StrAppend(&text, PlainLine(name), ", thread ", thread.thread);
   const ThreadInfo* const info = InfoOf(trace, thread);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

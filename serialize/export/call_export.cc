@@ -5,10 +5,10 @@
 #include <map>
 #include <string_view>
 
-#include "serialize/config.h"
-#include "serialize/readable_config.h"
-#include "serialize/run_facts.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/config.h"
+#include "serialize/model/readable_config.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {

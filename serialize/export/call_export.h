@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "serialize/export/config_export.h"
 #include "serialize/export/table_writer.h"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "serialize/text_form.h"
-#include "serialize/utf8.h"
+#include "serialize/base/utf8.h"
+#include "serialize/forms/text_form.h"
 
 namespace torchtrace {
 namespace {

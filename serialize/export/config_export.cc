@@ -7,23 +7,14 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
+#include "serialize/base/json_member.h"
 #include "serialize/export/text_numbers.h"
-#include "serialize/readable_config.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/config.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {
-
-std::string TextMember(const nlohmann::json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
-}
-
-int64_t NumberMember(const nlohmann::json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_number_integer() ? at->get<int64_t>() : -1;
-}
 
 // Of one process.
 struct ConfigTotal {
@@ -152,8 +143,8 @@ ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_labe
   if (process.metadata == nullptr || !process.metadata->is_object()) return origin;
   if (std::string label = TextMember(*process.metadata, "label"); !label.empty()) origin.label = std::move(label);
   origin.host = TextMember(*process.metadata, "host");
-  origin.pid = NumberMember(*process.metadata, "pid");
-  origin.rank = NumberMember(*process.metadata, "rank");
+  origin.pid = IntMember(*process.metadata, "pid").value_or(-1);
+  origin.rank = IntMember(*process.metadata, "rank").value_or(-1);
   origin.clock = process.metadata->contains("clock");
   return origin;
 }

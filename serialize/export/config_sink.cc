@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/edit_distance.h"
+#include "serialize/base/edit_distance.h"
 #include "serialize/export/sinks.h"
 
 namespace torchtrace {

@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "serialize/config.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 

@@ -7,9 +7,9 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
-#include "serialize/fake_trace.h"
-#include "serialize/value.h"
+#include "serialize/model/config.h"
+#include "serialize/model/value.h"
+#include "serialize/testing/fake_trace.h"
 #include "yaml-cpp/yaml.h"
 
 namespace torchtrace {

@@ -1,6 +1,6 @@
 // Comma separated values (csv_cell.h), with line feeds.
 
-#include "serialize/csv_cell.h"
+#include "serialize/base/csv_cell.h"
 #include "serialize/export/line_table.h"
 #include "serialize/export/table_writer.h"
 

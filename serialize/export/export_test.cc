@@ -13,7 +13,7 @@
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
 #include "serialize/export/table_writer.h"
-#include "serialize/fake_trace.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

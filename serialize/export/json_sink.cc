@@ -4,8 +4,8 @@
 
 #include "nlohmann/json.hpp"
 #include "serialize/export/sinks.h"
-#include "serialize/json_form.h"
-#include "serialize/readable_config.h"
+#include "serialize/forms/json_form.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {

@@ -3,7 +3,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/export/line_table.h"
 #include "serialize/export/table_writer.h"
-#include "serialize/json_form.h"
+#include "serialize/forms/json_form.h"
 
 namespace torchtrace {
 namespace {

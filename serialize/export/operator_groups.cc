@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "serialize/export/operator_inputs.h"
-#include "serialize/readable_config.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 

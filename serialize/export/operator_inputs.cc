@@ -10,13 +10,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "serialize/dtype_abbreviations.h"
+#include "serialize/base/utf8.h"
 #include "serialize/export/spelling_writer.h"
 #include "serialize/export/value_kind.h"
-#include "serialize/levels.h"
-#include "serialize/text_form.h"
-#include "serialize/utf8.h"
-#include "serialize/value_tree.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/dtype_abbreviations.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/value_tree.h"
 
 namespace torchtrace {
 namespace {

@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "serialize/config.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "serialize/fake_trace.h"
-#include "serialize/value.h"
-#include "serialize/value_samples.h"
+#include "serialize/model/value.h"
+#include "serialize/testing/fake_trace.h"
+#include "serialize/testing/value_samples.h"
 
 namespace torchtrace {
 namespace {

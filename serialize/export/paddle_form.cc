@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/utf8.h"
 #include "serialize/export/spelling_writer.h"
 #include "serialize/export/value_kind.h"
-#include "serialize/text_form.h"
-#include "serialize/utf8.h"
-#include "serialize/value_tree.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/value_tree.h"
 
 namespace torchtrace {
 namespace {

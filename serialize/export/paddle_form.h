@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "serialize/config.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "serialize/fake_trace.h"
-#include "serialize/value.h"
+#include "serialize/model/value.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

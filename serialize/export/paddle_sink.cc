@@ -8,7 +8,7 @@
 #include "serialize/export/paddle_form.h"
 #include "serialize/export/sinks.h"
 #include "serialize/export/text_numbers.h"
-#include "serialize/readable_config.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/value_tree.h"
+#include "serialize/model/value_tree.h"
 
 namespace torchtrace {
 

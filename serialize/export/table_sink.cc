@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "serialize/export/sinks.h"
-#include "serialize/placeholder.h"
-#include "serialize/readable_config.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/placeholder.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_format.h"
 #include "serialize/export/sinks.h"
-#include "serialize/readable_config.h"
-#include "serialize/text_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {

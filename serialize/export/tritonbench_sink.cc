@@ -7,7 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/export/operator_groups.h"
 #include "serialize/export/sinks.h"
-#include "serialize/json_form.h"
+#include "serialize/forms/json_form.h"
 
 namespace torchtrace {
 namespace {

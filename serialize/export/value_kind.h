@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "serialize/value.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "serialize/export/sinks.h"
-#include "serialize/placeholder.h"
-#include "serialize/readable_config.h"
-#include "serialize/yaml_form.h"
+#include "serialize/forms/yaml_form.h"
+#include "serialize/model/placeholder.h"
+#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {

@@ -13,10 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/forms/json_plain.h"
+#include "serialize/forms/plain_parser.h"
+#include "serialize/forms/text_parser.h"
 #include "serialize/import/identity_cache.h"
-#include "serialize/import/json_plain.h"
-#include "serialize/import/plain_parser.h"
-#include "serialize/import/text_parser.h"
 
 namespace torchtrace {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "nlohmann/json.hpp"
-#include "serialize/trace.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

@@ -12,15 +12,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "serialize/config.h"
-#include "serialize/config_table.h"
+#include "serialize/base/json_member.h"
 #include "serialize/import/c10_names.h"
 #include "serialize/import/json_dims.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
-#include "serialize/import/tensor_strides.h"
-#include "serialize/levels.h"
-#include "serialize/value_tree.h"
+#include "serialize/model/config.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/tensor_strides.h"
+#include "serialize/model/value_tree.h"
+#include "serialize/trace/config_table.h"
 
 namespace torchtrace {
 namespace {
@@ -30,12 +31,6 @@ using nlohmann::json;
 constexpr uint32_t kNoThread = UINT32_MAX;
 // What a field says that the format leaves out.
 constexpr std::string_view kUnknown = "unknown";
-
-const json* Find(const json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
 
 std::string_view Text(const json* value) {
   return value != nullptr && value->is_string() ? std::string_view(value->get_ref<const std::string&>())
@@ -236,7 +231,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       if (value.is_string()) common_["host"] = value;
     } else if (key == "distributedInfo") {
       for (const char* const name : {"rank", "world_size"}) {
-        if (const json* const number = Find(value, name); number != nullptr && number->is_number_integer()) {
+        if (const json* const number = FindMember(value, name); number != nullptr && number->is_number_integer()) {
           common_[name] = *number;
         }
       }
@@ -253,21 +248,21 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
 
   absl::Status AddEvent(const json& event) {
     if (!event.is_object()) return absl::InvalidArgumentError("expected an object");
-    const std::string_view phase = Text(Find(event, "ph"));
-    const std::string_view name = Text(Find(event, "name"));
+    const std::string_view phase = Text(FindMember(event, "ph"));
+    const std::string_view name = Text(FindMember(event, "name"));
     if (phase == "M" && name == "thread_name") {
-      const json* const args = Find(event, "args");
-      const std::string_view thread_name = args != nullptr ? Text(Find(*args, "name")) : std::string_view();
+      const json* const args = FindMember(event, "args");
+      const std::string_view thread_name = args != nullptr ? Text(FindMember(*args, "name")) : std::string_view();
       if (!thread_name.empty()) thread_names_[KeyOf(event)] = thread_name;
       return absl::OkStatus();
     }
-    const std::string_view category = Text(Find(event, "cat"));
+    const std::string_view category = Text(FindMember(event, "cat"));
     if (phase != "X" || (category != "cpu_op" && category != "Operator")) return absl::OkStatus();
     saw_cpu_op_ = true;
     if (!IsOperatorName(name)) return absl::OkStatus();
 
-    const std::optional<int64_t> start = Nanoseconds(Find(event, "ts"));
-    const std::optional<int64_t> duration = Nanoseconds(Find(event, "dur"));
+    const std::optional<int64_t> start = Nanoseconds(FindMember(event, "ts"));
+    const std::optional<int64_t> duration = Nanoseconds(FindMember(event, "dur"));
     if (!start || !duration) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected a number of microseconds as \"", start ? "dur" : "ts", "\""));
@@ -275,7 +270,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     Config config;
     config.level = kDispatchLevel;
     config.api = name;
-    if (const json* const args = Find(event, "args")) {
+    if (const json* const args = FindMember(event, "args")) {
       if (absl::Status status = ReadArguments(*args, &config.args); !status.ok()) return status;
     }
     Event added = {};
@@ -284,14 +279,14 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     added.end_ns = *start > INT64_MAX - length ? INT64_MAX : *start + length;
     added.config = configs_.config_of(configs_.Intern(EncodeConfig(config), ""));
     added.thread = ThreadOf(event);
-    added.order = OrderOf(Find(event, "args"));
+    added.order = OrderOf(FindMember(event, "args"));
     events_.push_back(added);
     return absl::OkStatus();
   }
 
   absl::Status ReadArguments(const json& args, std::vector<Value>* out) {
-    const json* const dims = Find(args, "Input Dims");
-    const json* const types = Find(args, "Input type");
+    const json* const dims = FindMember(args, "Input Dims");
+    const json* const types = FindMember(args, "Input type");
     if (dims == nullptr && types == nullptr) return absl::OkStatus();
     if (dims == nullptr || !dims->is_array() || types == nullptr || !types->is_array() ||
         dims->size() != types->size()) {
@@ -319,7 +314,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   }
 
   static const json* ListOf(const json& args, const char* key, size_t size) {
-    const json* const list = Find(args, key);
+    const json* const list = FindMember(args, key);
     return list != nullptr && list->is_array() && list->size() == size ? list : nullptr;
   }
 
@@ -387,7 +382,9 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     if (id->is_number_integer()) return absl::StrCat(id->get<int64_t>());
     return std::string(Text(id));
   }
-  static ThreadKey KeyOf(const json& event) { return {IdText(Find(event, "pid")), IdText(Find(event, "tid"))}; }
+  static ThreadKey KeyOf(const json& event) {
+    return {IdText(FindMember(event, "pid")), IdText(FindMember(event, "tid"))};
+  }
 
   uint32_t ThreadOf(const json& event) {
     ThreadKey key = KeyOf(event);
@@ -402,7 +399,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   static uint32_t OrderOf(const json* args) {
     if (args == nullptr) return 0;
     for (const char* const key : {"Ev Idx", "External id"}) {
-      if (const json* const number = Find(*args, key); number != nullptr && number->is_number_unsigned()) {
+      if (const json* const number = FindMember(*args, key); number != nullptr && number->is_number_unsigned()) {
         return static_cast<uint32_t>(std::min<uint64_t>(number->get<uint64_t>(), UINT32_MAX));
       }
     }

@@ -11,15 +11,16 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/config.h"
-#include "serialize/config_table.h"
+#include "serialize/base/json_member.h"
+#include "serialize/forms/text_form.h"
 #include "serialize/import/c10_names.h"
 #include "serialize/import/json_dims.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
-#include "serialize/import/tensor_strides.h"
-#include "serialize/text_form.h"
-#include "serialize/value_tree.h"
+#include "serialize/model/config.h"
+#include "serialize/model/tensor_strides.h"
+#include "serialize/model/value_tree.h"
+#include "serialize/trace/config_table.h"
 
 namespace torchtrace {
 namespace {
@@ -29,12 +30,6 @@ using nlohmann::json;
 constexpr uint32_t kNoConfig = UINT32_MAX;
 // CRITICAL: each list or tuple in the file is one in the identity.
 static_assert(kMaxJsonDepth < kMaxValueDepth);
-
-const json* Find(const json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
 
 bool GetUint(const json* value, uint64_t* out) {
   if (value == nullptr || !value->is_number_integer() || (!value->is_number_unsigned() && value->get<int64_t>() < 0)) {
@@ -371,42 +366,43 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     const absl::Status status = AddNode(node);
     if (status.ok()) return status;
     uint64_t id = 0;
-    const std::string which = GetUint(Find(node, "id"), &id) ? absl::StrCat("node ", id, " (offset ", offset, ")")
-                                                             : absl::StrCat("the node at offset ", offset);
+    const std::string which = GetUint(FindMember(node, "id"), &id) ? absl::StrCat("node ", id, " (offset ", offset, ")")
+                                                                   : absl::StrCat("the node at offset ", offset);
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", which, ": ", std::string(status.message())));
   }
 
   absl::Status AddNode(const json& node) {
     if (!node.is_object()) return absl::InvalidArgumentError("expected an object");
-    const json* const name = Find(node, "name");
+    const json* const name = FindMember(node, "name");
     Node added = {0, 0, kNoConfig, 0};
     if (name == nullptr || !name->is_string()) return absl::InvalidArgumentError("expected a \"name\"");
-    if (!GetUint(Find(node, "id"), &added.id)) return absl::InvalidArgumentError("expected an integer \"id\"");
+    if (!GetUint(FindMember(node, "id"), &added.id)) return absl::InvalidArgumentError("expected an integer \"id\"");
     // Until 1.0.1 all of it stands in the node itself; after, what isn't the graph is a list of attributes.
-    const json* const attributes = Find(node, "attrs");
-    const json* const parent = Find(node, attributes != nullptr ? "ctrl_deps" : "parent");
+    const json* const attributes = FindMember(node, "attrs");
+    const json* const parent = FindMember(node, attributes != nullptr ? "ctrl_deps" : "parent");
     if (!GetUint(parent != nullptr && parent->is_array() && parent->size() == 1 ? &(*parent)[0] : parent,
                  &added.parent)) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected its parent's id as \"", attributes != nullptr ? "ctrl_deps" : "parent", "\""));
     }
-    const json* tid = Find(node, "tid");
-    const json* schema = Find(node, "op_schema");
+    const json* tid = FindMember(node, "tid");
+    const json* schema = FindMember(node, "op_schema");
     Inputs inputs;
     if (attributes != nullptr) {
       if (!attributes->is_array()) return absl::InvalidArgumentError("expected a list of \"attrs\"");
       for (const json& attribute : *attributes) {
-        const json* const key = Find(attribute, "name");
+        const json* const key = FindMember(attribute, "name");
         if (key == nullptr || !key->is_string())
           return absl::InvalidArgumentError("expected a \"name\" in each of \"attrs\"");
-        if (*key == "tid") tid = Find(attribute, "value");
-        if (*key == "op_schema") schema = Find(attribute, "value");
+        if (*key == "tid") tid = FindMember(attribute, "value");
+        if (*key == "op_schema") schema = FindMember(attribute, "value");
       }
-      const json* const all = Find(node, "inputs");
+      const json* const all = FindMember(node, "inputs");
       if (all != nullptr)
-        inputs = {Find(*all, "values"), Find(*all, "shapes"), Find(*all, "types"), Find(*all, "strides")};
+        inputs = {FindMember(*all, "values"), FindMember(*all, "shapes"), FindMember(*all, "types"),
+                  FindMember(*all, "strides")};
     } else {
-      inputs = {Find(node, "inputs"), Find(node, "input_shapes"), Find(node, "input_types"), nullptr};
+      inputs = {FindMember(node, "inputs"), FindMember(node, "input_shapes"), FindMember(node, "input_types"), nullptr};
     }
     if (schema != nullptr && schema->is_string() && !schema->get_ref<const std::string&>().empty()) {
       if (absl::Status status =

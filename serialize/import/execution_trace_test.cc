@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "serialize/import/import_testing.h"
+#include "serialize/testing/import_testing.h"
 
 namespace torchtrace {
 namespace {

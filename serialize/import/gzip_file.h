@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "serialize/log_file.h"
+#include "serialize/log/log_file.h"
 
 namespace torchtrace {
 

@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "serialize/import/input_file.h"
-#include "serialize/log_file.h"
+#include "serialize/log/log_file.h"
 
 namespace torchtrace {
 namespace {

@@ -13,18 +13,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "serialize/forms/parsed_call.h"
 
 namespace torchtrace {
-
-// More calls of one configuration than any program makes; sums of such counts don't overflow.
-inline constexpr uint64_t kMaxCount = uint64_t{1} << 48;
-
-// A call as an item of a list tells it.
-struct ParsedCall {
-  std::string identity;  // config.h
-  std::string facets;
-  uint64_t count = 1;
-};
 
 class IdentityCache {
  public:

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "serialize/fuzz_corpus.h"
 #include "serialize/import/import_fuzzer.h"
 #include "serialize/import/importer.h"
+#include "serialize/testing/fuzz_corpus.h"
 
 namespace torchtrace {
 namespace {

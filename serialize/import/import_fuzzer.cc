@@ -23,12 +23,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/config.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/forms/text_parser.h"
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/input_file.h"
-#include "serialize/import/text_parser.h"
-#include "serialize/text_form.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/config_table.h"
 #include "serialize/import/call_source.h"
-#include "serialize/trace.h"
+#include "serialize/trace/config_table.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 
@@ -37,6 +37,9 @@ class ImportedTrace : public Trace {
   std::string_view identity(ConfigId config) const override { return configs_.identity(config); }
   std::string_view facets(VariantId variant) const override { return configs_.facets(variant); }
   ConfigId config_of(VariantId variant) const override { return configs_.config_of(variant); }
+  std::string_view tags(uint32_t) const override { return {}; }
+  const StackTable& stacks() const override { return no_stacks_; }
+  LogSource log_source(size_t) const override { return {}; }
   const std::vector<ProcessInfo>& processes() const override { return infos_; }
 
   const CallSource& source() const { return *source_; }
@@ -60,6 +63,7 @@ class ImportedTrace : public Trace {
   const uint64_t file_bytes_;
   const std::unique_ptr<CallSource> source_;
   ConfigTable configs_;
+  const StackTable no_stacks_;
   std::vector<ProcessInfo> infos_;
   bool counted_ = false;
   std::vector<uint64_t> counts_;  // by variant

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/config.h"
-#include "serialize/fake_trace.h"
+#include "serialize/model/config.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

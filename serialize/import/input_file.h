@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/import/gzip_file.h"
-#include "serialize/log_file.h"
-#include "serialize/reading_observer.h"
+#include "serialize/log/log_file.h"
+#include "serialize/trace/reading_observer.h"
 
 namespace torchtrace {
 

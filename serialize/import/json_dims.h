@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "serialize/value_tree.h"
+#include "serialize/model/value_tree.h"
 
 namespace torchtrace {
 

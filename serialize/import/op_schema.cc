@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "serialize/import/c10_names.h"
-#include "serialize/levels.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace {
 namespace {

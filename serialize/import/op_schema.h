@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "serialize/config.h"
-#include "serialize/value_tree.h"
+#include "serialize/model/config.h"
+#include "serialize/model/value_tree.h"
 
 namespace torchtrace {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "gtest/gtest.h"
+#include "serialize/forms/text_form.h"
 #include "serialize/import/c10_names.h"
-#include "serialize/text_form.h"
 
 namespace torchtrace {
 namespace {

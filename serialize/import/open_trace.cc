@@ -11,7 +11,8 @@
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/input_file.h"
-#include "serialize/log_format.h"
+#include "serialize/log/log_format.h"
+#include "serialize/log/log_trace.h"
 
 namespace torchtrace {
 namespace {
@@ -46,7 +47,7 @@ absl::Status UnknownFormat(const InputFile& file, std::string_view head) {
 
 absl::StatusOr<std::unique_ptr<Trace>> OpenLog(InputFile* file, ReadingObserver* observer) {
   absl::StatusOr<std::unique_ptr<LogFile>> log = file->TakeFile();
-  return log.ok() ? Trace::Open(*std::move(log), observer) : log.status();
+  return log.ok() ? OpenLogs(*std::move(log), observer) : log.status();
 }
 
 absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, ReadingObserver* observer) {
@@ -83,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
 absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path, ReadingObserver* observer) {
   struct stat file;
   if (path == "-" || stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return OpenFile(path, observer);
-  absl::StatusOr<std::unique_ptr<Trace>> logs = Trace::Open(path, observer);
+  absl::StatusOr<std::unique_ptr<Trace>> logs = OpenLogs(path, observer);
   if (logs.ok() || !absl::IsNotFound(logs.status())) return logs;
   for (const char* const name : kFolderFiles) {
     const std::string in_folder = absl::StrCat(path, path.ends_with('/') ? "" : "/", name);

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/config.h"
-#include "serialize/dump.h"
-#include "serialize/fake_trace.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/forms/yaml_form.h"
 #include "serialize/import/importer.h"
-#include "serialize/text_form.h"
-#include "serialize/value_samples.h"
-#include "serialize/yaml_form.h"
+#include "serialize/model/config.h"
+#include "serialize/reports/dump.h"
+#include "serialize/testing/fake_trace.h"
+#include "serialize/testing/value_samples.h"
 
 namespace torchtrace {
 namespace {

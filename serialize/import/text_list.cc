@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/config.h"
+#include "serialize/forms/text_parser.h"
 #include "serialize/import/identity_cache.h"
-#include "serialize/import/text_parser.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {

@@ -9,13 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
-#include "serialize/import/identity_cache.h"
-#include "serialize/import/json_plain.h"
+#include "serialize/forms/json_plain.h"
+#include "serialize/forms/parsed_call.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/forms/text_parser.h"
 #include "serialize/import/operator_input_notes.h"
-#include "serialize/import/operator_name.h"
-#include "serialize/import/text_parser.h"
-#include "serialize/text_form.h"
+#include "serialize/model/config.h"
+#include "serialize/model/operator_name.h"
 
 namespace torchtrace {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/forms/json_plain.h"
+#include "serialize/forms/plain_builder.h"
+#include "serialize/forms/plain_parser.h"
 #include "serialize/import/identity_cache.h"
-#include "serialize/import/json_plain.h"
-#include "serialize/import/plain_builder.h"
-#include "serialize/import/plain_parser.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/exceptions.h"
 #include "yaml-cpp/parser.h"

@@ -19,11 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/torch/forwarding_interpreter.h"
+#include "dialects/torch/dispatch/forwarding_interpreter.h"
 #include "dialects/torch/torch_module.h"
 #include "tracer/framework_dialect.h"
-#include "tracer/recorder.h"
-#include "tracer/session.h"
+#include "tracer/python/session.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace {
 namespace {

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/config.h"
-#include "serialize/trace_writer.h"
+#include "serialize/edit/trace_writer.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {

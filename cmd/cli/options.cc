@@ -1,0 +1,103 @@
+#include "cmd/cli/options.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "CLI/Config.hpp"
+#include "CLI/Error.hpp"
+#include "CLI/Formatter.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/cli/help_formatter.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/standard_output.h"
+#include "serialize/base/edit_distance.h"
+
+namespace torchtrace {
+namespace {
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(absl::StrCat("--", name));
+  }
+  return names;
+}
+
+// The sentence for what CLI11 could not place.
+std::string UnexpectedMessage(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty()) return "too many arguments";
+  const auto dashed =
+      std::find_if(rest.begin(), rest.end(), [](const std::string& arg) { return arg.size() > 1 && arg[0] == '-'; });
+  if (dashed == rest.end()) return absl::StrCat("unexpected argument '", rest.front(), "'");
+  const std::string name = dashed->substr(0, dashed->find('='));
+  return absl::StrCat("unknown option ", name, DidYouMean(name, OptionNames(app)));
+}
+
+// The sentence for a value that is wrong, by the name under which it was given: an option's, or its variable's.
+std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string>& args, std::string message) {
+  constexpr std::string_view kOfFlags = "Could not convert: ";  // CLI11's own: `... --quiet = maybe`
+  if (const size_t equals = message.find(" = "); message.starts_with(kOfFlags) && equals != std::string::npos) {
+    message = absl::StrCat(message.substr(kOfFlags.size(), equals - kOfFlags.size()), ": '", message.substr(equals + 3),
+                           "' is neither yes nor no");
+  }
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  if (option == nullptr || option->get_envname().empty() || getenv(option->get_envname().c_str()) == nullptr) {
+    return message;
+  }
+  const bool given = std::any_of(args.begin(), args.end(), [&](const std::string& arg) {
+    const auto starts = [&arg](const char* dashes) {
+      return [&arg, dashes](const std::string& each) { return arg.starts_with(dashes + each); };
+    };
+    return std::any_of(option->get_lnames().begin(), option->get_lnames().end(), starts("--")) ||
+           std::any_of(option->get_snames().begin(), option->get_snames().end(), starts("-"));
+  });
+  return given ? message : option->get_envname() + message.substr(name.size());
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer) {
+  auto app = std::make_unique<CLI::App>(command.description, absl::StrCat("torchtrace ", command.name));
+  app->formatter(std::make_shared<HelpFormatter>(usage));
+  app->footer(footer);
+  app->set_help_flag("-h,--help", "Show this help");
+  return app;
+}
+
+std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& args, int usage_exit_code) {
+  const auto usage_error = [&](const std::string& what) {
+    return Fail(usage_exit_code, absl::StrCat(what, " (see ", app->get_name(), " --help)"));
+  };
+  try {
+    app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    return std::nullopt;
+  } catch (const CLI::CallForHelp&) {
+    return WriteStandardOutput(app->help(), usage_exit_code);
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(UnexpectedMessage(*app));
+  } catch (const CLI::Error& error) {
+    return usage_error(WrongValueMessage(*app, args, error.what()));
+  }
+}
+
+CLI::Validator IsCount() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        uint64_t count;
+        const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+        return digits && absl::SimpleAtoi(text, &count) ? std::string() : absl::StrCat("'", text, "' is no count");
+      },
+      "");
+}
+
+CLI::Validator IsName() {
+  return CLI::Validator([](const std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
+}
+
+}  // namespace torchtrace

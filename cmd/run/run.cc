@@ -1,0 +1,336 @@
+// `torchtrace run`: finds the Python, loads the runtime and hands the program to it.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/lists.h"
+#include "cmd/cli/message.h"
+#include "cmd/cli/options.h"
+#include "cmd/reading/reading_options.h"
+#include "cmd/reading/rendering_options.h"
+#include "cmd/run/run_arguments.h"
+#include "cmd/run/run_request.h"
+#include "cmd/run/runtime_library.h"
+#include "dialects/scan/traced_list.h"
+#include "serialize/base/plain_text.h"
+#include "serialize/base/shell_quote.h"
+#include "serialize/forms/stack_text.h"
+#include "serialize/model/levels.h"
+#include "tracer/launch/find_python.h"
+#include "tracer/launch/output_folder.h"
+#include "tracer/launch/run_metadata.h"
+#include "tracer/record/recording_options.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kUsage[] = "[OPTIONS] [--] (SCRIPT | -m MODULE | -c CODE) [ARGS...]";
+
+constexpr char kFooter[] =
+    "SCRIPT may be a file, a folder or zip file with a __main__.py, or - for standard input.\n"
+    "What follows SCRIPT, MODULE or CODE is the program's. The exit code is the program's too;\n"
+    "125 means that torchtrace failed before the program started.\n"
+    "\n"
+    "Examples:\n"
+    "  torchtrace run train.py --lr 0.1\n"
+    "  torchtrace run -l 1,2 -o out train.py\n"
+    "  torchtrace run -l dispatch -o 'out-%r' -m mypackage.train\n"
+    "  torchtrace run --include 'torch.nn.*' -c 'import torch; torch.nn.Linear(2, 3)'";
+
+struct RunOptions {
+  RecordingOptions recording;       // lists as they were typed
+  std::vector<std::string> levels;  // as typed
+  std::string output;
+  std::string python;
+  std::vector<std::string> python_args;
+  int verbose = 0;
+};
+
+// As variables say yes and no, too.
+absl::StatusOr<std::string> ParseStacks(const std::string& text) {
+  if (text == "first" || text == "1" || text == "true" || text == "yes" || text == "on") return "first";
+  if (text == "all") return "all";
+  if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is neither first nor all"));
+}
+
+std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
+  auto app = MakeApp(kRunCommand, kUsage, kFooter);
+  RecordingOptions* const recording = &options->recording;
+  const auto list = [&](const std::string& names, std::vector<std::string>* value, const std::string& text) {
+    return app->add_option(names, *value, text)->allow_extra_args(false);
+  };
+
+  list("-l,--levels", &options->levels,
+       absl::StrCat("What to trace, by number or name: ", DescribeLevels(), ". Several with commas (default: 1)"))
+      ->option_text("LEVELS")
+      ->envname("TORCHTRACE_LEVELS")
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseLevels(text); }));
+  list("--include", &recording->include,
+       "Record only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
+      ->option_text("GLOB")
+      ->envname("TORCHTRACE_INCLUDE")
+      ->group("Capture");
+  list("--exclude", &recording->exclude, "Don't record APIs that match GLOB; may be repeated")
+      ->option_text("GLOB")
+      ->envname("TORCHTRACE_EXCLUDE")
+      ->group("Capture");
+  app->add_option("--groups", recording->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
+      ->option_text("FILE")
+      ->envname("TORCHTRACE_GROUPS")
+      ->group("Capture");
+  app->add_flag("--include-getters", recording->include_getters,
+                "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
+      ->envname("TORCHTRACE_INCLUDE_GETTERS")
+      ->group("Capture");
+  app->add_option("--api-list", recording->api_list,
+                  "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
+                  "(default: torch's public API)")
+      ->option_text("FILE")
+      ->envname("TORCHTRACE_API_LIST")
+      ->group("Capture");
+  list("--library", &recording->libraries,
+       "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
+       "torch, where no --api-list is given)")
+      ->option_text("NAME")
+      ->envname("TORCHTRACE_LIBRARY")
+      ->group("Capture");
+  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list,
+                "Level 0 traces everything that a scan finds in torch, or in each --library")
+      ->envname("TORCHTRACE_DISABLE_TORCH_API_LIST")
+      ->group("Capture");
+  app->add_flag("--outermost", recording->outermost, "At level 0, leave out calls that other calls of level 0 caused")
+      ->envname("TORCHTRACE_OUTERMOST")
+      ->group("Capture");
+  app->add_flag("--start-paused", recording->start_paused,
+                "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
+                "(see docs/PYTHON.md)")
+      ->envname("TORCHTRACE_START_PAUSED")
+      ->group("Capture");
+  app->add_flag("--stacks{first}", recording->stacks,
+                "Record where the program stood: for the first 3 calls of each config on a thread, or "
+                "with --stacks=all for every call (see docs/STACKS.md)")
+      ->option_text("[=first|all]")
+      ->envname("TORCHTRACE_STACKS")
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseStacks(text); }));
+  app->add_option("--stack-format", recording->stack_format,
+                  "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) "
+                  "(default: short)")
+      ->option_text("FORMAT")
+      ->envname("TORCHTRACE_STACK_FORMAT")
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
+  app->add_option("--dialect", recording->dialect,
+                  "The framework to trace: torch, or module:Class in Python (see docs/EXTENDING.md; default: torch)")
+      ->option_text("NAME")
+      ->envname("TORCHTRACE_DIALECT")
+      ->group("Capture");
+
+  app->add_option("-o,--output", options->output,
+                  "Folder for the trace; %p is the process id, %h the host, %r the rank "
+                  "(default: torchtrace-<script>-%p)")
+      ->option_text("DIR")
+      ->check(IsName())
+      ->envname("TORCHTRACE_OUTPUT")
+      ->group("Output");
+  app->add_flag("-f,--force", recording->force, "Overwrite the trace that is in DIR")
+      ->envname("TORCHTRACE_FORCE")
+      ->group("Output");
+  AddRenderingOptions(app.get(), recording, "Output");
+
+  app->add_option("--python", options->python,
+                  "The Python to run: a file, a name on PATH or an environment's folder (default: that of the active "
+                  "environment, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]")
+      ->option_text("PYTHON")
+      ->group("Launching");
+  list("--python-arg", &options->python_args,
+       "An option for Python itself, as --python-arg=-O or --python-arg=-Xdev; may be repeated")
+      ->option_text("ARG")
+      ->group("Launching");
+
+  app->add_flag("-q,--quiet", recording->quiet, "Say nothing about tracing")
+      ->envname("TORCHTRACE_QUIET")
+      ->group("General");
+  app->add_flag("-v,--verbose", options->verbose, "Say what is done; may be repeated")
+      ->envname("TORCHTRACE_VERBOSE")
+      ->group("General");
+  app->get_help_ptr()->group("General");
+  return app;
+}
+
+OptionsWithValue NamesWithValue(const CLI::App& app) {
+  OptionsWithValue names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    for (const std::string& name : option->get_snames()) names.insert("-" + name);
+    for (const std::string& name : option->get_lnames()) names.insert("--" + name);
+  }
+  return names;
+}
+
+// Options of python's own only: whatever would end them names another program.
+absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    const bool option = arg.size() > 1 && arg[0] == '-' && arg != "--" && arg[1] != 'm' && arg[1] != 'c';
+    if (!option) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--python-arg '", arg, "' is no option of python's (the program stands behind torchtrace's options)"));
+    }
+    // Their value may be the next word.
+    if (arg == "-X" || arg == "-W" || arg == "--check-hash-based-pycs") ++i;
+  }
+  return absl::OkStatus();
+}
+
+// The option that is for level 0 alone, or null.
+const char* LevelZeroOption(const RecordingOptions& options) {
+  if (options.outermost) return "--outermost";
+  if (!options.api_list.empty()) return "--api-list";
+  if (!options.libraries.empty()) return "--library";
+  return options.disable_torch_api_list ? "--disable-torch-api-list" : nullptr;
+}
+
+// Python looks for modules there first.
+std::string ScriptFolder(const std::vector<std::string>& program) {
+  if (program[0].empty() || program[0][0] == '-') return "";
+  std::error_code error;
+  const std::filesystem::path script = std::filesystem::absolute(program[0], error);
+  return (std::filesystem::is_directory(script, error) ? script : script.parent_path()).string();
+}
+
+int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
+               const std::vector<std::string>& command) {
+  RecordingOptions recording = options.recording;
+  // A dialect of Python's has levels of its own, which it is asked for when the program starts.
+  const bool extension = recording.dialect.find(':') != std::string::npos;
+  std::vector<std::string> level_names = options.levels;
+  if (level_names.empty() && !extension) level_names = {"1"};
+  absl::StatusOr<std::vector<int>> levels = level_names.empty() ? std::vector<int>() : ParseLevels(level_names);
+  if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
+  recording.levels = *std::move(levels);
+  if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
+  const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
+  if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
+  const bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
+  const char* const level_zero_option = LevelZeroOption(recording);
+  if (!has_level_zero && level_zero_option != nullptr) {
+    return Fail(kExitNotStarted,
+                absl::StrCat(level_zero_option, extension ? " is not for dialects that are written in Python"
+                                                          : " is for level 0, which isn't traced: add it to --levels"));
+  }
+  recording.include = SplitLists(recording.include);
+  recording.exclude = SplitLists(recording.exclude);
+  recording.libraries = SplitLists(recording.libraries);
+  recording.stacks = *ParseStacks(recording.stacks);
+  if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);
+  const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
+      options.output.empty()
+          ? absl::StrCat("torchtrace-", absl::StrReplaceAll(ProgramStem(program), {{"%", "%%"}}), "-%p")
+          : options.output);
+  if (!shown_folder.ok()) return Fail(kExitNotStarted, shown_folder.status());
+  std::error_code error_of_folder;
+  const std::string folder = std::filesystem::absolute(*shown_folder, error_of_folder).string();
+  if (error_of_folder) {
+    return Fail(kExitNotStarted,
+                absl::StrCat("cannot find the output folder ", *shown_folder, ": ", error_of_folder.message()));
+  }
+
+  const absl::StatusOr<FoundPython> found = FindPython(options.python);
+  if (!found.ok()) return Fail(kExitNotStarted, found.status());
+  const absl::StatusOr<PythonInfo> python = AskPython(*found);
+  if (!python.ok()) return Fail(kExitNotStarted, python.status());
+  const std::vector<std::string> package_folders = PackageFolders(*python, options.python_args);
+  const std::string package_version = PackageVersion(extension ? "torch" : recording.dialect, package_folders);
+  const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python, package_version);
+  if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
+  if (options.verbose > 0) {
+    Say(absl::StrCat("python: ", python->executable, " ", python->version, " (named by ", found->source, ")"));
+    Say(absl::StrCat("runtime: ", *runtime_folder));
+  }
+  const absl::StatusOr<RuntimeLibrary> runtime = LoadRuntime(*runtime_folder, *python);
+  if (!runtime.ok()) return Fail(kExitNotStarted, runtime.status());
+
+  RunMetadata metadata;
+  if (has_level_zero) {
+    ScannedPython scanned;
+    scanned.dialect_version = package_version;
+    scanned.python = python->executable;
+    scanned.package_folders = package_folders;
+    scanned.folder = ScriptFolder(program);
+    if (!recording.quiet) scanned.tell = Say;
+    absl::StatusOr<std::string> list = FindTracedList(scanned, &recording);
+    if (!list.ok()) return Fail(kExitNotStarted, list.status());
+    metadata.api_list = *std::move(list);
+  }
+  metadata.command = command;
+  metadata.program = program;
+  metadata.python_executable = python->executable;
+  metadata.python_version = python->version;
+  metadata.package_version = extension ? "" : package_version;
+
+  RunRequest::Content content;
+  content.argv = {python->argv0};
+  content.argv.insert(content.argv.end(), options.python_args.begin(), options.python_args.end());
+  content.argv.insert(content.argv.end(), program.begin(), program.end());
+  content.python_version = python->version;
+  content.package_version = package_version;
+  content.metadata_json = FormatRunMetadata(metadata, recording);
+  const std::string died =
+      absl::StrCat("torchtrace: the program died of a signal; its trace is in ", PlainLine(*shown_folder), "\n");
+  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ",
+                                        PlainLine(ShellQuote(*shown_folder)), "\n");
+  content.late_signal_message = died;
+  content.ending.folder = folder;
+  content.ending.shown_name = *shown_folder;
+  recording.include = globs->include;
+  recording.exclude = globs->exclude;
+  const bool force = recording.force, readable = recording.readable;
+  content.ending.recording = std::move(recording);
+  auto* const request = new RunRequest(std::move(content));
+
+  char error[4096] = "";
+  if (runtime->check(request->get(), error, sizeof error) != 0) return Fail(kExitNotStarted, error);
+  absl::StatusOr<std::unique_ptr<OutputFolder>> claimed =
+      OutputFolder::Claim(folder, {.force = force, .readable = readable});
+  if (!claimed.ok()) return Fail(kExitNotStarted, claimed.status());
+  request->set_folder(*std::move(claimed));
+  if (options.verbose > 0) Say(absl::StrCat("trace: ", *shown_folder));
+  const int exit_code = runtime->run(request->get(), error, sizeof error);
+  if (exit_code >= 0) return exit_code;
+  request->Drop();
+  return Fail(kExitNotStarted, error);
+}
+
+int Run(const std::vector<std::string>& args) {
+  RunOptions options;
+  const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
+  const absl::StatusOr<RunArguments> split = SplitRunArguments(args, NamesWithValue(*app));
+  if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), " (see torchtrace run --help)"));
+  if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
+  if (split->program.empty()) {
+    return Fail(kExitNotStarted, "no program to run: give a SCRIPT, -m MODULE or -c CODE (see torchtrace run --help)");
+  }
+  std::vector<std::string> command = {"torchtrace", "run"};
+  command.insert(command.end(), args.begin(), args.end());
+  return RunProgram(options, split->program, command);
+}
+
+}  // namespace
+
+const Command kRunCommand = {"run", "Run a Python program and record its calls", "Record", Run};
+
+}  // namespace torchtrace

@@ -1,0 +1,139 @@
+// The form in which a function written in Python hands its arguments on to who overrides it, read
+// ahead: its parameters in another order, positional ones by name, defaults filled in.
+//
+// As text, words with blanks between them:
+//
+//     input          the parameter's value, positional
+//     inplace=drop   by the keyword `inplace`, the value of the parameter `drop`
+//     *sizes         the positional arguments that no parameter takes, each for itself
+//     (*args)        the same, as one tuple; or the one list or tuple that is given instead
+//     a=b|c          the value of `b`; where that is None, of `c`
+//     (inputs)       as one tuple: the argument, or the items of a list, tuple or dict
+//     ?input         it hands on only where the type of one of these is not plain
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_ARGUMENT_FORM_H_
+#define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_ARGUMENT_FORM_H_
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dialects/python/describe/traced_api.h"
+#include "serialize/model/config_builder.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace::python_dialect {
+
+class ArgumentForm {
+ public:
+  static constexpr size_t kMaxParameters = 64;
+
+  // Null where `text` doesn't fit the function: another version's.
+  static std::unique_ptr<ArgumentForm> Parse(std::string_view text, PyObject* function);
+
+  // A call's values by parameter. Borrowed.
+  struct Bound {
+    PyObject* values[kMaxParameters];
+    PyObject* const* rest;  // positional arguments that no parameter takes
+    Py_ssize_t rest_count;
+  };
+  // False: the function has got other code since.
+  bool IsOf(PyObject* function) const { return PyFunction_GET_CODE(function) == code_; }
+
+  // False: the call will fail, or the function is another one by now.
+  bool Bind(PyObject* function, const CallArguments& arguments, Bound* bound) const;
+
+  // False: this call is not handed on. `is_plain(type)` tells types that nobody overrides.
+  template <typename IsPlain>
+  bool HandsOn(const Bound& bound, IsPlain&& is_plain) const {
+    // Nobody overrides a call without arguments.
+    if (star_ && positional_ == 1 && bound.rest_count == 0) return false;
+    return conditions_.empty() || !std::all_of(conditions_.begin(), conditions_.end(), [&](size_t parameter) {
+             return is_plain(Py_TYPE(bound.values[parameter]));
+           });
+  }
+
+  // The bytes of the call as it is handed on. See DescribeCall.
+  template <typename Describe>
+  std::string_view DescribeCall(std::string_view head, const Bound& bound, ConfigBuilder* config,
+                                Describe&& describe) const {
+    config->Begin(head);
+    size_t positional = positional_;
+    if (star_) positional += static_cast<size_t>(bound.rest_count) - 1;
+    AppendVarint(positional, config->bytes());
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (i == positional_) AppendVarint(items_.size() - positional_, config->bytes());
+      if (!items_[i].keyword.empty()) AppendString(items_[i].keyword, config->bytes());
+      DescribeItem(items_[i], bound, config, describe);
+    }
+    if (positional_ == items_.size()) AppendVarint(0, config->bytes());
+    return config->Finish();
+  }
+
+ private:
+  enum class Kind : char { kValue, kTupleOf, kRest, kRestTuple };
+  struct Item {
+    Kind kind = Kind::kValue;
+    size_t parameter = 0;
+    size_t otherwise = 0;  // the parameter that stands in for one that is None
+    std::string keyword;   // empty: positional
+  };
+
+  template <typename Describe>
+  void DescribeItem(const Item& item, const Bound& bound, ConfigBuilder* config, Describe&& describe) const {
+    const auto rest = [&] {
+      for (Py_ssize_t i = 0; i < bound.rest_count; ++i) describe(bound.rest[i]);
+    };
+    const auto tuple = [&](Py_ssize_t size) {
+      const auto whole = static_cast<size_t>(size);
+      config->values().Container(ValueTag::kTuple, whole, std::min(whole, kMaxItems));
+    };
+    PyObject* value = item.parameter < kMaxParameters ? bound.values[item.parameter] : nullptr;
+    if (value == Py_None) value = bound.values[item.otherwise];
+    switch (item.kind) {
+      case Kind::kValue:
+        return describe(value);
+      case Kind::kRest:
+        return rest();
+      case Kind::kRestTuple:
+        if (bound.rest_count == 1 && (PyList_Check(bound.rest[0]) || PyTuple_Check(bound.rest[0]))) return rest();
+        tuple(bound.rest_count);
+        return rest();
+      case Kind::kTupleOf:
+        break;
+    }
+    if (value == Py_None || PyTuple_CheckExact(value)) return describe(value);
+    if (PyDict_CheckExact(value)) {
+      tuple(PyDict_GET_SIZE(value));
+      PyObject *key, *each;
+      Py_ssize_t position = 0;
+      for (size_t i = 0; i < kMaxItems && PyDict_Next(value, &position, &key, &each) != 0; ++i) describe(each);
+    } else if (PyList_CheckExact(value)) {
+      const Py_ssize_t size = std::min<Py_ssize_t>(PyList_GET_SIZE(value), kMaxItems);
+      tuple(PyList_GET_SIZE(value));
+      for (Py_ssize_t i = 0; i < size; ++i) describe(PyList_GET_ITEM(value, i));
+    } else {
+      tuple(1);
+      describe(value);
+    }
+  }
+
+  PyObject* code_ = nullptr;  // held: the function's when this was made
+  size_t positional_parameters_ = 0;
+  std::vector<PyObject*> names_;  // of all parameters, the code's
+  bool takes_rest_ = false;
+  std::vector<Item> items_;
+  size_t positional_ = 0;  // items
+  bool star_ = false;      // one of these is kRest
+  std::vector<size_t> conditions_;
+};
+
+}  // namespace torchtrace::python_dialect
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_ARGUMENT_FORM_H_

@@ -1,0 +1,94 @@
+// The bytes of one call that a native entry sees (serialize/model/config.h).
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
+#define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "dialects/python/describe/python_text.h"
+#include "dialects/python/describe/traced_api.h"
+#include "serialize/model/config_builder.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace::python_dialect {
+
+// `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)` appends an argument's description to `config`.
+template <typename Describe>
+std::string_view DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config,
+                              Describe&& describe) {
+  config->Begin(head);
+  AppendVarint(static_cast<uint64_t>(arguments.count + (arguments.self != nullptr)), config->bytes());
+  if (arguments.self != nullptr) describe(arguments.self);
+  for (Py_ssize_t i = 0; i < arguments.count; ++i) describe(arguments.positional[i]);
+  const auto keyword = [&](PyObject* name, PyObject* value) {
+    AppendString(PythonText(name).kept(), config->bytes());
+    describe(value);
+  };
+  if (arguments.names != nullptr) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(arguments.names);
+    AppendVarint(static_cast<uint64_t>(count), config->bytes());
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      keyword(PyTuple_GET_ITEM(arguments.names, i), arguments.positional[arguments.count + i]);
+    }
+  } else if (arguments.keywords != nullptr) {
+    AppendVarint(static_cast<uint64_t>(PyDict_GET_SIZE(arguments.keywords)), config->bytes());
+    PyObject *name, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(arguments.keywords, &position, &name, &value)) keyword(name, value);
+  } else {
+    AppendVarint(0, config->bytes());
+  }
+  return config->Finish();
+}
+
+// The bytes of a call that is under way: its parameters' present values, positional ones without the
+// defaults at the end. `locals` are the function's, with parameters first.
+template <typename Describe>
+std::string_view DescribeRunningCall(std::string_view head, PyObject* function, PyObject* const* locals,
+                                     ConfigBuilder* config, Describe&& describe) {
+  const auto* const code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  PyObject* const defaults = PyFunction_GET_DEFAULTS(function);
+  const Py_ssize_t default_count = defaults == nullptr ? 0 : PyTuple_GET_SIZE(defaults);
+  const auto value_of = [&](Py_ssize_t i) {
+    // A parameter that an inner function uses.
+    return locals[i] != nullptr && PyCell_Check(locals[i]) ? PyCell_GET(locals[i]) : locals[i];
+  };
+  const auto describe_if_set = [&](PyObject* value) { describe(value == nullptr ? Py_None : value); };
+  const Py_ssize_t keyword_only = code->co_kwonlyargcount;
+  Py_ssize_t next = code->co_argcount + keyword_only;
+  PyObject* const rest = (code->co_flags & CO_VARARGS) != 0 ? value_of(next++) : nullptr;
+  PyObject* const extra = (code->co_flags & CO_VARKEYWORDS) != 0 ? value_of(next) : nullptr;
+  const Py_ssize_t rest_count = rest != nullptr && PyTuple_Check(rest) ? PyTuple_GET_SIZE(rest) : 0;
+  Py_ssize_t positional = code->co_argcount;
+  // A program may set more defaults than there are parameters.
+  while (rest_count == 0 && positional > std::max<Py_ssize_t>(code->co_argcount - default_count, 0) &&
+         value_of(positional - 1) == PyTuple_GET_ITEM(defaults, positional - 1 - code->co_argcount + default_count)) {
+    --positional;
+  }
+  config->Begin(head);
+  AppendVarint(static_cast<uint64_t>(positional + rest_count), config->bytes());
+  for (Py_ssize_t i = 0; i < positional; ++i) describe_if_set(value_of(i));
+  for (Py_ssize_t i = 0; i < rest_count; ++i) describe(PyTuple_GET_ITEM(rest, i));
+  const Py_ssize_t extra_count = extra != nullptr && PyDict_Check(extra) ? PyDict_GET_SIZE(extra) : 0;
+  AppendVarint(static_cast<uint64_t>(keyword_only + extra_count), config->bytes());
+  PyObject* const names = code->co_localsplusnames;
+  for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + keyword_only; ++i) {
+    AppendString(PythonText(PyTuple_GET_ITEM(names, i)).kept(), config->bytes());
+    describe_if_set(value_of(i));
+  }
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t i = 0; i < extra_count && PyDict_Next(extra, &position, &name, &value) != 0; ++i) {
+    AppendString(PythonText(name).kept(), config->bytes());
+    describe(value);
+  }
+  return config->Finish();
+}
+
+}  // namespace torchtrace::python_dialect
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_

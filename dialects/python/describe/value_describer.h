@@ -1,0 +1,251 @@
+// Describes any Python object, passively: reads fields of known C types and walks
+// builtin containers by their own storage. It calls no Python code, not even
+// __getattr__ or __repr__, raises nothing and keeps nothing alive. It makes no Python
+// object either: that could start the collector, and so finalizers.
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_VALUE_DESCRIBER_H_
+#define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_VALUE_DESCRIBER_H_
+
+#include <Python.h>
+#include <structmember.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dialects/python/describe/int_digits.h"
+#include "dialects/python/describe/object_names.h"
+#include "dialects/python/describe/python_text.h"
+#include "serialize/model/config_builder.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace {
+
+// The start of numpy's PyArrayObject and PyArray_Descr, the same in numpy 1 and
+// 2: reading them needs no numpy at build time and no call into it.
+struct NumpyArray {
+  PyObject_HEAD char* data;
+  int rank;
+  Py_ssize_t* sizes;
+  Py_ssize_t* strides;
+  PyObject* base;
+  struct NumpyDtype* dtype;
+};
+struct NumpyDtype {
+  PyObject_HEAD PyTypeObject* scalar_type;
+};
+
+inline bool StartsWith(const char* text, std::string_view prefix) {
+  return std::string_view(text).substr(0, prefix.size()) == prefix;
+}
+
+inline std::string NumpyScalarName(PyTypeObject* scalar_type) {
+  std::string_view name = scalar_type->tp_name;
+  if (StartsWith(scalar_type->tp_name, "numpy.")) name.remove_prefix(6);
+  return std::string(name);
+}
+
+// numpy's own static types are found by name along the bases, so that a
+// subclass defined in Python still counts.
+inline PyTypeObject* NumpyBase(PyTypeObject* type, const char* base_name, PyTypeObject** cache) {
+  for (PyTypeObject* base = type; base != nullptr; base = base->tp_base) {
+    if (base == *cache) return base;
+    if (*cache == nullptr && !(base->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::string_view(base->tp_name) == base_name) {
+      return *cache = base;
+    }
+  }
+  return nullptr;
+}
+
+// Describes a value; needs the GIL. `Framework` describes what a framework adds, by static
+// functions of (PyObject* value, PyTypeObject* type, ValueDescriber<Framework>*), each false for
+// what it doesn't know:
+//   First: before all else: what most arguments are
+//   Own: before numpy's arrays and subclasses of builtin types
+//   Rare: after these
+template <typename Framework>
+class ValueDescriber {
+ public:
+  explicit ValueDescriber(ConfigBuilder* config) : config_(config), values_(config->values()) {}
+
+  ConfigBuilder* config() { return config_; }
+  ConfigBuilder::Writer& values() { return values_; }
+
+  void Value(PyObject* value) {
+    PyTypeObject* const type = Py_TYPE(value);
+    if (Framework::First(value, type, this)) return;
+    if (type == &PyLong_Type) return Long(value);
+    if (value == Py_None) return values_.None();
+    if (type == &PyBool_Type) return values_.Bool(value == Py_True);
+    if (type == &PyFloat_Type) return values_.Float(PyFloat_AS_DOUBLE(value));
+    if (type == &PyUnicode_Type) return String(value);
+    if (type == &PyTuple_Type) return Sequence(ValueTag::kTuple, value);
+    if (type == &PyList_Type) return Sequence(ValueTag::kList, value);
+    if (Framework::Own(value, type, this)) return;
+    Other(value, type);
+  }
+
+  void Sequence(ValueTag tag, PyObject* sequence) {
+    const size_t whole = static_cast<size_t>(Py_SIZE(sequence));
+    if (!Enter()) return;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    values_.Container(tag, whole, written);
+    // Size and storage are read anew each time: nothing that runs here changes them, and that
+    // is not to be relied on.
+    for (size_t i = 0; i < written; ++i) {
+      PyObject* const item = i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : nullptr;
+      // A tuple that is being made has places without an object; gc shows it to programs.
+      Value(item == nullptr ? Py_None : item);
+    }
+    --depth_;
+  }
+
+ private:
+  void Other(PyObject* value, PyTypeObject* type) {
+    if (Numpy(value, type)) return;
+    if (PyLong_Check(value)) return Long(value);  // an IntEnum or the like
+    if (PyFloat_Check(value)) return values_.Float(PyFloat_AS_DOUBLE(value));
+    if (PyComplex_Check(value)) {
+      const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
+      return values_.Complex(number.real, number.imag);
+    }
+    if (PyUnicode_Check(value)) return String(value);
+    if (PyBytes_Check(value)) {
+      const std::string_view bytes(PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value)));
+      return values_.Bytes(bytes.substr(0, kMaxStringBytes), bytes.size());
+    }
+    if (PyTuple_Check(value)) return Sequence(ValueTag::kTuple, value);  // named tuples, return types
+    if (PyList_Check(value)) return Sequence(ValueTag::kList, value);
+    if (PyDict_Check(value)) return Dict(value);
+    if (PyAnySet_Check(value)) return Set(value);
+    if (type == &PySlice_Type) return Slice(reinterpret_cast<PySliceObject*>(value));
+    if (value == Py_Ellipsis) return values_.Ellipsis();
+    if (Framework::Rare(value, type, this)) return;
+    if (PyType_Check(value)) {
+      return values_.Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
+    }
+    if (PyFunction_Check(value) || PyCFunction_Check(value) || PyMethod_Check(value) || type == &PyMethodDescr_Type ||
+        type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
+      return values_.Named(ValueTag::kFunction, CallableName(value));
+    }
+    if (type == &PyRange_Type) return Range(value);
+    values_.Named(ValueTag::kObject, TypeName(type));
+  }
+
+  void Long(PyObject* value) {
+    int overflow;
+    const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow == 0) return values_.Int(number);
+    values_.Named(ValueTag::kBigInt, IntDigits(value));
+  }
+
+  void String(PyObject* value) {
+    const PythonText text(value, kMaxStringBytes);
+    values_.String(text.kept(), text.whole_bytes());
+  }
+
+  void Dict(PyObject* dict) {
+    const size_t whole = static_cast<size_t>(PyDict_GET_SIZE(dict));
+    if (!Enter()) return;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    values_.Container(ValueTag::kDict, whole, written);
+    Py_ssize_t position = 0;
+    for (size_t i = 0; i < written; ++i) {
+      PyObject *key = Py_None, *item = Py_None;
+      PyDict_Next(dict, &position, &key, &item);
+      Value(key);
+      Value(item);
+    }
+    --depth_;
+  }
+
+  // A set's order depends on addresses and hash seeds: sorted, equal sets have
+  // equal bytes. Tensors in sets are described out of order of their facets;
+  // they hash by identity, so there is no better order.
+  void Set(PyObject* set) {
+    const size_t whole = static_cast<size_t>(PySet_GET_SIZE(set));
+    if (!Enter()) return;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    const ValueTag tag = PyFrozenSet_Check(set) ? ValueTag::kFrozenSet : ValueTag::kSet;
+    values_.Container(tag, whole, written);
+    ByteBuffer* const bytes = config_->bytes();
+    const size_t start = bytes->size();
+    std::vector<std::string> items;
+    Py_hash_t hash;
+    Py_ssize_t position = 0;
+    for (size_t i = 0; i < written; ++i) {
+      PyObject* item = Py_None;
+      _PySet_NextEntry(set, &position, &item, &hash);
+      Value(item);
+      items.emplace_back(bytes->view().substr(start));
+      bytes->resize(start);
+    }
+    std::sort(items.begin(), items.end());
+    for (const std::string& text : items) bytes->append(text);
+    --depth_;
+  }
+
+  void Slice(PySliceObject* slice) {
+    if (!Enter()) return;
+    values_.BeginSlice();
+    Value(slice->start);
+    Value(slice->stop);
+    Value(slice->step);
+    --depth_;
+  }
+
+  // Its struct is CPython's own affair; the type says where its members are.
+  void Range(PyObject* range) {
+    if (!Enter()) return;
+    values_.BeginRange();
+    for (const char* name : {"start", "stop", "step"}) {
+      const PyMemberDef* member = PyRange_Type.tp_members;
+      while (std::string_view(member->name) != name) ++member;
+      Value(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(range) + member->offset));
+    }
+    --depth_;
+  }
+
+  bool Numpy(PyObject* value, PyTypeObject* type) {
+    static PyTypeObject* array_type = nullptr;
+    static PyTypeObject* scalar_type = nullptr;
+    if (NumpyBase(type, "numpy.ndarray", &array_type) != nullptr) {
+      const auto* const array = reinterpret_cast<NumpyArray*>(value);
+      values_.BeginNdarray(NumpyScalarName(array->dtype->scalar_type), static_cast<uint64_t>(array->rank));
+      for (int i = 0; i < array->rank; ++i) values_.Dim(array->sizes[i]);
+      return true;
+    }
+    if (NumpyBase(type, "numpy.generic", &scalar_type) != nullptr) {
+      values_.Named(ValueTag::kNumpyScalar, NumpyScalarName(type));
+      return true;
+    }
+    return false;
+  }
+
+  bool Enter() {
+    if (depth_ < kMaxDepth) {
+      ++depth_;
+      return true;
+    }
+    values_.Deep();
+    return false;
+  }
+
+  ConfigBuilder* const config_;
+  ConfigBuilder::Writer values_;
+  int depth_ = 0;
+};
+
+// Of a program without a framework.
+struct NoFramework {
+  static bool First(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
+  static bool Own(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
+  static bool Rare(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_VALUE_DESCRIBER_H_

@@ -1,0 +1,105 @@
+#include "dialects/python/setattr/attribute_path.h"
+
+#include <vector>
+
+namespace torchtrace::python_dialect {
+namespace {
+
+std::vector<std::string> Split(std::string_view dotted) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  while (true) {
+    const size_t dot = dotted.find('.', start);
+    parts.emplace_back(dotted.substr(start, dot - start));
+    if (dot == std::string_view::npos) return parts;
+    start = dot + 1;
+  }
+}
+
+PyObject* InDict(PyObject* dict, const std::string& name) {
+  PyObject* const key = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+  PyObject* const value =
+      key == nullptr || dict == nullptr || !PyDict_Check(dict) ? nullptr : PyDict_GetItemWithError(dict, key);
+  Py_XDECREF(key);
+  PyErr_Clear();
+  return value;
+}
+
+// In the dictionary of the first class in the order of resolution that has it.
+PyObject* InClass(PyTypeObject* type, const std::string& name) {
+  PyObject* const order = type->tp_mro;
+  for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
+    auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+    if (PyObject* const found = InDict(base->tp_dict, name)) return found;
+  }
+  return nullptr;
+}
+
+PyObject* Member(PyObject* owner, const std::string& name) {
+  if (PyType_Check(owner)) return InClass(reinterpret_cast<PyTypeObject*>(owner), name);
+  PyObject** const dict = _PyObject_GetDictPtr(owner);
+  return dict == nullptr ? nullptr : InDict(*dict, name);
+}
+
+// Whether the module's own code is still to run to its end.
+bool IsInitializing(PyObject* module) {
+  PyObject* const spec = InDict(PyModule_GetDict(module), "__spec__");
+  return spec != nullptr && Member(spec, "_initializing") == Py_True;
+}
+
+// Packages may put an object of a class of their own in their place: torch.backends.
+bool MayHaveSubmodules(PyObject* module) {
+  return InDict(PyModule_GetDict(module), "__path__") != nullptr || Py_TYPE(module) != &PyModule_Type;
+}
+
+bool IsProperty(PyObject* object) {
+  return Py_TYPE(object) == &PyProperty_Type || Py_TYPE(object) == &PyGetSetDescr_Type;
+}
+
+}  // namespace
+
+Attribute FindAttribute(std::string_view dotted, std::string_view complete) {
+  const std::vector<std::string> parts = Split(dotted);
+  PyObject* const modules = PyImport_GetModuleDict();
+  // The longest part of the name that is a module, the last word apart.
+  PyObject* found = nullptr;
+  std::string module_name;
+  size_t at = 0;
+  std::string prefix;
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    prefix += (i == 0 ? "" : ".") + parts[i];
+    PyObject* const module = InDict(modules, prefix);
+    if (module == nullptr || !PyModule_Check(module)) break;
+    found = module;
+    module_name = prefix;
+    at = i + 1;
+  }
+  Attribute attribute;
+  if (found == nullptr) {
+    if (parts.size() > 1) attribute.awaited_module = parts[0];
+    return attribute;
+  }
+  PyObject* const module = found;
+  const size_t first = at;
+  for (; at < parts.size(); ++at) {
+    if (IsProperty(found) && at + 1 == parts.size() && (parts[at] == "__get__" || parts[at] == "__set__")) {
+      attribute.accessor = parts[at];
+      break;
+    }
+    PyObject* const next = Member(found, parts[at]);
+    if (next == nullptr) {
+      if (at != first) return attribute;
+      if (module_name != complete && IsInitializing(module)) {
+        attribute.awaited_module = module_name;
+      } else if (at + 1 < parts.size() && MayHaveSubmodules(module)) {
+        attribute.awaited_module = module_name + "." + parts[at];
+      }
+      return attribute;
+    }
+    found = next;
+  }
+  attribute.object = found;
+  return attribute;
+}
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,168 @@
+#include "dialects/python/setattr/callable_patch.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "dialects/python/setattr/call_through.h"
+#include "dialects/python/setattr/pointer_map.h"
+#include "tracer/python/writable_memory.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+// One for each callable, for ever.
+struct Entry {
+  const TracedApi* api = nullptr;
+  vectorcallfunc original = nullptr;  // null: the type's tp_call
+  uint64_t installation = 0;          // that of the hook which made it
+  uint32_t version = 0;               // of a function, while the entry stands in it
+  // Of a class's __init__: the class. Calls for instances of other classes are told, as those of
+  // the class, without the instance.
+  PyTypeObject* constructed = nullptr;
+};
+
+struct TypeEntry {
+  ternaryfunc original;
+};
+
+// By layer.
+PointerMap<Entry>* Entries() {
+  static auto* const entries = new PointerMap<Entry>[kLayers];
+  return entries;
+}
+PointerMap<Entry>* const g_entries = Entries();
+
+PointerMap<TypeEntry>& TypeEntries(int layer) {
+  static auto* const entries = new PointerMap<TypeEntry>[kLayers];
+  return entries[layer];
+}
+
+// The constructor of an instance whose own class is told already, or isn't another one.
+template <int kLayer>
+bool IsToldByItsClass(const Entry& entry, PyObject* const* arguments, Py_ssize_t count) {
+  if (count == 0 || Py_TYPE(arguments[0]) == entry.constructed) return true;
+  const Entry* const own = g_entries[kLayer].Find(Py_TYPE(arguments[0]));
+  return own != nullptr && own->installation == g_layers[kLayer].installation;
+}
+
+template <int kLayer>
+PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* names) {
+  const Entry* const entry = g_entries[kLayer].Find(callable);
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  const auto call = [&] {
+    if (entry != nullptr && entry->original != nullptr) return entry->original(callable, arguments, flags, names);
+    // What CPython does where the pointer is null.
+    return _PyObject_MakeTpCall(PyThreadState_Get(), callable, arguments, count, names);
+  };
+  if (entry == nullptr) return call();
+  if (entry->constructed != nullptr) [[unlikely]] {
+    if (IsToldByItsClass<kLayer>(*entry, arguments, count)) return call();
+    return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments + 1, count - 1, names, nullptr}, call);
+  }
+  return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments, count, names, nullptr}, call);
+}
+
+template <int kLayer>
+PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
+  // A type that was made since has inherited the pointer.
+  const TypeEntry* type = nullptr;
+  for (PyTypeObject* base = Py_TYPE(callable); base != nullptr && type == nullptr; base = base->tp_base) {
+    type = TypeEntries(kLayer).Find(base);
+  }
+  if (type == nullptr) {
+    PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(callable)->tp_name);
+    return nullptr;
+  }
+  const Entry* const entry = g_entries[kLayer].Find(callable);
+  // Types that were made while an earlier hook was installed keep the pointer.
+  if (entry == nullptr || entry->installation != g_layers[kLayer].installation) {
+    return type->original(callable, args, kwargs);
+  }
+  const CallArguments arguments = {nullptr, reinterpret_cast<PyTupleObject*>(args)->ob_item, PyTuple_GET_SIZE(args),
+                                   nullptr, kwargs};
+  return CallThrough(g_layers[kLayer], *entry->api, arguments, [&] { return type->original(callable, args, kwargs); });
+}
+
+// Where the callable keeps its own pointer; null when it has none.
+vectorcallfunc* OwnPointer(PyObject* callable) {
+  const PyTypeObject* const type = Py_TYPE(callable);
+  if (!(type->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0) return nullptr;
+  return reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(callable) + type->tp_vectorcall_offset);
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+// The specialising interpreter enters functions whose version it knows directly, in
+// the case of __getitem__ without another look. It gives no version to a function
+// that has one, and can't use one that is so large.
+void HideVersion(PyFunctionObject* function, Entry* entry, PatchList* patches) {
+  static uint32_t next = 0x80000000u;
+  if (entry->version == 0) entry->version = next++;
+  patches->ReplaceNumber(&function->func_version, entry->version);
+}
+#else
+void HideVersion(PyFunctionObject* function, Entry*, PatchList* patches) {
+  patches->ReplaceNumber(&function->func_version, 0);
+}
+#endif
+
+constexpr vectorcallfunc kVectorcalls[kLayers] = {EnterVectorcall<0>, EnterVectorcall<1>};
+constexpr ternaryfunc kTypeCalls[kLayers] = {EnterTypeCall<0>, EnterTypeCall<1>};
+
+bool IsEntry(vectorcallfunc function) {
+  return std::find(std::begin(kVectorcalls), std::end(kVectorcalls), function) != std::end(kVectorcalls);
+}
+
+// The entry for `callable`, made anew or taken again.
+Entry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, vectorcallfunc original) {
+  Entry* entry = g_entries[layer].Find(callable);
+  if (entry == nullptr) g_entries[layer].Insert(callable, entry = new Entry());
+  entry->api = api;
+  entry->original = original;
+  entry->installation = g_layers[layer].installation;
+  entry->constructed = nullptr;
+  return entry;
+}
+
+}  // namespace
+
+bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches) {
+  vectorcallfunc* const pointer = OwnPointer(callable);
+  const bool is_type = PyType_Check(callable);
+  if (pointer != nullptr && (*pointer != nullptr || is_type)) {
+    if (*pointer == kVectorcalls[layer]) {
+      // A constructor that is listed itself is told as itself.
+      Entry* const known = g_entries[layer].Find(callable);
+      if (known == nullptr || known->constructed == nullptr) return false;
+      known->api = api;
+      known->constructed = nullptr;
+      return true;
+    }
+    if (PyFunction_Check(callable) && *pointer != _PyFunction_Vectorcall && !IsEntry(*pointer)) return false;
+    Entry* const entry = TakeEntry(layer, callable, api, *pointer);
+    if (PyFunction_Check(callable)) HideVersion(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);
+    patches->Replace(pointer, kVectorcalls[layer]);
+    return true;
+  }
+  PyTypeObject* const type = Py_TYPE(callable);
+  if (type->tp_call == nullptr || !IsWritable(&type->tp_call)) return false;
+  if (type->tp_call != kTypeCalls[layer]) {
+    TypeEntry* entry = TypeEntries(layer).Find(type);
+    if (entry == nullptr) TypeEntries(layer).Insert(type, entry = new TypeEntry());
+    entry->original = type->tp_call;
+    patches->Replace(&type->tp_call, kTypeCalls[layer]);
+  }
+  TakeEntry(layer, callable, api, nullptr);
+  return true;
+}
+
+bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, PatchList* patches) {
+  static PyObject* const name = PyUnicode_InternFromString("__init__");
+  PyObject* const function = type->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(type->tp_dict, name);
+  if (function == nullptr || !PyFunction_Check(function)) return false;
+  if (!PatchCallable(layer, function, api, patches)) return false;
+  g_entries[layer].Find(function)->constructed = type;
+  return true;
+}
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,158 @@
+#include "dialects/python/setattr/frame_evaluation.h"
+
+#include <Python.h>
+
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
+
+#define Py_BUILD_CORE
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/record/recorder.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+struct Frames {
+  uintptr_t innermost = 0;                     // the address of Evaluate's frame
+  size_t taken_bytes = 0;                      // of C stack, by frames that take none untraced
+  const _PyInterpreterFrame* frame = nullptr;  // what that evaluates
+};
+struct ThreadFrames {
+  Frames now;
+  size_t most_bytes = 0;  // may be taken; 0: not known yet
+  // See WhenInnermostCallEnds.
+  const _PyInterpreterFrame* awaited = nullptr;
+  void (*ended)(PyObject* result) = nullptr;
+};
+thread_local ThreadFrames t_frames;
+
+// What a call from one frame to the next takes at most; what takes more goes through C code, which
+// takes it untraced too.
+constexpr uintptr_t kStraightBytes = 1024;
+constexpr size_t kMostBytes = 1 << 20;
+// Of a thread's stack, which may be small, one part in so many.
+constexpr size_t kPartOfStack = 8;
+
+int g_users = 0;
+
+size_t MostBytes() {
+  size_t size = 0;
+  if (gettid() == getpid()) {
+    // pthread_getattr_np would open a file.
+    rlimit limit = {};
+    if (getrlimit(RLIMIT_STACK, &limit) == 0) size = limit.rlim_cur;
+  } else if (pthread_attr_t attributes; pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+  }
+  return std::min(size / kPartOfStack, kMostBytes);
+}
+
+bool MayTake(ThreadFrames* frames) {
+  if (frames->most_bytes == 0) [[unlikely]] {
+    frames->most_bytes = MostBytes();
+  }
+  return frames->now.taken_bytes <= frames->most_bytes;
+}
+
+PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing);
+
+bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEvalFrameFunc(interpreter) == Evaluate; }
+
+// Calls that are made from here on take no C stack, on any thread, until this one has come back.
+[[gnu::noinline]] PyObject* EvaluateDeep(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
+  PyInterpreterState* const interpreter = PyThreadState_GetInterpreter(thread);
+  const bool ours = IsSet(interpreter);
+  if (ours) {
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
+    if (Recorder* const recorder = Recorder::Get()) {
+      recorder->NoteNotSeen(
+          "functions written in Python, called where frames of Python have taken their part of the C stack");
+    }
+  }
+  PyObject* const result = _PyEval_EvalFrameDefault(thread, frame, throwing);
+  if (ours) KeepFrameEvaluation();
+  return result;
+}
+
+PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
+  ThreadFrames& frames = t_frames;
+  const Frames before = frames.now;
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  const uintptr_t step = before.innermost - here;
+  frames.now.innermost = here;
+  frames.now.frame = frame;
+  if (step <= kStraightBytes) frames.now.taken_bytes += step;
+  PyObject* result;
+  if (!MayTake(&frames) || g_users == 0) [[unlikely]] {
+    // Somebody who had kept it has put it back since it was released.
+    if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
+      _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);
+    }
+    result = EvaluateDeep(thread, frame, throwing);
+  } else {
+    result = _PyEval_EvalFrameDefault(thread, frame, throwing);
+  }
+  frames.now = before;
+  if (frames.awaited == frame) [[unlikely]] {
+    frames.awaited = nullptr;
+    frames.ended(result);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool InnermostCall(RunningCall* call) {
+  const _PyInterpreterFrame* const frame = PyThreadState_Get()->cframe->current_frame;
+  if (frame == nullptr || frame != t_frames.now.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
+  *call = {reinterpret_cast<PyObject*>(frame->f_func), frame->localsplus};
+  return true;
+}
+
+void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
+  ThreadFrames& frames = t_frames;
+  frames.awaited = frames.now.frame;
+  frames.ended = ended;
+}
+
+void KeepFrameEvaluation() {
+  PyInterpreterState* const interpreter = PyInterpreterState_Get();
+  if (g_users > 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, Evaluate);
+  }
+}
+
+void UseFrameEvaluation() {
+  ++g_users;
+  KeepFrameEvaluation();
+}
+
+void ReleaseFrameEvaluation() {
+  if (--g_users > 0) return;
+  PyInterpreterState* const interpreter = PyInterpreterState_Get();
+  if (IsSet(interpreter)) _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
+}
+
+}  // namespace torchtrace::python_dialect
+
+#else
+
+namespace torchtrace::python_dialect {
+void UseFrameEvaluation() {}
+void ReleaseFrameEvaluation() {}
+void KeepFrameEvaluation() {}
+bool InnermostCall(RunningCall*) { return false; }
+void WhenInnermostCallEnds(void (*)(PyObject* result)) {}
+}  // namespace torchtrace::python_dialect
+
+#endif

@@ -1,0 +1,43 @@
+// Makes calls of Python functions from Python code pass through the function's `vectorcall`
+// pointer, where native entries stand.
+//
+// CPython 3.11 runs a call from bytecode to a Python function within the caller's C frame and does
+// not look at that pointer, unless a frame evaluation function (PEP 523) is set. This one only hands
+// on to CPython's own. Later versions look at the pointer, and need nothing.
+//
+// What a program may notice is that each call takes C stack. Where a thread's frames have taken an
+// eighth of its stack, or 1 MiB, that they would not take untraced, calls are made as CPython would,
+// and those of Python functions are not seen.
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
+#define TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
+
+#include <Python.h>
+
+#include "tracer/record/export.h"
+
+namespace torchtrace::python_dialect {
+
+// From the first Use to the last Release. All need the GIL. Whoever put a function of their own over
+// ours keeps it, and goes on calling ours.
+void UseFrameEvaluation();
+void ReleaseFrameEvaluation();
+
+// A call of a Python function that is under way: the innermost on its thread.
+struct RunningCall {
+  PyObject* function = nullptr;
+  PyObject* const* locals = nullptr;  // parameters first; null where there is none
+};
+// False where that can't be known: no frame, another version of Python, or the frame takes no C stack
+// of its own. Borrowed; needs the GIL.
+TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
+// After InnermostCall has said true: has `ended` called when that call ends, with its result; null
+// means that a Python error is set. One at a time on a thread: the last one counts.
+TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
+
+// Whoever had a function of their own in the one place there is may have put CPython's there.
+TORCHTRACE_EXPORT void KeepFrameEvaluation();
+
+}  // namespace torchtrace::python_dialect
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_

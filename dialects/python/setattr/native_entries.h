@@ -1,0 +1,82 @@
+// Sees the calls of the functions, classes, properties and operators that a list of dotted names
+// names, of any library.
+//
+// Nothing in any namespace is replaced. A native entry is put where the object itself keeps the
+// pointer to what is called, so that the object stays what it is (identity, type, signature,
+// pickling, what Dynamo, torch.jit and torch.fx make of it), and every alias of it is seen, however
+// early it was made. docs/SETATTR.md says how each kind is entered.
+//
+// Entries that are taken out leave nothing but their places in tables, which are taken again by the
+// next ones. All of it is guarded by the GIL.
+
+#ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_
+#define TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_
+
+#include <Python.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "dialects/python/describe/traced_api.h"
+#include "dialects/python/setattr/patch_list.h"
+#include "tracer/record/export.h"
+
+namespace torchtrace::python_dialect {
+
+// What a dialect adds. Lives for ever.
+class EntryDialect : public CallObserver {
+ public:
+  // What calls of `object` are told as; null: they are not. `name` is the shortest listed one, ending
+  // with "__get__" or "__set__" for half of a property. It may run Python code.
+  virtual absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) = 0;
+  // For run.json.
+  virtual void NoteNotSeen(const std::string& text) = 0;
+};
+
+// The same one for the same arguments, for ever: there are as many as there are names.
+TORCHTRACE_EXPORT TracedApi* MakeTracedApi(int level, const std::string& name, PyObject* object);
+
+struct EntryOptions {
+  int level = 0;  // 0 or 1: whose layer they are
+  std::vector<std::string> names;
+  bool outermost = false;  // only calls that no other call of this level caused
+  bool include_getters = false;
+  bool constructors = false;  // what constructs instances of classes below a listed one
+};
+
+class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<NativeEntries> {
+ public:
+  NativeEntries(EntryDialect* dialect, EntryOptions options);
+
+  // Names of modules that aren't imported yet are seen from their import on. An error has left nothing.
+  absl::Status Install();
+  void Uninstall();
+
+ private:
+  struct Target;
+
+  static bool MakeTarget(PyObject* object, const std::string& accessor, Target* target);
+  absl::Status Add(const std::vector<std::string>& names, const std::string& imported = {});
+  absl::Status Enter(const Target& target);
+  bool Patch(const Target& target, const TracedApi* api, const TracedApi* set_api);
+  void Await(const std::string& module);
+  void Tell(const char* what, const std::vector<std::string>& names);
+
+  EntryDialect* const dialect_;
+  EntryOptions options_;
+  PatchList patches_;
+  std::set<const void*> entered_;                            // keys of targets
+  std::map<std::string, std::vector<std::string>> awaited_;  // names by module
+  std::vector<std::string> missing_;
+  std::vector<std::string> closed_;  // there, but no entry can be made
+  bool installed_ = false;
+  bool needs_frames_ = false;  // some stand in Python functions
+};
+
+}  // namespace torchtrace::python_dialect
+
+#endif  // TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_

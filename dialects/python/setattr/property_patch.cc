@@ -1,0 +1,52 @@
+#include "dialects/python/setattr/property_patch.h"
+
+#include "dialects/python/setattr/call_through.h"
+#include "dialects/python/setattr/pointer_map.h"
+#include "tracer/python/writable_memory.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+// One for each definition, for ever. In the definition it stands as the closure.
+struct Entry {
+  const Layer* layer;
+  const TracedApi* get_api;
+  const TracedApi* set_api;
+  getter get;
+  setter set;
+  void* closure;
+};
+
+PyObject* Get(PyObject* self, void* closure) {
+  const Entry& entry = *static_cast<Entry*>(closure);
+  const auto call = [&] { return entry.get(self, entry.closure); };
+  if (entry.get_api == nullptr) return call();
+  return CallThrough(*entry.layer, *entry.get_api, {self, nullptr, 0, nullptr, nullptr}, call);
+}
+
+int Set(PyObject* self, PyObject* value, void* closure) {
+  const Entry& entry = *static_cast<Entry*>(closure);
+  // A deletion: another API, and rare.
+  if (entry.set_api == nullptr || value == nullptr) return entry.set(self, value, entry.closure);
+  const auto call = [&] { return entry.set(self, value, entry.closure) == 0 ? Py_None : nullptr; };
+  return CallThrough(*entry.layer, *entry.set_api, {self, &value, 1, nullptr, nullptr}, call) == nullptr ? -1 : 0;
+}
+
+}  // namespace
+
+bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, const TracedApi* set, PatchList* patches) {
+  if (definition->get == nullptr) get = nullptr;
+  if (definition->set == nullptr) set = nullptr;
+  if ((get == nullptr && set == nullptr) || !IsWritable(definition)) return false;
+  static auto* const entries = new PointerMap<Entry>[kLayers];
+  Entry* entry = entries[layer].Find(definition);
+  if (entry == nullptr) entries[layer].Insert(definition, entry = new Entry());
+  *entry = {&g_layers[layer], get, set, definition->get, definition->set, definition->closure};
+  // All share the closure.
+  if (definition->get != nullptr) patches->Replace(&definition->get, static_cast<getter>(Get));
+  if (definition->set != nullptr) patches->Replace(&definition->set, static_cast<setter>(Set));
+  patches->Replace(&definition->closure, static_cast<void*>(entry));
+  return true;
+}
+
+}  // namespace torchtrace::python_dialect

@@ -1,0 +1,152 @@
+#include "dialects/torch/describe/describe_python.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <unordered_map>
+
+#include "dialects/python/describe/value_describer.h"
+#include "dialects/torch/describe/describe_tensor.h"
+#include "tracer/python/python_patch.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+// Asked for with PyType_IsSubtype: isinstance, and torch's own checks by it, may
+// call an object's __class__.
+struct Types {
+  PyTypeObject* tensor = nullptr;
+  PyTypeObject* parameter = nullptr;
+  PyTypeObject* sym_int = nullptr;
+  PyTypeObject* sym_float = nullptr;
+  PyTypeObject* sym_bool = nullptr;
+  PyTypeObject* storage = nullptr;
+  PyTypeObject* typed_storage = nullptr;
+  PyTypeObject* generator = nullptr;
+};
+Types g_types;
+
+// What PyTorch adds to the description of values.
+struct TorchValues {
+  using Describer = ValueDescriber<TorchValues>;
+
+  static bool First(PyObject* value, PyTypeObject* type, Describer* describer) {
+    if (type != g_types.tensor && type != g_types.parameter) return false;
+    DescribePythonTensor(value, describer->config());
+    return true;
+  }
+
+  static bool Own(PyObject* value, PyTypeObject* type, Describer* describer) {
+    ConfigBuilder::Writer& values = describer->values();
+    if (THPDtype_Check(value)) {
+      return values.Named(ValueTag::kDtype, DtypeName(reinterpret_cast<THPDtype*>(value)->scalar_type)), true;
+    }
+    if (THPDevice_Check(value)) {
+      return values.Named(ValueTag::kDevice, DeviceName(reinterpret_cast<THPDevice*>(value)->device)), true;
+    }
+    if (THPSize_Check(value)) return describer->Sequence(ValueTag::kSize, value), true;
+    if (!PyType_IsSubtype(type, g_types.tensor)) return false;
+    DescribePythonTensor(value, describer->config());
+    return true;
+  }
+
+  static bool Rare(PyObject* value, PyTypeObject* type, Describer* describer) {
+    ConfigBuilder::Writer& values = describer->values();
+    if (type == g_types.sym_int) return values.Named(ValueTag::kSymbol, "SymInt"), true;
+    if (type == g_types.sym_float) return values.Named(ValueTag::kSymbol, "SymFloat"), true;
+    if (type == g_types.sym_bool) return values.Named(ValueTag::kSymbol, "SymBool"), true;
+    if (THPLayout_Check(value)) {
+      return values.Named(ValueTag::kLayout, LayoutName(reinterpret_cast<THPLayout*>(value)->layout)), true;
+    }
+    if (THPMemoryFormat_Check(value)) {
+      const auto* const format = reinterpret_cast<THPMemoryFormat*>(value);
+      return values.Named(ValueTag::kMemoryFormat, MemoryFormatName(format->memory_format)), true;
+    }
+    if (PyType_IsSubtype(type, g_types.generator)) {
+      const at::Device device = reinterpret_cast<THPGenerator*>(value)->cdata.device();
+      return values.Named(ValueTag::kGenerator, DeviceName(device)), true;
+    }
+    if (PyType_IsSubtype(type, g_types.storage)) return Storage(value, &values), true;
+    if (type == g_types.typed_storage) {
+      PyObject* const untyped = InstanceAttribute(value, "_untyped_storage");
+      if (untyped != nullptr && PyType_IsSubtype(Py_TYPE(untyped), g_types.storage)) {
+        return Storage(untyped, &values), true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  static void Storage(PyObject* value, ConfigBuilder::Writer* values) {
+    const c10::StorageImpl* const storage = THPStorage_Unpack(value).unsafeGetStorageImpl();
+    if (storage == nullptr || storage->sym_nbytes().is_heap_allocated()) {
+      return values->Named(ValueTag::kObject, TypeName(Py_TYPE(value)));
+    }
+    values->Storage(DeviceName(storage->device()), storage->sym_nbytes().as_int_unchecked());
+  }
+};
+
+PyTypeObject* TorchType(const char* module_name, const char* name) {
+  PyObject* const module = ImportedModule(module_name);
+  if (module == nullptr) return nullptr;
+  return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, name));
+}
+
+// Names of tensor subclasses by type, of types that may be gone: no two have the same version, nor
+// has a type that was changed its old one. Holds until the next call.
+const std::string& SubclassName(PyTypeObject* type) {
+  struct Known {
+    unsigned int version;
+    std::string name;
+  };
+  static auto* const names = new std::unordered_map<PyTypeObject*, Known>();
+  static auto* const uncached = new std::string();
+  constexpr size_t kMaxTypes = 1000;
+  const unsigned int version =
+      (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
+  if (version == 0) return *uncached = TypeName(type);
+  const auto found = names->find(type);
+  if (found != names->end() && found->second.version == version) return found->second.name;
+  if (names->size() >= kMaxTypes) names->clear();
+  Known& known = (*names)[type];
+  known = {version, TypeName(type)};
+  return known.name;
+}
+
+}  // namespace
+
+bool InitDescribePython() {
+  g_types.tensor = TorchType("torch", "Tensor");
+  g_types.parameter = TorchType("torch.nn.parameter", "Parameter");
+  g_types.sym_int = TorchType("torch", "SymInt");
+  g_types.sym_float = TorchType("torch", "SymFloat");
+  g_types.sym_bool = TorchType("torch", "SymBool");
+  g_types.storage = TorchType("torch", "UntypedStorage");
+  g_types.typed_storage = TorchType("torch", "TypedStorage");
+  g_types.generator = TorchType("torch", "Generator");
+  return g_types.tensor && g_types.parameter && g_types.sym_int && g_types.sym_float && g_types.sym_bool &&
+         g_types.storage && g_types.typed_storage && g_types.generator;
+}
+
+bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
+
+void DescribePython(PyObject* value, ConfigBuilder* config) { ValueDescriber<TorchValues>(config).Value(value); }
+
+void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  PyTypeObject* const type = Py_TYPE(object);
+  if (type == g_types.tensor) return DescribeTensor(tensor, {}, config);
+  std::string device;
+  // A fake tensor is a meta tensor that plays one on another device.
+  PyObject* const fake = type == g_types.parameter ? nullptr : InstanceAttribute(object, "_fake_device");
+  if (fake != nullptr && THPDevice_Check(fake)) device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
+  DescribeTensor(tensor, SubclassName(type), config, device);
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,42 @@
+#include "dialects/torch/describe/describe_tensor.h"
+
+#include <c10/core/TensorImpl.h>
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/config.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+std::string Describe(const at::Tensor& tensor) {
+  ConfigBuilder config;
+  config.Begin(ConfigBuilder::EncodeHead(2, "f"));
+  AppendVarint(1, config.bytes());
+  if (!DescribeWrappedNumber(tensor, &config)) DescribeTensor(tensor, {}, &config);
+  AppendVarint(0, config.bytes());
+  const absl::StatusOr<Config> parsed = ParseConfig(config.bytes()->view());
+  return parsed.ok() ? FormatValue(parsed->args[0]) : std::string(parsed.status().message());
+}
+
+at::Tensor Empty(caffe2::TypeMeta type) {
+  return at::Tensor(
+      c10::make_intrusive<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::CPU), type, c10::Device(c10::kCPU)));
+}
+
+TEST(DescribeTensor, EveryDtypeHasAName) {
+  EXPECT_EQ(Describe(Empty(caffe2::TypeMeta::Make<float>())), R"(Tensor([0], "float32"))");
+  // What no torch.dtype stands for, and typeMetaToScalarType throws at.
+  EXPECT_EQ(Describe(Empty(caffe2::TypeMeta::Make<std::string>())), R"(Tensor([0], "unknown"))");
+  at::Tensor wrapped = Empty(caffe2::TypeMeta::Make<std::string>());
+  wrapped.unsafeGetTensorImpl()->set_sizes_contiguous({});
+  wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
+  EXPECT_EQ(Describe(wrapped), R"(Tensor([], "unknown"))");
+}
+
+TEST(DescribeTensor, Undefined) { EXPECT_EQ(Describe(at::Tensor()), "Tensor(undefined)"); }
+
+}  // namespace
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,91 @@
+#include "dialects/torch/dispatch/foreign_threads_hook.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <iterator>
+#include <mutex>
+
+#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/dispatch/dispatch_key.h"
+#include "tracer/record/native_threads.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+// Of a thread's operators every seventh or so is looked at: what isn't costs a countdown. PyTorch draws the
+// countdown with a generator that every thread has of its own, seeded alike, and whose first draw gives 0
+// from 0.1355 on: so the first operator of a thread that is new is always looked at.
+constexpr double kLookedAt = 0.14;
+
+constexpr const char* kSentences[] = {
+    "level 2: operators called on threads that C++ made, or that were there before tracing",
+    "level 2: operators called in parallel regions of C++ code, of an extension or inside an operator",
+};
+
+// Threads don't inherit the levels in a parallel region. What most kernels call there stands below
+// autograd, as the kernel does, and is its own affair; what an extension calls doesn't.
+bool InKernelsRegion() {
+  return at::in_parallel_region() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
+}
+
+std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
+  // Excluded: inside an operator that is recorded.
+  if (ThisThreadIsArmed() || c10::impl::tls_is_dispatch_key_included(kDispatchKey) ||
+      c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) || InKernelsRegion() ||
+      torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
+    return nullptr;
+  }
+  thread_local uint64_t told[std::size(kSentences)] = {};  // in the session with that arming
+  const size_t which = at::in_parallel_region() ? 1 : 0;
+  if (told[which] != g_arming) {
+    told[which] = g_arming;
+    Recorder::Get()->NoteNotSeen(kSentences[which]);
+  }
+  return nullptr;
+}
+
+std::mutex g_mutex;
+bool g_installed = false;
+at::CallbackHandle g_callback = at::INVALID_CALLBACK_HANDLE;
+
+// While there is a callback, what sets PyTorch's thread-local state draws lots again: each node of a
+// backward pass does. So there is one only where there is a thread that it is for.
+void Look() {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  if (!g_installed || g_callback != at::INVALID_CALLBACK_HANDLE) return;
+  g_callback = at::addGlobalCallback(
+      at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION}));
+}
+
+WatchNativeThreadsFunction Watch() {
+  return reinterpret_cast<WatchNativeThreadsFunction>(dlsym(RTLD_DEFAULT, kWatchNativeThreadsName));
+}
+
+}  // namespace
+
+absl::Status ForeignThreadsHook::Install() {
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    g_installed = true;
+  }
+  if (const WatchNativeThreadsFunction watch = Watch()) {
+    watch(Look);
+  } else {
+    Look();
+  }
+  return absl::OkStatus();
+}
+
+void ForeignThreadsHook::Uninstall() {
+  if (const WatchNativeThreadsFunction watch = Watch()) watch(nullptr);
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_installed = false;
+  if (g_callback != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_callback);
+  g_callback = at::INVALID_CALLBACK_HANDLE;
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,207 @@
+#include "dialects/torch/dispatch/operator_plan.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "dialects/torch/describe/describe_tensor.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+constexpr int kLevel = 2;
+
+IntKind KindOf(const c10::Argument& argument) {
+  // real_type keeps what the plain type turns into int.
+  c10::TypePtr type = argument.real_type();
+  for (;;) {
+    if (const auto optional = type->cast<c10::OptionalType>()) {
+      type = optional->getElementType();
+    } else if (const auto list = type->cast<c10::ListType>()) {
+      type = list->getElementType();
+    } else {
+      break;
+    }
+  }
+  switch (type->kind()) {
+    case c10::TypeKind::ScalarTypeType:
+      return IntKind::kDtype;
+    case c10::TypeKind::LayoutType:
+      return IntKind::kLayout;
+    case c10::TypeKind::MemoryFormatType:
+      return IntKind::kMemoryFormat;
+    default:
+      return IntKind::kInt;
+  }
+}
+
+class Describer {
+ public:
+  Describer(IntKind int_kind, ConfigBuilder* config)
+      : int_kind_(int_kind), config_(config), values_(config->values()) {}
+
+  void Value(const c10::IValue& value) {
+    if (value.isTensor()) return DescribeArgument(int_kind_, value.toTensor(), config_);
+    if (value.isInt()) return Int(value.toInt());
+    if (value.isNone()) return values_.None();
+    if (value.isBool()) return values_.Bool(value.toBool());
+    if (value.isDouble()) return values_.Float(value.toDouble());
+    if (value.isList()) return List(value);
+    if (value.isString()) return DescribeArgument(int_kind_, std::string_view(value.toStringRef()), config_);
+    if (value.isDevice()) return DescribeArgument(int_kind_, value.toDevice(), config_);
+    if (value.isComplexDouble()) {
+      const c10::complex<double> number = value.toComplexDouble();
+      return values_.Complex(number.real(), number.imag());
+    }
+    if (value.isSymInt()) return values_.Named(ValueTag::kSymbol, "SymInt");
+    if (value.isSymFloat()) return values_.Named(ValueTag::kSymbol, "SymFloat");
+    if (value.isSymBool()) return values_.Named(ValueTag::kSymbol, "SymBool");
+    if (value.isGenerator()) {
+      const at::Generator generator = value.toGenerator();
+      return generator.defined() ? values_.Named(ValueTag::kGenerator, DeviceName(generator.device())) : values_.None();
+    }
+    if (value.isTuple()) {
+      const auto& elements = value.toTupleRef().elements();
+      return Sequence(ValueTag::kTuple, elements.size(), [&](size_t i) { Value(elements[i]); });
+    }
+    if (value.isGenericDict()) return Dict(value);
+    if (value.isStorage()) {
+      const c10::Storage storage = value.toStorage();
+      if (!storage.sym_nbytes().is_heap_allocated()) {
+        return values_.Storage(DeviceName(storage.device()), storage.sym_nbytes().as_int_unchecked());
+      }
+    }
+    // TorchScript's own objects, as Python sees them.
+    values_.Named(ValueTag::kObject, value.isObject() ? "torch.ScriptObject" : value.tagKind());
+  }
+
+ private:
+  void Int(int64_t value) {
+    switch (int_kind_) {
+      case IntKind::kInt:
+        return values_.Int(value);
+      case IntKind::kDtype:
+        return DescribeArgument(int_kind_, static_cast<at::ScalarType>(value), config_);
+      case IntKind::kLayout:
+        return DescribeArgument(int_kind_, static_cast<at::Layout>(value), config_);
+      case IntKind::kMemoryFormat:
+        return DescribeArgument(int_kind_, static_cast<at::MemoryFormat>(value), config_);
+    }
+  }
+
+  void List(const c10::IValue& value) {
+    const c10::ArrayRef<c10::IValue> items = value.toListRef();
+    Sequence(ValueTag::kList, items.size(), [&](size_t i) { Value(items[i]); });
+  }
+
+  void Dict(const c10::IValue& value) {
+    const auto dict = value.toGenericDict();
+    auto item = dict.begin();
+    Sequence(ValueTag::kDict, dict.size(), [&](size_t) {
+      Value(item->key());
+      Value(item->value());
+      ++item;
+    });
+  }
+
+  template <typename Item>
+  void Sequence(ValueTag tag, size_t whole, Item&& item) {
+    if (depth_ == kMaxDepth) return values_.Deep();
+    ++depth_;
+    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
+    values_.Container(tag, whole, written);
+    for (size_t i = 0; i < written; ++i) item(i);
+    --depth_;
+  }
+
+  const IntKind int_kind_;
+  ConfigBuilder* const config_;
+  ConfigBuilder::Writer values_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+void OperatorPlans::WatchRemovals() {
+  struct Listener final : c10::OpRegistrationListener {
+    void onOperatorRegistered(const c10::OperatorHandle&) override {}
+    void onOperatorDeregistered(const c10::OperatorHandle&) override {
+      removals_.fetch_add(1, std::memory_order_relaxed);
+    }
+  };
+  // Until the process ends: nothing is to be told when it does.
+  static auto* const registration = new c10::RegistrationHandleRAII(
+      c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
+  static_cast<void>(registration);
+}
+
+std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::OperatorHandle& op) {
+  auto plan = std::make_unique<OperatorPlan>();
+  const c10::OperatorName& name = op.operator_name();
+  std::string shown = name.name;
+  if (!name.overload_name.empty()) shown += "." + name.overload_name;
+  plan->head = ConfigBuilder::EncodeHead(kLevel, shown);
+  const std::string_view space = std::string_view(shown).substr(0, shown.find(':'));
+  plan->foreign = space != "aten" && space != "prim" && space != "prims" && space != "quantized" && space != "mkldnn" &&
+                  space != "mkl" && space != "onednn" && space != "inductor" && space != "c10d" &&
+                  space != "_c10d_functional" && space != "profiler" && space != "fbgemm" && space != "sparse";
+  for (const c10::Argument& argument : op.schema().arguments()) {
+    ArgumentPlan& own = plan->arguments.emplace_back();
+    own.name = argument.name();
+    own.int_kind = KindOf(argument);
+    if (!argument.kwarg_only()) plan->positional = plan->arguments.size();
+    if (argument.default_value().has_value()) {
+      own.has_default = true;
+      ConfigBuilder config;
+      config.Begin({});
+      Describer(own.int_kind, &config).Value(*argument.default_value());
+      own.described_default = config.bytes()->view();
+    }
+  }
+  return plan;
+}
+
+void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* config) {
+  Describer(kind, config).Value(value);
+}
+
+void DescribeArgument(IntKind, const at::Tensor& value, ConfigBuilder* config) {
+  if (!DescribeWrappedNumber(value, config)) DescribeTensor(value, {}, config);
+}
+
+void DescribeArgument(IntKind kind, const at::Scalar& value, ConfigBuilder* config) {
+  DescribeArgument(kind, c10::IValue(value), config);
+}
+
+void DescribeArgument(IntKind, const c10::SymInt& value, ConfigBuilder* config) {
+  if (value.is_heap_allocated()) return config->values().Named(ValueTag::kSymbol, "SymInt");
+  config->values().Int(value.as_int_unchecked());
+}
+
+void DescribeArgument(IntKind, at::ScalarType value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kDtype, DtypeName(value));
+}
+
+void DescribeArgument(IntKind, at::Layout value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kLayout, LayoutName(value));
+}
+
+void DescribeArgument(IntKind, at::MemoryFormat value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kMemoryFormat, MemoryFormatName(value));
+}
+
+void DescribeArgument(IntKind, at::Device value, ConfigBuilder* config) {
+  config->values().Named(ValueTag::kDevice, DeviceName(value));
+}
+
+void DescribeArgument(IntKind, std::string_view value, ConfigBuilder* config) {
+  config->values().String(KeptText(value), value.size());
+}
+
+void DescribeOperatorCall(const OperatorPlan& plan, const torch::jit::Stack& stack, ConfigBuilder* config) {
+  OperatorCallDescriber describer(plan, config);
+  const size_t count = plan.arguments.size();
+  const c10::IValue* const values = stack.data() + (stack.size() - count);
+  for (size_t i = 0; i < count; ++i) describer.Add(values[i]);
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,174 @@
+// What describing an operator's calls needs of its schema, worked out once per
+// operator: names, which arguments are keywords, which integers are enums, and
+// the defaults in described form, so that a default is told by comparing bytes.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_OPERATOR_PLAN_H_
+#define TORCHTRACE_DIALECTS_TORCH_DISPATCH_OPERATOR_PLAN_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Device.h>
+#include <c10/util/OptionalArrayRef.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "serialize/model/config_builder.h"
+
+namespace torchtrace::torch_dialect {
+
+// What an operator's boxed integer stands for.
+enum class IntKind : char { kInt, kDtype, kLayout, kMemoryFormat };
+
+struct ArgumentPlan {
+  std::string name;
+  IntKind int_kind = IntKind::kInt;
+  bool has_default = false;
+  std::string described_default;
+};
+
+struct OperatorPlan {
+  std::string head;       // level 2 and "aten::add.Tensor", as a config's first bytes
+  bool foreign = false;   // not one of PyTorch's own: what it calls inside is not seen
+  size_t positional = 0;  // the rest of `arguments` is keyword-only
+  std::vector<ArgumentPlan> arguments;
+};
+
+// The bytes of one argument. A type of C++ is described as what it is boxed into.
+void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, const at::Tensor& value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, const at::Scalar& value, ConfigBuilder* config);
+inline void DescribeArgument(IntKind, bool value, ConfigBuilder* config) { config->values().Bool(value); }
+inline void DescribeArgument(IntKind, int64_t value, ConfigBuilder* config) { config->values().Int(value); }
+inline void DescribeArgument(IntKind, double value, ConfigBuilder* config) { config->values().Float(value); }
+void DescribeArgument(IntKind kind, const c10::SymInt& value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, at::ScalarType value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, at::Layout value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, at::MemoryFormat value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, at::Device value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, std::string_view value, ConfigBuilder* config);
+template <typename Item>
+void DescribeArgument(IntKind kind, at::ArrayRef<Item> items, ConfigBuilder* config) {
+  const size_t written = config->full() ? 0 : std::min(items.size(), kMaxItems);
+  config->values().Container(ValueTag::kList, items.size(), written);
+  for (size_t i = 0; i < written; ++i) DescribeArgument(kind, items[i], config);
+}
+template <typename Item, size_t N>
+void DescribeArgument(IntKind kind, const std::array<Item, N>& items, ConfigBuilder* config) {
+  DescribeArgument(kind, at::ArrayRef<Item>(items), config);
+}
+template <typename Item>
+void DescribeArgument(IntKind kind, const at::OptionalArrayRef<Item>& value, ConfigBuilder* config) {
+  value.has_value() ? DescribeArgument(kind, *value, config) : config->values().None();
+}
+template <typename Value>
+void DescribeArgument(IntKind kind, const std::optional<Value>& value, ConfigBuilder* config) {
+  value.has_value() ? DescribeArgument(kind, *value, config) : config->values().None();
+}
+
+// The plans that one thread knows. A plan holds until the next Get: when an
+// operator goes, its address and its name may come again with another schema, so
+// all plans are forgotten.
+class OperatorPlans {
+ public:
+  // Makes all threads' plans notice operators that go. Call once.
+  static void WatchRemovals();
+
+  const OperatorPlan& Get(const c10::OperatorHandle& op) {
+    const void* const key = &op.operator_name();
+    const uint64_t removals = removals_.load(std::memory_order_relaxed);
+    if (removals == seen_removals_) {
+      if (key == last_key_) return *last_;
+    } else {
+      plans_.clear();
+      seen_removals_ = removals;
+    }
+    std::unique_ptr<OperatorPlan>& plan = plans_[key];
+    if (plan == nullptr) plan = Make(op);
+    last_key_ = key;
+    return *(last_ = plan.get());
+  }
+
+  static std::unique_ptr<OperatorPlan> Make(const c10::OperatorHandle& op);
+
+ private:
+  static inline std::atomic<uint64_t> removals_{0};
+
+  std::unordered_map<const void*, std::unique_ptr<OperatorPlan>> plans_;
+  uint64_t seen_removals_ = 0;
+  const void* last_key_ = nullptr;
+  const OperatorPlan* last_ = nullptr;
+};
+
+// Describes a call argument by argument, in the schema's order, as __torch_dispatch__ would show
+// it: enums by name, wrapped numbers as numbers, defaults at the end left out.
+class OperatorCallDescriber {
+ public:
+  OperatorCallDescriber(const OperatorPlan& plan, ConfigBuilder* config) : plan_(plan), config_(config) {
+    config->Begin(plan.head);
+    BeginArguments();
+    if (plan.positional == 0) BeginKeywords();
+  }
+
+  // `argument` as C++ or as PyTorch's boxed calls pass it.
+  template <typename Argument>
+  void Add(const Argument& argument) {
+    const ArgumentPlan& plan = plan_.arguments[next_++];
+    ByteBuffer* const bytes = config_->bytes();
+    const bool keyword = next_ > plan_.positional;
+    const size_t start = bytes->size();
+    if (keyword) AppendString(plan.name, bytes);
+    const size_t value = bytes->size();
+    DescribeArgument(plan.int_kind, argument, config_);
+    const bool is_default = plan.has_default && bytes->view().substr(value) == plan.described_default;
+    if (!keyword) {
+      if (!is_default) Keep(next_);
+      if (next_ == plan_.positional) BeginKeywords();
+    } else if (is_default) {
+      bytes->resize(start);
+    } else {
+      Keep(kept_ + 1);
+    }
+  }
+
+ private:
+  // The number of what is kept stands before it and is known after it. It fits one byte: no
+  // operator has 128 arguments.
+  void BeginArguments() {
+    count_at_ = config_->bytes()->size();
+    config_->bytes()->push_back(0);
+    kept_end_ = config_->bytes()->size();
+    kept_ = 0;
+  }
+  void BeginKeywords() {
+    config_->bytes()->resize(kept_end_);
+    BeginArguments();
+  }
+  void Keep(size_t count) {
+    kept_ = count;
+    kept_end_ = config_->bytes()->size();
+    (*config_->bytes())[count_at_] = static_cast<char>(count);
+  }
+
+  const OperatorPlan& plan_;
+  ConfigBuilder* const config_;
+  size_t next_ = 0;
+  size_t count_at_ = 0;
+  size_t kept_ = 0;
+  size_t kept_end_ = 0;
+};
+
+// A call whose arguments are the last ones on `stack`.
+void DescribeOperatorCall(const OperatorPlan& plan, const torch::jit::Stack& stack, ConfigBuilder* config);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_DISPATCH_OPERATOR_PLAN_H_

@@ -1,0 +1,239 @@
+#include "dialects/torch/dispatch/torch_dispatch_hook.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <cxxabi.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "dialects/torch/common/python_source.h"
+#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/describe/describe_python.h"
+#include "dialects/torch/dispatch/dispatch_key.h"
+#include "dialects/torch/dispatch/forwarding_interpreter.h"
+#include "dialects/torch/dispatch/operator_plan.h"
+#include "dialects/torch/dispatch/unboxed_operators.h"
+#include "tracer/python/python_patch.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kDispatchKey);
+
+thread_local OperatorPlans t_plans;
+
+// The Python name of the exception in flight. In a catch block.
+std::string ExceptionName() {
+  try {
+    throw;
+  } catch (const python_error& error) {
+    const pybind11::gil_scoped_acquire gil;
+    // Until someone takes it over, the error is Python's current one.
+    PyObject* const type = error.type == nullptr ? PyErr_Occurred() : error.type;
+    return type == nullptr ? "RuntimeError" : TypeName(reinterpret_cast<PyTypeObject*>(type));
+  } catch (const pybind11::error_already_set& error) {
+    const pybind11::gil_scoped_acquire gil;
+    return TypeName(reinterpret_cast<PyTypeObject*>(error.type().ptr()));
+  } catch (const c10::IndexError&) {
+    return "IndexError";
+  } catch (const c10::ValueError&) {
+    return "ValueError";
+  } catch (const c10::TypeError&) {
+    return "TypeError";
+  } catch (const c10::NotImplementedError&) {
+    return "NotImplementedError";
+  } catch (const c10::LinAlgError&) {
+    return "torch._C._LinAlgError";
+  } catch (const c10::OutOfMemoryError&) {
+    return "torch.OutOfMemoryError";
+  } catch (...) {
+    return "RuntimeError";  // what PyTorch makes of every other C++ exception
+  }
+}
+
+// Runs the operator by `call`, recorded as what the thread's scratch describes.
+template <typename Call>
+auto RunRecorded(Call&& call) -> decltype(call()) {
+  ThreadState& state = t_state;
+  const std::string_view bytes = state.config->Finish();
+  if (!state.recorder->Enter(bytes, state.config->identity_bytes())) return call();
+  const auto leave = [&state] {
+    if (state.recorder != nullptr) state.recorder->Leave();
+  };
+  try {
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      leave();
+    } else {
+      decltype(auto) result = call();
+      leave();
+      return result;
+    }
+  } catch (const abi::__forced_unwind&) {
+    // The thread ends in the middle of the call (pthread_exit, cancellation, Python's end): nothing
+    // is raised, and what catches this must hand it on.
+    throw;
+  } catch (...) {
+    if (state.recorder != nullptr) state.recorder->Raise(ExceptionName());
+    throw;
+  }
+}
+
+// `describe` does all that may fail for want of memory.
+template <typename Describe, typename Call>
+void RecordAround(Describe&& describe, Call&& call) {
+  if (!t_state.DescribeBy(describe)) return call();
+  RunRecorded(call);
+}
+
+// What an operator of PyTorch calls inside is its own affair, as it is for a
+// dispatch mode. An operator of anyone else is a part of the program.
+void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (!t_state.Recording()) {
+    const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
+    return op.redispatchBoxed(keys & kBelowKey, stack);
+  }
+  bool foreign = false;
+  const auto describe = [&] {
+    const OperatorPlan& plan = t_plans.Get(op);
+    foreign = plan.foreign;
+    DescribeOperatorCall(plan, *stack, t_state.config);
+  };
+  RecordAround(describe, [&] {
+    if (foreign) {
+      op.redispatchBoxed(keys & kBelowKey, stack);
+    } else {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
+      op.redispatchBoxed(keys & kBelowKey, stack);
+    }
+  });
+}
+
+template <typename Operator, typename Signature = typename Operator::schema>
+struct Unboxed;
+template <typename Operator, typename Result, typename... Arguments>
+struct Unboxed<Operator, Result(Arguments...)> {
+  static Result Run(c10::DispatchKeySet keys, Arguments... arguments) {
+    const auto call = [&]() -> Result {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
+      return Operator::redispatch(keys & kBelowKey, arguments...);
+    };
+    if (!t_state.Recording()) return call();
+    const auto describe = [&] {
+      // PyTorch's own operators stay.
+      static const OperatorPlan& plan =
+          *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
+               .release();
+      OperatorCallDescriber describer(plan, t_state.config);
+      (describer.Add(arguments), ...);
+    };
+    return t_state.DescribeBy(describe) ? RunRecorded(call) : call();
+  }
+};
+
+void AddUnboxedKernels(torch::Library* library) {
+  ForEachUnboxedOperator([library](auto op) {
+    using Operator = decltype(op);
+    const std::string name =
+        *Operator::overload_name == 0 ? Operator::name : std::string(Operator::name) + "." + Operator::overload_name;
+    library->impl(name.c_str(), torch::CppFunction(TORCH_FN(Unboxed<Operator>::Run)));
+  });
+}
+
+// Sees the calls that go to a tensor subclass's __torch_dispatch__. While a
+// dispatch mode of the program is on, it is the mode's calls that count.
+class SubclassDispatch final : public ForwardingInterpreter {
+ public:
+  using ForwardingInterpreter::ForwardingInterpreter;
+
+  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
+    if (!Records()) return inner().dispatch(op, stack);
+    RecordAround([&] { DescribeOperatorCall(t_plans.Get(op), *stack, t_state.config); },
+                 [&] { inner().dispatch(op, stack); });
+  }
+
+  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
+    if (!Records()) return inner().detach(self);
+    const auto describe = [self] {
+      static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+      const torch::jit::Stack stack = {
+          at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+              const_cast<c10::TensorImpl*>(self)))};
+      DescribeOperatorCall(t_plans.Get(op), stack, t_state.config);
+    };
+    c10::intrusive_ptr<c10::TensorImpl> result;
+    RecordAround(describe, [&] { result = inner().detach(self); });
+    return result;
+  }
+
+  std::atomic<bool> enabled = false;
+
+ private:
+  bool Records() const {
+    return enabled.load(std::memory_order_relaxed) && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+           c10::impl::tls_is_dispatch_key_included(kDispatchKey) && t_state.Recording();
+  }
+};
+
+SubclassDispatch* g_subclasses = nullptr;
+std::unique_ptr<torch::Library> g_library;
+std::unique_ptr<torch::Library> g_unboxed;
+
+bool LetHigherOrderOperatorsPass() {
+  PyObject* const ops = ImportedModule("torch._ops");
+  PyObject* const c = ImportedModule("torch._C");
+  PyObject* const args =
+      ops == nullptr || c == nullptr ? nullptr : Py_BuildValue("(OOs)", ops, c, c10::toString(kDispatchKey));
+  PyObject* const done = args == nullptr ? nullptr : CallPythonSource("dispatch_key", "fall_through", args);
+  if (done == nullptr) PyErr_Clear();
+  Py_XDECREF(args);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+void ArmKey() { c10::impl::tls_set_dispatch_key_included(kDispatchKey, true); }
+
+}  // namespace
+
+absl::Status TorchDispatchHook::Install() {
+  if (g_library == nullptr) {
+    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kDispatchKey)) {
+      return absl::UnimplementedError("this torch uses the dispatch key that level 2 stands on");
+    }
+    if (!LetHigherOrderOperatorsPass()) {
+      return absl::InternalError("torch's higher-order operators are not as expected");
+    }
+    OperatorPlans::WatchRemovals();
+    g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__);
+    g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
+    g_unboxed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__);
+    AddUnboxedKernels(g_unboxed.get());
+    c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
+    g_subclasses = new SubclassDispatch(interpreter->vtable_);
+    // Other threads may be reading it.
+    std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_)
+        .store(g_subclasses, std::memory_order_release);
+  }
+  g_subclasses->enabled = true;
+  AddThreadArmer(ArmKey);
+  return absl::OkStatus();
+}
+
+void TorchDispatchHook::Uninstall() {
+  if (g_subclasses == nullptr || !g_subclasses->enabled) return;
+  // Other threads' key sets still hold the key: the fallback stays, and
+  // passes through once recording has stopped.
+  g_subclasses->enabled = false;
+  RemoveThreadArmer(ArmKey);
+  c10::impl::tls_set_dispatch_key_included(kDispatchKey, false);
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,32 @@
+// Level 2: ATen operators below autograd, backward included, as
+// __torch_dispatch__ would show them.
+//
+// The hook is a boxed fallback on a dispatch key of its own: Fake, which stands
+// just below Python's and has no kernels in the torch versions that this was
+// checked with (Install refuses where it has). A thread includes the key in its
+// thread-local set, which PyTorch carries over to autograd's threads. So the
+// program keeps its own formulas: a Python dispatch mode would turn off those
+// that are not safe for tensor subclasses. Calls that go to a subclass's own
+// __torch_dispatch__ never come down to the key; they are seen by a wrapper
+// around the Python interpreter's dispatch().
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
+#define TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
+
+#include <string>
+
+#include "tracer/tracing_hook.h"
+
+namespace torchtrace::torch_dialect {
+
+class TorchDispatchHook : public TracingHook {
+ public:
+  int level() const override { return 2; }
+  std::string name() const override { return "dispatch"; }
+  absl::Status Install() override;
+  void Uninstall() override;
+};
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_

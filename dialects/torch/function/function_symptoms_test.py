@@ -1,0 +1,379 @@
+"""Nothing that a program can see tells whether level 1 is on: each way that a function mode on the
+program's stack would show."""
+
+import collections
+import difflib
+import functools
+import pathlib
+import tempfile
+
+import pytest
+
+from dialects.torch.testing.trace_testing import SCRIPTS, trace, untraced
+from python.module_testing import python
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+LEVELS = ["1", "0", "1,2"]
+SECTION = "---- "
+
+
+@functools.cache
+def plain(script, *arguments):
+    return untraced(script, *arguments)
+
+
+@functools.cache
+def traced(script, levels, *arguments):
+    return trace(script, *arguments, levels=levels, options=["--formats", "none"])
+
+
+def by_section(text):
+    parts = ("\n" + text).split("\n" + SECTION)
+    return dict(part.partition("\n")[::2] for part in parts[1:])
+
+
+def difference(ours, theirs):
+    lines = difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "plain", "traced", n=2)
+    return "\n".join(list(lines)[:80])
+
+
+SAME = [
+    "with, finally, except",
+    "functions that ask come and go",
+    "what the stack says",
+    "a callback that changes the stack",
+    "frames",
+    "tracing functions",
+    "recursion",
+    "functions are the same objects",
+    "fast paths",
+    "profiler's stacks",
+    "popping an empty stack",
+    "end",
+]
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("section", SAME)
+def test_the_same(section, levels):
+    theirs = by_section(plain("same_level_1.py").check().stdout)
+    ours = by_section(traced("same_level_1.py", levels).check().stdout)
+    assert section in theirs
+    assert ours.get(section) == theirs[section], difference(ours.get(section, ""), theirs[section])
+
+
+# ---- Dynamo ----
+
+
+def run_script(script, *arguments):
+    """Runs a script that opens traces itself, by plain python."""
+    run_script.folders.append(tempfile.TemporaryDirectory(prefix="torchtrace-test-"))
+    folder = pathlib.Path(run_script.folders[-1].name)
+    return python((SCRIPTS / script).read_text(), folder, *map(str, arguments))
+
+
+run_script.folders = []  # each goes with this module
+
+
+@pytest.mark.parametrize("levels", ["1", "0", "0,1"])
+def test_as_many_graphs(levels):
+    theirs = plain("same_compiling.py").check().stdout
+    ours = traced("same_compiling.py", levels).check().stdout
+    assert ours == theirs, difference(ours, theirs)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_trace_that_opens_recompiles_nothing(level):
+    theirs = plain("same_compiling.py").check().stdout
+    ours = run_script("same_compiling.py", level).check().out
+    assert ours == theirs, difference(ours, theirs)
+
+
+APIS = {
+    0: [
+        "torch.nn.functional.relu",
+        "torch.relu",
+        "torch.norm",
+        "torch.linalg.vector_norm",
+        "torch.nn.functional.softmax",
+        "torch.Tensor.softmax",
+    ],
+    1: ["torch.nn.functional.relu", "torch.norm", "torch.nn.functional.softmax"],
+}
+TRACES = [
+    "first",
+    "after-graph_break",
+    "after-compiling",
+    "in-a-compiled-function",
+    "after-a-trace-in-a-compiled-function",
+    "after-reset",
+    "in-a-patch",
+    "last",
+]
+
+
+@functools.cache
+def frame_slots(level):
+    return run_script("frame_slots.py", level).check()
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_dynamo_in_the_slot_of_frame_evaluation(level):
+    ran = frame_slots(level)
+    for name in TRACES:
+        assert ran.apis(f"out-{name}") == APIS[level], name
+    relu = ["torch.nn.functional.relu", "torch.relu"][: 2 - level]
+    norm = ["torch.norm", "torch.linalg.vector_norm"][: 2 - level]
+    begun = ran.apis("out-begun-in-a-compiled-function")
+    assert begun == relu + relu + norm
+    assert ran.apis("out-ended-in-a-compiled-function")[: len(relu)] == relu
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_nothing_stays_in_the_slot_of_frame_evaluation(level):
+    lines = frame_slots(level).out.splitlines()
+    assert [line for line in lines if line.endswith("True")] == ["True"]
+
+
+# ---- Stacks ----
+
+
+@pytest.mark.parametrize("levels", ["1", "0", "0,1,2"])
+def test_many_frames_and_then_recursion_in_c(levels):
+    run = traced("deep_stacks.py", levels, 12000, 10000)
+    assert run.check().stdout == plain("deep_stacks.py", 12000, 10000).check().stdout
+    assert len(run.of("torch.nn.functional.relu")) <= len(levels.split(","))
+    assert run.of("torch.add")
+
+
+SMALL_STACKS = """
+import sys, threading, torch
+
+def recurse(n):
+    return 0 if n == 0 else 1 + recurse(n - 1)
+
+for kilobytes in (64, 128, 512):
+    threading.stack_size(kilobytes << 10)
+    thread = threading.Thread(target=lambda: print(recurse(950)))
+    thread.start()
+    thread.join()
+"""
+
+THREADS = """
+import sys, threading, time, _thread, torch
+
+class Depth:
+    def measure(self, *arguments, done):
+        self.reached = 0
+        try:
+            self.descend()
+        except RecursionError:
+            pass
+        print(self.reached, arguments)
+        done.release()
+
+    def descend(self):
+        self.reached += 1
+        self.descend()
+
+    __call__ = measure
+
+done = threading.Lock()
+done.acquire()
+for function in (Depth().measure, Depth()):
+    _thread.start_new_thread(function, (1, 2), {"done": done})
+    done.acquire()
+    thread = threading.Thread(target=function, args=(3,), kwargs={"done": done})
+    thread.start()
+    thread.join()
+    done.acquire()
+
+def fail(error):
+    raise error
+
+def unraisable(what):
+    print(what.object is fail, what.exc_type.__name__, what.err_msg)
+    done.release()
+
+sys.unraisablehook = unraisable
+for error in (SystemExit(), ValueError()):
+    _thread.start_new_thread(fail, (error,))
+done.acquire()
+"""
+
+WATCHED_IMPORT = """
+import builtins, collections, sys
+seen = collections.Counter()
+imported = []
+original = builtins.__import__
+
+def imports(name, *arguments, **keywords):
+    imported.append(name)
+    return original(name, *arguments, **keywords)
+
+def watch(frame, event, argument):
+    module = str(frame.f_globals.get("__name__"))
+    if module.startswith("torchtrace"):
+        seen[module] += 1
+
+sys.setprofile(watch)
+sys.settrace(watch)
+builtins.__import__ = imports
+import torch
+print([name for name in imported if name != "builtins"][-5:])  # pybind11 asks for that
+import torch._dynamo.callback
+print([name for name in imported if name != "builtins"][-5:])  # pybind11 asks for that
+sys.setprofile(None)
+sys.settrace(None)
+print(dict(seen))
+"""
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+@pytest.mark.parametrize("code", [SMALL_STACKS, THREADS, WATCHED_IMPORT])
+def test_the_same_of_short_programs(code, levels):
+    assert traced(code, levels).check().stdout == plain(code).check().stdout
+
+
+KEPT = """
+import functools, gc, weakref, torch
+from torch.overrides import handle_torch_function, has_torch_function
+
+class Held:
+    pass
+
+def make(held, wrapped=torch.relu):
+    @functools.wraps(wrapped)
+    def function(tensor):
+        if has_torch_function((tensor,)):
+            return handle_torch_function(function, (tensor,), tensor)
+        return held and tensor
+    return function
+
+alive = []
+for _ in range(3):
+    held = Held()
+    alive.append(weakref.ref(held))
+    make(held)(torch.ones(1))
+
+    class Sub(torch.Tensor):
+        pass
+
+    alive.append(weakref.ref(Sub))
+    torch.add(torch.ones(1).as_subclass(Sub), 1)
+del held, Sub
+gc.collect()
+print([each() for each in alive])
+"""
+
+
+def test_functions_that_ask_and_subclasses_are_not_kept():
+    run = traced(KEPT, "1").check()
+    assert run.stdout == f"{[None] * 6}\n"
+    assert len(run.calls) == 12
+
+
+# ---- Exceptions of signal handlers ----
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_exceptions_of_signal_handlers_end_nothing(seed):
+    run = traced("raising_signals.py", "1", seed, 3).check()
+    alarms, *finished = map(int, run.stdout.split())
+    assert alarms > 100
+    counts = collections.Counter(run.apis(1))
+    names = ["torch.add", "torch.nn.functional.relu", "torch.Tensor.mul", "torch.split"]
+    for name, number in zip(names, finished):
+        assert number <= counts[name] <= number + alarms, name
+    for name in ("torch.cos", "torch.nn.functional.gelu", "torch.Tensor.sub"):
+        assert counts[name] == 100, name
+    after = [call for call in run.calls if call.api in ("torch.cos", "torch.Tensor.sub")]
+    assert {call.parent for call in after} == {None}
+    assert {call.outcome for call in after} == {"returned"}
+
+
+# ---- What is recorded ----
+
+FIRST_CALLS = """
+import torch, torch.nn.functional as F, marks
+x = torch.ones(2, 3)
+for call in (
+    lambda: torch.cos(x, nonsense=1),
+    lambda: torch.sin(),
+    lambda: x.sub(x, x, x),
+    lambda: F.gelu("a"),
+    lambda: F.silu(x, nonsense=1),
+    lambda: F.layer_norm(x, (5,)),
+    lambda: torch.device([1]),
+    lambda: torch._C._set_grad_enabled("yes"),
+    lambda: torch.ops.aten.tan.default(),
+    lambda: x.view("a"),
+    lambda: torch.linalg.inv(torch.zeros(2, 2)),
+    lambda: torch.norm(),
+):
+    try:
+        call()
+    except Exception:
+        pass
+"""
+
+
+def test_a_first_call_that_fails():
+    calls = [call for call in trace(FIRST_CALLS, levels="1").check().calls]
+    raised = [(call.api, call.exception) for call in calls if call.outcome == "raised"]
+    assert raised == [
+        ("torch.cos", "TypeError"),
+        ("torch.sin", "TypeError"),
+        ("torch.Tensor.sub", "TypeError"),
+        ("torch.nn.functional.gelu", "TypeError"),
+        ("torch.nn.functional.silu", "TypeError"),
+        ("torch.nn.functional.layer_norm", "RuntimeError"),
+        ("torch.device", "TypeError"),
+        ("torch._C._set_grad_enabled", "TypeError"),
+        ("torch.ops.aten.tan.default", "RuntimeError"),
+        ("torch.Tensor.view", "TypeError"),
+        ("torch.linalg.inv", "torch._C._LinAlgError"),
+        ("torch.norm", "TypeError"),
+    ]
+
+
+CLASSES = """
+import torch, functools
+class Mine(torch.nn.Linear):
+    pass
+class Other(torch.nn.Linear):
+    def __init__(self, size, *, bias=True):
+        super().__init__(size, size + 1, bias=bias)
+class Third(Other, torch.nn.Module):
+    def __init__(self):
+        torch.nn.Linear.__init__(self, in_features=7, out_features=8)
+Mine(1, 2)
+Other(3, bias=False)
+Third()
+torch.nn.Linear(5, 6)
+torch.nn.LazyLinear(9)
+class Failing(torch.nn.Linear):
+    def __init__(self):
+        super().__init__("a", "b")
+try:
+    Failing()
+except TypeError:
+    pass
+print([type(made).__name__ for made in (Mine(1, 2), Other(2), Third())])
+"""
+
+
+def test_construction_of_classes_below_a_listed_one():
+    run = trace(CLASSES, levels="0").check()
+    assert run.stdout == untraced(CLASSES).check().stdout
+    linear = run.of("torch.nn.Linear")
+    assert [(call.args, call.kwargs) for call in linear][:4] == [
+        ([1, 2], {}),
+        ([3, 4], {"bias": False}),
+        ([], {"in_features": 7, "out_features": 8}),
+        ([5, 6], {}),
+    ]
+    assert [call.outcome for call in linear].count("raised") == 1
+    assert len(linear) == 4 + 1 + 3
+    assert len(run.of("torch.nn.LazyLinear")) == 1

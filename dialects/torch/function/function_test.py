@@ -1,0 +1,247 @@
+"""Level 1: every call of an API is recorded, under its public name, and nothing changes."""
+
+import functools
+from collections import Counter
+
+import pytest
+
+from dialects.torch.testing.trace_testing import tagged, tensor, trace, untraced
+
+pytestmark = pytest.mark.torch
+
+PYTHON_APIS = {
+    "torch.nn.functional.relu": 1000,
+    "torch.nn.functional.layer_norm": 1000,
+    "torch.nn.functional.cross_entropy": 1000,
+    "torch.Tensor.backward": 1000,
+    "torch.norm": 1000,
+    "torch.nn.functional.softmax": 1000,
+    "torch.nn.functional.dropout": 1000,
+    "torch.Tensor.norm": 1000,
+    "torch.split": 1000,
+    "torch.nn.functional.mse_loss": 1000,
+}
+CPP_APIS = {
+    "torch.add": 1000,
+    "torch.relu": 1000,
+    "torch.matmul": 1000,
+    "torch.nn.functional.linear": 1000,
+    "torch.cat": 1000,
+    "torch.Tensor.sum": 1000,
+    "torch.Tensor.view": 1000,
+    "torch.Tensor.mul": 1000,
+    "torch.Tensor.__getitem__": 1000,
+    "torch.ones": 1000,
+}
+KEYWORD_APIS = {
+    "torch.nn.functional.relu": 1000,
+    "torch.nn.functional.layer_norm": 1000,
+    "torch.nn.functional.softmax": 1000,
+    "torch.norm": 1000,
+    "torch.add": 1000,
+    "torch.sum": 1000,
+    "torch.Tensor.view": 1000,
+    "torch.cat": 1000,
+    "torch.ones": 1000,
+    "torch.Tensor.sum": 1000,
+}
+NESTED_APIS = {
+    "torch.abs": 1000,
+    "torch.neg": 1200,
+    "torch.sin": 400,
+    "torch.nn.functional.silu": 400,
+}
+
+NAMES = {
+    "linear": "torch.nn.functional.linear",
+    "sum": "torch.Tensor.sum",
+    "norm": "torch.norm",
+    "plus": "torch.Tensor.add",
+    "reflected plus": "torch.Tensor.add",
+    "reflected minus": "torch.Tensor.__rsub__",
+    "matmul": "torch.Tensor.matmul",
+    "getitem": "torch.Tensor.__getitem__",
+    "setitem": "torch.Tensor.__setitem__",
+    "equal": "torch.Tensor.__eq__",
+    "power": "torch.Tensor.__rpow__",
+    "bool": "torch.Tensor.__bool__",
+    "float": "torch.Tensor.__float__",
+    "len": "torch.Tensor.__len__",
+    "repr": "torch.Tensor.__repr__",
+    "contains": "torch.Tensor.__contains__",
+    "format": "torch.Tensor.__format__",
+    "numpy": "torch.Tensor.numpy",
+    "in place": "torch.Tensor.add_",
+    "out": "torch.add",
+    "static method": "torch.Tensor.add",
+    "factory": "torch.randn",
+    "tensor": "torch.tensor",
+    "fft": "torch.fft.fft",
+    "linalg": "torch.linalg.norm",
+    "special": "torch.special.gammaln",
+    "module": "torch.nn.functional.linear",
+    "operator": "torch.ops.aten.add.Tensor",
+    "default operator": "torch.ops.aten.relu.default",
+    "operator packet": "torch.ops.aten.add",
+    "set_grad_enabled": "torch._C._set_grad_enabled",
+    "cond": "torch.ops.higher_order.cond",
+    "embedding": "torch.nn.functional.embedding",
+    "einsum": "torch.einsum",
+    "stack": "torch.stack",
+    "grad.__set__": "torch.Tensor.grad.__set__",
+    "requires_grad.__set__": "torch.Tensor.requires_grad.__set__",
+    "data.__set__": "torch.Tensor.data.__set__",
+    "own function": "__main__.public",
+}
+
+GETTERS = {
+    "torch.Tensor.shape.__get__": 50,
+    "torch.Tensor.dtype.__get__": 50,
+    "torch.Tensor.device.__get__": 50,
+    "torch.Tensor.grad.__get__": 50,
+    "torch.Tensor.requires_grad.__get__": 50,
+    "torch.Tensor.is_leaf.__get__": 50,
+    "torch.Tensor.T.__get__": 50,
+    "torch.Tensor.data.__get__": 50,
+    "torch.Tensor.ndim.__get__": 50,
+}
+ALTERNATING_GETTERS = {
+    "torch.Tensor.shape.__get__": 50,
+    "torch.Tensor.dtype.__get__": 50,
+    "torch.Tensor.is_leaf.__get__": 66,
+    "torch.Tensor.device.__get__": 34,
+}
+
+
+@functools.cache
+def functions(levels):
+    return trace("functions.py", levels=levels)
+
+
+@functools.cache
+def names():
+    return trace("names.py", levels="1")
+
+
+@functools.cache
+def names_with_getters():
+    return trace("names.py", levels="1", options=["--include-getters"])
+
+
+@functools.cache
+def own_modes(levels):
+    return trace("own_modes.py", levels=levels)
+
+
+def counts(run, section):
+    return Counter(run.section_apis(section, 1))
+
+
+@pytest.mark.parametrize("levels", ["1", "1,2"])
+@pytest.mark.parametrize("after", ["", " after compiling"])
+def test_1000_of_1000_calls(levels, after):
+    run = functions(levels)
+    assert counts(run, "python" + after) == PYTHON_APIS
+    assert counts(run, "c++" + after) == CPP_APIS
+    assert counts(run, "keywords" + after) == KEYWORD_APIS
+
+
+def test_calls_inside_functions_and_modules():
+    assert counts(functions("1"), "nested") == NESTED_APIS
+
+
+def test_keywords_stay_keywords():
+    calls = {call.api: call for call in functions("1").section("keywords", 1)}
+    x = tensor(2, 3)
+    # PyTorch's own Python code passes its first arguments on by place.
+    assert calls["torch.nn.functional.relu"].args == [x]
+    assert calls["torch.nn.functional.relu"].kwargs == {"inplace": False}
+    assert calls["torch.add"].kwargs == {"input": x, "other": x, "alpha": 2}
+    assert calls["torch.add"].args == []
+    assert calls["torch.nn.functional.layer_norm"].args == [x, tagged("tuple", [3])]
+    assert calls["torch.nn.functional.layer_norm"].kwargs["eps"] == 1e-12
+    assert calls["torch.Tensor.sum"].kwargs == {"dim": 0}
+
+
+@pytest.mark.parametrize("section", NAMES)
+def test_name(section):
+    assert NAMES[section] in names().section_apis(section, 1)
+
+
+def test_lambdas_and_new_functions():
+    assert counts(names(), "lambdas") == {"__main__.odd": 100, "__main__.even": 100}
+
+
+def test_getters_are_left_out_and_counted():
+    assert counts(names(), "getters") == {}
+    assert counts(names(), "alternating getters") == {}
+    assert names().run["excluded_getters"] >= 650
+    every = [api for api in names().apis(1) if api.endswith("__get__")]
+    assert not every
+
+
+def test_getters_on_demand():
+    assert counts(names_with_getters(), "getters") == GETTERS
+
+
+def test_getters_read_alternately_have_their_own_names():
+    assert counts(names_with_getters(), "alternating getters") == ALTERNATING_GETTERS
+
+
+def test_getters_only_add():
+    with_getters = [
+        call.text for call in names_with_getters().level(1) if not call.api.endswith("__get__")
+    ]
+    assert with_getters == [call.text for call in names().level(1)]
+
+
+@pytest.mark.parametrize("levels", ["1", "1,2"])
+def test_own_modes_and_subclasses_work_the_same(levels):
+    assert own_modes(levels).stdout == untraced("own_modes.py").check().stdout
+
+
+def test_calls_behind_an_own_mode():
+    apis = own_modes("1").section_apis("mode", 1)
+    assert [api for api in apis if not api.startswith("builtins")] == [
+        "torch.nn.functional.relu",
+        "torch.Tensor.add",
+        "torch.add",
+        "torch.nn.functional.softmax",
+        "torch.ones",
+    ]
+
+
+def test_what_an_own_mode_makes_of_a_call():
+    assert "torch.add" not in own_modes("1").section_apis("replacing mode", 1)
+    assert "torch.sub" not in own_modes("1").section_apis("replacing mode", 1)
+    assert "torch.div" in own_modes("1").section_apis("replacing mode", 1)
+
+
+def test_calls_of_a_subclass():
+    apis = own_modes("1").section_apis("subclass", 1)
+    for api in ("torch.Tensor.add", "torch.cat", "torch.nn.functional.relu", "torch.Tensor.sum"):
+        assert api in apis
+
+
+def test_calls_with_objects_that_are_no_tensors():
+    apis = own_modes("1").section_apis("opaque", 1)
+    assert [api for api in apis if api != "torch.Tensor.__repr__"] == [
+        "torch.add",
+        "torch.nn.functional.relu",
+        "torch.Tensor.add",
+        "torch.cat",
+    ]
+
+
+def test_refused_calls_raise_type_error():
+    calls = own_modes("1").section("refusing", 1)
+    assert [(call.api, call.exception) for call in calls] == [
+        ("torch.add", "TypeError"),
+        ("torch.nn.functional.relu", "TypeError"),
+        # It returns NotImplemented, and Python raises the error.
+        ("torch.Tensor.add", None),
+    ]
+
+
+def test_classes_are_named():
+    assert "type" not in names().apis(1)

@@ -1,0 +1,273 @@
+#include "dialects/torch/function/torch_function_hook.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "dialects/python/describe/argument_form.h"
+#include "dialects/python/setattr/attribute_path.h"
+#include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/torch/common/api_names.h"
+#include "dialects/torch/common/python_call.h"
+#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/function/function_protocol.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+using python_dialect::ArgumentForm;
+using python_dialect::CallArguments;
+using python_dialect::EntryDialect;
+using python_dialect::EntryOptions;
+using python_dialect::NativeEntries;
+using python_dialect::TracedApi;
+
+constexpr int kLevel = 1;
+
+// False in a backward pass on a thread that came from C++: autograd has lent it the levels of the
+// thread that called it, which is inside a call.
+bool ArmOrInside() {
+  if (ThisThreadIsArmed()) return true;
+  if (torch::autograd::get_current_graph_task_id() != -1) return false;
+  ArmThisThread();
+  return true;
+}
+
+bool ModeWouldBeTold() {
+  using Stack = at::impl::PythonTorchFunctionTLS;
+  return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED && !Stack::peek_skip_next();
+}
+
+void EndFunction(PyObject* result) {
+  t_state.function_open = false;
+  if (t_state.function_recorded) EndCall(result);
+}
+
+// has_torch_function, has_torch_function_unary, has_torch_function_variadic
+constexpr std::string_view kAsks = "torch._C._has_torch_function";
+
+constexpr char kHandler[] = "torch.overrides.handle_torch_function";
+
+// The program's own functions that ask whether they are overridden, and hand their call on if so. A
+// mode is told from a call's question on, and of no call that asks nothing; so that is what is recorded.
+class ProgramFunctions {
+ public:
+  static void Asked(const TracedApi& question, const CallArguments& arguments) {
+    python_dialect::RunningCall call;
+    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call) ||
+        !HandsOn(PyFunction_GET_CODE(call.function)))
+      return;
+    const Api& api = ApiNames::Loaded()->Resolve(call.function);
+    t_state.function_open = true;
+    t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
+      return python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
+                                                 [config](PyObject* value) { DescribePython(value, config); });
+    });
+    python_dialect::WhenInnermostCallEnds(EndFunction);
+  }
+
+ private:
+  // Nobody overrides a call without arguments, and no mode is told of it.
+  static bool IsOfNothing(const TracedApi& question, const CallArguments& arguments) {
+    if (question.name != kAsks || arguments.count != 1) return arguments.count == 0;
+    PyObject* const sequence = arguments.positional[0];
+    return (PyTuple_Check(sequence) || PyList_Check(sequence)) && Py_SIZE(sequence) == 0;
+  }
+
+  static bool HandsOn(PyObject* code) {
+    static PyObject* const handler = PyUnicode_InternFromString("handle_torch_function");
+    // Not that of a module or class, which may import the name.
+    if ((reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_NEWLOCALS) == 0) return false;
+    PyObject* const names = reinterpret_cast<PyCodeObject*>(code)->co_names;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+      if (PyTuple_GET_ITEM(names, i) == handler) return true;  // names in code are interned
+    }
+    return false;
+  }
+};
+
+class FunctionCalls final : public EntryDialect {
+ public:
+  bool Begin(const TracedApi& api, const CallArguments& arguments) override {
+    ThreadState& state = t_state;
+    if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
+    if (api.asks) {
+      ProgramFunctions::Asked(api, arguments);
+      return false;
+    }
+    if (api.getter && !include_getters) {
+      if (state.Recording()) state.recorder->CountGetter();
+      // What it calls is inside it all the same.
+      state.function_open = true;
+      state.function_recorded = false;
+      return true;
+    }
+    // Code that the program has given it asks for itself, if at all.
+    if (api.form != nullptr && !api.form->IsOf(api.object)) return false;
+    ArgumentForm::Bound bound;
+    const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
+    if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
+    state.function_open = true;
+    state.function_recorded = formed                    ? Record(api, bound)
+                              : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
+                                                        : BeginCall(api.head, arguments);
+    return true;
+  }
+
+  void End(PyObject* result) override { EndFunction(result); }
+
+  // Every read is asked about in Begin.
+  void CountGetter() override {}
+
+  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+    if (name.starts_with(kAsks)) {
+      TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
+      api->asks = true;
+      return api;
+    }
+    if (name == kHandler) {
+      TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
+      api->first_argument = 2;  // after those that may override it
+      return api;
+    }
+    const auto row = rows_.find(name);
+    if (row == rows_.end() || IsOfProgram(object)) return nullptr;
+    const HandedOn& handed_on = row->second;
+    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object), object);
+    if (handed_on.told == "self") api->first_argument = 1;
+    // One function tells under one name alone, so it is this form's for ever.
+    if (api->form == nullptr && !handed_on.form.empty()) {
+      api->form = ArgumentForm::Parse(handed_on.form, object).release();
+      // What takes any keywords hands them on as they are.
+      if (api->form == nullptr && handed_on.form.find("**") == std::string_view::npos) {
+        NoteNotSeen("level 1: the form in which " + name + " hands its arguments on; they are recorded as written");
+      }
+    }
+    return api;
+  }
+
+  void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
+
+  const std::unordered_map<std::string, HandedOn>& rows() const { return rows_; }
+
+  bool include_getters = false;
+
+ private:
+  // A function that the program has put in the place of PyTorch's. functools.wraps gives it
+  // everything of the other's but its globals.
+  static bool IsOfProgram(PyObject* object) {
+    if (!PyFunction_Check(object)) return false;
+    PyObject* const module = PyDict_GetItemString(PyFunction_GET_GLOBALS(object), "__name__");
+    const std::string name = module == nullptr ? "" : TextOf(module);
+    return name != "torch" && !name.starts_with("torch.");
+  }
+
+  static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
+
+  static bool Record(const TracedApi& api, const ArgumentForm::Bound& bound) {
+    return BeginDescribedCall([&](ConfigBuilder* config) {
+      return api.form->DescribeCall(api.head, bound, config,
+                                    [config](PyObject* value) { DescribePython(value, config); });
+    });
+  }
+
+  static bool RecordCallOf(CallArguments arguments, Py_ssize_t first) {
+    if (arguments.count < first || !t_state.Recording()) return false;
+    const torch_dialect::Api& api = ApiNames::Loaded()->Resolve(arguments.positional[0]);
+    arguments.positional += first;
+    arguments.count -= first;
+    return BeginCall(api.head, arguments);
+  }
+
+  // The name of the function that a mode would be told of.
+  static std::string ToldName(const HandedOn& row, PyObject* object) {
+    if (row.told.ends_with("__get__") || row.told.ends_with("__set__")) return std::string(row.told);
+    PyObject* told = object;
+    if (row.told != row.function) {
+      told = python_dialect::FindAttribute(row.told).object;
+      if (told == nullptr) return std::string(row.told);
+    }
+    if (Py_TYPE(told) == &PyStaticMethod_Type) {
+      // A member of the C struct, which holds it.
+      told = PyObject_GetAttrString(told, "__func__");
+      Py_XDECREF(told);
+    }
+    return ApiNames::Loaded()->Resolve(told).name;
+  }
+
+  static std::unordered_map<std::string, HandedOn> Rows() {
+    std::unordered_map<std::string, HandedOn> rows;
+    for (const HandedOn& row : FunctionProtocol()) rows.emplace(row.function, row);
+    return rows;
+  }
+
+  const std::unordered_map<std::string, HandedOn> rows_ = Rows();
+};
+
+// For ever: calls may be under way when the hook is uninstalled.
+FunctionCalls& Calls() {
+  static auto* const calls = new FunctionCalls;
+  return *calls;
+}
+
+class Arming final : public EntryDialect {
+ public:
+  bool Begin(const TracedApi&, const CallArguments&) override {
+    ArmOrInside();
+    return false;
+  }
+  void End(PyObject*) override {}
+  void CountGetter() override {}
+  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+    return python_dialect::MakeTracedApi(kLevel, name, object);
+  }
+  void NoteNotSeen(const std::string&) override {}
+};
+
+// Marks Python's threads: those of autograd are told from them.
+void ArmNothing() {}
+
+bool IsOfC(const std::string& function) { return function.starts_with("torch._C."); }
+
+}  // namespace
+
+absl::Status TorchFunctionHook::Install() {
+  Calls().include_getters = include_getters_;
+  EntryOptions options;
+  options.level = kLevel;
+  options.include_getters = true;  // whether a mode would be told of them must be known to count them
+  for (const auto& [function, row] : Calls().rows()) options.names.push_back(function);
+  for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
+  options.names.emplace_back(kHandler);
+  entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
+  if (absl::Status status = entries_->Install(); !status.ok()) return status;
+  AddThreadArmer(ArmNothing);
+  return absl::OkStatus();
+}
+
+void TorchFunctionHook::Uninstall() {
+  if (entries_ == nullptr) return;
+  entries_->Uninstall();
+  RemoveThreadArmer(ArmNothing);
+}
+
+absl::Status ArmingHook::Install() {
+  static auto* const arming = new Arming;
+  EntryOptions options;
+  options.level = kLevel;
+  options.include_getters = true;
+  for (const auto& [function, row] : Calls().rows()) {
+    if (IsOfC(function)) options.names.push_back(function);
+  }
+  entries_ = std::make_shared<NativeEntries>(arming, std::move(options));
+  return entries_->Install();
+}
+
+void ArmingHook::Uninstall() {
+  if (entries_ != nullptr) entries_->Uninstall();
+}
+
+}  // namespace torchtrace::torch_dialect

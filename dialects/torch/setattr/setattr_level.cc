@@ -1,0 +1,60 @@
+#include "dialects/torch/setattr/setattr_level.h"
+
+#include <Python.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dialects/python/setattr/setattr_hook.h"
+#include "dialects/torch/common/api_names.h"
+#include "dialects/torch/common/python_call.h"
+#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/describe/describe_python.h"
+#include "dialects/torch/setattr/default_apis.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+using python_dialect::CallArguments;
+using python_dialect::TracedApi;
+
+class TorchCalls final : public python_dialect::EntryDialect {
+ public:
+  bool Begin(const TracedApi& api, const CallArguments& arguments) override { return BeginCall(api.head, arguments); }
+
+  void End(PyObject* result) override { EndCall(result); }
+
+  void CountGetter() override {
+    if (t_state.Recording()) t_state.recorder->CountGetter();
+  }
+
+  // Under the name that the other levels know.
+  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+    const torch_dialect::Api* const known = ApiNames::Loaded()->FindPublic(object);
+    return python_dialect::MakeTracedApi(0, known == nullptr ? name : known->name, object);
+  }
+
+  void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
+};
+
+}  // namespace
+
+std::unique_ptr<TracingHook> MakeSetattrHook(const RecordingOptions& options) {
+  python_dialect::EntryOptions setattr;
+  // The other libraries' were entered when the program started.
+  for (const std::string& name : options.apis) {
+    if (IsOf("torch", name)) setattr.names.push_back(name);
+  }
+  if (options.default_apis) {
+    for (std::string& name : DefaultApis()) setattr.names.push_back(std::move(name));
+  }
+  setattr.outermost = options.outermost;
+  setattr.include_getters = options.include_getters;
+  setattr.constructors = true;
+  // Never destroyed: calls may be under way when the hook is uninstalled.
+  static auto* const calls = new TorchCalls;
+  return std::make_unique<python_dialect::SetattrHook>(calls, std::move(setattr));
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,19 @@
+// Level 0 for PyTorch: SetattrHook with torch's names and descriptions.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_SETATTR_SETATTR_LEVEL_H_
+#define TORCHTRACE_DIALECTS_TORCH_SETATTR_SETATTR_LEVEL_H_
+
+#include <memory>
+
+#include "tracer/framework_dialect.h"
+#include "tracer/tracing_hook.h"
+
+namespace torchtrace::torch_dialect {
+
+// Install it after the other levels' hooks: its entries stand before theirs, so
+// that a call's record at level 0 is the parent of the others.
+std::unique_ptr<TracingHook> MakeSetattrHook(const RecordingOptions& options);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_SETATTR_SETATTR_LEVEL_H_

@@ -1,0 +1,67 @@
+"""A traced program can't be told from an untraced one by what it prints or how it ends."""
+
+import difflib
+import functools
+import re
+
+import pytest
+
+from dialects.torch.testing.trace_testing import trace, untraced
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+SCRIPTS = ["same_modules.py", "same_graphs.py", "same_errors.py", "same_python.py"]
+RUNS = [(script, levels) for script in SCRIPTS for levels in ("1,2", "0", "0,1,2")]
+RUNS += [("same_errors.py", "1"), ("same_errors.py", "2")]
+
+
+@functools.cache
+def plain(script):
+    return untraced(script)
+
+
+@functools.cache
+def traced(script, levels):
+    return trace(script, levels=levels)
+
+
+def assert_same(ours, theirs):
+    # torch.profiler says when it starts, with time and process.
+    ours, theirs = (re.sub(r"(?m)^USDT:.*\] ", "", text) for text in (ours, theirs))
+    difference = difflib.unified_diff(
+        theirs.splitlines(), ours.splitlines(), "plain", "traced", n=2
+    )
+    text = "\n".join(difference)
+    assert ours == theirs, text
+
+
+@pytest.mark.parametrize(("script", "levels"), RUNS)
+def test_same_stdout(script, levels):
+    assert_same(traced(script, levels).stdout, plain(script).stdout)
+
+
+@pytest.mark.parametrize(("script", "levels"), RUNS)
+def test_same_stderr(script, levels):
+    assert_same(traced(script, levels).program_stderr, plain(script).stderr)
+
+
+@pytest.mark.parametrize(("script", "levels"), RUNS)
+def test_same_exit_code(script, levels):
+    assert traced(script, levels).exit_code == plain(script).exit_code
+
+
+def test_the_scripts_run_to_their_ends():
+    assert plain("same_modules.py").exit_code == 0, plain("same_modules.py").stderr
+    assert plain("same_graphs.py").exit_code == 0, plain("same_graphs.py").stderr
+    assert plain("same_errors.py").exit_code == 1
+    assert "grad_output" in plain("same_errors.py").stderr.splitlines()[-1]
+    assert plain("same_python.py").exit_code == 3, plain("same_python.py").stderr
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_something_was_recorded(script):
+    run = traced(script, "1,2").run
+    assert run["counts"]["levels"]["1"]["calls"] > 50
+    assert run["counts"]["levels"]["2"]["calls"] > 50
+    assert not run["damage"]["damaged"]
+    assert run["stopped"] == []

@@ -1,0 +1,324 @@
+"""Threads, processes and bad ends: each call is in the log of who made it."""
+
+import functools
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dialects.torch.testing.trace_testing import (
+    environment,
+    program,
+    read_calls,
+    trace,
+    trace_command,
+    untraced,
+)
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+THREADS = {
+    "thread": 1,
+    "several threads": 4,
+    "thread subclass": 1,
+    "pool": 8,
+    "low-level thread": 2,
+    "thread of a thread": 1,
+    "outer thread": 1,
+    "timer": 1,
+    "failing thread": 1,
+    "daemon thread": 1,
+    "backward": 1,
+}
+
+
+@functools.cache
+def threads_run(levels):
+    return trace("threads.py", levels=levels)
+
+
+def threads(levels="1,2"):
+    return threads_run(levels).check()
+
+
+def count(calls, api):
+    return sum(call.api == api for call in calls)
+
+
+@pytest.mark.parametrize("kind", THREADS)
+def test_calls_on_threads(kind):
+    section = threads().section(kind)
+    for api in ("torch.cos", "torch.nn.functional.relu", "aten::cos", "aten::relu"):
+        assert count(section, api) == 100 * THREADS[kind]
+
+
+def test_backward_on_a_new_thread():
+    section = threads().section("backward")
+    assert count(section, "torch.Tensor.backward") == 1
+    assert count(section, "aten::ones_like") == 1
+    assert count(section, "aten::mul.Tensor") == 1
+
+
+def test_a_thread_older_than_torch():
+    before = threads().calls[: threads().calls.index(threads().of("marks.mark")[0])]
+    assert count(before, "torch.add") == 1
+    assert count(before, "torch.sin") == 1
+    # Its first call puts the operators' hook in place.
+    assert count(before, "aten::sin") == 1
+
+
+def test_calls_of_a_thread_do_not_nest_in_another_one():
+    calls = {call.number: call for call in threads().calls}
+    for call in threads().calls:
+        assert call.parent is None or calls[call.parent].thread == call.thread
+
+
+def test_a_thread_ends_with_an_exception():
+    (call,) = [call for call in threads().calls if call.outcome == "raised"][:1]
+    assert (call.api, call.exception) == ("torch.add", "RuntimeError")
+    assert threads().stdout == untraced("threads.py").check().stdout
+
+
+def test_level_2_alone_sees_threads():
+    alone = Counter(call.api for call in threads("2").calls)
+    both = Counter(call.api for call in threads().level(2))
+    assert alone["aten::cos"] == both["aten::cos"] == 100 * sum(THREADS.values())
+
+
+def test_threads_that_live_on_or_end_at_the_end():
+    for _ in range(3):
+        run = trace("daemons.py").check()
+        assert run.stdout == "20\n"
+        assert count(run.calls, "torch.nn.functional.relu") == 40
+
+
+# Spawned workers take their time: each imports torch.
+EPOCHS = {"fork": 2, "spawn": 1}
+
+
+@functools.cache
+def loader_run(start):
+    return trace("loader.py", start, EPOCHS[start])
+
+
+def test_fork_workers_have_logs_of_their_own():
+    run = loader_run("fork").check()
+    logs = sorted(path.name.split("-")[0] for path in (run.folder / "log").iterdir())
+    assert logs == ["fork"] * 4 + ["main"]
+    by_process = {}
+    for call in run.calls:
+        by_process.setdefault(call.process, Counter())[call.api] += 1
+    (main,) = [name for name in by_process if name.startswith("main")]
+    workers = [name for name in by_process if name.startswith("fork")]
+    assert by_process[main]["torch.cos"] == 10
+    assert by_process[main]["torch.sin"] == 0
+    assert sum(by_process[worker]["torch.sin"] for worker in workers) == 40
+    assert sum(by_process[worker]["aten::sin"] for worker in workers) == 40
+    assert all(by_process[worker]["torch.cos"] == 0 for worker in workers)
+    assert not run.run["damage"]["damaged"]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_compute_the_same(start):
+    run = loader_run(start).check()
+    assert run.stdout == untraced("loader.py", start, EPOCHS[start]).check().stdout
+
+
+def test_spawn_workers_are_left_alone():
+    run = loader_run("spawn").check()
+    assert count(run.calls, "torch.cos") == 6
+    assert run.section_apis("after", 1)[-2:] == ["torch.ones", "torch.cos"]
+
+
+@functools.cache
+def forking_run():
+    return trace("forking.py")
+
+
+def test_forks():
+    run = forking_run().check()
+    assert run.stdout == untraced("forking.py").check().stdout
+    children = Counter()
+    for call in run.calls:
+        if call.process.startswith("fork"):
+            children[call.api, call.process] += 1
+
+    def counts(api):
+        return sorted(number for (each, _), number in children.items() if each == api)
+
+    assert counts("aten::cos") == [5] * 5 + [6, 10, 20, 30, 40]
+    # Level 1 is blind in a backward function, for modes are off there.
+    assert counts("torch.cos") == [5] * 5 + [10, 20, 30, 40]
+    assert counts("torch.tan") == counts("aten::tan") == [7]
+
+
+def test_forks_leave_the_parents_log_alone():
+    run = forking_run().check()
+    parent = [call for call in run.calls if call.process.startswith("main")]
+    assert count(parent, "torch.sin") == count(parent, "aten::sin") == 200
+    assert count(parent, "torch.cos") == count(parent, "torch.tan") == 0
+    assert not run.run["damage"]["damaged"]
+
+
+def kill_at_a_random_moment(delay):
+    """Returns how many calls the script had announced, and the trace's."""
+    with tempfile.TemporaryDirectory() as temporary:
+        announced = Path(temporary) / "announced"
+        folder = Path(temporary) / "out"
+        process = subprocess.Popen(
+            trace_command(folder, program("endless.py", announced), "1,2"),
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        numbers = announced.read_text().split()
+        return len(numbers), read_calls(folder)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kill_9_loses_no_call(seed):
+    announced, calls = kill_at_a_random_moment(random.Random(seed).uniform(0.005, 0.3))
+    assert announced > 0
+    adds = [call for call in calls if call.api == "torch.add"]
+    operators = [call for call in calls if call.api == "aten::add.Tensor"]
+    for recorded in (adds, operators):
+        assert announced <= len(recorded) <= announced + 1
+        assert [call.args[1] for call in recorded] == list(range(1, len(recorded) + 1))
+
+
+def test_a_signal_closes_the_log():
+    run = trace("import os, signal, torch\ntorch.ones(1)\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    assert run.exit_code == -signal.SIGTERM
+    assert [call.api for call in read_calls(run.folder)] == ["torch.ones", "aten::ones"]
+
+
+def test_os_exit_closes_the_log():
+    run = trace("import os, torch\ntorch.ones(1)\nos._exit(7)\n")
+    assert run.exit_code == 7
+    assert [call.api for call in read_calls(run.folder)] == ["torch.ones", "aten::ones"]
+
+
+def stopped_lines(stderr):
+    lines = stderr.splitlines()
+    return [line for line in lines if line.startswith("torchtrace: tracing stopped: ")]
+
+
+def test_a_full_disk_stops_tracing_only():
+    plain = untraced("varied.py", 30000).check()
+    with tempfile.TemporaryDirectory() as disk:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk])
+        if mounted.returncode:
+            pytest.skip("needs the right to mount a small disk")
+        try:
+            ended = subprocess.run(
+                trace_command(Path(disk) / "out", program("varied.py", 30000)),
+                capture_output=True,
+                text=True,
+                env=environment(),
+            )
+        finally:
+            subprocess.run(["umount", disk], check=True)
+    assert ended.stdout == plain.stdout
+    assert ended.returncode == 0, ended.stderr
+    assert len(stopped_lines(ended.stderr)) == 1
+
+
+def test_a_limit_on_files_stops_tracing_only():
+    plain = untraced("varied.py", 30000).check()
+    run = trace(
+        "varied.py", 30000, options=["--formats", "none"], limit_file_bytes=512 << 10
+    ).check()
+    assert run.stdout == plain.stdout
+    assert len(stopped_lines(run.stderr)) == 1
+    assert run.calls
+
+
+def test_a_folder_that_goes_away():
+    code = (
+        "import os, shutil, sys, torch\n"
+        "shutil.rmtree(sys.argv[1])\n"
+        "x = torch.ones(2)\n"
+        "for index in range(30000): torch.add(x, index)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    torch.add(x, 1)\n"
+        "    os._exit(0)\n"
+        "print(os.waitpid(pid, 0)[1], 'done')\n"
+    )
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "out"
+        ended = subprocess.run(
+            trace_command(folder, program(code, folder)),
+            capture_output=True,
+            text=True,
+            env=environment(),
+        )
+    assert ended.stdout == "0 done\n"
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_folder_that_cannot_be_made():
+    ended = subprocess.run(
+        trace_command(Path("/proc/no/such"), program("import torch\nprint('ran')")),
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert ended.returncode == 125
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+
+
+def test_two_million_calls_in_flat_memory():
+    run = trace("many.py", levels="1", options=["--formats", "none", "-q"]).check()
+    assert int(run.stdout) < 16 << 10  # KiB
+    assert run.run["counts"]["calls"] == 2_000_001
+
+
+def test_python_is_the_one_under_test():
+    run = trace("import sys\nprint(sys.executable)\n").check()
+    assert run.stdout == sys.executable + "\n"
+
+
+@pytest.mark.parametrize("levels", ["1", "2", "1,2"])
+def test_threads_that_c_made_and_that_call_python(levels):
+    traced = trace("c_threads.py", "python", levels=levels).check()
+    assert traced.stdout == "[3.0, 3.0, 3.0]\n"
+    if "1" in levels:
+        assert traced.apis(1).count("torch.nn.functional.relu") == 3
+    if "2" in levels:
+        assert traced.apis(2).count("aten::relu") == 3
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("thread", "on threads that C++ made"),
+        ("early", "on threads that C++ made"),
+        ("region", "in parallel regions"),
+    ],
+)
+def test_operators_on_threads_that_c_made_are_named(where, what):
+    traced = trace("c_threads.py", where, levels="1,2").check()
+    assert traced.stdout == "[0.0, 0.0, 0.0, 0.0]\n"
+    assert any(f"operators called {what}" in text for text in traced.run["not_seen"])
+
+
+def test_a_thread_that_python_ends_inside_an_operator():
+    # PyTorch ends the process then, as it does untraced.
+    plain = untraced("ending_operator.py")
+    traced = trace("ending_operator.py", levels="2")
+    assert traced.exit_code == plain.exit_code
+    assert "exception not rethrown" not in traced.stderr
+    assert traced.of("aten::add.Tensor")

@@ -1,0 +1,192 @@
+#include "serialize/apis/api_groups.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "serialize/base/edit_distance.h"
+#include "yaml-cpp/yaml.h"
+
+namespace torchtrace {
+namespace {
+
+// Made of api_groups.yaml: see BUILD.
+constexpr char kBuiltIn[] =
+#include "serialize/apis/api_groups_yaml.inc"
+    ;
+
+// Every way in which a call of `name` shows in a trace.
+void AppendSpellings(const std::string& name, std::vector<std::string>* globs) {
+  for (const char* const prefix : {"torch.", "torch.Tensor.", "torch.nn.functional.", "torch.special.",
+                                   "torch.ops.aten.", "aten::", "aten::special_"}) {
+    for (const char* const in_place : {"", "_"}) {
+      const std::string spelled = absl::StrCat(prefix, name, in_place);
+      globs->push_back(spelled);
+      if (prefix[0] == 'a' || std::string_view(prefix) == "torch.ops.aten.") globs->push_back(spelled + ".*");
+    }
+  }
+}
+
+absl::Status Wrong(const std::string& file, const YAML::Mark& mark, const std::string& expected) {
+  return absl::InvalidArgumentError(absl::StrCat(file, ":", mark.line + 1, ": ", expected));
+}
+
+absl::StatusOr<std::vector<std::string>> ReadList(const YAML::Node& node, const std::string& what,
+                                                  const std::string& file) {
+  std::vector<std::string> items;
+  if (!node.IsSequence()) return Wrong(file, node.Mark(), absl::StrCat("expected a list of ", what));
+  for (const YAML::Node& item : node) {
+    if (!item.IsScalar() || item.Scalar().empty()) {
+      return Wrong(file, item.Mark(), absl::StrCat("expected one of the ", what, ", a text"));
+    }
+    items.push_back(item.Scalar());
+  }
+  return items;
+}
+
+}  // namespace
+
+absl::Status ApiGroups::Read(const std::string& text, const std::string& name) {
+  try {
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) return absl::OkStatus();
+    if (!root.IsMap()) return Wrong(name, root.Mark(), "expected a map of groups, `group: {names: [...]}`");
+    for (const auto& entry : root) {
+      const YAML::Node& key = entry.first;
+      const YAML::Node& value = entry.second;
+      if (!key.IsScalar() || key.Scalar().empty()) return Wrong(name, key.Mark(), "expected the name of a group");
+      Group group;
+      if (value.IsSequence()) {
+        absl::StatusOr<std::vector<std::string>> globs = ReadList(value, "globs", name);
+        if (!globs.ok()) return globs.status();
+        group.globs = *std::move(globs);
+      } else if (value.IsMap()) {
+        for (const auto& part : value) {
+          const std::string kind = part.first.IsScalar() ? part.first.Scalar() : "";
+          if (kind != "names" && kind != "globs" && kind != "groups") {
+            return Wrong(name, part.first.Mark(), absl::StrCat("expected names, globs or groups in %", key.Scalar()));
+          }
+          const absl::StatusOr<std::vector<std::string>> items = ReadList(part.second, kind, name);
+          if (!items.ok()) return items.status();
+          for (const std::string& item : *items) {
+            if (kind == "names") {
+              AppendSpellings(item, &group.globs);
+            } else {
+              (kind == "globs" ? group.globs : group.groups).push_back(item);
+            }
+          }
+        }
+      } else {
+        return Wrong(name, value.Mark(),
+                     absl::StrCat("expected the globs of %", key.Scalar(), ", a list, or {names, globs, groups}"));
+      }
+      groups_[key.Scalar()] = std::move(group);
+    }
+  } catch (const YAML::Exception& error) {
+    return Wrong(name, error.mark, absl::StrCat("is no YAML: ", error.msg));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApiGroups::Check(const std::string& name) const {
+  for (const auto& [group, content] : groups_) {
+    std::vector<std::string> path;
+    if (absl::Status status = CheckGroup(group, &path, name); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApiGroups::CheckGroup(const std::string& group, std::vector<std::string>* path,
+                                   const std::string& name) const {
+  const auto at = groups_.find(group);
+  if (at == groups_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": %", path->back(), " has an unknown group \"", group, "\"", DidYouMean(group, names())));
+  }
+  if (std::find(path->begin(), path->end(), group) != path->end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": %", group, " contains itself: ", absl::StrJoin(*path, " > "), " > ", group));
+  }
+  path->push_back(group);
+  for (const std::string& inner : at->second.groups) {
+    if (absl::Status status = CheckGroup(inner, path, name); !status.ok()) return status;
+  }
+  path->pop_back();
+  return absl::OkStatus();
+}
+
+const ApiGroups& ApiGroups::BuiltIn() {
+  static const ApiGroups* const groups = [] {
+    auto* const built_in = new ApiGroups;
+    // A test parses it as well: it has no errors.
+    built_in->Read(kBuiltIn, "api_groups.yaml").IgnoreError();
+    return built_in;
+  }();
+  return *groups;
+}
+
+absl::StatusOr<ApiGroups> ApiGroups::Parse(const std::string& text, const std::string& name) {
+  ApiGroups groups = BuiltIn();
+  if (absl::Status status = groups.Read(text, name); !status.ok()) return status;
+  if (absl::Status status = groups.Check(name); !status.ok()) return status;
+  return groups;
+}
+
+absl::StatusOr<ApiGroups> ApiGroups::Load(const std::string& path) {
+  const auto failed = [&path] {
+    return absl::NotFoundError(absl::StrCat("cannot read the groups in ", path, ": ", strerror(errno)));
+  };
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return failed();
+  std::string text;
+  char block[1 << 14];
+  size_t bytes = 0;
+  while ((bytes = std::fread(block, 1, sizeof block, file)) > 0) text.append(block, bytes);
+  const bool broken = std::ferror(file) != 0;
+  const absl::Status status = broken ? failed() : absl::OkStatus();
+  std::fclose(file);
+  if (!status.ok()) return status;
+  return Parse(text, path);
+}
+
+absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std::string>& patterns) const {
+  std::vector<std::string> globs;
+  for (const std::string& pattern : patterns) {
+    const bool optional = pattern.rfind("?%", 0) == 0;
+    if (!optional && pattern.rfind('%', 0) != 0) {
+      globs.push_back(pattern);
+      continue;
+    }
+    const std::string group = pattern.substr(optional ? 2 : 1);
+    if (groups_.count(group) != 0) {
+      Append(group, &globs);
+    } else if (optional) {
+      globs.push_back(pattern);  // matches no name, and is not the same as no pattern
+    } else {
+      const std::string nearest = Nearest(group, names());
+      return absl::InvalidArgumentError(absl::StrCat("unknown group %", group,
+                                                     nearest.empty()
+                                                         ? absl::StrCat(" (groups: ", absl::StrJoin(names(), ", "), ")")
+                                                         : absl::StrCat(", did you mean %", nearest, "?")));
+    }
+  }
+  return globs;
+}
+
+void ApiGroups::Append(const std::string& group, std::vector<std::string>* globs) const {
+  const Group& content = groups_.at(group);
+  globs->insert(globs->end(), content.globs.begin(), content.globs.end());
+  for (const std::string& inner : content.groups) Append(inner, globs);
+}
+
+std::vector<std::string> ApiGroups::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, group] : groups_) names.push_back(name);
+  return names;
+}
+
+}  // namespace torchtrace

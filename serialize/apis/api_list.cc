@@ -1,0 +1,319 @@
+#include "serialize/apis/api_list.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "serialize/forms/text_form.h"
+#include "yaml-cpp/yaml.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kForms[] =
+    "expected a list of API names: `- NAME` lines, a map with `apis:` or `supported:`, or a name a line";
+
+constexpr char kEntryForms[] = "expected an API: NAME or {api: NAME, ...}";
+
+// Where the operators of a back end's list stand: PyTorch's codegen reads these.
+constexpr const char* kBackendKeys[] = {"supported", "autograd", "full_codegen", "ir_gen"};
+
+bool IsNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == ':' || c == '<' || c == '>' || c == '-' || static_cast<unsigned char>(c) >= 0x80;
+}
+
+absl::Status Wrong(const std::string& file, int line, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(file, ":", line, ": ", what));
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& name) : name_(name) {}
+
+  absl::StatusOr<ApiList> Read(std::string_view text) {
+    absl::Status status = LooksLikeYaml(text) ? ReadYaml(text) : ReadLines(text);
+    if (!status.ok()) return status;
+    if (list_.apis.empty()) return Wrong(name_, 1, kForms);
+    return std::move(list_);
+  }
+
+ private:
+  // By the first line that says something.
+  static bool LooksLikeYaml(std::string_view text) {
+    if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+    while (!text.empty()) {
+      const size_t end = text.find('\n');
+      std::string_view line = text.substr(0, end);
+      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+      const size_t begin = line.find_first_not_of(" \r");
+      if (begin == std::string_view::npos || line[begin] == '#') continue;
+      line.remove_prefix(begin);
+      if (line[0] == '-' || line[0] == '[' || line[0] == '{' || line[0] == '%') return true;
+      const size_t colon = line.find(':');
+      return colon != std::string_view::npos &&
+             (colon + 1 == line.size() || line[colon + 1] == ' ' || line[colon + 1] == '\r');
+    }
+    return false;
+  }
+
+  // The line where it begins; 0: there is none. yaml-cpp's LoadAll never ends on some texts.
+  static int SecondDocument(std::string_view text) {
+    bool content = false;
+    for (int number = 1; !text.empty(); ++number) {
+      const size_t end = text.find('\n');
+      const std::string_view line = text.substr(0, end);
+      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+      if (line.substr(0, 3) == "---") {
+        if (content) return number;
+      } else {
+        content = content || (!line.empty() && line[0] != '#' && line[0] != '%');
+      }
+    }
+    return 0;
+  }
+
+  absl::Status CheckName(std::string_view name, int line) const {
+    const std::string shown = QuoteText(name.substr(0, 60));
+    if (name.find('*') != std::string_view::npos || name.find('?') != std::string_view::npos) {
+      return Wrong(name_, line, absl::StrCat(shown, " is a pattern: a list has names"));
+    }
+    for (const char c : name) {
+      if (!IsNameCharacter(c)) return Wrong(name_, line, absl::StrCat(shown, " is no name of an API"));
+    }
+    if (name.empty() || name.front() == '.' || name.back() == '.') {
+      return Wrong(name_, line, absl::StrCat(shown, " is no name of an API"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(ApiEntry entry, int line) {
+    if (absl::Status s = CheckName(entry.name, line); !s.ok()) return s;
+    if (seen_.insert(entry.name).second) list_.apis.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLines(std::string_view text) {
+    if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+    for (int number = 1; !text.empty(); ++number) {
+      const size_t end = text.find('\n');
+      std::string_view line = text.substr(0, end);
+      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+      line = line.substr(0, line.find('#'));
+      while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
+      while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+      if (line.empty()) continue;
+      ApiEntry entry;
+      entry.name = std::string(line);
+      if (absl::Status s = Add(std::move(entry), number); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadYaml(std::string_view text) {
+    if (const int line = SecondDocument(text); line > 0) return Wrong(name_, line, "a second document; one is read");
+    try {
+      return ReadRoot(YAML::Load(std::string(text)));
+    } catch (const YAML::Exception& error) {
+      return Wrong(name_, error.mark.line + 1, absl::StrCat("is no YAML: ", error.msg));
+    }
+  }
+
+  absl::Status WrongAt(const YAML::Node& node, absl::string_view what) const {
+    return Wrong(name_, node.Mark().line + 1, what);
+  }
+
+  absl::Status ReadRoot(const YAML::Node& root) {
+    if (root.IsSequence()) return ReadItems(root);
+    if (!root.IsMap()) return WrongAt(root, kForms);
+    bool found = false;
+    for (const auto& pair : root) {
+      const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+      const YAML::Node& value = pair.second;
+      absl::Status status;
+      if (key == "library" && value.IsScalar()) {
+        list_.library = value.Scalar();
+      } else if (key == "version" && value.IsScalar()) {
+        list_.version = value.Scalar();
+      } else if (key == "apis") {
+        found = true;
+        status = ReadItems(value);
+      } else if (std::find(std::begin(kBackendKeys), std::end(kBackendKeys), key) != std::end(kBackendKeys)) {
+        found = true;
+        status = ReadOperators(value, key);
+      } else if (key == "not_imported" && value.IsSequence()) {
+        ReadUnread(value);
+      }
+      if (!status.ok()) return status;
+    }
+    return found ? absl::OkStatus() : WrongAt(root, kForms);
+  }
+
+  void ReadUnread(const YAML::Node& node) {
+    for (const YAML::Node& item : node) {
+      if (!item.IsMap()) continue;
+      UnreadModule& unread = list_.not_imported.emplace_back();
+      for (const auto& pair : item) {
+        if (!pair.first.IsScalar() || !pair.second.IsScalar()) continue;
+        if (pair.first.Scalar() == "module") unread.module = pair.second.Scalar();
+        if (pair.first.Scalar() == "reason") unread.reason = pair.second.Scalar();
+      }
+    }
+  }
+
+  absl::Status ReadOperators(const YAML::Node& node, const std::string& key) {
+    if (node.IsNull()) return absl::OkStatus();
+    if (!node.IsSequence()) return WrongAt(node, absl::StrCat("expected a list of operators in ", key));
+    for (const YAML::Node& item : node) {
+      if (!item.IsScalar()) return WrongAt(item, "expected the name of an operator");
+      ApiEntry entry;
+      entry.kind = "operator";
+      const std::string& name = item.Scalar();
+      entry.name = name.find(':') == std::string::npos ? "aten::" + name : name;
+      if (absl::Status s = Add(std::move(entry), item.Mark().line + 1); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadItems(const YAML::Node& node) {
+    if (node.IsNull()) return absl::OkStatus();
+    if (!node.IsSequence()) return WrongAt(node, "expected a list of API names");
+    list_.apis.reserve(node.size());
+    for (const YAML::Node& item : node) {
+      ApiEntry entry;
+      if (item.IsScalar()) {
+        entry.name = item.Scalar();
+      } else if (item.IsMap()) {
+        if (absl::Status s = ReadEntry(item, &entry); !s.ok()) return s;
+      } else {
+        return WrongAt(item, kEntryForms);
+      }
+      if (absl::Status s = Add(std::move(entry), item.Mark().line + 1); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // What else a map has is another tool's.
+  absl::Status ReadEntry(const YAML::Node& map, ApiEntry* entry) const {
+    bool named = false;
+    for (const auto& pair : map) {
+      const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+      const YAML::Node& value = pair.second;
+      absl::Status status;
+      if (key == "api") {
+        if (!value.IsScalar()) return WrongAt(map, kEntryForms);
+        named = true;
+        entry->name = value.Scalar();
+      } else if (key == "kind" && value.IsScalar()) {
+        entry->kind = value.Scalar();
+      } else if (key == "public" && value.IsScalar()) {
+        entry->is_public = value.Scalar() == "true";
+      } else if (key == "aliases") {
+        status = ReadNames(value, key, &entry->aliases);
+      } else if (key == "operators") {
+        status = ReadNames(value, key, &entry->operators);
+      } else if (key == "composite") {
+        status = ReadNames(value, key, &entry->composite);
+      } else if (key == "elsewhere") {
+        status = ReadNames(value, key, &entry->elsewhere);
+      } else if (key == "levels") {
+        status = ReadLevels(value, &entry->levels);
+      }
+      if (!status.ok()) return status;
+    }
+    return named ? absl::OkStatus() : WrongAt(map, kEntryForms);
+  }
+
+  absl::Status ReadNames(const YAML::Node& node, const std::string& key, std::vector<std::string>* names) const {
+    if (!node.IsSequence()) return WrongAt(node, absl::StrCat("expected a list in ", key));
+    for (const YAML::Node& item : node) {
+      const std::string name = item.IsScalar() ? item.Scalar() : "";
+      if (absl::Status s = CheckName(name, item.Mark().line + 1); !s.ok()) return s;
+      names->push_back(name);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLevels(const YAML::Node& node, std::vector<int>* levels) const {
+    if (!node.IsSequence()) return WrongAt(node, "expected numbers in levels");
+    for (const YAML::Node& item : node) {
+      int level = 0;
+      if (!item.IsScalar() || !absl::SimpleAtoi(item.Scalar(), &level) || level < 0 || level > 9) {
+        return WrongAt(item, "expected numbers in levels");
+      }
+      levels->push_back(level);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& name_;
+  ApiList list_;
+  absl::flat_hash_set<std::string> seen_;
+};
+
+void AppendNames(const char* key, const std::vector<std::string>& names, std::string* text) {
+  if (!names.empty()) absl::StrAppend(text, ", ", key, ": [", absl::StrJoin(names, ", "), "]");
+}
+
+// In double quotes.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+absl::StatusOr<ApiList> ParseApiList(std::string_view text, const std::string& name) { return Reader(name).Read(text); }
+
+absl::StatusOr<ApiList> ReadApiList(const std::string& path) {
+  std::string text;
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), fclose);
+  if (file != nullptr) {
+    char buffer[1 << 16];
+    for (size_t bytes; (bytes = fread(buffer, 1, sizeof buffer, file.get())) > 0;) text.append(buffer, bytes);
+  }
+  if (file == nullptr || ferror(file.get()) != 0) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", strerror(errno)));
+  }
+  return ParseApiList(text, path);
+}
+
+std::string FormatApiList(const ApiList& list, std::string_view comment) {
+  std::string text(comment);
+  if (!list.library.empty()) absl::StrAppend(&text, "library: ", list.library, "\n");
+  if (!list.version.empty()) absl::StrAppend(&text, "version: ", Quoted(list.version), "\n");
+  absl::StrAppend(&text, "apis:\n");
+  for (const ApiEntry& entry : list.apis) {
+    absl::StrAppend(&text, "- {api: ", entry.name);
+    if (!entry.kind.empty()) absl::StrAppend(&text, ", kind: ", entry.kind);
+    if (entry.is_public) absl::StrAppend(&text, ", public: true");
+    if (!entry.levels.empty()) absl::StrAppend(&text, ", levels: [", absl::StrJoin(entry.levels, ", "), "]");
+    AppendNames("operators", entry.operators, &text);
+    AppendNames("composite", entry.composite, &text);
+    AppendNames("aliases", entry.aliases, &text);
+    AppendNames("elsewhere", entry.elsewhere, &text);
+    absl::StrAppend(&text, "}\n");
+  }
+  if (list.not_imported.empty()) return text;
+  absl::StrAppend(&text, "not_imported:\n");
+  for (const UnreadModule& module : list.not_imported) {
+    absl::StrAppend(&text, "- {module: ", Quoted(module.module), ", reason: ", Quoted(module.reason), "}\n");
+  }
+  return text;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,131 @@
+#include "serialize/apis/api_list.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+
+namespace torchtrace {
+namespace {
+
+std::vector<std::string> Names(const ApiList& list) {
+  std::vector<std::string> names;
+  for (const ApiEntry& entry : list.apis) names.push_back(entry.name);
+  return names;
+}
+
+using NameList = std::vector<std::string>;
+
+TEST(ApiList, Forms) {
+  const struct {
+    const char* text;
+    NameList names;
+  } kRows[] = {
+      {"torch.abs\n# none\n\n  torch.add  # the second\r\naten::add.Tensor",
+       {"torch.abs", "torch.add", "aten::add.Tensor"}},
+      {"- torch.abs\n- 'torch.add'\n- torch.abs\n", {"torch.abs", "torch.add"}},
+      {"apis:\n  - torch.abs\n  - {api: torch.add, owner: me}\n", {"torch.abs", "torch.add"}},
+      {"apis:\n- api: torch.abs\n  kind: builtin\n- api: torch.add\n", {"torch.abs", "torch.add"}},
+      {"[torch.abs, torch.add]", {"torch.abs", "torch.add"}},
+      {"backend: XLA\ncpp_namespace: torch_xla\nsupported:\n  - abs\n  - add.Tensor\nautograd:\n  - max_pool2d\n",
+       {"aten::abs", "aten::add.Tensor", "aten::max_pool2d"}},
+      {"supported: [aten::abs, mine::op]\n", {"aten::abs", "mine::op"}},
+      {"mine::op.out\n", {"mine::op.out"}},
+  };
+  for (const auto& row : kRows) {
+    const absl::StatusOr<ApiList> list = ParseApiList(row.text, "x");
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_EQ(Names(*list), row.names) << row.text;
+  }
+}
+
+TEST(ApiList, Errors) {
+  const struct {
+    const char* text;
+    const char* error;
+  } kRows[] = {
+      {"", "x:1: expected a list of API names"},
+      {"# nothing\n", "x:1: expected a list of API names"},
+      {"apis:\n", "x:1: expected a list of API names"},
+      {"names:\n- torch.abs\n", "x:1: expected a list of API names"},
+      {"torch.abs\ntorch.add(x)\n", "x:2: \"torch.add(x)\" is no name of an API"},
+      {"torch.abs\ntorch.add torch.sub\n", "x:2: \"torch.add torch.sub\" is no name of an API"},
+      {"- torch.linalg.*\n", "x:1: \"torch.linalg.*\" is a pattern: a list has names"},
+      {"- torch.\n", "x:1: \"torch.\" is no name of an API"},
+      {"- torch.abs\n- {kind: builtin}\n", "x:2: expected an API: NAME or {api: NAME, ...}"},
+      {"- torch.abs\n- [a, b]\n", "x:2: expected an API"},
+      {"apis: torch.abs\n", "x:1: expected a list of API names"},
+      {"- {api: a, aliases: b}\n", "x:1: expected a list in aliases"},
+      {"- {api: a, aliases: ['b c']}\n", "x:1: \"b c\" is no name of an API"},
+      {"- {api: a, levels: [one]}\n", "x:1: expected numbers in levels"},
+      {"supported:\n- {func: abs}\n", "x:2: expected the name of an operator"},
+      {"- a\n- \"b\n", "x:2: \"b \" is no name of an API"},
+      {"- a\n---\n- b\n", "x:2: a second document; one is read"},
+      {"- a\n- {b\n", "x:3: is no YAML: "},
+      {"- [a, b\n- c\n", "x:3: is no YAML: "},
+      {"\x7f"
+       "ELF",
+       "x:1: \"\\u007fELF\" is no name"},
+  };
+  for (const auto& row : kRows) {
+    const absl::StatusOr<ApiList> list = ParseApiList(row.text, "x");
+    ASSERT_FALSE(list.ok()) << row.text;
+    EXPECT_TRUE(absl::StartsWith(list.status().message(), row.error)) << list.status();
+  }
+  EXPECT_EQ(ReadApiList("/nowhere/list").status().message(), "cannot read /nowhere/list: No such file or directory");
+  EXPECT_EQ(ReadApiList("/").status().message(), "cannot read /: Is a directory");
+}
+
+// Whatever the bytes: an answer, and no endless nesting.
+TEST(ApiList, AnyBytes) {
+  EXPECT_FALSE(ParseApiList(std::string(100000, '['), "x").ok());
+  const std::string sample =
+      "apis: [b, {api: 'd', levels: [0]}]\nnot_imported:\n- {module: \"f\\n\"}\nsupported:\n- j # k\n";
+  for (size_t at = 0; at < sample.size(); ++at) {
+    for (const char c : std::string("\n -:#'\"[]{},&*!|>%@\\\x01\xffz")) {
+      std::string changed = sample;
+      changed[at] = c;
+      const absl::StatusOr<ApiList> parsed = ParseApiList(changed, "x");
+      EXPECT_TRUE(parsed.ok() || absl::StartsWith(parsed.status().message(), "x:")) << changed;
+    }
+  }
+}
+
+TEST(ApiList, WritesWhatItReads) {
+  ApiList list;
+  list.library = "torch";
+  list.version = "2.13.0+cpu";
+  ApiEntry entry;
+  entry.name = "torch.nn.functional.linear";
+  entry.kind = "builtin";
+  entry.is_public = true;
+  entry.levels = {0, 1};
+  entry.operators = {"aten::linear"};
+  entry.composite = {"aten::linear"};
+  entry.aliases = {"torch.F.linear"};
+  entry.elsewhere = {"torch._C._nn.linear"};
+  list.apis = {entry, {}};
+  list.apis[1].name = "torch.abs";
+  list.not_imported = {{"torch.x", "ImportError: no \"y\" in C:\\z\nat all"}};
+  const std::string text = FormatApiList(list, "# Made by hand.\n");
+  EXPECT_EQ(
+      text,
+      "# Made by hand.\n"
+      "library: torch\n"
+      "version: \"2.13.0+cpu\"\n"
+      "apis:\n"
+      "- {api: torch.nn.functional.linear, kind: builtin, public: true, levels: [0, 1], operators: [aten::linear], "
+      "composite: [aten::linear], aliases: [torch.F.linear], elsewhere: [torch._C._nn.linear]}\n"
+      "- {api: torch.abs}\n"
+      "not_imported:\n"
+      "- {module: \"torch.x\", reason: \"ImportError: no \\\"y\\\" in C:\\\\z at all\"}\n");
+  const absl::StatusOr<ApiList> again = ParseApiList(text, "x");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(FormatApiList(*again, "# Made by hand.\n"), FormatApiList(list, "# Made by hand.\n"));
+  EXPECT_EQ(again->apis[0].levels, (std::vector<int>{0, 1}));
+}
+
+}  // namespace
+}  // namespace torchtrace

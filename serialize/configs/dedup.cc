@@ -1,0 +1,171 @@
+#include "serialize/configs/dedup.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/json_member.h"
+#include "serialize/base/plain_text.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/config.h"
+#include "serialize/model/placeholder.h"
+#include "serialize/model/readable_config.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr uint32_t kNoEntry = UINT32_MAX;
+
+using Sources = std::vector<std::pair<uint32_t, uint64_t>>;
+
+DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process) {
+  DedupSource source;
+  source.trace = trace;
+  source.process = ProcessName(process);
+  if (process.metadata == nullptr) return source;
+  source.host = TextMember(*process.metadata, "host");
+  source.pid = IntMember(*process.metadata, "pid").value_or(-1);
+  source.rank = IntMember(*process.metadata, "rank").value_or(-1);
+  return source;
+}
+
+// Processes of one log have one name: what tells them apart is added to it.
+void NameApart(std::vector<DedupSource>* sources, size_t first) {
+  std::map<std::string, size_t> named;
+  for (size_t i = first; i < sources->size(); ++i) ++named[(*sources)[i].process];
+  for (size_t i = first; i < sources->size(); ++i) {
+    DedupSource& source = (*sources)[i];
+    if (named[source.process] == 1) continue;
+    source.process += source.rank >= 0  ? absl::StrCat("[rank ", source.rank, "]")
+                      : source.pid >= 0 ? absl::StrCat("[pid ", source.pid, "]")
+                                        : absl::StrCat("[", i - first, "]");
+  }
+}
+
+// Adds the calls of one list to those of another; both rise.
+void AddSources(const Sources& more, Sources* sources) {
+  std::map<uint32_t, uint64_t> sum(sources->begin(), sources->end());
+  for (const auto& [source, calls] : more) sum[source] += calls;
+  sources->assign(sum.begin(), sum.end());
+}
+
+}  // namespace
+
+bool Dedup::Accepts(std::string_view identity) const {
+  const ConfigHead head = ReadConfigHead(identity);
+  const std::vector<int>& levels = options_.levels;
+  return (levels.empty() || std::find(levels.begin(), levels.end(), head.level) != levels.end()) &&
+         options_.filter.Accepts(head.api);
+}
+
+std::string Dedup::Coarsen(std::string_view identity) const {
+  std::string coarse = options_.ignore.Apply(identity);
+  if (!options_.levels_apart && !coarse.empty()) coarse[0] = static_cast<char>(kAnyLevel);
+  return coarse;
+}
+
+absl::Status Dedup::Add(Trace* trace, const std::string& name) {
+  const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
+  if (!counted.ok()) return counted.status();
+  std::vector<uint64_t> calls(trace->config_count());
+  for (VariantId variant = 0; variant < counted->size(); ++variant)
+    calls[trace->config_of(variant)] += (*counted)[variant];
+
+  const auto first_source = static_cast<uint32_t>(sources_.size());
+  if (options_.provenance) {
+    for (const ProcessInfo& process : trace->processes()) sources_.push_back(DescribeSource(name, process));
+    NameApart(&sources_, first_source);
+  }
+  const bool one_process = trace->processes().size() == 1;
+  const bool exact = options_.levels_apart && options_.ignore.empty();
+  std::vector<uint32_t> entry_of(calls.size(), kNoEntry);
+  for (ConfigId config = 0; config < calls.size(); ++config) {
+    const std::string_view identity = trace->identity(config);
+    if (calls[config] == 0 || !Accepts(identity)) continue;
+    const ConfigId id = table_.config_of(exact ? table_.Intern(identity, "") : table_.Intern(Coarsen(identity), ""));
+    if (id == entries_.size()) entries_.emplace_back();
+    Entry& entry = entries_[id];
+    entry.calls += calls[config];
+    if (!exact && (entry.example.empty() || identity < entry.example)) entry.example = identity;
+    entry_of[config] = id;
+    if (options_.provenance && one_process) AddSources({{first_source, calls[config]}}, &entry.sources);
+  }
+  if (options_.provenance && !one_process) return CountByProcess(trace, first_source, entry_of);
+  return absl::OkStatus();
+}
+
+absl::Status Dedup::CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of) {
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint64_t> calls;  // by entry and source
+  const absl::Status read = trace->ReadCounted([&](const CallRecord& call) {
+    if (call.kind == CallRecord::kEnter && call.config < entry_of.size() && entry_of[call.config] != kNoEntry) {
+      calls[{entry_of[call.config], first_source + call.process}] += call.count;
+    }
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  std::vector<std::pair<std::pair<uint32_t, uint32_t>, uint64_t>> sorted(calls.begin(), calls.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (const auto& [at, count] : sorted) entries_[at.first].sources.emplace_back(at.second, count);
+  return absl::OkStatus();
+}
+
+std::vector<DedupConfig> Dedup::Finish() {
+  std::vector<DedupConfig> configs;
+  configs.reserve(entries_.size());
+  absl::flat_hash_map<std::string_view, uint64_t> of_api;
+  for (ConfigId id = 0; id < entries_.size(); ++id) {
+    const std::string_view identity = table_.identity(id);
+    if (options_.keep_first > 0 && ++of_api[ReadConfigHead(identity).api] > options_.keep_first) continue;
+    DedupConfig& config = configs.emplace_back();
+    config.identity = identity;
+    config.example = entries_[id].example.empty() ? identity : std::string_view(entries_[id].example);
+    config.line = FormatConfig(ReadableConfig(identity));
+    config.calls = entries_[id].calls;
+    config.sources = std::move(entries_[id].sources);
+  }
+  std::sort(configs.begin(), configs.end(), [](const DedupConfig& a, const DedupConfig& b) {
+    return a.line != b.line ? a.line < b.line : a.identity < b.identity;
+  });
+  if (options_.levels_apart) return configs;
+  // What text can't tell apart (the payloads of nans) is one line.
+  size_t kept = 0;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    if (kept > 0 && configs[kept - 1].line == configs[i].line) {
+      DedupConfig& same = configs[kept - 1];
+      same.calls += configs[i].calls;
+      same.example = std::min(same.example, configs[i].example);
+      AddSources(configs[i].sources, &same.sources);
+    } else {
+      if (kept != i) configs[kept] = std::move(configs[i]);
+      ++kept;
+    }
+  }
+  configs.resize(kept);
+  return configs;
+}
+
+absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const std::vector<DedupSource>& sources,
+                                 bool counts, std::ostream* out) {
+  for (const DedupConfig& config : configs) {
+    if (counts) *out << absl::StrFormat("%7d  ", config.calls);
+    *out << config.line;
+    const char* separator = "\t";
+    for (const auto& [index, calls] : config.sources) {
+      const DedupSource& source = sources[index];
+      *out << separator << PlainLine(source.trace);
+      // A log file says its process already.
+      if (!source.trace.ends_with(absl::StrCat(source.process, ".ttlog"))) *out << "/" << PlainLine(source.process);
+      *out << ": " << calls << (calls == 1 ? " call" : " calls");
+      separator = ", ";
+    }
+    *out << '\n';
+    if (!out->good()) return absl::AbortedError("cannot write the output");
+  }
+  out->flush();
+  return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,94 @@
+// Dedup gathers the unique configurations of any number of traces. Each trace is
+// counted once and may be closed then: memory goes with the configurations (and,
+// with provenance, with the processes that each came from), not with calls or traces.
+//
+//   Dedup dedup(options);
+//   for (each trace) dedup.Add(trace, path);
+//   const std::vector<DedupConfig> configs = dedup.Finish();
+
+#ifndef TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_
+#define TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "serialize/base/glob.h"
+#include "serialize/configs/coarsen.h"
+#include "serialize/trace/config_table.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+struct DedupOptions {
+  GlobFilter filter;        // over API names
+  std::vector<int> levels;  // empty: all
+  Coarsening ignore;
+  // The same call of two levels is two configs. Formats that show no level say no.
+  bool levels_apart = true;
+  bool provenance = false;
+  uint64_t keep_first = 0;  // so many configs of each API, the first seen; 0: all
+};
+
+// A process of one of the traces.
+struct DedupSource {
+  std::string trace;    // as it was named to Add
+  std::string process;  // `main-1234`
+  std::string host;     // empty, -1: not known
+  int64_t pid = -1;
+  int64_t rank = -1;
+};
+
+struct DedupConfig {
+  std::string_view identity;  // coarsened
+  std::string_view example;   // the least identity, by bytes, of those that became this one
+  std::string line;           // its text
+  uint64_t calls = 0;
+  // With provenance: index into sources(), calls; rising.
+  std::vector<std::pair<uint32_t, uint64_t>> sources;
+};
+
+class Dedup {
+ public:
+  explicit Dedup(DedupOptions options) : options_(std::move(options)) {}
+
+  // `name` is how provenance calls the trace.
+  absl::Status Add(Trace* trace, const std::string& name);
+
+  // In the order of api_configs.txt: by line, then by level. Once; what it returns shows
+  // bytes that the Dedup owns.
+  std::vector<DedupConfig> Finish();
+
+  const std::vector<DedupSource>& sources() const { return sources_; }
+
+ private:
+  struct Entry {
+    uint64_t calls = 0;
+    std::string example;  // empty: the identity
+    std::vector<std::pair<uint32_t, uint64_t>> sources;
+  };
+
+  bool Accepts(std::string_view identity) const;
+  std::string Coarsen(std::string_view identity) const;
+  absl::Status CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of);
+
+  const DedupOptions options_;
+  ConfigTable table_;           // its ConfigIds number the entries, as they were first seen
+  std::vector<Entry> entries_;  // by ConfigId
+  std::vector<DedupSource> sources_;
+};
+
+// Text lines with where each comes from: `LINE\tout/main-12: 3 calls, b.ttlog: 1 call`. With `counts` the
+// calls of all before the line. Aborted when `out` fails.
+absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const std::vector<DedupSource>& sources,
+                                 bool counts, std::ostream* out);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_

@@ -1,0 +1,156 @@
+#include "serialize/configs/family.h"
+
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/placeholder.h"
+#include "serialize/model/value_tree.h"
+
+namespace torchtrace {
+namespace {
+
+// Goes through a config in the order of its text, collects its numbers and puts placeholders in their places.
+class Masker {
+ public:
+  // Either may be null.
+  Masker(FamilyMember* member, FamilyNames* names) : member_(member), names_(names) {}
+
+  void Mask(Config* config) {
+    for (size_t i = 0; i < config->args.size(); ++i) {
+      if (names_ != nullptr) path_ = absl::StrCat("args[", i, "]");
+      Mask(&config->args[i]);
+    }
+    for (auto& [name, value] : config->kwargs) {
+      if (names_ != nullptr) path_ = name;
+      Mask(&value);
+    }
+  }
+
+ private:
+  void Mask(Value* value) {
+    switch (value->tag) {
+      case ValueTag::kInt:
+        Add({.kind = FamilyNumber::kInt, .integer = value->integer});
+        *value = AnyValue();
+        return;
+      case ValueTag::kFloat:
+        Add({.kind = FamilyNumber::kFloat, .real = value->real});
+        *value = AnyValue();
+        return;
+      case ValueTag::kSymbol:
+        if (value->text != "SymInt" && value->text != "SymFloat") return;
+        Add({.kind = value->text == "SymInt" ? FamilyNumber::kInt : FamilyNumber::kFloat, .symbolic = true});
+        *value = AnyValue();
+        return;
+      case ValueTag::kTensor:
+        if ((value->tensor_bits & kTensorShapeUnknown) != 0) return;
+        AddTensor(value->shape.size());
+        MaskDims(FamilyNumber::kSize, ".shape", &value->shape);
+        if ((value->tensor_bits & kTensorHasStride) != 0) {
+          MaskDims(FamilyNumber::kStride, ".stride", &value->strides);
+        }
+        return;
+      case ValueTag::kNdarray:
+        return MaskDims(FamilyNumber::kSize, ".shape", &value->shape);
+      case ValueTag::kStorage:
+        // No storage has more; damaged ones stay as they are.
+        if (value->whole > INT64_MAX) return;
+        Add({.kind = FamilyNumber::kSize, .integer = static_cast<int64_t>(value->whole)}, ".nbytes");
+        value->whole = kAnyBytes;
+        return;
+      case ValueTag::kSize:
+        return MaskItems(value, FamilyNumber::kSize);
+      case ValueTag::kList:
+      case ValueTag::kTuple:
+      case ValueTag::kSet:
+      case ValueTag::kFrozenSet:
+      case ValueTag::kSlice:
+      case ValueTag::kRange:
+        return MaskItems(value, FamilyNumber::kInt);
+      case ValueTag::kDict:
+        for (size_t i = 0; i + 1 < value->items.size(); i += 2) {
+          MaskBelow(names_ == nullptr ? "" : absl::StrCat("[", FormatValue(value->items[i]), "]"),
+                    &value->items[i + 1]);
+        }
+        return;
+      default:
+        return;
+    }
+  }
+
+  // `ints`: what the ints among the items are.
+  void MaskItems(Value* value, FamilyNumber::Kind ints) {
+    for (size_t i = 0; i < value->items.size(); ++i) {
+      int_kind_ = ints;
+      MaskBelow(names_ == nullptr ? "" : absl::StrCat("[", i, "]"), &value->items[i]);
+    }
+    int_kind_ = FamilyNumber::kInt;
+  }
+
+  void MaskBelow(const std::string& step, Value* value) {
+    const size_t length = path_.size();
+    path_ += step;
+    Mask(value);
+    path_.resize(length);
+  }
+
+  void MaskDims(FamilyNumber::Kind kind, const char* name, std::vector<Dim>* dims) {
+    for (size_t i = 0; i < dims->size(); ++i) {
+      Dim& dim = (*dims)[i];
+      const bool known = dim.has_value() && *dim != kAnySize;
+      Add({.kind = kind, .symbolic = !known, .integer = known ? *dim : 0},
+          names_ == nullptr ? "" : absl::StrCat(name, "[", i, "]"));
+      dim = kAnySize;
+    }
+  }
+
+  void Add(FamilyNumber number, const std::string& step = "") {
+    if (number.kind == FamilyNumber::kInt) number.kind = int_kind_;
+    if (member_ != nullptr) member_->numbers.push_back(number);
+    if (names_ != nullptr) names_->numbers.push_back(path_ + step);
+    ++count_;
+  }
+
+  void AddTensor(size_t rank) {
+    if (member_ != nullptr) member_->tensors.push_back({count_, rank});
+    if (names_ != nullptr) names_->tensors.push_back(path_);
+  }
+
+  FamilyMember* const member_;
+  FamilyNames* const names_;
+  FamilyNumber::Kind int_kind_ = FamilyNumber::kInt;
+  size_t count_ = 0;
+  std::string path_;
+};
+
+}  // namespace
+
+bool FamilyNumber::operator==(const FamilyNumber& other) const {
+  return kind == other.kind && symbolic == other.symbolic && integer == other.integer &&
+         std::bit_cast<uint64_t>(real) == std::bit_cast<uint64_t>(other.real);
+}
+
+FamilyMember FindFamily(const Config& config) {
+  FamilyMember member;
+  Config masked = config;
+  Masker(&member, nullptr).Mask(&masked);
+  member.key = EncodeConfig(masked);
+  return member;
+}
+
+std::string FormatFamily(const Config& member) {
+  Config masked = member;
+  Masker(nullptr, nullptr).Mask(&masked);
+  return FormatConfig(masked);
+}
+
+FamilyNames NameFamily(const Config& member) {
+  FamilyNames names;
+  Config masked = member;
+  Masker(nullptr, &names).Mask(&masked);
+  return names;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,332 @@
+#include "serialize/edit/filter.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/apis/trace_operators.h"
+#include "serialize/base/json_member.h"
+#include "serialize/log/log_metadata.h"
+#include "serialize/model/config.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kEndIsLost[] = "torchtrace.EndIsLost";
+
+// A configuration taken apart, for conditions that need more than it.
+struct Arguments {
+  Config config;
+  std::vector<TensorFacet> facets;
+};
+
+Arguments TakeApart(const Trace& trace, VariantId variant) {
+  Arguments arguments;
+  const std::string_view identity = trace.identity(trace.config_of(variant));
+  if (absl::StatusOr<Config> config = ParseConfig(identity); config.ok()) {
+    arguments.config = *std::move(config);
+  } else {
+    const ConfigHead head = ReadConfigHead(identity);
+    arguments.config.level = head.level;
+    arguments.config.api = head.api;
+  }
+  absl::StatusOr<std::vector<TensorFacet>> facets = ParseFacets(trace.facets(variant));
+  if (facets.ok()) arguments.facets = *std::move(facets);
+  return arguments;
+}
+
+class Filter {
+ public:
+  Filter(Trace* trace, const FilterOptions& options, TraceWriter* writer)
+      : trace_(trace), options_(options), writer_(writer), apis_(options.filter) {}
+
+  absl::StatusOr<FilterReport> Run() {
+    // Metadata, threads and configs are complete after the first reading.
+    if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
+    if (options_.where.has_value() && options_.where->needs_end()) {
+      if (absl::Status s = JudgeEnds(); !s.ok()) return s;
+    }
+    if (absl::Status s = AddProcesses(); !s.ok()) return s;
+    const absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
+      return record.kind == CallRecord::kEnter ? Enter(record) : End(record);
+    });
+    if (!read.ok()) return read;
+    return report_;
+  }
+
+ private:
+  struct OpenCall {
+    uint64_t call;
+    uint32_t depth;
+    VariantId variant;
+    uint32_t tags;
+    StackId stack;
+    int64_t time_ns;
+    bool written;
+  };
+  struct ThreadState {
+    bool accepted = false;  // its process is written, and --thread takes it
+    uint32_t process = 0;   // in the new trace
+    uint64_t number = 0;
+    uint64_t last_time = 0;
+    std::vector<OpenCall> open;  // outermost first
+    size_t unwritten = 0;        // of `open`
+  };
+  // What is known of a variant's calls without looking at each.
+  enum class Verdict : uint8_t { kReject, kAccept, kAsk };
+
+  bool AcceptsProcess(const ProcessInfo& process) const {
+    if (!options_.ranks.has_value()) return true;
+    const json* const rank = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, "rank");
+    if (rank == nullptr || !rank->is_number_integer()) return false;
+    const auto number = rank->get<int64_t>();
+    return number >= 0 && options_.ranks->Contains(static_cast<uint64_t>(number));
+  }
+
+  bool AcceptsThread(const ProcessInfo& process, uint32_t number) const {
+    if (options_.threads.empty()) return true;
+    const ThreadInfo* const thread = FindThread(process, number);
+    const std::string name = thread == nullptr ? "" : thread->name;
+    return std::any_of(options_.threads.begin(), options_.threads.end(), [&](const std::string& wanted) {
+      return wanted == std::to_string(number) || GlobMatch(wanted, name);
+    });
+  }
+
+  absl::Status AddProcesses() {
+    for (const ProcessInfo& process : trace_->processes()) {
+      processes_.push_back(kNotWritten);
+      if (!AcceptsProcess(process)) continue;
+      const absl::StatusOr<uint32_t> added = writer_->AddProcess(MetadataOf(process));
+      if (!added.ok()) return added.status();
+      processes_.back() = *added;
+    }
+    return absl::OkStatus();
+  }
+
+  // What the process was, and that this is a part of its calls.
+  json MetadataOf(const ProcessInfo& process) const {
+    const bool usable = process.metadata != nullptr && process.metadata->is_object();
+    json metadata = InNanoseconds(usable ? *process.metadata : json::object());
+    if (!metadata.contains("source")) metadata["source"] = process.path;
+    // The process that has them may be left out. The writer keeps them once.
+    if (const json* const operators = FindOperators(*trace_, process); operators != nullptr) {
+      metadata["operators"] = *operators;
+    }
+    if (!process.damage.sentences.empty()) metadata["damage"] = FormatSourceDamage(process.damage);
+    if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
+      if (!process.dropped.empty()) (*end)["dropped"] = process.dropped;
+      if (const auto threads = end->find("threads"); threads != end->end() && threads->is_array()) {
+        // They say how many calls to expect.
+        for (json& thread : *threads) {
+          if (thread.is_object()) thread.erase("calls");
+        }
+      }
+    }
+    json& filtered = metadata["filtered"];
+    if (!filtered.is_array()) filtered = json::array();
+    filtered.push_back(options_.description);
+    return metadata;
+  }
+
+  Verdict VerdictOf(VariantId variant) {
+    for (auto next = static_cast<VariantId>(verdicts_.size()); next <= variant; ++next)
+      verdicts_.push_back(Judge(next));
+    return verdicts_[variant];
+  }
+
+  Verdict Judge(VariantId variant) {
+    const ConfigHead head = ReadConfigHead(trace_->identity(trace_->config_of(variant)));
+    const std::vector<int>& levels = options_.levels;
+    if (!levels.empty() && std::find(levels.begin(), levels.end(), head.level) == levels.end()) return Verdict::kReject;
+    if (!apis_.Accepts(head.api)) return Verdict::kReject;
+    if (!options_.where.has_value()) return Verdict::kAccept;
+    Arguments arguments = TakeApart(*trace_, variant);
+    WhereSubject subject;
+    subject.config = &arguments.config;
+    subject.facets = &arguments.facets;
+    switch (options_.where->Ask(subject)) {
+      case Truth::kFalse:
+        return Verdict::kReject;
+      case Truth::kTrue:
+        return Verdict::kAccept;
+      case Truth::kUnknown:
+        break;
+    }
+    arguments_[variant] = std::make_unique<Arguments>(std::move(arguments));
+    return Verdict::kAsk;
+  }
+
+  // What stands beside the configuration, with what is known on entering.
+  WhereSubject SubjectOf(const CallRecord& record) const {
+    const Arguments& arguments = *arguments_.at(record.variant);
+    WhereSubject subject;
+    subject.config = &arguments.config;
+    subject.facets = &arguments.facets;
+    subject.entry = &record;
+    subject.process = &trace_->processes()[record.process];
+    return subject;
+  }
+
+  // Reads the trace for what is only known when calls end.
+  absl::Status JudgeEnds() {
+    absl::flat_hash_map<uint64_t, CallRecord> open;  // of those that wait for their end
+    const auto decide = [this](uint64_t call, const WhereSubject& subject) {
+      if (options_.where->Ask(subject) != Truth::kTrue) return;
+      if (call >= kept_by_end_.size()) kept_by_end_.resize(std::max<size_t>(call + 1, 2 * kept_by_end_.size()));
+      kept_by_end_[call] = true;
+    };
+    const absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
+      if (VerdictOf(record.variant) != Verdict::kAsk) return absl::OkStatus();
+      if (record.kind == CallRecord::kEnter) {
+        if (options_.where->Ask(SubjectOf(record)) == Truth::kUnknown) open.emplace(record.call, record);
+        return absl::OkStatus();
+      }
+      if (open.erase(record.call) == 0) return absl::OkStatus();
+      WhereSubject subject = SubjectOf(record);
+      subject.ended = true;
+      subject.raised = record.kind == CallRecord::kRaise;
+      subject.returned = !subject.raised;
+      subject.duration_ns = record.duration_ns;
+      subject.exception = record.exception;
+      decide(record.call, subject);
+      return absl::OkStatus();
+    });
+    if (!read.ok()) return read;
+    for (const auto& [call, record] : open) {
+      WhereSubject subject = SubjectOf(record);
+      subject.ended = true;  // it never returned
+      decide(call, subject);
+    }
+    return absl::OkStatus();
+  }
+
+  bool Keeps(const ThreadState& thread, const CallRecord& record) {
+    if (!thread.accepted) return false;
+    if (options_.calls.has_value() && !options_.calls->Contains(record.call)) return false;
+    const Verdict verdict = VerdictOf(record.variant);
+    if (verdict != Verdict::kAsk) return verdict == Verdict::kAccept;
+    const Truth truth = options_.where->Ask(SubjectOf(record));
+    if (truth != Truth::kUnknown) return truth == Truth::kTrue;
+    return record.call < kept_by_end_.size() && kept_by_end_[record.call];
+  }
+
+  ThreadState& ThreadOf(const CallRecord& record) {
+    const std::pair<uint32_t, uint32_t> key(record.process, record.thread);
+    if (last_ != nullptr && key == last_key_) return *last_;
+    const auto [at, fresh] = threads_.try_emplace(key);
+    last_key_ = key;
+    last_ = &at->second;
+    if (fresh) {
+      const ProcessInfo& process = trace_->processes()[record.process];
+      last_->process = processes_[record.process];
+      last_->number = record.thread;
+      last_->accepted = last_->process != kNotWritten && AcceptsThread(process, record.thread);
+      const ThreadInfo* const thread = last_->accepted ? FindThread(process, record.thread) : nullptr;
+      if (thread != nullptr) writer_->NameThread(last_->process, thread->number, thread->os_id, thread->name);
+    }
+    return *last_;
+  }
+
+  absl::Status Enter(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    ++report_.read;
+    // What stood there has ended, unseen.
+    if (absl::Status s = CloseLost(
+            &thread, [&](const OpenCall& call) { return call.depth >= record.depth; }, record.time_ns);
+        !s.ok()) {
+      return s;
+    }
+    const bool keeps = Keeps(thread, record);
+    if (keeps && options_.with_parents && thread.unwritten > 0) {
+      for (OpenCall& parent : thread.open) {
+        if (parent.written) continue;
+        parent.written = true;
+        ++report_.parents;
+        if (absl::Status s = WriteEnter(&thread, parent); !s.ok()) return s;
+      }
+      thread.unwritten = 0;
+    }
+    thread.open.push_back(
+        {record.call, record.depth, record.variant, record.tags, record.stack, record.time_ns, keeps});
+    if (keeps) return WriteEnter(&thread, thread.open.back());
+    ++thread.unwritten;
+    return absl::OkStatus();
+  }
+
+  absl::Status End(const CallRecord& record) {
+    ThreadState& thread = ThreadOf(record);
+    absl::Status closed =
+        CloseLost(&thread, [&](const OpenCall& call) { return call.call > record.call; }, record.time_ns);
+    if (!closed.ok()) return closed;
+    if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
+    const bool written = thread.open.back().written;
+    thread.open.pop_back();
+    if (!written) {
+      --thread.unwritten;
+      return absl::OkStatus();
+    }
+    const uint64_t time = TimeOf(&thread, record.time_ns);
+    return record.kind == CallRecord::kRaise ? writer_->Raise(thread.process, thread.number, time, record.exception)
+                                             : writer_->Leave(thread.process, thread.number, time);
+  }
+
+  // Takes calls from the innermost on, as long as `lost` says so.
+  template <typename Lost>
+  absl::Status CloseLost(ThreadState* thread, Lost lost, int64_t time_ns) {
+    while (!thread->open.empty() && lost(thread->open.back())) {
+      const bool written = thread->open.back().written;
+      thread->open.pop_back();
+      if (!written) {
+        --thread->unwritten;
+        continue;
+      }
+      const absl::Status status = writer_->Raise(thread->process, thread->number, TimeOf(thread, time_ns), kEndIsLost);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteEnter(ThreadState* thread, const OpenCall& call) {
+    ++report_.kept;
+    writer_->Tag(thread->process, thread->number, trace_->tags(call.tags));
+    writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
+    return writer_->Enter(thread->process, thread->number, TimeOf(thread, call.time_ns),
+                          trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
+  }
+
+  // Times of a thread never fall in what is written, whatever a damaged log says.
+  static uint64_t TimeOf(ThreadState* thread, int64_t time_ns) {
+    thread->last_time = std::max(thread->last_time, static_cast<uint64_t>(std::max<int64_t>(0, time_ns)));
+    return thread->last_time;
+  }
+
+  static constexpr uint32_t kNotWritten = UINT32_MAX;
+
+  Trace* const trace_;
+  const FilterOptions& options_;
+  TraceWriter* const writer_;
+  GlobMemo apis_;
+  FilterReport report_;
+  std::vector<uint32_t> processes_;                                       // in the new trace; kNotWritten: none
+  std::vector<Verdict> verdicts_;                                         // by variant
+  absl::flat_hash_map<VariantId, std::unique_ptr<Arguments>> arguments_;  // of those to ask about
+  std::vector<bool> kept_by_end_;  // by call; of those that only their end decides
+  std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
+  std::pair<uint32_t, uint32_t> last_key_;
+  ThreadState* last_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<FilterReport> FilterTrace(Trace* trace, const FilterOptions& options, TraceWriter* writer) {
+  return Filter(trace, options, writer).Run();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,286 @@
+#include "serialize/edit/trace_writer.h"
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/log/log_reader.h"
+#include "serialize/log/log_trace.h"
+#include "serialize/testing/log_samples.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+
+std::unique_ptr<TraceWriter> Create(const std::string& path) { return TraceWriter::Create(path).value(); }
+std::unique_ptr<Trace> Open(const std::string& path) { return OpenLogs(path).value(); }
+std::unique_ptr<LogReader> OpenLog(const std::string& path) { return LogReader::Open(path).value(); }
+
+// Copies the processes of the log, with their metadata.
+absl::Status CopyLog(const std::string& from, TraceWriter* writer) {
+  const auto log = OpenLog(from);
+  const auto trace = Open(from);
+  // In the log's order, which is not the trace's.
+  std::vector<size_t> order(log->processes().size());
+  for (size_t i = 0; i < order.size(); ++i) order[trace->log_source(i).process] = i;
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const uint32_t process = writer->AddProcess(*trace->processes()[order[i]].metadata).value();
+    if (absl::Status s = writer->CopyCalls(*log, i, process); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+TEST(TraceWriterTest, CallsOfManyProcessesAndThreads) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  {
+    const auto writer = Create(path);
+    const Json clock = {{"unit_ns", 1.0}, {"origin_units", 100}, {"origin_monotonic_ns", 100}};
+    EXPECT_EQ(writer->AddProcess({{"pid", 1}, {"host", "m"}, {"clock", clock}}).value(), 0u);
+    EXPECT_EQ(writer->AddProcess({{"pid", 2}, {"host", "m"}, {"clock", clock}}).value(), 1u);
+    writer->NameThread(1, 3, 77, "worker");
+    const std::string f = SampleIdentity(1, "f");
+    const std::string op = SampleIdentity(2, "op", 5);
+    ASSERT_TRUE(writer->Enter(1, 3, 110, f, "").ok());
+    ASSERT_TRUE(writer->Enter(0, 0, 120, f, "").ok());
+    ASSERT_TRUE(writer->Enter(1, 3, 130, op, "\x01\x02").ok());
+    ASSERT_TRUE(writer->Raise(1, 3, 140, "RuntimeError").ok());
+    ASSERT_TRUE(writer->Leave(0, 0, 150).ok());
+    ASSERT_TRUE(writer->Leave(1, 3, 160).ok());
+    ASSERT_TRUE(writer->Enter(0, 0, 170, op, "").ok());
+    EXPECT_FALSE(std::filesystem::exists(path));
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  const auto trace = Open(path);
+  EXPECT_EQ(DumpTrace(trace.get()), R"(   110 1/3 enter #0 f level 1 config 0 variant 0
+   120 0/0 enter #1 f level 1 config 0 variant 0
+   130 1/3   enter #2 in #0 op level 2 config 1 variant 2
+   140 1/3   raise #2 in #0 after 10 RuntimeError
+   150 0/0 leave #1 after 30
+   160 1/3 leave #0 after 50
+   170 0/0 enter #3 op level 2 config 1 variant 1
+process: calls 2, open 1, closed 0
+  thread 0: os id 0, name , calls 2
+process: calls 2, open 0, closed 0
+  thread 3: os id 77, name worker, calls 2
+)");
+  EXPECT_EQ((*trace->processes()[1].metadata)["pid"], 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(std::filesystem::path(path).parent_path()), {}), 1);
+}
+
+TEST(TraceWriterTest, WithoutFinishNothingIsLeft) {
+  const std::string folder = TestFolder();
+  {
+    const auto writer = Create(folder + "/a.ttlog");
+    ASSERT_TRUE(writer->AddProcess(Json::object()).ok());
+    ASSERT_TRUE(writer->Enter(0, 0, 1, SampleIdentity(1, "f"), "").ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(TraceWriterTest, Errors) {
+  const std::string folder = TestFolder();
+  WriteFile(folder + "/a.ttlog", "mine");
+  EXPECT_EQ(TraceWriter::Create(folder + "/a.ttlog").status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReadFile(folder + "/a.ttlog"), "mine");
+  EXPECT_THAT(std::string(TraceWriter::Create(folder + "/no/b.ttlog").status().message()),
+              HasSubstr("cannot write " + folder + "/no/b.ttlog: No such file"));
+  const auto writer = Create(folder + "/c.ttlog");
+  ASSERT_TRUE(writer->AddProcess(Json::object()).ok());
+  EXPECT_EQ(writer->Leave(0, 0, 1).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(writer->Enter(0, 0, 1, SampleIdentity(1, "f"), "").ok());
+  ASSERT_TRUE(writer->Leave(0, 0, 2).ok());
+  EXPECT_EQ(writer->Raise(0, 0, 3, "E").code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Frames fill up and are written, the definitions come again, open calls go on.
+TEST(TraceWriterTest, ManyFrames) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  constexpr int kCalls = 400'000;
+  const std::string outer = SampleIdentity(1, "outer");
+  const std::string large = SampleIdentity(1, std::string(3 << 20, 'x'));
+  {
+    const auto writer = Create(path);
+    ASSERT_TRUE(writer->AddProcess(Json::object()).ok());
+    uint64_t time = 0;
+    for (uint64_t thread = 0; thread < 2; ++thread) ASSERT_TRUE(writer->Enter(0, thread, ++time, outer, "").ok());
+    for (int i = 0; i < kCalls; ++i) {
+      const std::string identity = SampleIdentity(2, "op", i % 1000);
+      const uint64_t thread = static_cast<uint64_t>(i) % 2;
+      ASSERT_TRUE(writer->Enter(0, thread, ++time, identity, "").ok());
+      ASSERT_TRUE(writer->Leave(0, thread, ++time).ok());
+    }
+    ASSERT_TRUE(writer->Enter(0, 0, ++time, large, "").ok());
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  EXPECT_GT(OpenLog(path)->frames().size(), 6u);
+  const auto trace = Open(path);
+  uint64_t calls = 0;
+  ASSERT_TRUE(trace
+                  ->Read([&](const CallRecord& record) {
+                    if (record.kind != CallRecord::kEnter) {
+                      EXPECT_EQ(record.duration_ns, 1);
+                    } else if (calls++ >= 2) {
+                      EXPECT_EQ(record.depth, 1u);
+                      EXPECT_EQ(record.parent, record.thread);
+                    }
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(calls, kCalls + 3u);
+  EXPECT_EQ(trace->config_count(), 1002u);
+  EXPECT_EQ(trace->processes()[0].open_calls, 3u);
+  EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
+}
+
+// More threads than frames may be open.
+TEST(TraceWriterTest, ManyThreads) {
+  const std::string path = TestFolder() + "/a.ttlog";
+  constexpr uint64_t kThreads = 10'000;
+  {
+    const auto writer = Create(path);
+    for (uint32_t process = 0; process < 10; ++process) ASSERT_TRUE(writer->AddProcess(Json::object()).ok());
+    uint64_t time = 0;
+    for (int round = 0; round < 3; ++round) {
+      for (uint64_t i = 0; i < kThreads; ++i) {
+        ASSERT_TRUE(writer->Enter(i % 10, i, ++time, SampleIdentity(1, "f", round), "").ok());
+      }
+    }
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  const auto trace = Open(path);
+  EXPECT_THAT(trace->Count().value(), ElementsAre(kThreads, kThreads, kThreads));
+  for (const ProcessInfo& process : trace->processes()) {
+    EXPECT_EQ(process.threads.size(), kThreads / 10);
+    EXPECT_TRUE(process.damage.sentences.empty() && process.damage.lost_calls_exact);
+  }
+}
+
+TEST(TraceWriterTest, CopiedLogReadsTheSame) {
+  const std::string folder = TestFolder();
+  for (const SampleEnd end : {SampleEnd::kInOrder, SampleEnd::kKilled}) {
+    const std::string source = absl::StrCat(folder, "/source", static_cast<int>(end), ".ttlog");
+    const std::string copy = absl::StrCat(folder, "/copy", static_cast<int>(end), ".ttlog");
+    const std::string again = absl::StrCat(folder, "/again", static_cast<int>(end), ".ttlog");
+    const auto sample = WriteSampleLog(source, end);
+    for (const auto& [from, to] : {std::pair(source, copy), std::pair(copy, again)}) {
+      const auto writer = Create(to);
+      ASSERT_TRUE(CopyLog(from, writer.get()).ok());
+      ASSERT_TRUE(writer->Finish().ok());
+      EXPECT_EQ(DumpTrace(Open(to).get()), DumpTrace(Open(source).get()));
+      EXPECT_EQ(*Open(to)->processes()[0].metadata, *Open(source)->processes()[0].metadata);
+    }
+    EXPECT_EQ(ReadFile(again), ReadFile(copy));
+    const auto copied = OpenLog(copy);
+    for (const LogFrame& frame : copied->frames()) {
+      EXPECT_EQ(frame.header.closed, kFrameClosed);
+      EXPECT_LT(frame.payload_capacity() - frame.header.committed_bytes, kPageBytes);
+    }
+  }
+}
+
+TEST(TraceWriterTest, SourcesKeepTheirOwnThreadsAndTimes) {
+  const std::string folder = TestFolder();
+  WriteSampleLog(folder + "/a.ttlog", SampleEnd::kInOrder);
+  {
+    SampleLog later(folder + "/b.ttlog", R"({"pid": 5, "clock": {"origin_monotonic_ns": 500000}})");
+    later.Call(0, 1, "torch.add");
+    later.CloseFrames();
+    later.End();
+  }
+  const auto writer = Create(folder + "/m.ttlog");
+  for (const char* name : {"b", "a", "b"}) {
+    ASSERT_TRUE(CopyLog(absl::StrCat(folder, "/", name, ".ttlog"), writer.get()).ok());
+  }
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto merged = Open(folder + "/m.ttlog");
+  ASSERT_EQ(merged->processes().size(), 3u);
+  EXPECT_EQ((*merged->processes()[0].metadata)["pid"], 41);
+  EXPECT_EQ(merged->log_source(0).process, 1u);
+  EXPECT_EQ((*merged->processes()[1].metadata)["pid"], 5);
+  ASSERT_TRUE(merged->Count().ok());
+  EXPECT_EQ(merged->processes()[1].calls, 1u);
+  EXPECT_EQ(merged->processes()[0].threads.size(), 4u);
+}
+
+// A damaged log's account stays what it was, through any number of copies; and
+// what is damaged later is told beside it.
+TEST(TraceWriterTest, DamageOfTheSourceIsKept) {
+  const std::string folder = TestFolder();
+  const std::string source = folder + "/source.ttlog";
+  for (const SampleEnd end : {SampleEnd::kInOrder, SampleEnd::kKilled}) {
+    std::filesystem::remove(source);
+    WriteSampleLog(source, end);
+    const std::string intact = ReadFile(source);
+    std::vector<uint64_t> frames;
+    const auto log = OpenLog(source);
+    for (const LogFrame& frame : log->frames()) frames.push_back(frame.offset);
+    for (size_t i = 0; i < frames.size(); ++i) {
+      for (const char* kind : {"header", "payload", "cut"}) {
+        std::string damaged = intact;
+        if (*kind == 'h') std::memset(&damaged[frames[i]], 0, sizeof(FrameHeader));
+        if (*kind == 'p') damaged[frames[i] + sizeof(FrameHeader) + 20] ^= 0x40;
+        if (*kind == 'c') damaged.resize(frames[i] + sizeof(FrameHeader) + 15);
+        WriteFile(source, damaged);
+        std::string from = source;
+        for (int copy = 0; copy < 2; ++copy) {
+          const std::string to = absl::StrCat(folder, "/copy", copy, ".ttlog");
+          std::filesystem::remove(to);
+          const auto writer = Create(to);
+          ASSERT_TRUE(CopyLog(from, writer.get()).ok());
+          ASSERT_TRUE(writer->Finish().ok());
+          from = to;
+          const auto expected = Open(source);
+          const auto seen = Open(to);
+          ASSERT_EQ(expected->Count().value(), seen->Count().value());
+          const Damage& was = expected->processes()[0].damage;
+          const Damage& is = seen->processes()[0].damage;
+          EXPECT_EQ(was.lost_calls, is.lost_calls) << kind << " of frame " << i;
+          EXPECT_EQ(was.lost_calls_exact, is.lost_calls_exact) << kind << " of frame " << i;
+          ASSERT_EQ(was.sentences.size(), is.sentences.size()) << kind << " of frame " << i;
+          for (size_t s = 0; s < was.sentences.size(); ++s) {
+            EXPECT_EQ(is.sentences[s], absl::StrCat(source, ": ", was.sentences[s]));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TraceWriterTest, ProgressCountsTheBytesAndMayEndIt) {
+  const std::string folder = TestFolder();
+  WriteSampleLog(folder + "/a.ttlog", SampleEnd::kInOrder);
+  const auto log = OpenLog(folder + "/a.ttlog");
+  const auto writer = Create(folder + "/b.ttlog");
+  uint64_t bytes = 0;
+  const uint32_t process = writer->AddProcess(Json::object()).value();
+  ASSERT_TRUE(writer->CopyCalls(*log, 0, process, [&](uint64_t more) { return bytes += more, absl::OkStatus(); }).ok());
+  EXPECT_EQ(bytes, log->file().bytes() - kPageBytes);
+  EXPECT_EQ(writer->CopyCalls(*log, 0, process).code(), absl::StatusCode::kFailedPrecondition);
+  const uint32_t second = writer->AddProcess(Json::object()).value();
+  EXPECT_EQ(writer->CopyCalls(*log, 0, second, [&](uint64_t) { return absl::CancelledError("enough"); }),
+            absl::CancelledError("enough"));
+}
+
+TEST(TraceWriterTest, ClockInNanoseconds) {
+  const Json metadata =
+      Json::parse(R"({"pid": 3, "clock": {"unit_ns": 0.5, "origin_units": 7, "origin_monotonic_ns": 9000,
+      "origin_realtime_ns": 1700000000000000000}, "end": {"units": 400000007, "monotonic_ns": 200009000}})");
+  const Json expected = Json::parse(R"({"pid": 3, "clock": {"unit_ns": 1.0, "origin_units": 9000,
+      "origin_monotonic_ns": 9000, "origin_realtime_ns": 1700000000000000000}, "end": {"monotonic_ns": 200009000}})");
+  EXPECT_EQ(InNanoseconds(metadata), expected);
+  EXPECT_EQ(InNanoseconds({{"pid", 3}, {"clock", "none"}}), Json({{"pid", 3}}));
+}
+
+}  // namespace
+}  // namespace torchtrace

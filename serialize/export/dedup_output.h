@@ -1,0 +1,39 @@
+// How the result of Dedup is written: through a ConfigSink of any format.
+
+#ifndef TORCHTRACE_SERIALIZE_EXPORT_DEDUP_OUTPUT_H_
+#define TORCHTRACE_SERIALIZE_EXPORT_DEDUP_OUTPUT_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialize/configs/dedup.h"
+#include "serialize/export/config_sink.h"
+
+namespace torchtrace {
+
+struct DedupOutput {
+  ExportFormat format = ExportFormat::kText;
+  bool counts = false;
+  // Text: the sources behind each line. Formats that keep provenance: a row for each
+  // config and source, with the calls that it had there.
+  bool provenance = false;
+  std::string python;  // SinkOptions::python
+};
+
+// Whether it has a place for where configs come from.
+bool HoldsProvenance(ExportFormat format);
+// DedupOptions::levels_apart for it.
+bool ShowsLevels(ExportFormat format);
+
+// Formats that other tools replay get, in place of a config of which parts were
+// forgotten, one that was called. Returns what the format couldn't hold, a sentence
+// each. Aborted when `out` fails.
+absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfig>& configs,
+                                                    const std::vector<DedupSource>& sources, const DedupOutput& output,
+                                                    std::ostream* out);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_EXPORT_DEDUP_OUTPUT_H_

@@ -1,0 +1,395 @@
+#include "serialize/forms/text_form.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+
+#include "serialize/base/utf8.h"
+#include "serialize/model/placeholder.h"
+#include "serialize/model/torch_names.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kHex[] = "0123456789abcdef";
+
+void AppendHexByte(uint8_t byte, std::string* out) {
+  out->append("\\x");
+  out->push_back(kHex[byte >> 4]);
+  out->push_back(kHex[byte & 15]);
+}
+
+// Appends the escapes that strings and bytes share; false for any other character.
+bool AppendCommonEscape(uint32_t c, std::string* out) {
+  switch (c) {
+    case '"':
+      out->append("\\\"");
+      return true;
+    case '\\':
+      out->append("\\\\");
+      return true;
+    case '\n':
+      out->append("\\n");
+      return true;
+    case '\r':
+      out->append("\\r");
+      return true;
+    case '\t':
+      out->append("\\t");
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether `text` begins with a lone surrogate that would read as one character together with `high` before it.
+bool CompletesSurrogate(uint32_t high, std::string_view text) {
+  if (high >= 0xdc00 || text.empty()) return false;
+  const Utf8Char c = DecodeUtf8(text);
+  return c.kind == Utf8Char::kSurrogate && c.code_point >= 0xdc00;
+}
+
+void AppendQuoted(std::string_view text, std::string* out) {
+  out->push_back('"');
+  while (!text.empty()) {
+    const Utf8Char c = DecodeUtf8(text);
+    if (c.kind == Utf8Char::kInvalid) {
+      AppendHexByte(static_cast<uint8_t>(c.code_point), out);
+    } else if (c.kind == Utf8Char::kSurrogate && CompletesSurrogate(c.code_point, text.substr(c.bytes))) {
+      for (const char byte : text.substr(0, c.bytes)) AppendHexByte(static_cast<uint8_t>(byte), out);
+    } else if (c.kind == Utf8Char::kSurrogate) {
+      AppendUtf16Escape(c.code_point, out);
+    } else if (!AppendCommonEscape(c.code_point, out)) {
+      if (!NeedsEscape(c.code_point)) {
+        out->append(text.substr(0, c.bytes));
+      } else {
+        AppendUtf16Escape(c.code_point, out);
+      }
+    }
+    text.remove_prefix(c.bytes);
+  }
+  out->push_back('"');
+}
+
+void AppendQuotedBytes(std::string_view bytes, std::string* out) {
+  out->append("b\"");
+  for (const char byte : bytes) {
+    const uint8_t c = static_cast<uint8_t>(byte);
+    if (AppendCommonEscape(c, out)) continue;
+    if (c >= 0x20 && c < 0x7f) {
+      out->push_back(byte);
+    } else {
+      AppendHexByte(c, out);
+    }
+  }
+  out->push_back('"');
+}
+
+bool IsIdentifier(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// Names that may stand bare before a parenthesis: nothing that would end the name or the line.
+bool IsBareApi(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c > ' ' && c < 0x7f && std::string_view("()[]{}\"',=").find(c) == std::string_view::npos;
+  });
+}
+
+bool IsDecimal(std::string_view text) {
+  if (!text.empty() && text[0] == '-') text.remove_prefix(1);
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool IsPlainDtype(std::string_view name) { return IsIdentifier(name) && KindOfTorchName(name) == ValueTag::kDtype; }
+
+void AppendCall(std::string_view name, std::string_view argument, std::string* out) {
+  out->append(name);
+  out->push_back('(');
+  AppendQuoted(argument, out);
+  out->push_back(')');
+}
+
+// Of a dtype, device or layout.
+void AppendQuotedOrAny(std::string_view name, std::string* out) {
+  if (name == kAnyName) {
+    out->append(kAnyName);
+  } else {
+    AppendQuoted(name, out);
+  }
+}
+
+// The argument may be forgotten.
+void AppendCallOrAny(std::string_view name, std::string_view argument, std::string* out) {
+  out->append(name);
+  out->push_back('(');
+  AppendQuotedOrAny(argument, out);
+  out->push_back(')');
+}
+
+void AppendTorchName(std::string_view kind, std::string_view name, bool plain, std::string* out) {
+  if (plain) {
+    out->append("torch.");
+    out->append(name);
+  } else {
+    AppendCall(kind, name, out);
+  }
+}
+
+void AppendInt(int64_t value, std::string* out) {
+  char digits[24];
+  out->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+void AppendUint(uint64_t value, std::string* out) {
+  char digits[24];
+  out->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+// What was cut off a text of which `shown` bytes are there.
+void AppendCutText(uint64_t whole, uint64_t shown, std::string* out) {
+  if (whole <= shown) return;
+  out->append("...+");
+  AppendUint(whole - shown, out);
+}
+
+void AppendDims(const std::vector<Dim>& dims, std::string* out) {
+  out->push_back('[');
+  const char* separator = "";
+  for (const Dim& dim : dims) {
+    out->append(separator);
+    separator = ", ";
+    if (!dim.has_value()) {
+      out->append("SymInt");
+    } else if (*dim == kAnySize) {
+      out->append(kAnyName);
+    } else {
+      AppendInt(*dim, out);
+    }
+  }
+  out->push_back(']');
+}
+
+void AppendStrides(const std::vector<Dim>& strides, std::string* out) {
+  const bool forgotten =
+      !strides.empty() && std::all_of(strides.begin(), strides.end(), [](Dim dim) { return dim == kAnySize; });
+  if (forgotten) {
+    out->append(kAnyName);
+  } else {
+    AppendDims(strides, out);
+  }
+}
+
+void AppendValue(const Value& value, std::string* out);
+
+// `open` may name the kind. A dict's items are pairs.
+void AppendItems(const Value& value, std::string_view open, std::string_view close, std::string* out) {
+  const bool pairs = value.tag == ValueTag::kDict;
+  const uint64_t shown = value.items.size() / (pairs ? 2 : 1);
+  out->append(open);
+  for (uint64_t i = 0; i < shown; ++i) {
+    if (i > 0) out->append(", ");
+    AppendValue(value.items[pairs ? 2 * i : i], out);
+    if (pairs) {
+      out->append(": ");
+      AppendValue(value.items[2 * i + 1], out);
+    }
+  }
+  const bool counted = IsContainer(value.tag);
+  if (counted && value.whole > shown) {
+    out->append(shown > 0 ? ", ...+" : "...+");
+    AppendUint(value.whole - shown, out);
+  }
+  out->append(close);
+}
+
+void AppendTensor(const Value& value, std::string* out) {
+  out->append("Tensor(");
+  if ((value.tensor_bits & kTensorShapeUnknown) != 0) {
+    out->append("None");
+  } else {
+    AppendDims(value.shape, out);
+  }
+  out->append(", ");
+  AppendQuotedOrAny(value.text, out);
+  if (value.device != "cpu") {
+    out->append(", device=");
+    AppendQuotedOrAny(value.device, out);
+  }
+  if ((value.tensor_bits & kTensorHasStride) != 0 && (value.tensor_bits & kTensorShapeUnknown) == 0) {
+    out->append(", stride=");
+    AppendStrides(value.strides, out);
+  }
+  if ((value.tensor_bits & kTensorHasLayout) != 0) {
+    out->append(", layout=");
+    AppendQuotedOrAny(value.layout, out);
+  }
+  out->push_back(')');
+}
+
+void AppendValue(const Value& value, std::string* out) {
+  switch (value.tag) {
+    case ValueTag::kNone:
+      out->append("None");
+      return;
+    case ValueTag::kFalse:
+      out->append("False");
+      return;
+    case ValueTag::kTrue:
+      out->append("True");
+      return;
+    case ValueTag::kInt:
+      return AppendInt(value.integer, out);
+    case ValueTag::kBigInt:
+      if (IsDecimal(value.text)) {
+        out->append(value.text);
+      } else {
+        AppendCall("int", value.text, out);
+      }
+      return;
+    case ValueTag::kFloat:
+      out->append(FormatFloat(value.real));
+      return;
+    case ValueTag::kComplex:
+      out->append("complex(");
+      out->append(FormatFloat(value.real));
+      out->append(", ");
+      out->append(FormatFloat(value.imaginary));
+      out->push_back(')');
+      return;
+    case ValueTag::kString:
+      AppendQuoted(value.text, out);
+      return AppendCutText(value.whole, value.text.size(), out);
+    case ValueTag::kBytes:
+      AppendQuotedBytes(value.text, out);
+      return AppendCutText(value.whole, value.text.size(), out);
+    case ValueTag::kList:
+      return AppendItems(value, "list[", "]", out);
+    case ValueTag::kTuple:
+      return AppendItems(value, "tuple(", ")", out);
+    case ValueTag::kSet:
+      return AppendItems(value, "set(", ")", out);
+    case ValueTag::kFrozenSet:
+      return AppendItems(value, "frozenset(", ")", out);
+    case ValueTag::kDict:
+      return AppendItems(value, "dict{", "}", out);
+    case ValueTag::kSize:
+      return AppendItems(value, "torch.Size([", "])", out);
+    case ValueTag::kSlice:
+      return AppendItems(value, "slice(", ")", out);
+    case ValueTag::kRange:
+      return AppendItems(value, "range(", ")", out);
+    case ValueTag::kEllipsis:
+      out->append("Ellipsis");
+      return;
+    case ValueTag::kTensor:
+      return AppendTensor(value, out);
+    case ValueTag::kUndefined:
+      out->append("Tensor(undefined)");
+      return;
+    case ValueTag::kDtype:
+      return AppendTorchName("torch.dtype", value.text, IsPlainDtype(value.text), out);
+    case ValueTag::kDevice:
+      return AppendCall("torch.device", value.text, out);
+    case ValueTag::kLayout:
+      return AppendTorchName("torch.layout", value.text, KindOfTorchName(value.text) == ValueTag::kLayout, out);
+    case ValueTag::kMemoryFormat:
+      return AppendTorchName("torch.memory_format", value.text, KindOfTorchName(value.text) == ValueTag::kMemoryFormat,
+                             out);
+    case ValueTag::kGenerator:
+      return AppendCallOrAny("torch.Generator", value.text, out);
+    case ValueTag::kStorage:
+      out->append("Storage(");
+      AppendQuotedOrAny(value.text, out);
+      out->append(", ");
+      if (value.whole == kAnyBytes) {
+        out->append(kAnyName);
+      } else {
+        AppendUint(value.whole, out);
+      }
+      out->push_back(')');
+      return;
+    case ValueTag::kFunction:
+      return AppendCall("function", value.text, out);
+    case ValueTag::kType:
+      return AppendCall("type", value.text, out);
+    case ValueTag::kNdarray:
+      out->append("ndarray(");
+      AppendDims(value.shape, out);
+      out->append(", ");
+      AppendQuotedOrAny(value.text, out);
+      out->push_back(')');
+      return;
+    case ValueTag::kNumpyScalar:
+      return AppendCallOrAny("numpy_scalar", value.text, out);
+    case ValueTag::kObject:
+      return AppendCall("object", value.text, out);
+    case ValueTag::kSymbol:
+      if (value.text == "SymInt" || value.text == "SymFloat" || value.text == "SymBool" || IsAny(value)) {
+        out->append(value.text);
+      } else {
+        AppendCall("symbol", value.text, out);
+      }
+      return;
+    case ValueTag::kDeep:
+      out->append("deep(...)");
+      return;
+  }
+}
+
+}  // namespace
+
+std::string FormatFloat(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  // to_chars would choose the shorter of the two notations; Python goes by the exponent alone.
+  char digits[64];
+  const double magnitude = std::fabs(value);
+  const bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
+  const auto format = scientific ? std::chars_format::scientific : std::chars_format::fixed;
+  std::string text(digits, std::to_chars(digits, digits + sizeof digits, value, format).ptr);
+  if (!scientific && text.find('.') == std::string::npos) text.append(".0");
+  return text;
+}
+
+std::string QuoteText(std::string_view text) {
+  std::string out;
+  AppendQuoted(text, &out);
+  return out;
+}
+
+std::string FormatValue(const Value& value) {
+  std::string out;
+  AppendValue(value, &out);
+  return out;
+}
+
+std::string FormatApi(std::string_view api) { return IsBareApi(api) ? std::string(api) : QuoteText(api); }
+
+std::string FormatConfig(const Config& config) {
+  std::string out = FormatApi(config.api);
+  out.push_back('(');
+  const char* separator = "";
+  for (const Value& arg : config.args) {
+    out.append(separator);
+    separator = ", ";
+    AppendValue(arg, &out);
+  }
+  for (const auto& [name, value] : config.kwargs) {
+    out.append(separator);
+    separator = ", ";
+    if (IsIdentifier(name)) {
+      out.append(name);
+    } else {
+      AppendQuoted(name, &out);
+    }
+    out.push_back('=');
+    AppendValue(value, &out);
+  }
+  out.push_back(')');
+  return out;
+}
+
+}  // namespace torchtrace

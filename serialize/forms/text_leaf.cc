@@ -1,0 +1,232 @@
+#include "serialize/forms/text_leaf.h"
+
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/forms/text_number.h"
+#include "serialize/model/dtype_abbreviations.h"
+#include "serialize/model/placeholder.h"
+#include "serialize/model/torch_names.h"
+
+namespace torchtrace {
+namespace {
+
+absl::Status Tag(ValueTag tag, std::string_view text, Value* value) {
+  value->tag = tag;
+  value->text = text;
+  return absl::OkStatus();
+}
+
+// With its prefix b already read or none: a string, and what was cut off.
+absl::Status Text(TextScanner* scanner, ValueTag tag, Value* value) {
+  value->tag = tag;
+  if (absl::Status s = scanner->QuotedString(&value->text, tag == ValueTag::kBytes); !s.ok()) return s;
+  uint64_t cut = 0;
+  if (CutComes(*scanner)) {
+    if (absl::Status s = ReadCut(scanner, &cut); !s.ok()) return s;
+  }
+  return SetWhole(*scanner, value->text.size(), cut, value);
+}
+
+// <class 'x'>, <function f at 0x...>: what Python shows of an object.
+absl::Status ObjectRepr(TextScanner* scanner, Value* value) {
+  const std::string_view rest = scanner->Rest();
+  int open = 0;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] == '<') ++open;
+    if (rest[i] == '>' && --open == 0) {
+      scanner->Skip(i + 1);
+      return Tag(ValueTag::kObject, rest.substr(1, i - 1), value);
+    }
+  }
+  return scanner->Expected("\">\" at the end of an object's repr");
+}
+
+absl::Status Complex(TextScanner* scanner, Value* value) {
+  value->tag = ValueTag::kComplex;
+  if (absl::Status s = ReadTextReal(scanner, &value->real); !s.ok()) return s;
+  if (absl::Status s = scanner->Require(',', "\",\" and the imaginary part"); !s.ok()) return s;
+  if (absl::Status s = ReadTextReal(scanner, &value->imaginary); !s.ok()) return s;
+  return scanner->Require(')', "\")\"");
+}
+
+// float("inf")
+absl::Status Float(TextScanner* scanner, Value* value) {
+  const size_t begin = scanner->at();
+  std::string word;
+  if (absl::Status s = ReadTextString(scanner, "a number in quotes", &word); !s.ok()) return s;
+  TextScanner inner(word, scanner->dialect());
+  value->tag = ValueTag::kFloat;
+  if (!ReadTextReal(&inner, &value->real).ok() || !inner.RequireEnd().ok()) {
+    return scanner->ExpectedAt(begin, "a number in quotes");
+  }
+  return scanner->Require(')', "\")\"");
+}
+
+absl::Status Storage(TextScanner* scanner, Value* value) {
+  value->tag = ValueTag::kStorage;
+  if (absl::Status s = ReadTextString(scanner, "a device in quotes", &value->text); !s.ok()) return s;
+  if (absl::Status s = scanner->Require(',', "\",\" and a number of bytes"); !s.ok()) return s;
+  if (scanner->Take('*')) {
+    value->whole = kAnyBytes;
+  } else if (absl::Status s = scanner->Unsigned("a number of bytes", &value->whole); !s.ok()) {
+    return s;
+  }
+  return scanner->Require(')', "\")\"");
+}
+
+}  // namespace
+
+absl::Status ReadTextLeaf(TextScanner* scanner, Value* value) {
+  scanner->SkipSpaces();
+  if (!NameComes(*scanner)) return ReadNamelessLeaf(scanner, value);
+  const std::string_view name = TakeDottedName(scanner);
+  return scanner->Peek() == '(' ? ReadLeafCall(scanner, name, value) : ReadBareName(scanner, name, value);
+}
+
+bool NameComes(const TextScanner& scanner) {
+  const char c = scanner.Peek();
+  const bool bytes = c == 'b' && (scanner.Peek(1) == '"' || scanner.Peek(1) == '\'');
+  return TextScanner::IsNameStart(c) && !bytes;
+}
+
+absl::Status ReadNamelessLeaf(TextScanner* scanner, Value* value) {
+  const char c = scanner->Peek();
+  if (c == '"' || c == '\'') return Text(scanner, ValueTag::kString, value);
+  if (c == 'b') {
+    scanner->Skip(1);
+    return Text(scanner, ValueTag::kBytes, value);
+  }
+  if (scanner->TakeWord("...")) {
+    value->tag = ValueTag::kEllipsis;
+    return absl::OkStatus();
+  }
+  if (NumberComes(*scanner)) return ReadTextNumber(scanner, value);
+  if (scanner->TakeWord("*")) {
+    *value = AnyValue();
+    return absl::OkStatus();
+  }
+  if (c == '<' && scanner->python()) return ObjectRepr(scanner, value);
+  return scanner->Expected("a value");
+}
+
+std::string_view TakeDottedName(TextScanner* scanner) {
+  const size_t begin = scanner->at();
+  for (char c = scanner->Peek(); TextScanner::IsNameChar(c) || (c == '.' && TextScanner::IsNameStart(scanner->Peek(1)));
+       c = scanner->Peek()) {
+    scanner->Skip(1);
+  }
+  return scanner->From(begin);
+}
+
+absl::Status ReadBareName(TextScanner* scanner, std::string_view name, Value* value) {
+  if (name == "None") return absl::OkStatus();
+  if (name == "True") return Tag(ValueTag::kTrue, "", value);
+  if (name == "False") return Tag(ValueTag::kFalse, "", value);
+  if (name == "Ellipsis") return Tag(ValueTag::kEllipsis, "", value);
+  const size_t begin = scanner->at() - name.size();
+  if (name == "inf" || name == "nan" || name == "math.inf" || name == "math.nan") {
+    scanner->MoveTo(begin);
+    return ReadTextNumber(scanner, value);
+  }
+  if (name == "SymInt" || name == "SymFloat" || name == "SymBool") return Tag(ValueTag::kSymbol, name, value);
+  if (scanner->python()) {
+    const std::string_view dtype = DtypeOfAbbreviation(name);
+    if (!dtype.empty()) return Tag(ValueTag::kDtype, dtype, value);
+  }
+  for (const std::string_view module : {"torch.", "th."}) {
+    if (!name.starts_with(module) || (module == "th." && !scanner->python())) continue;
+    const std::string_view member = name.substr(module.size());
+    if (member.find('.') != std::string_view::npos) break;
+    const ValueTag tag = KindOfTorchName(member);
+    return Tag(tag, tag == ValueTag::kType ? name : member, value);
+  }
+  // api_tracer writes types so: builtins.float, numpy.int64.
+  if (name.find('.') != std::string_view::npos) return Tag(ValueTag::kType, name, value);
+  return scanner->ExpectedAt(begin, "a value");
+}
+
+absl::Status ReadLeafCall(TextScanner* scanner, std::string_view name, Value* value) {
+  const size_t begin = scanner->at() - name.size();
+  scanner->Skip(1);  // the parenthesis
+  if (name == "complex") return Complex(scanner, value);
+  if (name == "float") return Float(scanner, value);
+  if (name == "deep" || name == "ellipsis") {
+    if (!scanner->TakeWord("...)")) return scanner->Expected("\"...)\"");
+    value->tag = name == "deep" ? ValueTag::kDeep : ValueTag::kEllipsis;
+    return absl::OkStatus();
+  }
+  if (name == "Storage") return Storage(scanner, value);
+  struct Single {
+    std::string_view name;
+    ValueTag tag;
+    bool quoted;  // always; else PaddleAPITest leaves the quotes out
+  };
+  static constexpr Single kSingles[] = {{"int", ValueTag::kBigInt, true},
+                                        {"torch.dtype", ValueTag::kDtype, true},
+                                        {"torch.device", ValueTag::kDevice, true},
+                                        {"device", ValueTag::kDevice, true},
+                                        {"torch.layout", ValueTag::kLayout, true},
+                                        {"torch.memory_format", ValueTag::kMemoryFormat, true},
+                                        {"torch.Generator", ValueTag::kGenerator, true},
+                                        {"function", ValueTag::kFunction, true},
+                                        {"numpy_scalar", ValueTag::kNumpyScalar, true},
+                                        {"object", ValueTag::kObject, true},
+                                        {"symbol", ValueTag::kSymbol, true},
+                                        {"type", ValueTag::kType, false},
+                                        {"Dtype", ValueTag::kDtype, false},
+                                        {"VarType", ValueTag::kDtype, false},
+                                        {"Place", ValueTag::kDevice, false}};
+  for (const Single& single : kSingles) {
+    if (name != single.name) continue;
+    value->tag = single.tag;
+    absl::Status read = single.quoted || scanner->QuoteComes()
+                            ? ReadTextString(scanner, "a string in quotes", &value->text)
+                            : ReadUnquoted(scanner, &value->text);
+    return read.ok() ? scanner->Require(')', "\")\"") : read;
+  }
+  return scanner->ExpectedAt(begin, "a value (this name takes no arguments in the text form)");
+}
+
+absl::Status ReadTextString(TextScanner* scanner, const char* what, std::string* text) {
+  text->clear();
+  if (scanner->Take('*')) {
+    *text = kAnyName;
+    return absl::OkStatus();
+  }
+  if (scanner->QuoteComes()) return scanner->QuotedString(text);
+  if (!scanner->python() || !scanner->TakeWord("type=") || !scanner->QuoteComes()) return scanner->Expected(what);
+  if (absl::Status s = scanner->QuotedString(text); !s.ok()) return s;
+  if (!scanner->Take(',')) return absl::OkStatus();
+  scanner->SkipSpaces();
+  if (!scanner->TakeWord("index=")) return scanner->Expected("index=");
+  uint64_t index = 0;
+  if (absl::Status s = scanner->Unsigned("a device's index", &index); !s.ok()) return s;
+  absl::StrAppend(text, ":", index);
+  return absl::OkStatus();
+}
+
+absl::Status ReadUnquoted(TextScanner* scanner, std::string* text) {
+  const std::string_view rest = scanner->Rest();
+  const size_t end = rest.find_first_of(")(,");
+  if (end == std::string_view::npos || rest[end] != ')' || end == 0) return scanner->Expected("a name and \")\"");
+  std::string_view name = rest.substr(0, end);
+  if (name.starts_with('.')) name.remove_prefix(1);
+  while (name.ends_with(' ')) name.remove_suffix(1);
+  *text = name;
+  scanner->Skip(end);
+  return absl::OkStatus();
+}
+
+absl::Status ReadCut(TextScanner* scanner, uint64_t* cut) {
+  scanner->Skip(4);
+  return scanner->Unsigned("how much was left out, in digits", cut);
+}
+
+absl::Status SetWhole(const TextScanner& scanner, uint64_t shown, uint64_t cut, Value* value) {
+  if (cut > UINT64_MAX - shown) return scanner.Expected("a smaller count of what was left out");
+  value->whole = shown + cut;
+  return absl::OkStatus();
+}
+
+}  // namespace torchtrace

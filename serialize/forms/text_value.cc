@@ -1,0 +1,198 @@
+#include "serialize/forms/text_value.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/forms/text_leaf.h"
+#include "serialize/forms/text_tensor.h"
+
+namespace torchtrace {
+namespace {
+
+// Each function of a container begins at its opening bracket.
+class Reader {
+ public:
+  explicit Reader(TextScanner* scanner) : scanner_(*scanner) {}
+
+  absl::Status Any(Value* value, int depth) {
+    scanner_.SkipSpaces();
+    switch (scanner_.Peek()) {
+      case '[':
+        return Items(ValueTag::kList, ']', value, depth);
+      case '(':
+        return Parentheses(value, depth);
+      case '{':
+        return Braces(value, depth);
+      default:
+        return NameComes(scanner_) ? Named(value, depth) : ReadNamelessLeaf(&scanner_, value);
+    }
+  }
+
+ private:
+  absl::Status Enter(int depth) {
+    if (depth >= kMaxValueDepth) {
+      return scanner_.Expected(absl::StrCat("at most ", kMaxValueDepth, " levels of nesting"));
+    }
+    scanner_.Skip(1);
+    return absl::OkStatus();
+  }
+
+  absl::Status Item(Value* container, int depth) { return Any(&container->items.emplace_back(), depth + 1); }
+
+  // What stands behind a dict's key.
+  absl::Status ItemOfKey(Value* dict, int depth) {
+    if (absl::Status s = scanner_.Require(':', "\":\" behind a dict's key"); !s.ok()) return s;
+    return Item(dict, depth);
+  }
+
+  absl::Status Items(ValueTag tag, char close, Value* value, int depth) {
+    if (absl::Status s = Enter(depth); !s.ok()) return s;
+    value->tag = tag;
+    const bool dict = tag == ValueTag::kDict;
+    uint64_t cut = 0;
+    while (!scanner_.Take(close)) {
+      scanner_.SkipSpaces();
+      if (CutComes(scanner_)) {
+        if (absl::Status s = ReadCut(&scanner_, &cut); !s.ok()) return s;
+        scanner_.Take(',');
+        if (scanner_.Take(close)) break;
+        return scanner_.Expected(absl::StrCat("\"", std::string(1, close), "\" behind what was left out"));
+      }
+      if (absl::Status s = Item(value, depth); !s.ok()) return s;
+      if (dict) {
+        if (absl::Status s = ItemOfKey(value, depth); !s.ok()) return s;
+      }
+      if (scanner_.Take(',')) continue;
+      if (scanner_.Take(close)) break;
+      return scanner_.ExpectedCommaOr(close);
+    }
+    return SetWhole(scanner_, value->items.size() / (dict ? 2 : 1), cut, value);
+  }
+
+  // api_tracer's dict(a=1, b=2)
+  absl::Status DictCall(Value* value, int depth) {
+    if (absl::Status s = Enter(depth); !s.ok()) return s;
+    value->tag = ValueTag::kDict;
+    while (!scanner_.Take(')')) {
+      scanner_.SkipSpaces();
+      const size_t equals = scanner_.Rest().find('=');
+      if (equals == std::string_view::npos) return scanner_.Expected("a dict's key and \"=\"");
+      std::string_view key = scanner_.Rest().substr(0, equals);
+      while (key.ends_with(' ')) key.remove_suffix(1);
+      Value& name = value->items.emplace_back();
+      name.tag = ValueTag::kString;
+      name.text = key;
+      name.whole = key.size();
+      scanner_.Skip(equals + 1);
+      if (absl::Status s = Item(value, depth); !s.ok()) return s;
+      if (scanner_.Take(',')) continue;
+      if (scanner_.Take(')')) break;
+      return scanner_.ExpectedCommaOr(')');
+    }
+    return SetWhole(scanner_, value->items.size() / 2, 0, value);
+  }
+
+  // Python's (1, 2), (1,), () and (1).
+  absl::Status Parentheses(Value* value, int depth) {
+    if (absl::Status s = Enter(depth); !s.ok()) return s;
+    value->tag = ValueTag::kTuple;
+    while (!scanner_.Take(')')) {
+      Value item;
+      if (absl::Status s = Any(&item, depth + 1); !s.ok()) return s;
+      if (value->items.empty() && scanner_.Take(')')) {
+        *value = std::move(item);
+        return absl::OkStatus();
+      }
+      value->items.push_back(std::move(item));
+      if (scanner_.Take(',')) continue;
+      if (scanner_.Take(')')) break;
+      return scanner_.ExpectedCommaOr(')');
+    }
+    return SetWhole(scanner_, value->items.size(), 0, value);
+  }
+
+  // Python's {1: 2} and {1, 2}: which of both it is shows behind the first value.
+  absl::Status Braces(Value* value, int depth) {
+    if (absl::Status s = Enter(depth); !s.ok()) return s;
+    value->tag = ValueTag::kDict;
+    while (!scanner_.Take('}')) {
+      const bool first = value->items.empty();
+      if (absl::Status s = Item(value, depth); !s.ok()) return s;
+      if (first) {
+        scanner_.SkipSpaces();
+        if (scanner_.Peek() != ':') value->tag = ValueTag::kSet;
+      }
+      if (value->tag == ValueTag::kDict) {
+        if (absl::Status s = ItemOfKey(value, depth); !s.ok()) return s;
+      }
+      if (scanner_.Take(',')) continue;
+      if (scanner_.Take('}')) break;
+      return scanner_.ExpectedCommaOr('}');
+    }
+    return SetWhole(scanner_, value->items.size() / (value->tag == ValueTag::kDict ? 2 : 1), 0, value);
+  }
+
+  // slice(1, 2, None), range(0, 10, 1)
+  absl::Status Three(ValueTag tag, Value* value, int depth) {
+    const size_t begin = scanner_.at();
+    if (absl::Status s = Items(ValueTag::kTuple, ')', value, depth); !s.ok()) return s;
+    const bool cut = value->whole != value->items.size();
+    if (value->items.size() != 3 || cut) {
+      return scanner_.ExpectedAt(begin, "start, stop and step");
+    }
+    value->tag = tag;
+    value->whole = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Status Named(Value* value, int depth) {
+    const std::string_view name = TakeDottedName(&scanner_);
+    const char bracket = scanner_.Peek();
+    if (bracket == '(') return Call(name, value, depth);
+    if (bracket == '[' && name == "list") return Items(ValueTag::kList, ']', value, depth);
+    if (bracket == '{' && name == "dict") return Items(ValueTag::kDict, '}', value, depth);
+    return ReadBareName(&scanner_, name, value);
+  }
+
+  absl::Status Call(std::string_view name, Value* value, int depth) {
+    if (name == "tuple") return Items(ValueTag::kTuple, ')', value, depth);
+    if (name == "set") return Items(ValueTag::kSet, ')', value, depth);
+    if (name == "frozenset") return Items(ValueTag::kFrozenSet, ')', value, depth);
+    if (name == "slice") return Three(ValueTag::kSlice, value, depth);
+    if (name == "range") return Three(ValueTag::kRange, value, depth);
+    if (name == "dict") return DictCall(value, depth);
+    if (name == "torch.Size" || name == "paddle.Size" || name == "Size") return Size(value, depth);
+    using TensorReader = absl::Status (*)(TextScanner*, Value*);
+    const TensorReader tensor = name == "Tensor"     ? ReadTensorCall
+                                : name == "ndarray"  ? ReadNdarrayCall
+                                : !scanner_.python() ? nullptr
+                                : name == "T"        ? ReadShortTensor
+                                : name == "ST"       ? ReadShortSparseTensor
+                                                     : nullptr;
+    if (tensor == nullptr) return ReadLeafCall(&scanner_, name, value);
+    scanner_.Skip(1);
+    return tensor(&scanner_, value);
+  }
+
+  // torch.Size([2, 3])
+  absl::Status Size(Value* value, int depth) {
+    scanner_.Skip(1);
+    scanner_.SkipSpaces();
+    if (scanner_.Peek() != '[') return scanner_.Expected("\"[\" and sizes");
+    if (absl::Status s = Items(ValueTag::kSize, ']', value, depth); !s.ok()) return s;
+    scanner_.Take(',');
+    return scanner_.Require(')', "\")\"");
+  }
+
+  TextScanner& scanner_;
+};
+
+}  // namespace
+
+absl::Status ReadTextValue(TextScanner* scanner, Value* value) { return Reader(scanner).Any(value, 0); }
+
+}  // namespace torchtrace

@@ -1,0 +1,164 @@
+// CallReader decodes the call records of one frame, or of a part of it: the
+// mirror of CallWriter. It reads the file through a window of its own and
+// allocates nothing per record. Not thread-safe; the LogFile must outlive it.
+//
+//   CallReader reader(&file, payload_offset, 0, payload_bytes);
+//   for (auto kind = reader.Next(); kind <= CallReader::kLast; kind = reader.Next()) ...
+
+#ifndef TORCHTRACE_SERIALIZE_LOG_CALL_READER_H_
+#define TORCHTRACE_SERIALIZE_LOG_CALL_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "serialize/base/varint.h"
+#include "serialize/log/log_file.h"
+#include "serialize/log/log_format.h"
+
+namespace torchtrace {
+
+class CallReader {
+ public:
+  enum Kind : uint8_t {
+    kEnter,    // definition(), time()
+    kLeave,    // time()
+    kRaise,    // time(), text(): the exception's type
+    kDefine,   // identity(), facets()
+    kThread,   // thread()
+    kDropped,  // count(), text(): the reason
+    kTags,     // text(): a JSON object, or empty
+    kCode,     // code()
+    kPlace,    // place()
+    kStack,    // count(): the place's number
+    kUnknown,  // of a later version
+    kLast = kUnknown,
+    kEnd,     // the part ends behind a whole record
+    kBroken,  // the record at offset() is cut, malformed or was never written
+  };
+  struct ThreadRecord {
+    uint64_t number = 0;
+    uint64_t os_id = 0;
+    uint64_t time = 0;
+    uint64_t calls_before = 0;
+    uint64_t open_calls = 0;
+    std::string_view name;
+  };
+
+  struct CodeRecord {
+    uint64_t bits = 0;
+    std::string_view file;
+    std::string_view function;
+    std::string_view module;
+  };
+  struct PlaceRecord {
+    uint64_t code = 0;
+    uint64_t line = 0;
+    uint64_t caller = 0;  // 0: none, else its number plus 1
+  };
+
+  // Large enough to make system calls rare, small enough for one per thread.
+  static constexpr uint64_t kWindowBytes = 64 << 10;
+
+  // Reads payload bytes [begin, end) of the frame whose payload starts at
+  // `payload_offset` in the file.
+  CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end,
+             uint64_t window_bytes = kWindowBytes);
+
+  // Moves to the next record. Views stay valid until the next call. After kEnd
+  // or kBroken it must not be called again.
+  Kind Next() {
+    if (end_ - at_ < kSlackBytes && file_at_ < file_end_) Fill(at_, kSlackBytes);
+    start_ = at_;
+    if (at_ == end_) return kEnd;
+    // Behind end_ lie kSlackBytes zeros: an event can be decoded without asking
+    // for its end first.
+    uint64_t head, delta;
+    if (!Varint(&head)) return kBroken;
+    switch (static_cast<RecordKind>(head & 3)) {
+      case RecordKind::kEnter:
+        if (!Varint(&delta) || at_ > end_) return kBroken;
+        definition_ = head >> 2;
+        time_ += delta;
+        return kEnter;
+      case RecordKind::kLeave:
+        if (at_ > end_) return kBroken;
+        time_ += head >> 2;
+        return kLeave;
+      default:
+        return NextWithBody(head);
+    }
+  }
+
+  // In the payload: where the record that Next moved to starts, and where the
+  // one after it does.
+  uint64_t offset() const { return base_ + static_cast<uint64_t>(start_ - buffer_.get()); }
+  uint64_t next_offset() const { return base_ + static_cast<uint64_t>(at_ - buffer_.get()); }
+
+  uint64_t definition() const { return definition_; }
+  uint64_t time() const { return time_; }
+  uint64_t count() const { return count_; }
+  std::string_view text() const { return text_; }
+  std::string_view identity() const { return text_; }
+  std::string_view facets() const { return facets_; }
+  const ThreadRecord& thread() const { return thread_; }
+  const CodeRecord& code() const { return code_; }
+  const PlaceRecord& place() const { return place_; }
+
+ private:
+  // More than an enter record's two varints.
+  static constexpr ptrdiff_t kSlackBytes = 32;
+
+  // Needs kMaxVarintBytes readable bytes.
+  bool Varint(uint64_t* value) {
+    const auto byte = [this](int i) { return static_cast<uint64_t>(static_cast<uint8_t>(at_[i])); };
+    const uint64_t first = byte(0);
+    if (first < 0x80) {
+      *value = first;
+      at_ += 1;
+      return true;
+    }
+    uint64_t result = first & 0x7f;
+    for (int i = 1; i < kMaxVarintBytes; ++i) {
+      const uint64_t next = byte(i);
+      result |= (next & 0x7f) << (7 * i);
+      if (next < 0x80) {
+        if (i == kMaxVarintBytes - 1 && next > 1) return false;
+        *value = result;
+        at_ += i + 1;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Kind NextWithBody(uint64_t head);
+  bool TakeString(uint64_t bytes, std::string_view* text);
+  // Moves the window so that it starts at `keep` and holds `bytes` from there,
+  // unless the part ends before.
+  void Fill(const char* keep, uint64_t bytes);
+
+  const LogFile* const file_;
+  uint64_t file_at_;   // the file's next byte to bring into the window
+  uint64_t file_end_;  // where the part ends in the file
+  std::unique_ptr<char[]> buffer_;
+  size_t buffer_bytes_;
+  uint64_t base_;  // the payload offset of the window's first byte
+  const char* start_;
+  const char* at_;
+  const char* end_;
+
+  uint64_t time_ = 0;
+  uint64_t definition_ = 0;
+  uint64_t count_ = 0;
+  std::string_view text_;
+  std::string_view facets_;
+  ThreadRecord thread_;
+  CodeRecord code_;
+  PlaceRecord place_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_LOG_CALL_READER_H_

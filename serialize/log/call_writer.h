@@ -1,0 +1,177 @@
+// CallWriter encodes call records into a frame of a log. It is the hot path of
+// a traced program: every method is a few stores, and the last one commits the
+// record, so that a process may die anywhere. Not thread-safe; owns nothing.
+//
+// The caller asks Fits() first, and moves on to another frame when a record
+// does not fit.
+
+#ifndef TORCHTRACE_SERIALIZE_LOG_CALL_WRITER_H_
+#define TORCHTRACE_SERIALIZE_LOG_CALL_WRITER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "serialize/base/varint.h"
+#include "serialize/log/log_format.h"
+#include "serialize/log/log_writer.h"
+
+namespace torchtrace {
+
+class CallWriter {
+ public:
+  // Bytes that an enter or leave record may take.
+  static constexpr uint32_t kMaxEventBytes = 2 * kMaxVarintBytes;
+  // Bytes that a record with strings may take beside the strings.
+  static constexpr uint32_t kMaxRecordOverhead = 10 * kMaxVarintBytes;
+
+  CallWriter() = default;
+  // Starts at the frame's first payload byte.
+  explicit CallWriter(Frame frame)
+      : frame_(frame), at_(frame.payload()), end_(frame.payload() + frame.payload_bytes()) {}
+
+  bool open() const { return frame_.header != nullptr; }
+  const Frame& frame() const { return frame_; }
+  uint64_t calls() const { return calls_; }
+  bool Fits(uint64_t bytes) const { return static_cast<uint64_t>(end_ - at_) >= bytes; }
+  bool FitsEvent() const { return Fits(kMaxEventBytes); }
+
+  // The first record of a frame; `time` is absolute, later ones are deltas to
+  // the record before. A name longer than 255 bytes is cut.
+  void Thread(uint64_t number, uint64_t os_id, uint64_t time, uint64_t calls_before, uint64_t open_calls,
+              std::string_view name) {
+    char body[5 * kMaxVarintBytes];
+    char* b = EncodeVarint(number, body);
+    b = EncodeVarint(os_id, b);
+    b = EncodeVarint(time, b);
+    b = EncodeVarint(calls_before, b);
+    b = EncodeVarint(open_calls, b);
+    name = name.substr(0, 255);
+    char length[kMaxVarintBytes];
+    char* const l = EncodeVarint(name.size(), length);
+    char* to = Other(OtherRecord::kThread, (b - body) + (l - length) + name.size());
+    to = Copy(body, b - body, to);
+    to = Copy(length, l - length, to);
+    Commit(Copy(name.data(), name.size(), to));
+    last_time_ = time;
+  }
+
+  // Returns the definition's number in this frame.
+  uint64_t Define(std::string_view identity, std::string_view facets) {
+    char lengths[2 * kMaxVarintBytes];
+    char* const first = EncodeVarint(identity.size(), lengths);
+    char* const second = EncodeVarint(facets.size(), first);
+    char* to = Other(OtherRecord::kDefine, (second - lengths) + identity.size() + facets.size());
+    to = Copy(lengths, first - lengths, to);
+    to = Copy(identity.data(), identity.size(), to);
+    to = Copy(first, second - first, to);
+    Commit(Copy(facets.data(), facets.size(), to));
+    return definitions_++;
+  }
+
+  void Enter(uint64_t definition, uint64_t time) {
+    char* to = EncodeVarint(definition << 2 | static_cast<uint64_t>(RecordKind::kEnter), at_);
+    Commit(EncodeVarint(Delta(time), to));
+    ++calls_;
+  }
+  void Leave(uint64_t time) { Commit(EncodeVarint(Delta(time) << 2 | static_cast<uint64_t>(RecordKind::kLeave), at_)); }
+  // `exception` is cut to 255 bytes.
+  void Raise(uint64_t time, std::string_view exception) {
+    exception = exception.substr(0, 255);
+    char* to = EncodeVarint(Delta(time) << 2 | static_cast<uint64_t>(RecordKind::kRaise), at_);
+    to = EncodeVarint(exception.size(), to);
+    Commit(Copy(exception.data(), exception.size(), to));
+  }
+  void Dropped(uint64_t count, std::string_view reason) {
+    char body[2 * kMaxVarintBytes];
+    reason = reason.substr(0, 255);
+    char* b = EncodeVarint(count, body);
+    b = EncodeVarint(reason.size(), b);
+    char* to = Other(OtherRecord::kDropped, (b - body) + reason.size());
+    to = Copy(body, b - body, to);
+    Commit(Copy(reason.data(), reason.size(), to));
+  }
+  // `json`: an object's text, or empty: no tags from here on.
+  void Tags(std::string_view json) {
+    char length[kMaxVarintBytes];
+    char* const l = EncodeVarint(json.size(), length);
+    char* to = Other(OtherRecord::kTags, (l - length) + json.size());
+    to = Copy(length, l - length, to);
+    Commit(Copy(json.data(), json.size(), to));
+  }
+
+  // No text of it is longer.
+  static constexpr uint32_t kMaxCodeText = 4096;
+  // Bytes that a place, or a stack, may take.
+  static constexpr uint32_t kMaxPlaceBytes = 5 * kMaxVarintBytes;
+  // Returns the code's number in this frame. Each text is cut to kMaxCodeText bytes.
+  uint64_t Code(bool library, std::string_view file, std::string_view function, std::string_view module) {
+    const std::string_view texts[] = {file.substr(0, kMaxCodeText), function.substr(0, kMaxCodeText),
+                                      module.substr(0, kMaxCodeText)};
+    char lengths[3][kMaxVarintBytes];
+    size_t length_bytes[3];
+    size_t bytes = 1;
+    for (int i = 0; i < 3; ++i) {
+      length_bytes[i] = static_cast<size_t>(EncodeVarint(texts[i].size(), lengths[i]) - lengths[i]);
+      bytes += length_bytes[i] + texts[i].size();
+    }
+    char* to = Other(OtherRecord::kCode, bytes);
+    *to++ = library ? 1 : 0;
+    for (int i = 0; i < 3; ++i) {
+      to = Copy(lengths[i], length_bytes[i], to);
+      to = Copy(texts[i].data(), texts[i].size(), to);
+    }
+    Commit(to);
+    return codes_++;
+  }
+  // Returns the place's number in this frame. `caller`: 0, or a place's number plus 1.
+  uint64_t Place(uint64_t code, uint64_t line, uint64_t caller) {
+    char body[3 * kMaxVarintBytes];
+    char* const b = EncodeVarint(caller, EncodeVarint(line, EncodeVarint(code, body)));
+    Commit(Copy(body, b - body, Other(OtherRecord::kPlace, b - body)));
+    return places_++;
+  }
+  // Where the next call is entered.
+  void Stack(uint64_t place) {
+    char body[kMaxVarintBytes];
+    char* const b = EncodeVarint(place, body);
+    Commit(Copy(body, b - body, Other(OtherRecord::kStack, b - body)));
+  }
+
+ private:
+  static char* Copy(const char* from, size_t bytes, char* to) {
+    std::memcpy(to, from, bytes);
+    return to + bytes;
+  }
+  char* Other(OtherRecord record, uint64_t body_bytes) {
+    char* to = EncodeVarint(static_cast<uint64_t>(record) << 2 | static_cast<uint64_t>(RecordKind::kOther), at_);
+    return EncodeVarint(body_bytes, to);
+  }
+  // Clocks of different cores may differ by a little: time never runs back.
+  uint64_t Delta(uint64_t time) {
+    if (time <= last_time_) return 0;
+    const uint64_t delta = time - last_time_;
+    last_time_ = time;
+    return delta;
+  }
+  // CRITICAL: readers of a frame that was never closed trust this word.
+  void Commit(char* to) {
+    at_ = to;
+    std::atomic_ref<uint32_t>(frame_.header->committed_bytes)
+        .store(static_cast<uint32_t>(to - frame_.payload()), std::memory_order_release);
+  }
+
+  Frame frame_;
+  char* at_ = nullptr;
+  char* end_ = nullptr;
+  uint64_t last_time_ = 0;
+  uint64_t calls_ = 0;
+  uint64_t definitions_ = 0;
+  uint64_t codes_ = 0;
+  uint64_t places_ = 0;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_LOG_CALL_WRITER_H_

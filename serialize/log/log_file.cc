@@ -1,0 +1,156 @@
+#include "serialize/log/log_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/base/hash.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr size_t kChunkBytes = 256 << 10;
+
+absl::Status CannotOpen(const std::string& path, int error) {
+  const std::string text = absl::StrCat("cannot read ", path, ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(text);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+// O_NONBLOCK: opening a pipe would wait for its writer.
+int OpenToRead(const std::string& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
+
+}  // namespace
+
+void LogFilePool::MakeRoom() {
+  while (!open_.empty() && open_.size() >= max_open_) open_.front()->Rest();
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path, std::shared_ptr<LogFilePool> pool) {
+  if (pool != nullptr) pool->MakeRoom();
+  const int fd = OpenToRead(path);
+  if (fd < 0) return CannotOpen(path, errno);
+  struct stat file;
+  if (fstat(fd, &file) != 0) {
+    const int error = errno;
+    close(fd);
+    return CannotOpen(path, error);
+  }
+  if (!S_ISREG(file.st_mode)) {
+    close(fd);
+    return absl::FailedPreconditionError(absl::StrCat("cannot read ", path, ": a log is a regular file"));
+  }
+  std::unique_ptr<LogFile> result(new LogFile(path, /*reopens=*/true, std::move(pool), file));
+  result->Take(fd);
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::FromDescriptor(int fd, std::string name) {
+  struct stat file;
+  if (fstat(fd, &file) != 0) {
+    const int error = errno;
+    close(fd);
+    return CannotOpen(name, error);
+  }
+  std::unique_ptr<LogFile> result(new LogFile(std::move(name), /*reopens=*/false, nullptr, file));
+  result->Take(fd);
+  return result;
+}
+
+LogFile::LogFile(std::string path, bool reopens, std::shared_ptr<LogFilePool> pool, const struct stat& file)
+    : path_(std::move(path)),
+      reopens_(reopens),
+      bytes_(static_cast<uint64_t>(file.st_size)),
+      device_(file.st_dev),
+      inode_(file.st_ino),
+      pool_(std::move(pool)) {}
+
+LogFile::~LogFile() { Close(); }
+
+void LogFile::Rest() const {
+  if (reopens_) Close();
+}
+
+void LogFile::Close() const {
+  if (fd_ < 0) return;
+  close(fd_);
+  fd_ = -1;
+  if (pool_ != nullptr) pool_->open_.erase(place_);
+}
+
+void LogFile::Take(int fd) const {
+  fd_ = fd;
+  if (pool_ != nullptr) place_ = pool_->open_.insert(pool_->open_.end(), this);
+}
+
+// False when the file is gone, or another one has taken its name.
+bool LogFile::Wake() const {
+  if (fd_ >= 0) return true;
+  if (pool_ != nullptr) pool_->MakeRoom();
+  const int fd = OpenToRead(path_);
+  if (fd < 0) return false;
+  struct stat file;
+  if (fstat(fd, &file) != 0 || file.st_dev != device_ || file.st_ino != inode_) {
+    close(fd);
+    return false;
+  }
+  Take(fd);
+  return true;
+}
+
+size_t LogFile::ReadAt(uint64_t offset, void* to, size_t bytes) const {
+  if (!Wake()) return 0;
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = pread(fd_, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+uint64_t LogFile::HashAt(uint64_t offset, uint64_t bytes) const {
+  const size_t chunk = static_cast<size_t>(std::min<uint64_t>(bytes, kChunkBytes));
+  const auto buffer = std::make_unique_for_overwrite<char[]>(chunk);
+  if (bytes <= chunk) return Hash64(buffer.get(), ReadAt(offset, buffer.get(), chunk));
+  StreamingHash hash;
+  while (bytes > 0) {
+    const size_t read = ReadAt(offset, buffer.get(), static_cast<size_t>(std::min<uint64_t>(bytes, chunk)));
+    if (read == 0) break;
+    hash.Update(buffer.get(), read);
+    offset += read;
+    bytes -= read;
+  }
+  return hash.Digest();
+}
+
+bool LogFile::IsZeroAt(uint64_t offset, uint64_t bytes) const {
+  const size_t chunk = static_cast<size_t>(std::min<uint64_t>(bytes, kChunkBytes));
+  const auto buffer = std::make_unique_for_overwrite<char[]>(chunk);
+  while (bytes > 0) {
+    const size_t read = ReadAt(offset, buffer.get(), static_cast<size_t>(std::min<uint64_t>(bytes, chunk)));
+    if (read == 0) break;
+    if (std::any_of(buffer.get(), buffer.get() + read, [](char c) { return c != 0; })) return false;
+    offset += read;
+    bytes -= read;
+  }
+  return true;
+}
+
+}  // namespace torchtrace

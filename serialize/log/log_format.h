@@ -1,0 +1,102 @@
+// The log's fixed numbers and structures: what CallWriter, LogWriter and the
+// readers share. docs/FORMAT.md is the specification; a change here is a change
+// of the format and needs a new version there.
+//
+// A log is a superblock page followed by frames. Every frame starts at a
+// multiple of kPageBytes. All integers are little endian.
+
+#ifndef TORCHTRACE_SERIALIZE_LOG_LOG_FORMAT_H_
+#define TORCHTRACE_SERIALIZE_LOG_LOG_FORMAT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace torchtrace {
+
+inline constexpr char kLogMagic[8] = {'T', 'T', 'L', 'O', 'G', '\r', '\n', '\x1a'};
+// What a traced process writes, what TraceWriter does, and the newest of them.
+inline constexpr uint32_t kOneProcessVersion = 1;
+inline constexpr uint32_t kManyProcessesVersion = 2;
+inline constexpr uint32_t kLogVersion = kManyProcessesVersion;
+inline constexpr uint32_t kFrameMagic = 0x52465454;  // "TTFR"
+inline constexpr uint32_t kPageBytes = 4096;
+
+// The first page of the file; the rest of the page is zero.
+struct Superblock {
+  char magic[8];
+  uint32_t version;
+  uint32_t page_bytes;
+  uint64_t hash;  // XXH3_64 of the 16 bytes above
+};
+static_assert(sizeof(Superblock) == 24);
+
+enum class FrameType : uint16_t {
+  kMetadata = 1,  // payload: one JSON object, merged over the earlier ones of its process
+  kCalls = 2,     // payload: call records
+  // The last frame of a log of many processes. Payload: varint processes, then
+  // for each number from 0 varint frames, varint calls.
+  kClosing = 3,
+};
+
+// What is known when a frame is reserved, what the writer commits while the
+// frame is open, and what is known when it is closed. A process that dies
+// leaves its frames open: then only committed_bytes says what is there.
+struct FrameHeader {
+  // Fixed at opening, covered by open_hash.
+  uint32_t magic;
+  uint16_t type;  // FrameType; readers skip unknown ones
+  uint16_t reserved0;
+  uint32_t capacity_bytes;  // of the whole frame, this header included
+  uint32_t process;         // whose frame it is; 0 in a log of one process
+  uint64_t sequence;        // this is the file's nth frame, from 0
+  uint64_t open_hash;       // XXH3_64 of the 24 bytes above
+  // The commit word: payload bytes that hold whole records.
+  uint32_t committed_bytes;
+  uint32_t closed;  // 0 while open, kFrameClosed after
+  // Written at closing.
+  uint64_t calls;         // enter records in the payload
+  uint64_t payload_hash;  // XXH3_64 of the committed payload
+  uint64_t close_hash;    // XXH3_64 of committed_bytes .. payload_hash
+};
+static_assert(sizeof(FrameHeader) == 64);
+inline constexpr uint32_t kFrameClosed = 0x44534c43;  // "CLSD"
+inline constexpr size_t kOpenHashedBytes = 24;
+inline constexpr size_t kCloseHashedOffset = 32;
+inline constexpr size_t kCloseHashedBytes = 24;
+
+// Call records start with a varint; its low two bits are the kind, the rest is
+// the record's first operand. No record starts with a zero byte, so that bytes
+// which were reserved and never written can't pass for calls.
+enum class RecordKind : uint8_t {
+  kOther = 0,  // operand: OtherRecord; then varint body bytes, body
+  kEnter = 1,  // operand: definition id; then varint time delta
+  kLeave = 2,  // operand: time delta
+  kRaise = 3,  // operand: time delta; then the exception's type, a string
+};
+
+enum class OtherRecord : uint8_t {
+  // Body: string identity (see config.h), string facets. Definitions are
+  // numbered from 0 in each frame, and hold until the frame's end.
+  kDefine = 1,
+  // Body: varint thread number, varint OS thread id, varint absolute time,
+  // varint calls this thread entered before, varint open calls, string name.
+  // The first record of every frame, and wherever another thread goes on in it.
+  kThread = 2,
+  // Body: varint count, string reason: calls that were seen but not recorded.
+  kDropped = 3,
+  // Body: string tags, a JSON object's text, or nothing. They go with the calls that
+  // the thread enters from here on, up to the next such record or thread record.
+  kTags = 4,
+  // Body: varint bits (1: no calling line is in it), string file, string function, string
+  // module. Python code that places name; numbered from 0 in each frame, as definitions.
+  kCode = 5,
+  // Body: varint code, varint line, varint caller: 0, or the number of the place that
+  // called, plus 1. Numbered in the same way.
+  kPlace = 6,
+  // Body: varint place: where the thread enters its next call.
+  kStack = 7,
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_LOG_LOG_FORMAT_H_

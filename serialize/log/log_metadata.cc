@@ -1,0 +1,163 @@
+#include "serialize/log/log_metadata.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/json_member.h"
+
+namespace torchtrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// No metadata is nested deeper; merging is recursive.
+constexpr int kMaxDepth = 64;
+// A clock unit of a machine that exists lies between.
+constexpr double kMinUnitNs = 1e-3;
+constexpr double kMaxUnitNs = 1e9;
+// The year 2065. LogClock's sums of two origins and a time must not overflow.
+constexpr uint64_t kMaxOriginNs = 3'000'000'000'000'000'000;
+// A shorter run tells less than the measurement before it.
+constexpr uint64_t kMinRefiningNs = 10'000'000;
+
+// Of a text that is JSON. The library's callback could tell as well, and makes it look at
+// all that a list holds after each of its items.
+bool IsTooDeep(const std::string& text) {
+  int64_t depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      if (c == '\\') ++i;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+// Null when `text` is no JSON object that can be merged.
+Json ParseObject(const std::string& text) {
+  if (IsTooDeep(text)) return Json();
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json();
+}
+
+bool IsUsableUnit(double unit_ns) { return unit_ns >= kMinUnitNs && unit_ns <= kMaxUnitNs; }
+
+// Nanoseconds in a unit, from the clocks at the origin and at a later moment that both were read.
+std::optional<double> MeasureUnit(uint64_t origin_units, uint64_t origin_ns, const Json& later) {
+  const std::optional<uint64_t> units = UnsignedMember(later, "units");
+  const std::optional<uint64_t> ns = UnsignedMember(later, "monotonic_ns");
+  if (!units || !ns || *ns > kMaxOriginNs || *units <= origin_units || *ns < origin_ns + kMinRefiningNs) {
+    return std::nullopt;
+  }
+  const double unit_ns = static_cast<double>(*ns - origin_ns) / static_cast<double>(*units - origin_units);
+  return IsUsableUnit(unit_ns) ? std::optional(unit_ns) : std::nullopt;
+}
+
+}  // namespace
+
+std::shared_ptr<const Json> ReadMetadata(const LogReader& log, size_t process, Damage* damage) {
+  auto merged = std::make_shared<Json>(Json::object());
+  for (const uint32_t index : log.processes()[process].frames) {
+    const LogFrame& frame = log.frames()[index];
+    if (frame.type() != FrameType::kMetadata) continue;
+    const FramePayload payload = log.Verify(frame);
+    if (!payload.note.empty()) damage->sentences.push_back(absl::StrCat(payload.note, " (metadata)"));
+    if (payload.trust == FramePayload::kUseless) damage->lost_bytes += payload.bytes;
+    // An open frame without content was reserved for a word that never came.
+    if (payload.trust == FramePayload::kUseless || payload.bytes == 0) continue;
+    std::string text(payload.bytes, '\0');
+    text.resize(log.file().ReadAt(frame.payload_offset(), text.data(), text.size()));
+    const Json patch = ParseObject(text);
+    if (patch.is_null()) {
+      if (payload.note.empty()) {
+        damage->sentences.push_back(absl::StrCat("the metadata frame at byte ", frame.offset, " holds no JSON object"));
+      }
+      damage->lost_bytes += payload.bytes;
+      continue;
+    }
+    merged->merge_patch(patch);
+  }
+  return merged;
+}
+
+LogClock::LogClock(const Json& metadata) {
+  const Json* const clock = FindMember(metadata, "clock");
+  if (clock == nullptr) return;
+  const std::optional<uint64_t> units = UnsignedMember(*clock, "origin_units");
+  const std::optional<uint64_t> monotonic = UnsignedMember(*clock, "origin_monotonic_ns");
+  const Json* const unit = FindMember(*clock, "unit_ns");
+  if (!units || !monotonic || *monotonic > kMaxOriginNs || unit == nullptr || !unit->is_number() ||
+      !IsUsableUnit(unit->get<double>())) {
+    return;
+  }
+  known_ = true;
+  unit_ns_ = unit->get<double>();
+  origin_units_ = *units;
+  origin_ns_ = static_cast<int64_t>(*monotonic);
+  const std::optional<uint64_t> realtime = UnsignedMember(*clock, "origin_realtime_ns");
+  if (realtime && *realtime <= kMaxOriginNs) realtime_offset_ns_ = static_cast<int64_t>(*realtime) - origin_ns_;
+
+  // The longest measurement tells most: the one at the start may have been interrupted by anything.
+  for (const char* const key : {"end", "clock_again"}) {
+    const Json* const later = FindMember(metadata, key);
+    const std::optional<double> unit_ns = later == nullptr ? std::nullopt : MeasureUnit(*units, *monotonic, *later);
+    if (!unit_ns) continue;
+    unit_ns_ = *unit_ns;
+    return;
+  }
+}
+
+LogEnd ReadLogEnd(const Json& metadata) {
+  LogEnd result;
+  const Json* const end = FindMember(metadata, "end");
+  if (end == nullptr || !end->is_object()) return result;
+  result.present = true;
+  if (const Json* const threads = FindMember(*end, "threads"); threads != nullptr && threads->is_array()) {
+    result.has_threads = true;
+    for (const Json& thread : *threads) {
+      const std::optional<uint64_t> number = UnsignedMember(thread, "number");
+      const std::optional<uint64_t> calls = UnsignedMember(thread, "calls");
+      if (number && calls) result.thread_calls[*number] = *calls;
+    }
+  }
+  if (const Json* const dropped = FindMember(*end, "dropped"); dropped != nullptr && dropped->is_object()) {
+    for (const auto& [reason, count] : dropped->items()) {
+      if (count.is_number_unsigned()) result.dropped[reason] = count.get<uint64_t>();
+    }
+  }
+  return result;
+}
+
+Damage ReadSourceDamage(const Json& metadata) {
+  Damage damage;
+  const Json* const json = FindMember(metadata, "damage");
+  if (json == nullptr) return damage;
+  damage.lost_calls = UnsignedMember(*json, "lost_calls").value_or(0);
+  damage.lost_bytes = UnsignedMember(*json, "lost_bytes").value_or(0);
+  const Json* const exact = FindMember(*json, "lost_calls_exact");
+  damage.lost_calls_exact = exact == nullptr || !exact->is_boolean() || exact->get<bool>();
+  if (const Json* const sentences = FindMember(*json, "sentences"); sentences != nullptr && sentences->is_array()) {
+    for (const Json& sentence : *sentences) {
+      if (sentence.is_string()) damage.sentences.push_back(sentence.get<std::string>());
+    }
+  }
+  return damage;
+}
+
+Json FormatSourceDamage(const Damage& damage) {
+  return {{"sentences", damage.sentences},
+          {"lost_calls", damage.lost_calls},
+          {"lost_calls_exact", damage.lost_calls_exact},
+          {"lost_bytes", damage.lost_bytes}};
+}
+
+}  // namespace torchtrace

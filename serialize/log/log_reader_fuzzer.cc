@@ -1,0 +1,133 @@
+// Fuzzes everything that reads a log: whatever the bytes are, reading ends, in
+// order, without a fault, and agrees with itself.
+//
+// The input's first byte says what the rest is. 0: a log file as it is. Else
+// frames in short, so that the checksums don't stand in the way: for each one a
+// byte for its type (the two lowest bits) and process, a byte for its state, a
+// varint of payload bytes, payload; of a log of many processes for 2.
+//
+//   bazel build --config=fuzz //serialize:log_reader_fuzz
+//   .build/fuzz-bin/serialize/log_reader_fuzz testdata/fuzz/log
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/base/hash.h"
+#include "serialize/base/varint.h"
+#include "serialize/log/log_format.h"
+#include "serialize/log/log_trace.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+namespace {
+
+enum FrameState : uint8_t { kOpenState, kClosedState, kBadPayloadState, kBadHeaderState, kBadCloseState, kFrameStates };
+
+void Require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
+
+std::string BuildLog(uint32_t version, std::string_view input) {
+  Superblock block = {{}, version, kPageBytes, 0};
+  std::memcpy(block.magic, kLogMagic, sizeof block.magic);
+  block.hash = Hash64(&block, offsetof(Superblock, hash));
+  std::string log(kPageBytes, '\0');
+  std::memcpy(log.data(), &block, sizeof block);
+  ByteReader reader(input);
+  uint8_t type, state;
+  uint64_t bytes;
+  for (uint64_t sequence = 0; reader.Byte(&type) && reader.Byte(&state) && reader.Varint(&bytes); ++sequence) {
+    std::string_view payload;
+    if (!reader.Bytes(std::min<uint64_t>(bytes, reader.remaining()), &payload)) break;
+    state %= kFrameStates;
+    FrameHeader header = {};
+    header.magic = kFrameMagic;
+    header.type = type % 4;
+    header.process = type / 4;
+    header.capacity_bytes =
+        static_cast<uint32_t>((sizeof header + payload.size() + kPageBytes - 1) / kPageBytes * kPageBytes);
+    header.sequence = sequence;
+    header.open_hash = Hash64(&header, kOpenHashedBytes);
+    header.committed_bytes = static_cast<uint32_t>(payload.size());
+    if (state != kOpenState) {
+      header.calls = payload.size() / 4;
+      header.payload_hash = Hash64(payload.data(), payload.size()) + (state == kBadPayloadState);
+      header.closed = kFrameClosed;
+      header.close_hash = Hash64(&header.committed_bytes, kCloseHashedBytes) + (state == kBadCloseState);
+    }
+    if (state == kBadHeaderState) header.open_hash ^= 1;
+    const size_t offset = log.size();
+    log.resize(offset + header.capacity_bytes);
+    std::memcpy(&log[offset], &header, sizeof header);
+    payload.copy(&log[offset + sizeof header], payload.size());
+  }
+  return log;
+}
+
+void ReadLog(const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<Trace>> opened = OpenLogs(path);
+  if (!opened.ok()) return;
+  Trace& trace = **opened;
+  const std::vector<uint64_t> counts = trace.Count().value();
+  Require(counts.size() == trace.variant_count(), "a count for each variant");
+  std::vector<uint64_t> seen(counts.size());
+  std::vector<bool> open;  // by call
+  const absl::Status status = trace.Read([&](const CallRecord& record) {
+    Require(record.variant < counts.size(), "a variant that was counted");
+    Require(record.config == trace.config_of(record.variant), "the variant's config");
+    if (record.kind == CallRecord::kEnter) {
+      Require(record.call == open.size(), "calls in order");
+      Require(record.parent == kNoCall || open.at(record.parent), "a parent that is open");
+      ++seen[record.variant];
+      open.push_back(true);
+    } else {
+      Require(open.at(record.call), "an end of an open call");
+      open[record.call] = false;
+    }
+    return absl::OkStatus();
+  });
+  Require(status.ok(), "reading without an error");
+  Require(seen == counts, "the same counts");
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;
+  for (const ProcessInfo& process : trace.processes()) {
+    calls += process.calls;
+    open_calls += process.open_calls;
+    Require(process.event_bytes <= process.file_bytes && process.definition_bytes <= process.file_bytes, "sizes");
+    uint64_t thread_calls = 0;
+    for (const ThreadInfo& thread : process.threads) thread_calls += thread.calls;
+    Require(thread_calls == process.calls, "the threads' calls");
+  }
+  Require(calls == open.size(), "the processes' calls");
+  Require(open_calls == static_cast<uint64_t>(std::count(open.begin(), open.end(), true)), "open calls");
+}
+
+}  // namespace
+}  // namespace torchtrace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const uint32_t version = data[0] == 2 ? torchtrace::kManyProcessesVersion : torchtrace::kOneProcessVersion;
+  const std::string log = data[0] == 0 ? std::string(input) : torchtrace::BuildLog(version, input);
+  static const int file = memfd_create("log", MFD_CLOEXEC);
+  torchtrace::Require(file >= 0 && ftruncate(file, 0) == 0 &&
+                          pwrite(file, log.data(), log.size(), 0) == static_cast<ssize_t>(log.size()),
+                      "a file in memory");
+  torchtrace::ReadLog(absl::StrCat("/proc/self/fd/", file));
+  return 0;
+}

@@ -1,0 +1,388 @@
+#include "serialize/log/log_trace.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <system_error>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/log/call_reader.h"
+#include "serialize/log/log_file.h"
+#include "serialize/log/log_metadata.h"
+#include "serialize/log/log_reader.h"
+#include "serialize/log/log_survey.h"
+#include "serialize/log/process_order.h"
+#include "serialize/log/thread_reader.h"
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kLogSuffix[] = ".ttlog";
+
+// What windows may take together when many logs are read at once.
+constexpr uint64_t kWindowsBytes = 64 << 20;
+constexpr uint64_t kMinWindowBytes = 4 << 10;
+
+// From one word to the observer to the next.
+constexpr uint32_t kRecordsPerTelling = 1 << 16;
+
+// Of one process the whole file, of many its frames.
+uint64_t BytesOf(const LogReader& log, size_t process) {
+  if (!log.many_processes()) return log.file().bytes();
+  uint64_t bytes = 0;
+  for (const uint32_t frame : log.processes()[process].frames) bytes += log.frames()[frame].header.capacity_bytes;
+  return bytes;
+}
+
+// One process of a log. Without a reader the file is there and is no log.
+struct ProcessLog {
+  ProcessLog(const LogReader* log_reader, uint32_t index, const nlohmann::json& metadata)
+      : reader(log_reader),
+        process(index),
+        clock(metadata),
+        end(ReadLogEnd(metadata)),
+        source_damage(ReadSourceDamage(metadata)) {}
+
+  const LogReader* reader;
+  uint32_t process;  // index into its processes
+  LogClock clock;
+  LogEnd end;
+  Damage source_damage;
+  int64_t shift_ns = 0;  // what makes its times comparable with the others'
+  std::vector<LogThread> threads;
+};
+
+void AddDamage(const Damage& more, Damage* damage) {
+  damage->sentences.insert(damage->sentences.end(), more.sentences.begin(), more.sentences.end());
+  damage->lost_calls += more.lost_calls;
+  damage->lost_bytes += more.lost_bytes;
+  damage->lost_calls_exact = damage->lost_calls_exact && more.lost_calls_exact;
+}
+
+class LogTrace : public Trace {
+ public:
+  explicit LogTrace(ReadingObserver* observer) : observer_(observer) {}
+
+  // Takes logs in the order given.
+  void Add(const std::string& path, std::unique_ptr<LogReader> reader) {
+    for (uint32_t i = 0; i < reader->processes().size(); ++i) {
+      ProcessInfo info;
+      info.path = path;
+      info.file_bytes = BytesOf(*reader, i);
+      info.metadata = ReadMetadata(*reader, i, &info.damage);
+      logs_.emplace_back(reader.get(), i, *info.metadata);
+      info.closed = logs_.back().end.present;
+      infos_.push_back(std::move(info));
+    }
+    reader->file().Rest();
+    readers_.push_back(std::move(reader));
+  }
+
+  // A file among logs that is none.
+  void AddUnreadable(const std::string& path, const absl::Status& status) {
+    ProcessInfo info;
+    info.path = path;
+    struct stat file;
+    if (stat(path.c_str(), &file) == 0) info.file_bytes = static_cast<uint64_t>(file.st_size);
+    info.metadata = std::make_shared<nlohmann::json>(nlohmann::json::object());
+    info.damage.sentences.emplace_back(status.message());
+    info.damage.lost_bytes = info.file_bytes;
+    info.damage.lost_calls_exact = false;
+    logs_.emplace_back(nullptr, 0, *info.metadata);
+    infos_.push_back(std::move(info));
+  }
+
+  // After the last Add: brings the processes into order, those of unreadable files last.
+  void Arrange() {
+    std::vector<uint32_t> indices;
+    std::vector<ProcessClock> clocks;
+    for (uint32_t i = 0; i < logs_.size(); ++i) {
+      if (logs_[i].reader == nullptr) continue;
+      indices.push_back(i);
+      clocks.push_back(ReadProcessClock(*infos_[i].metadata));
+    }
+    const ProcessOrder order = OrderProcesses(clocks);
+    std::vector<ProcessLog> logs;
+    std::vector<ProcessInfo> infos;
+    const auto take = [&](uint32_t i) {
+      logs.push_back(std::move(logs_[i]));
+      infos.push_back(std::move(infos_[i]));
+    };
+    for (const std::vector<uint32_t>& group : order.groups) {
+      for (const uint32_t i : group) {
+        logs_[indices[i]].shift_ns = order.shift_ns[i];
+        take(indices[i]);
+      }
+      group_ends_.push_back(logs.size());
+    }
+    for (uint32_t i = 0; i < logs_.size(); ++i) {
+      if (logs_[i].reader == nullptr) take(i);
+    }
+    logs_ = std::move(logs);
+    infos_ = std::move(infos);
+  }
+
+  LogSource log_source(size_t process) const override { return {logs_[process].reader, logs_[process].process}; }
+
+  absl::StatusOr<std::vector<uint64_t>> Count() override {
+    Survey();
+    return counts_;
+  }
+
+  absl::Status Read(const Visitor& visitor) override;
+  absl::Status ReadCounted(const Visitor& visitor) override { return Read(visitor); }
+
+  size_t config_count() const override { return configs_.config_count(); }
+  size_t variant_count() const override { return configs_.variant_count(); }
+  std::string_view identity(ConfigId config) const override { return configs_.identity(config); }
+  std::string_view facets(VariantId variant) const override { return configs_.facets(variant); }
+  ConfigId config_of(VariantId variant) const override { return configs_.config_of(variant); }
+  std::string_view tags(uint32_t id) const override { return tags_.text(id); }
+  const StackTable& stacks() const override { return stacks_; }
+  const std::vector<ProcessInfo>& processes() const override { return infos_; }
+
+ private:
+  struct VariantHead {
+    ConfigId config;
+    uint8_t level;
+  };
+  struct Stream {
+    ThreadReader reader;
+    uint32_t process;
+    uint32_t thread;
+    int64_t shift_ns;
+  };
+  struct Turn {
+    int64_t time_ns;
+    uint32_t stream;
+    friend bool operator<(const Turn& a, const Turn& b) {
+      return a.time_ns != b.time_ns ? a.time_ns < b.time_ns : a.stream < b.stream;
+    }
+    friend bool operator>(const Turn& a, const Turn& b) { return b < a; }
+  };
+
+  void Survey();
+  absl::Status ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor);
+  void AddHeads() {
+    for (auto i = static_cast<VariantId>(heads_.size()); i < configs_.variant_count(); ++i) {
+      heads_.push_back({configs_.config_of(i), LevelOf(configs_.config_of(i))});
+    }
+  }
+  uint8_t LevelOf(ConfigId config) const {
+    const std::string_view identity = configs_.identity(config);
+    return identity.empty() ? 0 : static_cast<uint8_t>(identity[0]);
+  }
+
+  ReadingObserver* const observer_;  // or null
+  ConfigTable configs_;
+  TagTable tags_;
+  StackTable stacks_;
+  std::vector<uint64_t> counts_;    // by variant
+  std::vector<VariantHead> heads_;  // the same
+  std::vector<std::unique_ptr<LogReader>> readers_;
+  std::vector<ProcessLog> logs_;    // in order
+  std::vector<ProcessInfo> infos_;  // of each of them
+  std::vector<size_t> group_ends_;  // of logs_, which are read group after group
+  bool surveyed_ = false;
+};
+
+void LogTrace::Survey() {
+  if (std::exchange(surveyed_, true)) return;
+  uint64_t bytes = 0, all_bytes = 0;
+  for (const ProcessInfo& info : infos_) all_bytes += info.file_bytes;
+  const auto progress = [&](uint64_t more) {
+    bytes += more;
+    if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kBytes, bytes, all_bytes);
+  };
+  for (size_t i = 0; i < logs_.size(); ++i) {
+    ProcessLog& log = logs_[i];
+    if (log.reader == nullptr) continue;
+    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress);
+    if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
+    ProcessInfo& info = infos_[i];
+    info.calls = survey.calls;
+    info.open_calls = survey.open_calls;
+    info.event_bytes = survey.event_bytes;
+    info.definition_bytes = survey.definition_bytes;
+    info.dropped = std::move(survey.dropped);
+    AddDamage(survey.damage, &info.damage);
+    AddDamage(log.source_damage, &info.damage);
+    for (const LogThread& thread : survey.threads) {
+      info.threads.push_back({thread.number, thread.os_id, thread.name, thread.calls});
+    }
+    log.threads = std::move(survey.threads);
+  }
+}
+
+absl::Status LogTrace::Read(const Visitor& visitor) {
+  Survey();
+  AddHeads();
+  size_t threads = 1;
+  for (const ProcessLog& log : logs_) threads += log.threads.size();
+  const uint64_t window_bytes = std::clamp(kWindowsBytes / threads, kMinWindowBytes, CallReader::kWindowBytes);
+  absl::flat_hash_map<const LogReader*, std::unique_ptr<FrameDefinitions>> definitions;
+  for (const ProcessLog& log : logs_) {
+    if (log.reader == nullptr) continue;
+    std::unique_ptr<FrameDefinitions>& of_log = definitions[log.reader];
+    if (of_log == nullptr)
+      of_log = std::make_unique<FrameDefinitions>(log.reader, &configs_, &tags_, &stacks_, window_bytes);
+    of_log->AddThreads(log.threads);
+  }
+  uint64_t calls = 0;
+  size_t begin = 0;
+  for (const size_t end : group_ends_) {
+    std::vector<Stream> streams;
+    for (size_t i = begin; i < end; ++i) {
+      const ProcessLog& log = logs_[i];
+      for (const LogThread& thread : log.threads) {
+        streams.push_back({ThreadReader(&thread, &log.clock, definitions[log.reader].get()), static_cast<uint32_t>(i),
+                           static_cast<uint32_t>(thread.number), log.shift_ns});
+      }
+    }
+    if (absl::Status status = ReadStreams(streams, &calls, visitor); !status.ok()) return status;
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor) {
+  // A heap of the threads' turns, earliest on top. A thread is opened when its
+  // time comes, so that only those which ran at the same time are open at once.
+  std::vector<Turn> turns;
+  for (uint32_t i = 0; i < streams.size(); ++i) {
+    const Stream& stream = streams[i];
+    if (stream.reader.state() != ThreadReader::kDone) turns.push_back({stream.reader.time_ns() + stream.shift_ns, i});
+  }
+  std::make_heap(turns.begin(), turns.end(), std::greater<>());
+
+  uint64_t call_number = *calls;
+  uint64_t all_calls = 0;
+  for (const ProcessInfo& info : infos_) all_calls += info.calls;
+  uint32_t until_told = kRecordsPerTelling;
+  CallRecord record;
+  while (!turns.empty()) {
+    std::pop_heap(turns.begin(), turns.end(), std::greater<>());
+    Turn turn = turns.back();
+    turns.pop_back();
+    Stream& stream = streams[turn.stream];
+    ThreadReader& reader = stream.reader;
+    record.process = stream.process;
+    record.thread = stream.thread;
+    // Mostly one thread works: it goes on until another one's turn has come.
+    do {
+      const ThreadReader::State state = reader.state();
+      record.time_ns = reader.time_ns();
+      if (state == ThreadReader::kEnter) {
+        const ThreadReader::OpenCall* const parent = reader.innermost();
+        record.kind = CallRecord::kEnter;
+        record.variant = reader.variant();
+        if (record.variant >= heads_.size()) AddHeads();  // the file has changed
+        record.call = call_number++;
+        record.tags = reader.tags();
+        record.stack = reader.stack();
+        record.parent = parent == nullptr ? kNoCall : parent->call;
+        record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth(), UINT32_MAX));
+        record.duration_ns = 0;
+        record.exception = {};
+      } else if (state != ThreadReader::kSegment) {
+        const ThreadReader::OpenCall& call = *reader.innermost();
+        record.kind = state == ThreadReader::kLeave ? CallRecord::kLeave : CallRecord::kRaise;
+        record.variant = call.variant;
+        record.call = call.call;
+        record.tags = kNoTags;
+        record.stack = kNoStack;
+        record.parent = reader.outer_call();
+        record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth() - 1, UINT32_MAX));
+        record.duration_ns = record.time_ns - call.time_ns;
+        record.exception = state == ThreadReader::kRaise ? reader.exception() : std::string_view();
+      }
+      if (state != ThreadReader::kSegment) {
+        record.config = heads_[record.variant].config;
+        record.level = heads_[record.variant].level;
+        if (absl::Status status = visitor(record); !status.ok()) return status;
+        if (--until_told == 0) {
+          until_told = kRecordsPerTelling;
+          if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kCalls, call_number, all_calls);
+        }
+      }
+      reader.Advance(record.call);
+      turn.time_ns = reader.time_ns() + stream.shift_ns;
+    } while (reader.state() != ThreadReader::kDone && (turns.empty() || turn < turns.front()));
+    if (reader.state() == ThreadReader::kDone) continue;
+    turns.push_back(turn);
+    std::push_heap(turns.begin(), turns.end(), std::greater<>());
+  }
+  *calls = call_number;
+  return absl::OkStatus();
+}
+
+// The logs in `folder`, sorted; empty when there are none.
+absl::StatusOr<std::vector<std::string>> ListLogs(const std::string& folder) {
+  std::vector<std::string> logs;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (absl::EndsWith(path, kLogSuffix)) logs.push_back(path);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return absl::PermissionDeniedError(absl::StrCat("cannot read ", folder, ": ", error.message()));
+  }
+  std::sort(logs.begin(), logs.end());
+  return logs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(std::unique_ptr<LogFile> file, ReadingObserver* observer) {
+  const std::string path = file->path();
+  absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(std::move(file));
+  if (!reader.ok()) return reader.status();
+  auto trace = std::make_unique<LogTrace>(observer);
+  trace->Add(path, *std::move(reader));
+  trace->Arrange();
+  return trace;
+}
+
+absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, ReadingObserver* observer) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    absl::StatusOr<std::unique_ptr<LogFile>> file = LogFile::Open(path);
+    return file.ok() ? OpenLogs(*std::move(file), observer) : file.status();
+  }
+  auto trace = std::make_unique<LogTrace>(observer);
+  const auto pool = std::make_shared<LogFilePool>();
+  const std::string folder = (fs::path(path) / "log").string();
+  absl::StatusOr<std::vector<std::string>> logs = ListLogs(folder);
+  if (logs.ok() && logs->empty()) logs = ListLogs(path);  // the log folder itself
+  if (!logs.ok()) return logs.status();
+  if (logs->empty()) {
+    return absl::NotFoundError(absl::StrCat(path, " holds no trace: expected logs named ", folder, "/*", kLogSuffix));
+  }
+  absl::Status first_error;
+  bool readable = false;
+  for (const std::string& log : *logs) {
+    absl::StatusOr<std::unique_ptr<LogReader>> reader = LogReader::Open(log, pool);
+    if (reader.ok()) {
+      readable = true;
+      trace->Add(log, *std::move(reader));
+      continue;
+    }
+    // Counting without what a newer version recorded would be wrong in silence.
+    if (absl::IsUnimplemented(reader.status())) return reader.status();
+    if (first_error.ok()) first_error = reader.status();
+    trace->AddUnreadable(log, reader.status());
+  }
+  if (!readable) return first_error;
+  trace->Arrange();
+  return trace;
+}
+
+}  // namespace torchtrace

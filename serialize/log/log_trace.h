@@ -1,0 +1,32 @@
+// The logs of an output folder, or one log file, of one process or of many, as a Trace.
+// Reading streams: memory goes with the configurations, not with the calls. Nothing here throws.
+//
+//   absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs("out");
+//   (*trace)->Read([&](const CallRecord& call) { ... });
+
+#ifndef TORCHTRACE_SERIALIZE_LOG_LOG_TRACE_H_
+#define TORCHTRACE_SERIALIZE_LOG_LOG_TRACE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "serialize/log/log_file.h"
+#include "serialize/trace/reading_observer.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// `path`: an output folder (its log/*.ttlog are read) or one log file. Errors
+// name the path and what was expected there. Damage is no error: what can be
+// read is read, and processes()[i].damage tells the rest. Beside a log that
+// can be read, a file that holds none counts as a damaged process. `observer` may be null,
+// and outlives the trace.
+absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, ReadingObserver* observer = nullptr);
+
+// One log, which may have no path.
+absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(std::unique_ptr<LogFile> file, ReadingObserver* observer = nullptr);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_LOG_LOG_TRACE_H_

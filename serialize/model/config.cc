@@ -1,0 +1,90 @@
+#include "serialize/model/config.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/base/varint.h"
+
+namespace torchtrace {
+namespace {
+
+absl::Status Expected(const ByteReader& reader, const std::string& what) {
+  return absl::DataLossError(absl::StrCat("byte ", reader.offset(), ": expected ", what));
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(std::string_view identity) {
+  ByteReader reader(identity);
+  Config config;
+  uint8_t level;
+  if (!reader.Byte(&level)) return Expected(reader, "a config's level");
+  config.level = level;
+  std::string_view text;
+  if (!reader.String(&text)) return Expected(reader, "an API name");
+  config.api = text;
+
+  uint64_t count;
+  if (!reader.Varint(&count) || count > reader.remaining()) return Expected(reader, "the number of arguments");
+  config.args.resize(count);
+  for (Value& arg : config.args) {
+    if (absl::Status s = ReadValue(&reader, &arg); !s.ok()) return s;
+  }
+
+  if (!reader.Varint(&count) || count > reader.remaining() / 2) {
+    return Expected(reader, "the number of keyword arguments");
+  }
+  config.kwargs.resize(count);
+  for (auto& [name, value] : config.kwargs) {
+    if (!reader.String(&text)) return Expected(reader, "a keyword");
+    name = text;
+    if (absl::Status s = ReadValue(&reader, &value); !s.ok()) return s;
+  }
+  if (!reader.done()) return Expected(reader, "the end of the config");
+  return config;
+}
+
+absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets) {
+  std::vector<TensorFacet> result;
+  if (facets.empty()) return result;
+  ByteReader reader(facets);
+  uint64_t count;
+  if (!reader.Varint(&count) || count > reader.remaining() / 2) return Expected(reader, "the number of facets");
+  result.resize(count);
+  for (TensorFacet& facet : result) {
+    uint64_t bits;
+    if (!reader.Varint(&facet.tensor)) return Expected(reader, "a tensor's ordinal");
+    if (!reader.Varint(&bits)) return Expected(reader, "a tensor's facet bits");
+    facet.requires_grad = (bits & kFacetRequiresGrad) != 0;
+    if ((bits & kFacetSubclass) != 0) {
+      std::string_view subclass;
+      if (!reader.String(&subclass)) return Expected(reader, "a tensor's subclass");
+      facet.subclass = subclass;
+    }
+  }
+  if (!reader.done()) return Expected(reader, "the end of the facets");
+  return result;
+}
+
+std::string EncodeConfig(const Config& config) {
+  std::string out;
+  out.push_back(static_cast<char>(config.level));
+  AppendString(config.api, &out);
+  AppendVarint(config.args.size(), &out);
+  for (const Value& arg : config.args) EncodeValue(arg, &out);
+  AppendVarint(config.kwargs.size(), &out);
+  for (const auto& [name, value] : config.kwargs) {
+    AppendString(name, &out);
+    EncodeValue(value, &out);
+  }
+  return out;
+}
+
+ConfigHead ReadConfigHead(std::string_view identity) {
+  ByteReader reader(identity);
+  uint8_t level;
+  std::string_view api;
+  if (!reader.Byte(&level) || !reader.String(&api)) return {};
+  return {level, api};
+}
+
+}  // namespace torchtrace

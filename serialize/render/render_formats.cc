@@ -1,0 +1,83 @@
+#include "serialize/render/render_formats.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace torchtrace {
+namespace {
+
+struct FileKind {
+  const char* stem;
+  const char* extension;
+};
+// CRITICAL: in RenderFile's order.
+constexpr std::array<FileKind, kRenderFileCount> kFileKinds = {{
+    {"trace", "yaml"},
+    {"trace", "txt"},
+    {"apis", "txt"},
+    {"configs", "txt"},
+    {"configs", "yaml"},
+    {"statistics", "txt"},
+    {"statistics", "yaml"},
+    {"stacks", "yaml"},
+}};
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+absl::StatusOr<RenderFormats> RenderFormats::Parse(std::string_view text) {
+  if (text == "all") return All();
+  if (text == "none") return None();
+  RenderFormats formats = None();
+  const std::vector<std::string> names = absl::StrSplit(std::string(text), ',');
+  for (const std::string& name : names) {
+    bool known = false;
+    for (size_t i = 0; i < kFileKinds.size(); ++i) {
+      const FileKind& kind = kFileKinds[i];
+      if (name != kind.stem && name != kind.extension && name != absl::StrCat(kind.stem, ".", kind.extension)) continue;
+      formats.Add(static_cast<RenderFile>(i));
+      known = true;
+    }
+    if (known) continue;
+    if (name == "all" || name == "none") {
+      return absl::InvalidArgumentError(absl::StrCat("format \"", name, "\" stands alone, not in a list"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("unknown format \"", name, "\"; known: ", Choices()));
+  }
+  return formats;
+}
+
+std::string RenderFormats::Choices() {
+  std::string choices = "yaml, txt, trace, apis, configs, statistics, stacks";
+  for (const FileKind& kind : kFileKinds) absl::StrAppend(&choices, ", ", kind.stem, ".", kind.extension);
+  return choices + ", all, none";
+}
+
+std::string RenderFileName(RenderFile file, std::optional<int> level) {
+  const FileKind& kind = kFileKinds[static_cast<size_t>(file)];
+  const std::string suffix = level.has_value() ? absl::StrCat("_level_", *level) : "";
+  return absl::StrCat("api_", kind.stem, suffix, ".", kind.extension);
+}
+
+bool IsRenderedFileName(std::string_view name) {
+  if (name == "run.json") return true;
+  for (const FileKind& kind : kFileKinds) {
+    const std::string start = absl::StrCat("api_", kind.stem);
+    const std::string end = absl::StrCat(".", kind.extension);
+    if (name.size() < start.size() + end.size() || !name.starts_with(start) || !name.ends_with(end)) continue;
+    const std::string_view middle = name.substr(start.size(), name.size() - start.size() - end.size());
+    if (middle.empty() || (middle.starts_with("_level_") && IsNumber(middle.substr(7)))) return true;
+  }
+  return false;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,274 @@
+#include "serialize/render/run_info.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/counted_text.h"
+#include "serialize/base/json_member.h"
+#include "serialize/base/output_file.h"
+#include "serialize/base/shell_quote.h"
+#include "serialize/forms/json_form.h"
+#include "serialize/log/process_order.h"
+#include "serialize/trace/damage.h"
+#include "serialize/trace/ranks.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// The order in which people look for things; the rest of the metadata follows.
+constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program",   "cwd",     "host",         "boot_id",
+                                   "environment", "python",          "packages",  "dialect", "levels",       "include",
+                                   "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
+                                   "world_size"};
+// What concerns one process, or is shown under another name.
+constexpr std::array kProcessKeys = {"format",           "role",    "pid",   "ppid",   "forked_from", "clock",
+                                     "clock_again",      "source",  "label", "damage", "operators",   "end",
+                                     "started_programs", "not_seen"};
+
+template <typename Keys>
+bool Contains(const Keys& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::string IsoTime(int64_t realtime_ns) {
+  const std::time_t seconds = static_cast<std::time_t>(realtime_ns / 1'000'000'000);
+  std::tm utc;
+  char text[40];
+  if (gmtime_r(&seconds, &utc) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+    return "";
+  return text;
+}
+
+void AddMetadata(const json& metadata, ordered_json* info) {
+  if (!metadata.is_object()) return;
+  for (const char* key : kFirstKeys) {
+    if (const json* const value = FindMember(metadata, key); value != nullptr) (*info)[key] = *value;
+  }
+  for (const auto& [key, value] : metadata.items()) {
+    if (!Contains(kFirstKeys, key) && !Contains(kProcessKeys, key)) (*info)[key] = value;
+  }
+  const json* const clock = FindMember(metadata, "clock");
+  const json* const started = clock == nullptr ? nullptr : FindMember(*clock, "origin_realtime_ns");
+  if (started == nullptr || !started->is_number_integer()) return;
+  if (const std::string time = IsoTime(started->get<int64_t>()); !time.empty()) (*info)["started"] = time;
+}
+
+// What all processes of several traces have in common.
+json CommonMetadata(const Trace& trace) {
+  json common = json::object();
+  bool first = true;
+  for (const ProcessInfo& process : trace.processes()) {
+    if (process.metadata == nullptr || !process.metadata->is_object()) return json::object();
+    if (std::exchange(first, false)) {
+      common = *process.metadata;
+      common.erase("clock");
+      continue;
+    }
+    for (auto member = common.begin(); member != common.end();) {
+      const json* const value = FindMember(*process.metadata, member.key().c_str());
+      member = value != nullptr && *value == *member ? std::next(member) : common.erase(member);
+    }
+  }
+  return common;
+}
+
+// Of a trace that was made of several: the order of its processes, how they ended, what ranks lack.
+void AddMerged(const Trace& trace, ordered_json* info) {
+  std::vector<ProcessClock> clocks;
+  std::map<std::string, uint64_t> ends;
+  uint64_t clocked = 0;
+  for (const ProcessInfo& process : trace.processes()) {
+    clocks.push_back(ReadProcessClock(process.metadata == nullptr ? json() : *process.metadata));
+    ++ends[DescribeEnd(process)];
+  }
+  const ProcessOrder order = OrderProcesses(clocks);
+  for (const std::vector<uint32_t>& group : order.groups) {
+    if (order.clock != ProcessOrder::kNone && (group.size() > 1 || clocks[group[0]].known)) clocked += group.size();
+  }
+  static constexpr std::array kClocks = {"none", "monotonic", "time of day"};
+  (*info)["order"] = ordered_json{
+      {"clock", kClocks[order.clock]}, {"by_clock", clocked}, {"as_given", trace.processes().size() - clocked}};
+  (*info)["ends"] = ends;
+  ordered_json ranks = ordered_json::array();
+  for (const RankGap& gap : FindRankGaps(trace.processes())) {
+    ranks.push_back(ordered_json{{"label", gap.label.empty() ? ordered_json(nullptr) : ordered_json(gap.label)},
+                                 {"world_size", gap.world_size},
+                                 {"missing", gap.missing},
+                                 {"duplicate", gap.duplicate}});
+  }
+  (*info)["incomplete_ranks"] = std::move(ranks);
+}
+
+void AddEnd(const ProcessInfo& process, const ProcessFacts& facts, ordered_json* json) {
+  (*json)["ended"] = DescribeEnd(process);
+  if (facts.exit_code.has_value()) (*json)["exit_code"] = *facts.exit_code;
+  if (facts.signal.has_value()) (*json)["signal"] = *facts.signal;
+  if (facts.duration_ns.has_value()) (*json)["duration_ns"] = *facts.duration_ns;
+}
+
+ordered_json CountsJson(const Statistics& statistics) {
+  ordered_json levels = ordered_json::object();
+  for (const auto& [level, count] : statistics.levels) {
+    levels[std::to_string(level)] =
+        ordered_json{{"calls", count.calls}, {"apis", count.apis}, {"configs", count.configs}};
+  }
+  return ordered_json{{"calls", statistics.calls},
+                      {"apis", statistics.apis.size()},
+                      {"configs", statistics.configs},
+                      {"levels", std::move(levels)}};
+}
+
+ordered_json DamageJson(const Damage& damage) {
+  return ordered_json{{"lost_calls", damage.lost_calls},
+                      {"lost_calls_exact", damage.lost_calls_exact},
+                      {"lost_bytes", damage.lost_bytes},
+                      {"sentences", damage.sentences}};
+}
+
+ordered_json StartedJson(const std::map<std::string, StartedProgram>& programs) {
+  ordered_json list = ordered_json::array();
+  for (const auto& [program, started] : programs) {
+    list.push_back(ordered_json{{"program", program}, {"python", started.python}, {"count", started.count}});
+  }
+  return list;
+}
+
+ordered_json ProcessJson(const ProcessInfo& process, const ProcessFacts& facts) {
+  ordered_json json = ordered_json::object();
+  json["log"] = facts.log;
+  for (const char* key : {"role", "pid", "ppid", "forked_from"}) {
+    if (process.metadata == nullptr) break;
+    if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
+  }
+  if (process.metadata != nullptr && FindMember(*process.metadata, "source") != nullptr) {
+    for (const char* key : {"source", "label", "host", "rank", "world_size", "command"}) {
+      if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
+    }
+  }
+  AddEnd(process, facts, &json);
+  json["calls"] = process.calls;
+  json["open_calls"] = process.open_calls;
+  json["excluded_getters"] = facts.getters;
+  json["bytes"] = ordered_json{
+      {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
+  ordered_json threads = ordered_json::array();
+  for (const ThreadInfo& thread : process.threads) {
+    threads.push_back(ordered_json{
+        {"number", thread.number}, {"os_id", thread.os_id}, {"name", thread.name}, {"calls", thread.calls}});
+  }
+  json["threads"] = std::move(threads);
+  json["dropped"] = facts.dropped;
+  json["cut"] = facts.cut;
+  json["not_seen"] = facts.not_seen;
+  json["started_programs"] = StartedJson(facts.started);
+  json["stopped"] = facts.stopped.empty() ? ordered_json(nullptr) : ordered_json(facts.stopped);
+  json["damage"] = DamageJson(process.damage);
+  return json;
+}
+
+// `3 strings, 1 list`
+std::string JoinCounts(const std::map<std::string, uint64_t>& counts) {
+  return absl::StrJoin(counts, ", ", [](std::string* out, const std::pair<const std::string, uint64_t>& entry) {
+    absl::StrAppend(out, entry.second, " ", entry.first);
+  });
+}
+
+}  // namespace
+
+ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, const RenderReport* report) {
+  const RunFacts facts = GatherFacts(trace);
+  const CappedCounts capped = CountCapped(trace, statistics);
+  ordered_json info = ordered_json::object();
+  if (IsMerged(trace)) {
+    AddMetadata(CommonMetadata(trace), &info);
+    AddMerged(trace, &info);
+  } else if (!facts.processes.empty()) {
+    const ProcessInfo& main = trace.processes()[facts.main];
+    if (main.metadata != nullptr) AddMetadata(*main.metadata, &info);
+    AddEnd(main, facts.processes[facts.main], &info);
+  }
+  info["counts"] = CountsJson(statistics);
+  info["open_calls"] = facts.open_calls;
+  info["excluded_getters"] = facts.getters;
+  info["dropped"] = facts.dropped;
+  info["capped"] = ordered_json{{"calls", capped.calls}, {"configs", capped.configs}};
+  info["cut"] = facts.cut;
+  info["not_seen"] = facts.not_seen;
+  info["started_programs"] = StartedJson(facts.started);
+  info["stopped"] = facts.stopped;
+  info["damage"] = ordered_json{
+      {"damaged", facts.damaged}, {"lost_calls", facts.lost_calls}, {"lost_calls_exact", facts.lost_calls_exact}};
+  if (report != nullptr && report->listing_left_out) {
+    info["not_rendered"] = ordered_json{{"files", "api_trace.*"}, {"command", report->listing_command}};
+  }
+  ordered_json processes = ordered_json::array();
+  for (size_t i = 0; i < facts.processes.size(); ++i) {
+    processes.push_back(ProcessJson(trace.processes()[i], facts.processes[i]));
+  }
+  info["processes"] = std::move(processes);
+  return info;
+}
+
+absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder, mode_t mode) {
+  return WriteOutputFile((std::filesystem::path(folder) / "run.json").string(), DumpPrettyJson(info),
+                         {.mode = mode, .follow = false});
+}
+
+std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& statistics, const RenderReport* report,
+                                      const std::string& folder) {
+  const RunFacts facts = GatherFacts(trace);
+  std::vector<std::string> lines;
+  lines.push_back(absl::StrCat("the trace is in ", folder, ": ", Counted(statistics.calls, "call", "calls"), " of ",
+                               Counted(statistics.apis.size(), "API", "APIs"), " in ",
+                               Counted(statistics.configs, "config", "configs")));
+  if (IsMerged(trace)) {
+    for (const std::string& sentence : RankSentences(FindRankGaps(trace.processes()))) lines.push_back(sentence);
+  }
+  if (facts.processes.size() > 1) {
+    std::string line = absl::StrCat("processes recorded: ", facts.processes.size());
+    if (facts.unclosed > 0) absl::StrAppend(&line, ", of which killed or still running: ", facts.unclosed);
+    lines.push_back(std::move(line));
+  }
+  for (const std::string& reason : facts.stopped) {
+    lines.push_back(absl::StrCat("tracing stopped before the program's end: ", reason));
+  }
+  for (const auto& [reason, count] : facts.dropped) {
+    lines.push_back(absl::StrCat("dropped: ", Counted(count, "call", "calls"), " (", reason, ")"));
+  }
+  if (facts.damaged || facts.lost_calls > 0) {
+    lines.push_back(
+        absl::StrCat("the log is damaged: ", CountLostCalls(facts.lost_calls, facts.lost_calls_exact), " lost"));
+  }
+  if (const CappedCounts capped = CountCapped(trace, statistics); capped.calls > 0) {
+    lines.push_back(absl::StrCat("capped: long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
+                                 Counted(capped.configs, "config", "configs"), " are not kept whole"));
+  }
+  if (!facts.cut.empty()) lines.push_back(absl::StrCat("cut: ", JoinCounts(facts.cut)));
+  if (facts.getters > 0) {
+    lines.push_back(absl::StrCat("left out: ", Counted(facts.getters, "call", "calls"),
+                                 " of property getters (--include-getters keeps them)"));
+  }
+  if (facts.paused) lines.emplace_back("left out: any calls made while tracing was paused");
+  for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
+  if (report != nullptr && report->listing_left_out) {
+    lines.push_back(
+        absl::StrCat("the files that list every call were left out; to make them: ", report->listing_command));
+  }
+  lines.push_back(absl::StrCat("next: torchtrace stats ", ShellQuote(folder)));
+  return lines;
+}
+
+}  // namespace torchtrace

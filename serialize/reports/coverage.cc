@@ -1,0 +1,347 @@
+#include "serialize/reports/coverage.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/counted_text.h"
+#include "serialize/base/csv_cell.h"
+#include "serialize/base/hash.h"
+#include "serialize/base/json_member.h"
+#include "serialize/base/text_table.h"
+#include "serialize/forms/json_form.h"
+#include "serialize/forms/text_form.h"
+#include "serialize/model/config.h"
+#include "serialize/model/operator_name.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+bool IsOperator(std::string_view name) { return name.find("::") != std::string_view::npos; }
+
+// The one spelling of a name under which calls and entries meet.
+std::string Canonical(std::string_view name) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (name.substr(0, kOps.size()) == kOps) {
+    name.remove_prefix(kOps.size());
+    const size_t dot = name.find('.');
+    if (dot == std::string_view::npos) return std::string(name);
+    std::string result = absl::StrCat(std::string(name.substr(0, dot)), "::", std::string(name.substr(dot + 1)));
+    constexpr std::string_view kDefault = ".default";
+    if (result.size() > kDefault.size() &&
+        std::string_view(result).substr(result.size() - kDefault.size()) == kDefault) {
+      result.resize(result.size() - kDefault.size());
+    }
+    return result;
+  }
+  const bool aten = name.substr(0, 5) == "aten." || name.substr(0, 6) == "prims.";
+  return aten ? OperatorName(name) : std::string(name);
+}
+
+// `aten::add` of `aten::add.Tensor`; empty for other names.
+std::string_view WithoutOverload(std::string_view name) {
+  const size_t dot = IsOperator(name) ? name.find('.', name.find("::")) : std::string_view::npos;
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+// `torch.Tensor.shape` of `torch.Tensor.shape.__get__`; empty for other names.
+std::string_view PropertyOf(std::string_view name) {
+  for (const std::string_view accessor : {".__get__", ".__set__", ".__delete__"}) {
+    if (name.size() > accessor.size() && name.substr(name.size() - accessor.size()) == accessor) {
+      return name.substr(0, name.size() - accessor.size());
+    }
+  }
+  return {};
+}
+
+struct Tally {
+  std::map<int, uint64_t> calls;          // by level
+  absl::flat_hash_set<uint64_t> configs;  // their hashes, without the level
+
+  // Several levels see one call.
+  uint64_t most_calls() const {
+    uint64_t most = 0;
+    for (const auto& [level, count] : calls) most = std::max(most, count);
+    return most;
+  }
+  std::vector<int> levels() const {
+    std::vector<int> levels;
+    for (const auto& [level, count] : calls) levels.push_back(level);
+    return levels;
+  }
+};
+
+double Percent(uint64_t part, uint64_t whole) {
+  return std::round(1e6 * static_cast<double>(part) / static_cast<double>(whole)) / 1e4;
+}
+
+enum class Status : uint8_t { kCalled, kNever, kOutside };
+
+struct Row {
+  std::string api;
+  Status status;
+  bool visible;
+  const Tally* tally;
+};
+
+class Coverage {
+ public:
+  Coverage(const ApiList& list, const std::string& list_name, const CoverageOptions& options, std::ostream* out)
+      : list_name_(list_name), options_(options), out_(out), filter_(options.filter) {
+    for (const ApiEntry& entry : list.apis) {
+      if (!filter_.Accepts(entry.name)) continue;
+      const size_t index = entries_.size();
+      entries_.push_back({&entry, {}});
+      AddKeys(entry.name, index);
+      for (const std::string& alias : entry.aliases) AddKeys(alias, index);
+      for (const std::string& alias : entry.elsewhere) AddKeys(alias, index);
+      (IsOperator(Canonical(entry.name)) ? lists_operators_ : lists_apis_) = true;
+    }
+  }
+
+  bool empty() const { return entries_.empty(); }
+
+  absl::Status Add(Trace* trace) {
+    const absl::StatusOr<std::vector<uint64_t>> calls = trace->Count();
+    if (!calls.ok()) return calls.status();
+    for (const int level : RecordedLevels(*trace)) levels_.insert(level);
+    std::vector<uint64_t> config_calls(trace->config_count());
+    for (size_t variant = 0; variant < calls->size(); ++variant) {
+      config_calls[trace->config_of(static_cast<VariantId>(variant))] += (*calls)[variant];
+    }
+    for (size_t config = 0; config < config_calls.size(); ++config) {
+      if (config_calls[config] > 0) AddConfig(trace->identity(static_cast<ConfigId>(config)), config_calls[config]);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<CoverageTotals> Write() {
+    Collect();
+    switch (options_.format) {
+      case StatsFormat::kText:
+      case StatsFormat::kMarkdown:
+        WriteText();
+        break;
+      case StatsFormat::kJson:
+        WriteJson();
+        break;
+      case StatsFormat::kCsv:
+        WriteCsv();
+        break;
+    }
+    out_->flush();
+    if (!out_->good()) return absl::AbortedError("cannot write the coverage");
+    return CoverageTotals{entries_.size(), called_};
+  }
+
+ private:
+  struct Entry {
+    const ApiEntry* api;
+    Tally tally;
+  };
+
+  void AddKeys(const std::string& name, size_t entry) {
+    const std::string key = Canonical(name);
+    by_name_[key].push_back(entry);
+    // Unless it says `.default`, it stands for all overloads.
+    const bool says_default = name.size() > 8 && name.compare(name.size() - 8, 8, ".default") == 0;
+    if (options_.exact_overloads || says_default || !IsOperator(key) || !WithoutOverload(key).empty()) return;
+    by_packet_[key].push_back(entry);
+  }
+
+  void AddConfig(std::string_view identity, uint64_t calls) {
+    const ConfigHead head = ReadConfigHead(identity);
+    if (head.api.empty()) return;
+    if (!options_.levels.empty() &&
+        std::find(options_.levels.begin(), options_.levels.end(), head.level) == options_.levels.end()) {
+      return;
+    }
+    const std::string name = Canonical(head.api);
+    const uint64_t config = Hash64(identity.data() + 1, identity.size() - 1);
+    std::set<size_t> entries;
+    Find(by_name_, name, &entries);
+    Find(by_packet_, WithoutOverload(name), &entries);
+    Find(by_name_, PropertyOf(name), &entries);
+    for (const size_t entry : entries) AddTo(&entries_[entry].tally, head.level, calls, config);
+    if (!entries.empty() || !(IsOperator(name) ? lists_operators_ : lists_apis_) || !filter_.Accepts(name)) return;
+    AddTo(&outside_[name], head.level, calls, config);
+  }
+
+  static void Find(const absl::flat_hash_map<std::string, std::vector<size_t>>& index, std::string_view name,
+                   std::set<size_t>* entries) {
+    if (name.empty()) return;
+    const auto at = index.find(std::string(name));
+    if (at != index.end()) entries->insert(at->second.begin(), at->second.end());
+  }
+
+  static void AddTo(Tally* tally, int level, uint64_t calls, uint64_t config) {
+    tally->calls[level] += calls;
+    tally->configs.insert(config);
+  }
+
+  // Fills rows_ with what is to be shown, and the totals.
+  void Collect() {
+    std::vector<Row> never;
+    for (const Entry& entry : entries_) {
+      const std::vector<int>& levels = entry.api->levels;
+      const bool visible = levels.empty() || levels_.empty() ||
+                           std::any_of(levels.begin(), levels.end(), [&](int l) { return levels_.count(l) != 0; });
+      if (!entry.tally.calls.empty()) {
+        ++called_;
+        if (options_.called) rows_.push_back({entry.api->name, Status::kCalled, true, &entry.tally});
+        continue;
+      }
+      if (!visible) ++invisible_;
+      if (options_.never) never.push_back({entry.api->name, Status::kNever, visible, &entry.tally});
+    }
+    Sort(0);
+    rows_.insert(rows_.end(), never.begin(), never.end());
+    const size_t begin = rows_.size();
+    if (!options_.outside) return;
+    for (const auto& [api, tally] : outside_) rows_.push_back({api, Status::kOutside, true, &tally});
+    Sort(begin);
+  }
+
+  void Sort(size_t begin) {
+    std::stable_sort(rows_.begin() + static_cast<ptrdiff_t>(begin), rows_.end(),
+                     [](const Row& a, const Row& b) { return a.tally->most_calls() > b.tally->most_calls(); });
+  }
+
+  const char* What() const {
+    if (lists_operators_ && lists_apis_) return "APIs and operators";
+    return lists_operators_ ? "operators" : "APIs";
+  }
+
+  void WriteText() {
+    const bool markdown = options_.format == StatsFormat::kMarkdown;
+    *out_ << called_ << " of " << entries_.size() << " " << What() << " of " << list_name_ << " were called ("
+          << FormatPercent(called_, entries_.size()) << "), " << entries_.size() - called_ << " never\n";
+    if (invisible_ > 0) {
+      *out_ << invisible_ << " of these can't be seen at " << (levels_.size() == 1 ? "level " : "levels ")
+            << absl::StrJoin(levels_, ", ") << ", which is what was recorded\n";
+    }
+    if (!outside_.empty()) {
+      *out_ << outside_.size() << " more " << (outside_.size() == 1 ? "was" : "were") << " called"
+            << (options_.outside ? "" : " (--show outside)") << "\n";
+    }
+    const auto section = [&](Status status, const char* title) {
+      TextTable table({{title, TextTable::kLeft}, {"calls"}, {"configs"}, {"level"}});
+      bool any = false;
+      for (const Row& row : rows_) {
+        if (row.status != status) continue;
+        any = true;
+        table.AddRow({FormatApi(row.api), std::to_string(row.tally->most_calls()),
+                      std::to_string(row.tally->configs.size()), absl::StrJoin(row.tally->levels(), ",")});
+      }
+      if (any) *out_ << "\n" << (markdown ? table.FormatMarkdown() : table.Format());
+    };
+    section(Status::kCalled, "called");
+    const char* heading = markdown ? "\nnever called\n\n" : "\nnever called\n";
+    for (const Row& row : rows_) {
+      if (row.status != Status::kNever) continue;
+      *out_ << heading << (markdown ? "- `" : "") << FormatApi(row.api) << (markdown ? "`\n" : "\n");
+      heading = "";
+    }
+    section(Status::kOutside, "not in the list");
+  }
+
+  static ordered_json Numbers(const Row& row) {
+    ordered_json json = {{"api", row.api}};
+    if (row.status != Status::kOutside) json["called"] = row.status == Status::kCalled;
+    json["calls"] = row.tally->most_calls();
+    json["configs"] = row.tally->configs.size();
+    json["levels"] = row.tally->levels();
+    if (row.status == Status::kNever) json["visible"] = row.visible;
+    return json;
+  }
+
+  void WriteJson() {
+    *out_ << "{\n  \"list\": " << DumpJson(list_name_) << ",\n  \"total\": " << entries_.size()
+          << ",\n  \"called\": " << called_ << ",\n  \"never\": " << entries_.size() - called_
+          << ",\n  \"percent\": " << DumpJson(Percent(called_, entries_.size()))
+          << ",\n  \"not_visible\": " << invisible_ << ",\n  \"outside\": " << outside_.size();
+    const auto section = [&](const char* name, bool outside) {
+      *out_ << ",\n  \"" << name << "\": [";
+      const char* separator = "";
+      for (const Row& row : rows_) {
+        if ((row.status == Status::kOutside) != outside) continue;
+        *out_ << separator << "\n    " << DumpJson(Numbers(row));
+        separator = ",";
+      }
+      *out_ << (*separator == '\0' ? "]" : "\n  ]");
+    };
+    section("apis", false);
+    if (options_.outside) section("not_in_list", true);
+    *out_ << "\n}\n";
+  }
+
+  void WriteCsv() {
+    constexpr const char* kStatuses[] = {"called", "never", "outside"};
+    *out_ << "api,status,calls,configs,levels\n";
+    for (const Row& row : rows_) {
+      *out_ << absl::StrCat(CsvCell(row.api), ",", kStatuses[static_cast<int>(row.status)], ",",
+                            row.tally->most_calls(), ",", row.tally->configs.size(), ",",
+                            absl::StrJoin(row.tally->levels(), " "), "\n");
+    }
+  }
+
+  const std::string& list_name_;
+  const CoverageOptions& options_;
+  std::ostream* const out_;
+  GlobMemo filter_;
+  std::vector<Entry> entries_;                                       // those of the list that the filter accepts
+  absl::flat_hash_map<std::string, std::vector<size_t>> by_name_;    // index into entries_
+  absl::flat_hash_map<std::string, std::vector<size_t>> by_packet_;  // operators without overload
+  std::map<std::string, Tally> outside_;
+  std::set<int> levels_;  // that the traces were recorded at
+  bool lists_operators_ = false;
+  bool lists_apis_ = false;
+  std::vector<Row> rows_;
+  size_t called_ = 0;
+  size_t invisible_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> RecordedLevels(const Trace& trace) {
+  std::set<int> levels;
+  for (const ProcessInfo& process : trace.processes()) {
+    const nlohmann::json* const asked = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, "levels");
+    if (asked == nullptr || !asked->is_array()) continue;
+    for (const nlohmann::json& level : *asked) {
+      if (level.is_number_integer()) levels.insert(level.get<int>());
+    }
+  }
+  if (levels.empty()) {
+    for (size_t id = 0; id < trace.config_count(); ++id) {
+      levels.insert(ReadConfigHead(trace.identity(static_cast<ConfigId>(id))).level);
+    }
+  }
+  return {levels.begin(), levels.end()};
+}
+
+absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list,
+                                             const std::string& list_name, const CoverageOptions& options,
+                                             std::ostream* out) {
+  Coverage coverage(list, list_name, options, out);
+  if (coverage.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--include and --exclude leave nothing of ", list_name));
+  }
+  for (const StatsTrace& trace : traces) {
+    if (absl::Status s = coverage.Add(trace.trace); !s.ok()) return s;
+  }
+  return coverage.Write();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,132 @@
+#include "serialize/reports/coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "nlohmann/json.hpp"
+#include "serialize/testing/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+class CoverageTest : public testing::Test {
+ protected:
+  CoverageTest() : trace_(nlohmann::json{{"levels", {1, 2}}}) {
+    AddExampleCalls(&trace_);
+    trace_.Call(MakeConfig(2, "aten::add.Tensor", {TensorValue({2, 3})}));
+    trace_.Call(MakeConfig(2, "aten::add.Tensor", {TensorValue({4})}));
+    trace_.Call(MakeConfig(2, "aten::add.Tensor", {TensorValue({4})}));
+    trace_.Call(MakeConfig(2, "aten::mm", {TensorValue({4})}));
+    trace_.Call(MakeConfig(1, "torch.Tensor.shape.__get__", {TensorValue({4})}));
+  }
+
+  std::string Report(const std::string& list, const CoverageOptions& options = {}) {
+    const absl::StatusOr<ApiList> parsed = ParseApiList(list, "list");
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    std::ostringstream out;
+    const absl::StatusOr<CoverageTotals> totals =
+        WriteCoverage({{&trace_, "t"}, {&more_, "more"}}, *parsed, "ops.txt", options, &out);
+    if (totals.ok()) {
+      totals_ = *totals;
+    } else {
+      return std::string(totals.status().message());
+    }
+    return out.str();
+  }
+
+  FakeTrace trace_;
+  FakeTrace more_;
+  CoverageTotals totals_;
+};
+
+TEST_F(CoverageTest, Text) {
+  EXPECT_EQ(Report("torch.add\ntorch.sub\ntorch.ones\ntorch.mul\n"),
+            "2 of 4 APIs of ops.txt were called (50.00%), 2 never\n"
+            "3 more were called (--show outside)\n"
+            "\n"
+            "called      calls  configs  level\n"
+            "torch.add       1        1      1\n"
+            "torch.ones      1        1      1\n"
+            "\n"
+            "never called\n"
+            "torch.sub\n"
+            "torch.mul\n");
+  EXPECT_EQ(totals_.listed, 4U);
+  EXPECT_TRUE(totals_.Reaches(50));
+  EXPECT_FALSE(totals_.Reaches(50.01));
+}
+
+// However an operator is spelled; without its overload it stands for all.
+TEST_F(CoverageTest, Operators) {
+  CoverageOptions options;
+  options.format = StatsFormat::kCsv;
+  options.outside = true;
+  for (const char* const spelling : {"aten::add.Tensor", "aten.add.Tensor", "torch.ops.aten.add.Tensor", "aten::add",
+                                     "torch.ops.aten.add", "supported: [add]", "supported: [add.Tensor]"}) {
+    const std::string report = Report(spelling, options);
+    EXPECT_TRUE(absl::StrContains(report, ",called,3,2,2\n")) << report;
+    EXPECT_TRUE(absl::StrContains(report, "\naten::mm,outside,1,1,2\n")) << report;
+  }
+  for (const char* const spelling : {"aten::mm", "aten.mm.default", "torch.ops.aten.mm.default", "torch.ops.aten.mm"}) {
+    EXPECT_TRUE(absl::StrContains(Report(spelling, options), ",called,1,1,2\n")) << spelling;
+  }
+  EXPECT_TRUE(absl::StrContains(Report("aten.add.default", options), "\naten.add.default,never,0,0,\n"));
+  options.exact_overloads = true;
+  EXPECT_TRUE(absl::StrContains(Report("aten::add", options), "\naten::add,never,0,0,\n"));
+}
+
+TEST_F(CoverageTest, AliasesPropertiesAndLevels) {
+  // The same call as level 0 sees it.
+  trace_.Call(MakeConfig(0, "torch.add", {TensorValue({2, 3}), TensorValue({2, 3})}, {{"alpha", IntValue(10)}}));
+  CoverageOptions options;
+  options.format = StatsFormat::kJson;
+  const nlohmann::json report =
+      nlohmann::json::parse(Report("apis:\n"
+                                   "- {api: torch.plus, aliases: [torch.add]}\n"
+                                   "- {api: torch.Tensor.shape, kind: property}\n"
+                                   "- {api: torch.nn.Linear, levels: [0]}\n"
+                                   "- {api: torch.abs, levels: [0, 1]}\n",
+                                   options));
+  EXPECT_EQ(report["total"], 4);
+  EXPECT_EQ(report["called"], 2);
+  EXPECT_EQ(report["percent"], 50.0);
+  EXPECT_EQ(report["not_visible"], 1);
+  const nlohmann::json expected = nlohmann::json::parse(R"([
+    {"api": "torch.plus", "called": true, "calls": 1, "configs": 1, "levels": [0, 1]},
+    {"api": "torch.Tensor.shape", "called": true, "calls": 1, "configs": 1, "levels": [1]},
+    {"api": "torch.nn.Linear", "called": false, "calls": 0, "configs": 0, "levels": [], "visible": false},
+    {"api": "torch.abs", "called": false, "calls": 0, "configs": 0, "levels": [], "visible": true}])");
+  EXPECT_EQ(report["apis"], expected);
+  EXPECT_FALSE(report.contains("not_in_list"));
+}
+
+TEST_F(CoverageTest, SeveralTracesCountTogether) {
+  more_.Call(MakeConfig(2, "aten::add.Tensor", {TensorValue({4})}));
+  more_.Call(MakeConfig(2, "aten::add.Tensor", {TensorValue({5})}));
+  more_.Define(MakeConfig(2, "aten::sub.Tensor", {}));
+  CoverageOptions options;
+  options.format = StatsFormat::kCsv;
+  EXPECT_EQ(Report("aten::add.Tensor\naten::sub\n", options),
+            "api,status,calls,configs,levels\naten::add.Tensor,called,5,3,2\naten::sub,never,0,0,\n");
+}
+
+TEST_F(CoverageTest, Filters) {
+  CoverageOptions options;
+  options.filter.include = {"aten::m*"};
+  options.outside = true;
+  EXPECT_EQ(Report("aten::mul.Tensor\naten::sub.Tensor\n", options),
+            "0 of 1 operators of ops.txt were called (0.00%), 1 never\n"
+            "1 more was called\n"
+            "\nnever called\naten::mul.Tensor\n"
+            "\nnot in the list  calls  configs  level\naten::mm             1        1      2\n");
+  options.levels = {1};
+  options.never = false;
+  EXPECT_EQ(Report("aten::mm\n", options), "0 of 1 operators of ops.txt were called (0.00%), 1 never\n");
+  EXPECT_EQ(Report("torch.add\n", options), "--include and --exclude leave nothing of ops.txt");
+}
+
+}  // namespace
+}  // namespace torchtrace

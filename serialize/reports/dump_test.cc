@@ -1,0 +1,175 @@
+#include "serialize/reports/dump.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "serialize/testing/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string DumpOf(Trace* trace, const DumpOptions& options) {
+  std::ostringstream out;
+  const absl::Status status = WriteDump(trace, options, &out);
+  EXPECT_TRUE(status.ok()) << status;
+  return out.str();
+}
+
+// A call that never returns, around one that returns with a raising call inside, and one after it.
+void AddCalls(FakeTrace* trace) {
+  trace->Enter(MakeConfig(1, "torch.outer"));
+  trace->Enter(MakeConfig(1, "torch.add", {IntValue(1)}));
+  trace->Enter(MakeConfig(2, "aten::add.Tensor"));
+  trace->Raise("pkg.Error");
+  trace->Leave();
+  trace->Call(MakeConfig(2, "aten::ones"));
+}
+
+TEST(Dump, Text) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  EXPECT_EQ(DumpOf(&trace, {}),
+            "      0  torch.outer()  never returned\n"
+            "      1    torch.add(1)  30 ns\n"
+            "      2      aten::add.Tensor()  10 ns  raised pkg.Error\n"
+            "      3    aten::ones()  10 ns\n");
+}
+
+TEST(Dump, IndentationIsByWhatIsShown) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  DumpOptions options;
+  options.levels = {2};
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      2  aten::add.Tensor()  10 ns  raised pkg.Error\n"
+            "      3  aten::ones()  10 ns\n");
+  options.levels = {};
+  options.filter.exclude = {"torch.add"};
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      0  torch.outer()  never returned\n"
+            "      2    aten::add.Tensor()  10 ns  raised pkg.Error\n"
+            "      3    aten::ones()  10 ns\n");
+}
+
+TEST(Dump, Ranges) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  DumpOptions options;
+  options.calls = {1, 2};
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      1  torch.add(1)  30 ns\n"
+            "      2    aten::add.Tensor()  10 ns  raised pkg.Error\n");
+  options.calls = {7, 9};
+  EXPECT_EQ(DumpOf(&trace, options), "");
+}
+
+TEST(Dump, Jsonl) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  DumpOptions options;
+  options.format = DumpFormat::kJsonl;
+  std::istringstream lines(DumpOf(&trace, options));
+  std::vector<json> calls;
+  for (std::string line; std::getline(lines, line);) calls.push_back(json::parse(line));
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[0], json::parse(R"({"call":0,"depth":0,"process":"main-0","thread":0,"time_ns":10,
+      "outcome":"never returned","level":1,"api":"torch.outer","args":[],"kwargs":{}})"));
+  EXPECT_EQ(calls[1], json::parse(R"({"call":1,"parent":0,"depth":1,"process":"main-0","thread":0,"time_ns":20,
+      "outcome":"returned","duration_ns":30,"level":1,"api":"torch.add","args":[1],"kwargs":{}})"));
+  EXPECT_EQ(calls[2], json::parse(R"({"call":2,"parent":1,"depth":2,"process":"main-0","thread":0,"time_ns":30,
+      "outcome":"raised","duration_ns":10,"exception":"pkg.Error","level":2,"api":"aten::add.Tensor","args":[],
+      "kwargs":{}})"));
+}
+
+TEST(Dump, ThreadsAreNamedOnceThereIsASecondOne) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(1, "a"));
+  trace.In(trace.AddProcess({}), 0);
+  trace.Enter(MakeConfig(1, "b"));
+  trace.In(0, 0);
+  trace.Call(MakeConfig(1, "c"));
+  trace.In(1, 0);
+  trace.Leave();
+  EXPECT_EQ(DumpOf(&trace, {}),
+            "      0  a()  10 ns\n"
+            "      1  [main-1 0]  b()  30 ns\n"
+            "      2  [main-0 0]  c()  10 ns\n");
+}
+
+TEST(Dump, LongWaitsAreWrittenUnfinished) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(1, "outer"));
+  for (int i = 0; i < 4; ++i) trace.Call(MakeConfig(1, "inner"));
+  trace.Leave();
+  trace.Enter(MakeConfig(1, "last"));
+  for (int i = 0; i < 4; ++i) trace.Call(MakeConfig(1, "inner"));
+  DumpOptions options;
+  options.max_waiting_calls = 2;
+  const std::string text =
+      "      0  outer()  <unfinished>\n"
+      "      1    inner()  10 ns\n"
+      "      2    inner()  10 ns\n"
+      "      3    inner()  10 ns\n"
+      "      4    inner()  10 ns\n"
+      "      0  <end of outer>  90 ns\n"
+      "      5  last()  <unfinished>\n"
+      "      6    inner()  10 ns\n"
+      "      7    inner()  10 ns\n"
+      "      8    inner()  10 ns\n"
+      "      9    inner()  10 ns\n"
+      "      5  <end of last>  never returned\n";
+  EXPECT_EQ(DumpOf(&trace, options), text);
+
+  options.format = DumpFormat::kJsonl;
+  const std::string jsonl = DumpOf(&trace, options);
+  EXPECT_THAT(jsonl, HasSubstr(R"("outcome":"unfinished")"));
+  EXPECT_THAT(jsonl, HasSubstr("{\"end_of_call\":0,\"outcome\":\"returned\",\"duration_ns\":90}\n"));
+  EXPECT_THAT(jsonl, HasSubstr("{\"end_of_call\":5,\"outcome\":\"never returned\"}\n"));
+}
+
+TEST(Dump, ColourOnDemand) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  EXPECT_EQ(DumpOf(&trace, {}).find('\x1b'), std::string::npos);
+  DumpOptions options;
+  options.color = true;
+  EXPECT_THAT(DumpOf(&trace, options), HasSubstr("\x1b[31mraised pkg.Error\x1b[0m"));
+}
+
+TEST(Dump, AFailingStreamEndsTheReading) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  std::ostringstream out;
+  out.setstate(std::ios::badbit);
+  EXPECT_EQ(WriteDump(&trace, {}, &out).code(), absl::StatusCode::kAborted);
+}
+
+TEST(Dump, CallRanges) {
+  const struct {
+    const char* text;
+    uint64_t first;
+    uint64_t last;
+  } kRows[] = {{"3-5", 3, 5}, {"3-", 3, UINT64_MAX}, {"-5", 0, 5}, {"7", 7, 7}, {"0-0", 0, 0}};
+  for (const auto& row : kRows) {
+    const auto range = ParseCallRange(row.text);
+    ASSERT_TRUE(range.ok()) << row.text;
+    EXPECT_EQ(range->first, row.first) << row.text;
+    EXPECT_EQ(range->last, row.last) << row.text;
+  }
+  for (const char* text : {"", "-", "5-3", "a", "1-b", "1-2-3", " 1", "99999999999999999999"}) {
+    EXPECT_THAT(std::string(ParseCallRange(text).status().message()), HasSubstr("expected A-B, A-, -B or A")) << text;
+  }
+  EXPECT_EQ(*ParseDumpFormat("jsonl"), DumpFormat::kJsonl);
+  EXPECT_THAT(std::string(ParseDumpFormat("json").status().message()), HasSubstr("known: text, jsonl"));
+}
+
+}  // namespace
+}  // namespace torchtrace

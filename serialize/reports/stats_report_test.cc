@@ -1,0 +1,460 @@
+#include "serialize/reports/stats_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "serialize/testing/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::vector<StatsTrace> Named(const std::vector<Trace*>& traces) {
+  std::vector<StatsTrace> named;
+  for (Trace* const trace : traces) named.push_back({trace, std::string(1, static_cast<char>('a' + named.size()))});
+  return named;
+}
+
+std::string Stats(const std::vector<Trace*>& traces, const StatsOptions& options) {
+  std::ostringstream out;
+  const absl::Status status = WriteStats(Named(traces), options, &out);
+  EXPECT_TRUE(status.ok()) << status;
+  return out.str();
+}
+
+json StatsJson(const std::vector<Trace*>& traces, StatsOptions options) {
+  options.format = StatsFormat::kJson;
+  return json::parse(Stats(traces, options));
+}
+
+// Two levels, two threads, an exception: `torch.add` (20 ns of its own each time, 1000 ns of waiting and 10 ns inside
+// the second time), `torch.ones` twice.
+void AddCalls(FakeTrace* trace) {
+  trace->Call(MakeConfig(1, "torch.add", {IntValue(1)}));
+  trace->Enter(MakeConfig(1, "torch.add", {IntValue(2)}));
+  trace->Wait(1000);
+  trace->Call(MakeConfig(2, "aten::add.Tensor"));
+  trace->Raise("ValueError");
+  trace->In(0, 1);
+  trace->Call(MakeConfig(1, "torch.ones"));
+  trace->Call(MakeConfig(1, "torch.ones"));
+  trace->Call(MakeConfig(1, "torch.ones"));
+}
+
+TEST(StatsReport, JsonOfApis) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  EXPECT_EQ(StatsJson({&trace}, {}), json::parse(R"({
+    "total_calls": 6, "total_apis": 3, "total_configs": 4,
+    "apis": [
+      {"api": "torch.ones", "level": 1, "calls": 3, "configs": 1, "percent": 50.0, "time_ns": 30, "self_time_ns": 30,
+       "raised": 0},
+      {"api": "torch.add", "level": 1, "calls": 2, "configs": 2, "percent": 33.3333, "time_ns": 1040,
+       "self_time_ns": 1030, "raised": 1},
+      {"api": "aten::add.Tensor", "level": 2, "calls": 1, "configs": 1, "percent": 16.6667, "time_ns": 10,
+       "self_time_ns": 10, "raised": 0}
+    ]})"));
+}
+
+TEST(StatsReport, TextOfApis) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  EXPECT_EQ(Stats({&trace}, {}),
+            "6 calls of 3 APIs in 4 configs\n\n"
+            "API               level  calls  percent  configs     time  self time\n"
+            "torch.ones            1      3   50.00%        1    30 ns      30 ns\n"
+            "torch.add             1      2   33.33%        2  1.04 us    1.03 us\n"
+            "aten::add.Tensor      2      1   16.67%        1    10 ns      10 ns\n");
+}
+
+TEST(StatsReport, TextOfOneLevelAndTop) {
+  FakeTrace trace;
+  AddExampleCalls(&trace);
+  StatsOptions options;
+  options.top = 1;
+  EXPECT_EQ(Stats({&trace}, options),
+            "4 calls of 4 APIs in 4 configs\n\n"
+            "API          calls  percent  configs   time  self time\n"
+            "torch.randn      1   25.00%        1  10 ns      10 ns\n"
+            "... and 3 more\n");
+  // The totals are of everything.
+  const json stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["total_calls"], 4);
+  EXPECT_EQ(stats["apis"].size(), 1u);
+}
+
+TEST(StatsReport, CsvIsQuoted) {
+  FakeTrace trace;
+  AddExampleCalls(&trace);
+  StatsOptions options;
+  options.format = StatsFormat::kCsv;
+  options.by = StatsBy::kConfig;
+  EXPECT_EQ(
+      Stats({&trace}, options),
+      "config,api,level,calls,percent,time_ns,self_time_ns,raised\n"
+      "\"torch.randn(2, 3, device=\"\"cpu\"\")\",torch.randn,1,1,25.0,10,10,0\n"
+      "\"torch.ones(2, 3)\",torch.ones,1,1,25.0,10,10,0\n"
+      "\"torch.add(Tensor([2, 3], \"\"float32\"\"), Tensor([2, 3], \"\"float32\"\"), alpha=10)\",torch.add,1,1,25.0,"
+      "10,10,0\n"
+      "\"torch.Tensor.sum(Tensor([2, 3], \"\"float32\"\"))\",torch.Tensor.sum,1,1,25.0,10,10,0\n");
+}
+
+constexpr StatsBy kAllGroupings[] = {StatsBy::kApi,     StatsBy::kConfig, StatsBy::kLevel, StatsBy::kThread,
+                                     StatsBy::kProcess, StatsBy::kRank,   StatsBy::kLabel, StatsBy::kFamily};
+
+TEST(StatsReport, HeadersOfCsvFitTheirRows) {
+  FakeTrace trace, other;
+  AddCalls(&trace);
+  other.Call(MakeConfig(1, "torch.ones"));
+  for (const StatsBy by : kAllGroupings) {
+    for (const bool several : {false, true}) {
+      for (const bool times : {false, true}) {
+        StatsOptions options;
+        options.by = by;
+        options.times = times;
+        options.format = StatsFormat::kCsv;
+        const std::vector<Trace*> traces = several ? std::vector<Trace*>{&trace, &other} : std::vector<Trace*>{&trace};
+        std::istringstream lines(Stats(traces, options));
+        std::string header, row;
+        std::getline(lines, header);
+        std::getline(lines, row);
+        EXPECT_EQ(std::count(header.begin(), header.end(), ','), std::count(row.begin(), row.end(), ',')) << header;
+        EXPECT_EQ(header.find("time_ns") != std::string::npos, times) << header;
+      }
+    }
+  }
+}
+
+TEST(StatsReport, SideBySide) {
+  FakeTrace one, two;
+  AddCalls(&one);
+  two.Call(MakeConfig(1, "torch.ones"));
+  two.Call(MakeConfig(1, "torch.ones", {IntValue(5)}));
+  two.Call(MakeConfig(1, "torch.new"));
+  EXPECT_EQ(Stats({&one, &two}, {}),
+            "9 calls of 4 APIs in 6 configs in 2 traces\n\n"
+            "                                               a                      b\n"
+            "API               level  calls  configs     time  calls  configs   time\n"
+            "torch.ones            1      3        1    30 ns      2        2  20 ns\n"
+            "torch.add             1      2        2  1.04 us      -        -      -\n"
+            "aten::add.Tensor      2      1        1    10 ns      -        -      -\n"
+            "torch.new             1      -        -        -      1        1  10 ns\n");
+  const json stats = StatsJson({&one, &two}, {});
+  EXPECT_EQ(stats["traces"], json::parse(R"([
+    {"trace": "a", "total_calls": 6, "total_apis": 3, "total_configs": 4},
+    {"trace": "b", "total_calls": 3, "total_apis": 2, "total_configs": 3}])"));
+  EXPECT_EQ(stats["apis"][0], json::parse(R"(
+    {"api": "torch.ones", "level": 1, "calls": 5, "configs": 2, "percent": 55.5556, "time_ns": 50, "self_time_ns": 50,
+     "raised": 0, "traces": [
+       {"calls": 3, "configs": 1, "percent": 50.0, "time_ns": 30, "self_time_ns": 30, "raised": 0},
+       {"calls": 2, "configs": 2, "percent": 66.6667, "time_ns": 20, "self_time_ns": 20, "raised": 0}]})"));
+  StatsOptions options;
+  options.sum = true;
+  EXPECT_EQ(StatsJson({&one, &two}, options)["apis"][0], json::parse(R"(
+    {"api": "torch.ones", "level": 1, "calls": 5, "configs": 2, "percent": 55.5556, "time_ns": 50, "self_time_ns": 50,
+     "raised": 0})"));
+  options.sum = false;
+  options.by = StatsBy::kLevel;
+  options.format = StatsFormat::kCsv;
+  options.times = false;
+  EXPECT_EQ(Stats({&one, &two}, options),
+            "level,calls,apis,configs,percent,a calls,a apis,a configs,a percent,b calls,b apis,b configs,b percent\n"
+            "1,8,3,5,88.8889,5,2,3,83.3333,3,2,3,100.0\n"
+            "2,1,1,1,11.1111,1,1,1,16.6667,0,0,0,0.0\n");
+}
+
+// What one trace shows is the column of each when they stand side by side, and the sum is the sum.
+TEST(StatsReport, ColumnsAreThoseOfEachTrace) {
+  FakeTrace one, two;
+  AddCalls(&one);
+  AddExampleCalls(&two);
+  two.Call(MakeConfig(2, "aten::add.Tensor"));
+  for (const StatsBy by : kAllGroupings) {
+    if (by == StatsBy::kThread || by == StatsBy::kProcess) continue;
+    StatsOptions options;
+    options.by = by;
+    const json both = StatsJson({&one, &two}, options);
+    const json alone[] = {StatsJson({&one}, options), StatsJson({&two}, options)};
+    std::string rows;
+    for (const auto& [key, value] : both.items()) {
+      if (value.is_array() && key != "traces") rows = key;
+    }
+    for (size_t t = 0; t < 2; ++t) {
+      size_t found = 0;
+      for (json row : both[rows]) {
+        const json cells = row["traces"][t];
+        if (cells["calls"] == 0) continue;
+        ++found;
+        row.erase("traces");
+        row.update(cells);
+        EXPECT_NE(std::find(alone[t][rows].begin(), alone[t][rows].end(), row), alone[t][rows].end()) << row;
+      }
+      EXPECT_EQ(found, alone[t][rows].size());
+    }
+  }
+}
+
+TEST(StatsReport, ThreadsSayWhoseTheyAre) {
+  FakeTrace one, two;
+  AddExampleCalls(&one);
+  AddExampleCalls(&two);
+  StatsOptions options;
+  options.by = StatsBy::kThread;
+  const json stats = StatsJson({&one, &two}, options);
+  EXPECT_EQ(stats["threads"][0]["trace"], "a");
+  EXPECT_EQ(stats["threads"][1]["trace"], "b");
+  EXPECT_FALSE(stats.contains("traces"));
+  EXPECT_THAT(Stats({&one, &two}, options), HasSubstr("\nb main-0 thread 0 thread0 "));
+}
+
+TEST(StatsReport, RanksAndLabels) {
+  FakeTrace trace(json{{"rank", 0}, {"label", "resnet"}});
+  AddExampleCalls(&trace);
+  trace.AddProcess(json{{"rank", 11}, {"label", "resnet"}});
+  trace.In(1, 0);
+  trace.Call(MakeConfig(1, "torch.ones", {IntValue(2), IntValue(3)}));
+  trace.In(1, 1);
+  trace.Call(MakeConfig(1, "torch.ones", {IntValue(2), IntValue(3)}));
+  trace.AddProcess(json{{"rank", 2}});
+  trace.In(2, 0);
+  trace.Call(MakeConfig(1, "torch.ones"));
+  trace.AddProcess(json::object());
+  trace.In(3, 0);
+  trace.Call(MakeConfig(1, "torch.ones"));
+  StatsOptions options;
+  options.by = StatsBy::kRank;
+  options.sort = StatsSort::kName;
+  json stats = StatsJson({&trace}, options);
+  ASSERT_EQ(stats["ranks"].size(), 4u);
+  EXPECT_EQ(stats["ranks"][0]["rank"], 0);
+  EXPECT_EQ(stats["ranks"][1]["rank"], 2);
+  EXPECT_EQ(stats["ranks"][2], json::parse(R"({"rank": 11, "calls": 2, "apis": 1, "configs": 1, "percent": 25.0,
+                                               "time_ns": 20, "self_time_ns": 20, "raised": 0})"));
+  EXPECT_EQ(stats["ranks"][3]["rank"], nullptr);
+  options.by = StatsBy::kLabel;
+  options.sort = StatsSort::kCalls;
+  EXPECT_EQ(Stats({&trace}, options),
+            "8 calls of 4 APIs in 5 configs\n\n"
+            "label   calls  percent  APIs  configs   time  self time\n"
+            "resnet      6   75.00%     4        4  60 ns      60 ns\n"
+            "none        2   25.00%     1        1  20 ns      20 ns\n");
+}
+
+TEST(StatsReport, Families) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(1, "torch.relu", {TensorValue({2, 3})}));
+  trace.Call(MakeConfig(1, "torch.relu", {TensorValue({4, 5})}));
+  trace.Call(MakeConfig(1, "torch.relu", {TensorValue({4})}));
+  StatsOptions options;
+  options.by = StatsBy::kFamily;
+  const json stats = StatsJson({&trace}, options);
+  ASSERT_EQ(stats["families"].size(), 2u);
+  EXPECT_EQ(stats["families"][0]["family"], "torch.relu(Tensor([*, *], \"float32\"))");
+  EXPECT_EQ(stats["families"][0]["configs"], 2);
+  EXPECT_EQ(stats["families"][0]["api"], "torch.relu");
+  EXPECT_EQ(stats["families"][1]["calls"], 1);
+}
+
+TEST(StatsReport, WhatIsIgnoredIsNoDifference) {
+  FakeTrace trace;
+  Value other = TensorValue({2, 3});
+  other.device = "cuda:0";
+  trace.Call(MakeConfig(1, "torch.relu", {TensorValue({2, 3})}));
+  trace.Call(MakeConfig(1, "torch.relu", {other}));
+  EXPECT_EQ(StatsJson({&trace}, {})["total_configs"], 2);
+  StatsOptions options;
+  options.ignore = Coarsening::Parse({"device"}).value();
+  const json stats = StatsJson({&trace, &trace}, options);
+  EXPECT_EQ(stats["total_configs"], 1);
+  EXPECT_EQ(stats["apis"][0]["calls"], 4);
+  EXPECT_EQ(stats["apis"][0]["configs"], 1);
+}
+
+TEST(StatsReport, Orders) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  const auto order = [&](StatsSort sort) {
+    StatsOptions options;
+    options.sort = sort;
+    std::string names;
+    const json stats = StatsJson({&trace}, options);
+    for (const json& row : stats["apis"]) names += row["api"].get<std::string>() + " ";
+    return names;
+  };
+  EXPECT_EQ(order(StatsSort::kCalls), "torch.ones torch.add aten::add.Tensor ");
+  EXPECT_EQ(order(StatsSort::kConfigs), "torch.add aten::add.Tensor torch.ones ");
+  EXPECT_EQ(order(StatsSort::kTime), "torch.add torch.ones aten::add.Tensor ");
+  EXPECT_EQ(order(StatsSort::kSelf), "torch.add torch.ones aten::add.Tensor ");
+  EXPECT_EQ(order(StatsSort::kName), "aten::add.Tensor torch.add torch.ones ");
+  EXPECT_EQ(order(StatsSort::kFirst), "torch.add aten::add.Tensor torch.ones ");
+}
+
+TEST(StatsReport, WithoutTimes) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  StatsOptions options;
+  options.times = false;
+  EXPECT_EQ(Stats({&trace}, options),
+            "6 calls of 3 APIs in 4 configs\n\n"
+            "API               level  calls  percent  configs\n"
+            "torch.ones            1      3   50.00%        1\n"
+            "torch.add             1      2   33.33%        2\n"
+            "aten::add.Tensor      2      1   16.67%        1\n");
+  EXPECT_EQ(StatsJson({&trace}, options)["apis"][1],
+            json::parse(R"({"api": "torch.add", "level": 1, "calls": 2, "configs": 2, "percent": 33.3333})"));
+  options.sort = StatsSort::kTime;
+  std::ostringstream out;
+  EXPECT_EQ(WriteStats(Named({&trace}), options, &out).message(), "cannot sort by time: --no-times leaves them out");
+}
+
+// Counting and reading agree on everything but times.
+TEST(StatsReport, CountingIsReading) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  for (const StatsBy by : kAllGroupings) {
+    StatsOptions options;
+    options.by = by;
+    options.filter.exclude = {"torch.ones"};
+    json read = StatsJson({&trace}, options);
+    options.times = false;
+    const json counted = StatsJson({&trace}, options);
+    for (auto& [key, rows] : read.items()) {
+      if (!rows.is_array()) continue;
+      for (json& row : rows) {
+        for (const char* const name : {"time_ns", "self_time_ns", "raised"}) row.erase(name);
+      }
+    }
+    EXPECT_EQ(read, counted);
+  }
+}
+
+TEST(StatsReport, Markdown) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(1, "torch.relu", {TextValue("a|b")}));
+  StatsOptions options;
+  options.by = StatsBy::kConfig;
+  options.format = StatsFormat::kMarkdown;
+  EXPECT_EQ(Stats({&trace}, options),
+            "1 call of 1 API in 1 config\n\n"
+            "| calls | percent | time | self time | config |\n"
+            "|--:|--:|--:|--:|---|\n"
+            "| 1 | 100.00% | 10 ns | 10 ns | `torch.relu(\"a\\|b\")` |\n");
+}
+
+TEST(StatsReport, OtherGroupings) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  StatsOptions options;
+  options.by = StatsBy::kLevel;
+  json stats = StatsJson({&trace}, options);
+  ASSERT_EQ(stats["levels"].size(), 2u);
+  EXPECT_EQ(stats["levels"][0]["level"], 1);
+  EXPECT_EQ(stats["levels"][0]["calls"], 5);
+  EXPECT_EQ(stats["levels"][0]["apis"], 2);
+  EXPECT_EQ(stats["levels"][0]["configs"], 3);
+
+  options.by = StatsBy::kThread;
+  stats = StatsJson({&trace}, options);
+  ASSERT_EQ(stats["threads"].size(), 2u);
+  EXPECT_EQ(stats["threads"][1]["thread"], 1);
+  EXPECT_EQ(stats["threads"][1]["name"], "thread1");
+  EXPECT_EQ(stats["threads"][1]["calls"], 3);
+  EXPECT_EQ(stats["threads"][1]["configs"], 1);
+  EXPECT_EQ(stats["threads"][0]["time_ns"], 1050);
+  EXPECT_EQ(stats["threads"][0]["self_time_ns"], 1040);
+
+  options.by = StatsBy::kProcess;
+  stats = StatsJson({&trace}, options);
+  ASSERT_EQ(stats["processes"].size(), 1u);
+  EXPECT_EQ(stats["processes"][0]["process"], "main-0");
+  EXPECT_EQ(stats["processes"][0]["calls"], 6);
+  EXPECT_EQ(stats["processes"][0]["configs"], 4);
+
+  options.by = StatsBy::kConfig;
+  stats = StatsJson({&trace}, options);
+  ASSERT_EQ(stats["configs"].size(), 4u);
+  EXPECT_EQ(stats["configs"][0]["config"], "torch.ones()");
+  EXPECT_EQ(stats["configs"][1]["config"], "torch.add(1)");
+}
+
+TEST(StatsReport, FiltersLimitTheTotals) {
+  FakeTrace trace;
+  AddCalls(&trace);
+  StatsOptions options;
+  options.filter.include = {"torch.*"};
+  options.filter.exclude = {"*.ones"};
+  json stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["total_calls"], 2);
+  EXPECT_EQ(stats["apis"][0]["percent"], 100.0);
+  options.filter = {};
+  options.levels = {2};
+  stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["total_calls"], 1);
+  EXPECT_EQ(stats["apis"][0]["api"], "aten::add.Tensor");
+  // Not recorded at level 1, but for the reader it is inside all the same.
+  EXPECT_EQ(stats["apis"][0]["self_time_ns"], 10);
+}
+
+TEST(StatsReport, SeveralTracesCountEqualConfigsOnce) {
+  FakeTrace one, two;
+  AddExampleCalls(&one);
+  two.Call(MakeConfig(1, "torch.ones", {IntValue(5)}));
+  AddExampleCalls(&two);
+  json stats = StatsJson({&one, &two}, {});
+  EXPECT_EQ(stats["total_calls"], 9);
+  EXPECT_EQ(stats["total_apis"], 4);
+  EXPECT_EQ(stats["total_configs"], 5);
+  EXPECT_EQ(stats["apis"][0]["api"], "torch.ones");
+  EXPECT_EQ(stats["apis"][0]["calls"], 3);
+  EXPECT_EQ(stats["apis"][1]["api"], "torch.randn");
+  StatsOptions options;
+  options.by = StatsBy::kProcess;
+  stats = StatsJson({&one, &two}, options);
+  ASSERT_EQ(stats["processes"].size(), 2u);
+  EXPECT_EQ(stats["processes"][0]["configs"], 5);
+}
+
+TEST(StatsReport, EmptyTrace) {
+  FakeTrace trace;
+  EXPECT_EQ(StatsJson({&trace}, {}), json::parse(R"({"total_calls":0,"total_apis":0,"total_configs":0,"apis":[]})"));
+  EXPECT_THAT(Stats({&trace}, {}), HasSubstr("0 calls of 0 APIs in 0 configs\n"));
+}
+
+TEST(StatsReport, CallsThatNeverReturnTakeNoTime) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(1, "outer"));
+  trace.Call(MakeConfig(1, "inner"));
+  const json stats = StatsJson({&trace}, {});
+  EXPECT_EQ(stats["apis"][0]["api"], "outer");
+  EXPECT_EQ(stats["apis"][0]["time_ns"], 0);
+  EXPECT_EQ(stats["apis"][1]["time_ns"], 10);
+}
+
+TEST(StatsReport, AFailingStreamIsAnError) {
+  FakeTrace trace;
+  AddExampleCalls(&trace);
+  std::ostringstream out;
+  out.setstate(std::ios::badbit);
+  EXPECT_EQ(WriteStats(Named({&trace}), {}, &out).code(), absl::StatusCode::kAborted);
+}
+
+TEST(StatsReport, ChoicesAreNamed) {
+  EXPECT_EQ(*ParseStatsBy("thread"), StatsBy::kThread);
+  EXPECT_EQ(*ParseStatsFormat("csv"), StatsFormat::kCsv);
+  EXPECT_THAT(std::string(ParseStatsBy("apis").status().message()), HasSubstr("known: api, config, level"));
+  EXPECT_THAT(std::string(ParseStatsFormat("xml").status().message()), HasSubstr("known: text, json, csv"));
+  EXPECT_EQ(*ParseStatsFormat("markdown"), StatsFormat::kMarkdown);
+  EXPECT_EQ(*ParseStatsSort("self"), StatsSort::kSelf);
+  EXPECT_EQ(*ParseStatsSort("first"), StatsSort::kFirst);
+  EXPECT_EQ(ParseStatsSort("tme").status().message(),
+            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first)");
+}
+
+}  // namespace
+}  // namespace torchtrace

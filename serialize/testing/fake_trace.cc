@@ -1,0 +1,164 @@
+#include "serialize/testing/fake_trace.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace torchtrace {
+
+FakeTrace::FakeTrace(const nlohmann::json& metadata) { AddProcess(metadata); }
+
+uint32_t FakeTrace::AddProcess(const nlohmann::json& metadata) {
+  ProcessInfo process;
+  process.path = "out/log/main-" + std::to_string(processes_.size()) + ".ttlog";
+  process.metadata = std::make_shared<const nlohmann::json>(metadata);
+  process.closed = true;
+  processes_.push_back(std::move(process));
+  return static_cast<uint32_t>(processes_.size() - 1);
+}
+
+void FakeTrace::In(uint32_t process, uint32_t thread) {
+  process_ = process;
+  thread_ = thread;
+}
+
+CallRecord& FakeTrace::Add(CallRecord::Kind kind) {
+  std::vector<ThreadInfo>& threads = processes_[process_].threads;
+  while (threads.size() <= thread_) {
+    ThreadInfo& info = threads.emplace_back();
+    info.number = threads.size() - 1;
+    info.name = "thread" + std::to_string(info.number);
+  }
+  CallRecord record;
+  record.kind = kind;
+  record.process = process_;
+  record.thread = thread_;
+  record.time_ns = now_ns_ += 10;
+  exceptions_.emplace_back();
+  return records_.emplace_back(record);
+}
+
+VariantId FakeTrace::Define(const Config& config, std::string_view facets) {
+  const std::string identity = EncodeConfig(config);
+  const auto at = std::find(identities_.begin(), identities_.end(), identity);
+  const ConfigId id = static_cast<ConfigId>(at - identities_.begin());
+  if (at == identities_.end()) identities_.push_back(identity);
+  const std::pair<ConfigId, std::string> variant(id, facets);
+  const auto seen = std::find(variants_.begin(), variants_.end(), variant);
+  const VariantId variant_id = static_cast<VariantId>(seen - variants_.begin());
+  if (seen == variants_.end()) variants_.push_back(variant);
+  return variant_id;
+}
+
+void FakeTrace::Enter(const Config& config, std::string_view facets) {
+  const VariantId variant = Define(config, facets);
+  CallRecord& record = Add(CallRecord::kEnter);
+  record.level = static_cast<uint8_t>(config.level);
+  record.config = config_of(variant);
+  record.variant = variant;
+  record.depth = static_cast<uint32_t>(Open().size());
+  record.call = calls_++;
+  if (!Open().empty()) record.parent = Open().back().call;
+  Open().push_back(record);
+  ++processes_[process_].calls;
+  ++processes_[process_].open_calls;
+  ++processes_[process_].threads[thread_].calls;
+}
+
+void FakeTrace::End(CallRecord::Kind kind, std::string_view exception) {
+  const CallRecord entry = Open().back();
+  Open().pop_back();
+  CallRecord& record = Add(kind);
+  const int64_t time_ns = record.time_ns;
+  record = entry;
+  record.kind = kind;
+  record.time_ns = time_ns;
+  record.duration_ns = time_ns - entry.time_ns;
+  exceptions_.back() = exception;
+  --processes_[process_].open_calls;
+}
+
+void FakeTrace::Leave() { End(CallRecord::kLeave, ""); }
+void FakeTrace::Raise(std::string_view exception) { End(CallRecord::kRaise, exception); }
+
+absl::Status FakeTrace::Read(const Visitor& visitor) {
+  for (size_t i = 0; i < records_.size(); ++i) {
+    CallRecord record = records_[i];
+    record.exception = exceptions_[i];
+    if (absl::Status s = visitor(record); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint64_t>> FakeTrace::Count() {
+  std::vector<uint64_t> counts(variants_.size());
+  for (const CallRecord& record : records_) {
+    if (record.kind == CallRecord::kEnter && record.variant != kLostId) ++counts[record.variant];
+  }
+  return counts;
+}
+
+Value IntValue(int64_t value) {
+  Value result;
+  result.tag = ValueTag::kInt;
+  result.integer = value;
+  return result;
+}
+
+Value FloatValue(double real) {
+  Value result;
+  result.tag = ValueTag::kFloat;
+  result.real = real;
+  return result;
+}
+
+Value TextValue(const std::string& text) {
+  Value result;
+  result.tag = ValueTag::kString;
+  result.text = text;
+  result.whole = text.size();
+  return result;
+}
+
+Value TensorValue(std::vector<Dim> shape) {
+  Value result;
+  result.tag = ValueTag::kTensor;
+  result.text = "float32";
+  result.device = "cpu";
+  result.shape = std::move(shape);
+  return result;
+}
+
+Value NamedValue(ValueTag tag, const std::string& name) {
+  Value result;
+  result.tag = tag;
+  result.text = name;
+  return result;
+}
+
+Value ItemsValue(ValueTag tag, std::vector<Value> items) {
+  Value result;
+  result.tag = tag;
+  result.whole = tag == ValueTag::kDict ? items.size() / 2 : items.size();
+  result.items = std::move(items);
+  return result;
+}
+
+Config MakeConfig(int level, std::string api, std::vector<Value> args,
+                  std::vector<std::pair<std::string, Value>> kwargs) {
+  Config config;
+  config.level = level;
+  config.api = std::move(api);
+  config.args = std::move(args);
+  config.kwargs = std::move(kwargs);
+  return config;
+}
+
+void AddExampleCalls(FakeTrace* trace) {
+  const Value tensor = TensorValue({2, 3});
+  trace->Call(MakeConfig(1, "torch.randn", {IntValue(2), IntValue(3)}, {{"device", TextValue("cpu")}}));
+  trace->Call(MakeConfig(1, "torch.ones", {IntValue(2), IntValue(3)}));
+  trace->Call(MakeConfig(1, "torch.add", {tensor, tensor}, {{"alpha", IntValue(10)}}));
+  trace->Call(MakeConfig(1, "torch.Tensor.sum", {tensor}));
+}
+
+}  // namespace torchtrace

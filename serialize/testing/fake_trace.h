@@ -1,0 +1,90 @@
+// A trace that a test writes call by call, in memory. Configs and variants are
+// numbered, counted and nested as Trace promises.
+
+#ifndef TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
+#define TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "serialize/model/config.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+class FakeTrace : public Trace {
+ public:
+  // Calls are of process 0 until another one is added.
+  explicit FakeTrace(const nlohmann::json& metadata = nlohmann::json::object());
+
+  // A process that ended in order; change it through process().
+  uint32_t AddProcess(const nlohmann::json& metadata);
+  ProcessInfo& process(uint32_t index) { return processes_[index]; }
+
+  // Where the calls below take place.
+  void In(uint32_t process, uint32_t thread);
+  // Time passes; every record costs 10 ns more.
+  void Wait(int64_t ns) { now_ns_ += ns; }
+
+  void Enter(const Config& config, std::string_view facets = "");
+  void Leave();
+  void Raise(std::string_view exception);
+  void Call(const Config& config, std::string_view facets = "") {
+    Enter(config, facets);
+    Leave();
+  }
+  // Gives the config its ids before any call of it.
+  VariantId Define(const Config& config, std::string_view facets = "");
+
+  absl::Status Read(const Visitor& visitor) override;
+  absl::Status ReadCounted(const Visitor& visitor) override { return Read(visitor); }
+  absl::StatusOr<std::vector<uint64_t>> Count() override;
+  size_t config_count() const override { return identities_.size(); }
+  size_t variant_count() const override { return variants_.size(); }
+  std::string_view identity(ConfigId config) const override { return identities_[config]; }
+  std::string_view facets(VariantId variant) const override { return variants_[variant].second; }
+  ConfigId config_of(VariantId variant) const override { return variants_[variant].first; }
+  std::string_view tags(uint32_t) const override { return {}; }
+  const StackTable& stacks() const override { return no_stacks_; }
+  LogSource log_source(size_t) const override { return {}; }
+  const std::vector<ProcessInfo>& processes() const override { return processes_; }
+
+ private:
+  CallRecord& Add(CallRecord::Kind kind);
+  void End(CallRecord::Kind kind, std::string_view exception);
+  std::vector<CallRecord>& Open() { return open_[{process_, thread_}]; }
+
+  std::vector<ProcessInfo> processes_;
+  const StackTable no_stacks_;
+  std::vector<std::string> identities_;
+  std::vector<std::pair<ConfigId, std::string>> variants_;
+  std::vector<CallRecord> records_;
+  std::vector<std::string> exceptions_;  // by record
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<CallRecord>> open_;
+  uint32_t process_ = 0;
+  uint32_t thread_ = 0;
+  uint64_t calls_ = 0;
+  int64_t now_ns_ = 0;
+};
+
+// Short spellings for tests.
+Value IntValue(int64_t value);
+Value FloatValue(double real);
+Value TextValue(const std::string& text);
+Value TensorValue(std::vector<Dim> shape);
+Value NamedValue(ValueTag tag, const std::string& name = "");
+Value ItemsValue(ValueTag tag, std::vector<Value> items);
+Config MakeConfig(int level, std::string api, std::vector<Value> args = {},
+                  std::vector<std::pair<std::string, Value>> kwargs = {});
+
+// The four calls of the project's first example, at level 1.
+void AddExampleCalls(FakeTrace* trace);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_

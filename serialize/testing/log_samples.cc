@@ -1,0 +1,293 @@
+#include "serialize/testing/log_samples.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/varint.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint32_t kEndFrameBytes = 1024;
+
+std::string_view ApiOf(std::string_view identity) {
+  ByteReader reader(identity);
+  uint8_t level;
+  std::string_view api;
+  return reader.Byte(&level) && reader.String(&api) ? api : "?";
+}
+
+}  // namespace
+
+std::string SampleIdentity(int level, std::string_view api, int64_t arg) {
+  std::string identity(1, static_cast<char>(level));
+  AppendString(api, &identity);
+  AppendVarint(1, &identity);
+  ValueWriter(&identity).Int(arg);
+  AppendVarint(0, &identity);
+  return identity;
+}
+
+SampleLog::SampleLog(const std::string& path, std::string_view metadata) {
+  writer_ = LogWriter::Create(path).value();
+  Json json = {{"format", 1},
+               {"role", "main"},
+               {"pid", 41},
+               {"host", "machine"},
+               {"clock",
+                {{"unit_ns", 1.0},
+                 {"origin_units", kStart},
+                 {"origin_monotonic_ns", kStart},
+                 {"origin_realtime_ns", 1'700'000'000'000'000'000}}}};
+  json.merge_patch(Json::parse(metadata));
+  const std::string text = json.dump();
+  writer_->AppendMetadata(text).IgnoreError();
+  file_bytes_ += (sizeof(FrameHeader) + text.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
+  uint64_t offset;
+  end_frame_ = Reserve(FrameType::kMetadata, kEndFrameBytes, &offset);
+}
+
+Frame SampleLog::Reserve(FrameType type, uint32_t payload_bytes, uint64_t* offset) {
+  const Frame frame = writer_->Reserve(type, payload_bytes).value();
+  *offset = file_bytes_;
+  file_bytes_ += frame.header->capacity_bytes;
+  return frame;
+}
+
+void SampleLog::NewFrame(uint64_t thread, uint32_t payload_bytes) {
+  CloseFrame(thread);
+  Thread& t = threads_[thread];
+  t.writer = CallWriter(Reserve(FrameType::kCalls, payload_bytes, &t.offset));
+  t.definitions.clear();
+  WriteThread(thread);
+}
+
+void SampleLog::TakeFrame(uint64_t thread, uint64_t from) {
+  CloseFrame(thread);
+  Thread& t = threads_[thread];
+  t.writer = std::exchange(threads_[from].writer, CallWriter());
+  t.offset = threads_[from].offset;
+  t.definitions.clear();
+  WriteThread(thread);
+}
+
+void SampleLog::WriteThread(uint64_t number) {
+  Thread& thread = threads_[number];
+  thread.writer.Thread(number, 100 + number, now_ += 10, thread.calls, thread.open.size(),
+                       absl::StrCat("thread-", number));
+}
+
+void SampleLog::CloseFrame(uint64_t thread) {
+  Thread& t = threads_[thread];
+  if (t.writer.open()) LogWriter::Close(t.writer.frame(), t.writer.calls());
+  t.writer = CallWriter();
+}
+
+void SampleLog::CloseFrames() {
+  for (auto& [number, thread] : threads_) CloseFrame(number);
+}
+
+void SampleLog::MakeRoom(uint64_t thread, uint64_t bytes) {
+  Thread& t = threads_[thread];
+  if (!t.writer.open() || !t.writer.Fits(bytes)) NewFrame(thread);
+}
+
+SamplePlace SampleLog::Here(const Thread& thread) const {
+  return {thread.offset, thread.offset + sizeof(FrameHeader) + thread.writer.frame().header->committed_bytes};
+}
+
+void SampleLog::Enter(uint64_t thread, int level, const std::string& api, int64_t arg, std::string_view facets) {
+  const std::string identity = SampleIdentity(level, api, arg);
+  MakeRoom(thread, CallWriter::kMaxRecordOverhead + CallWriter::kMaxEventBytes + identity.size() + facets.size());
+  Thread& t = threads_[thread];
+  const auto [definition, is_new] = t.definitions.try_emplace(absl::StrCat(identity, "|", std::string(facets)));
+  if (is_new) definition->second = t.writer.Define(identity, facets);
+  t.writer.Enter(definition->second, now_ += 10);
+  ++t.calls;
+  t.open.push_back(calls_.size());
+  SampleCall call;
+  call.thread = thread;
+  call.api = api;
+  call.entered = static_cast<int64_t>(now_);
+  call.entry = Here(t);
+  calls_.push_back(call);
+}
+
+void SampleLog::Exit(uint64_t thread, SampleCall::Outcome outcome) {
+  Thread& t = threads_[thread];
+  const std::optional<size_t> index = t.open.back();
+  t.open.pop_back();
+  if (!index.has_value()) return;
+  SampleCall& call = calls_[*index];
+  call.outcome = outcome;
+  call.ended = static_cast<int64_t>(now_);
+  call.exit = Here(t);
+}
+
+void SampleLog::Leave(uint64_t thread) {
+  MakeRoom(thread, CallWriter::kMaxEventBytes);
+  threads_[thread].writer.Leave(now_ += 10);
+  Exit(thread, SampleCall::kLeft);
+}
+
+void SampleLog::Raise(uint64_t thread, std::string_view exception) {
+  MakeRoom(thread, CallWriter::kMaxRecordOverhead + exception.size());
+  threads_[thread].writer.Raise(now_ += 10, exception);
+  Exit(thread, SampleCall::kRaised);
+}
+
+void SampleLog::Drop(uint64_t thread, uint64_t count, std::string_view reason) {
+  MakeRoom(thread, CallWriter::kMaxRecordOverhead + reason.size());
+  threads_[thread].writer.Dropped(count, reason);
+}
+
+void SampleLog::Call(uint64_t thread, int level, const std::string& api, int times) {
+  for (int i = 0; i < times; ++i) {
+    Enter(thread, level, api);
+    Leave(thread);
+  }
+}
+
+void SampleLog::BeginInside(uint64_t thread, uint64_t open_calls) { threads_[thread].open.resize(open_calls); }
+
+void SampleLog::End(int exit_code) {
+  Json threads = Json::array();
+  for (const auto& [number, thread] : threads_) {
+    threads.push_back({{"number", number}, {"calls", thread.calls}, {"getters", 0}});
+  }
+  now_ += 10;
+  const Json end = {{"exit_code", exit_code}, {"units", now_}, {"monotonic_ns", now_}, {"threads", std::move(threads)}};
+  const std::string text = Json({{"end", end}}).dump();
+  ASSERT_LE(text.size(), end_frame_.payload_bytes());
+  std::memcpy(end_frame_.payload(), text.data(), text.size());
+  end_frame_.header->committed_bytes = static_cast<uint32_t>(text.size());
+  LogWriter::Close(end_frame_, 0);
+}
+
+std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end) {
+  auto log = std::make_unique<SampleLog>(path);
+  // Thread 0 is in a call that spans all its frames.
+  log->Enter(0, 1, "torch.outer");
+  for (int i = 0; i < 20; ++i) {
+    log->Enter(0, 1, "torch.add", i);
+    log->Enter(0, 2, "aten::add.Tensor", i % 3);
+    log->Leave(0);
+    log->Leave(0);
+  }
+  // Threads 1 and 2 work at the same time, each in a frame of its own.
+  for (int i = 0; i < 10; ++i) {
+    log->Enter(1, 1, "torch.mul");
+    log->Enter(2, 1, "torch.matmul", i);
+    log->Enter(1, 2, "aten::mul.Tensor", 0, "\x01\x02");
+    if (i % 4 == 0) {
+      log->Raise(1, "RuntimeError");
+      log->Raise(1, "RuntimeError");
+    } else {
+      log->Leave(1);
+      log->Leave(1);
+    }
+    log->Leave(2);
+  }
+  log->Drop(2, 7, "recursion");
+  // Thread 0's second frame: nothing but ends at first.
+  log->Enter(0, 1, "torch.add");
+  log->NewFrame(0);
+  log->Leave(0);
+  log->Call(0, 2, "aten::mm", 30);
+  // Thread 1 ends; thread 2 goes on in its frame, which stands before the one
+  // that thread 2 had until now; then thread 3 goes on there.
+  log->Enter(2, 1, "torch.matmul", 99);
+  log->TakeFrame(2, 1);
+  log->Enter(2, 2, "aten::mul.Tensor", 0, "\x01\x02");
+  log->Leave(2);
+  log->Leave(2);
+  log->Call(2, 1, "torch.softmax", 3);
+  log->TakeFrame(3, 2);
+  log->Call(3, 1, "torch.softmax", 3);
+  log->Enter(3, 1, "torch.never");
+  // A last frame of thread 0 with the end of its first call.
+  log->NewFrame(0);
+  log->Call(0, 1, "torch.sub", 5);
+  log->Call(0, 1, "torch.add", 5);
+  if (end == SampleEnd::kKilled) return log;
+  log->Leave(0);
+  log->CloseFrames();
+  log->End();
+  return log;
+}
+
+std::string DumpTrace(Trace* trace) {
+  std::string dump;
+  const absl::Status status = trace->Read([&](const CallRecord& record) {
+    static constexpr const char* kKinds[] = {"enter", "leave", "raise"};
+    absl::StrAppendFormat(&dump, "%6d %d/%d %s%s #%d", record.time_ns, record.process, record.thread,
+                          std::string(2 * record.depth, ' '), kKinds[record.kind], record.call);
+    if (record.parent != kNoCall) absl::StrAppendFormat(&dump, " in #%d", record.parent);
+    if (record.kind == CallRecord::kEnter) {
+      const std::string_view api = ApiOf(trace->identity(record.config));
+      absl::StrAppendFormat(&dump, " %s level %d config %d variant %d", std::string(api), record.level, record.config,
+                            record.variant);
+      for (StackId at = record.stack; at != kNoStack; at = trace->stacks().place(at).caller) {
+        const StackPlace& place = trace->stacks().place(at);
+        const StackCode& code = trace->stacks().code(place.code);
+        absl::StrAppendFormat(&dump, "%s %s:%d %s %s%s", at == record.stack ? ", at" : " <", std::string(code.file),
+                              place.line, std::string(code.module), std::string(code.function),
+                              code.library ? " (library)" : "");
+      }
+    } else {
+      absl::StrAppendFormat(&dump, " after %d", record.duration_ns);
+    }
+    if (record.kind == CallRecord::kRaise) absl::StrAppend(&dump, " ", std::string(record.exception));
+    absl::StrAppend(&dump, "\n");
+    return absl::OkStatus();
+  });
+  if (!status.ok()) absl::StrAppend(&dump, status.ToString(), "\n");
+  for (const ProcessInfo& process : trace->processes()) {
+    absl::StrAppendFormat(&dump, "process: calls %d, open %d, closed %d\n", process.calls, process.open_calls,
+                          process.closed);
+    for (const ThreadInfo& thread : process.threads) {
+      absl::StrAppendFormat(&dump, "  thread %d: os id %d, name %s, calls %d\n", thread.number, thread.os_id,
+                            thread.name, thread.calls);
+    }
+    for (const auto& [reason, count] : process.dropped)
+      absl::StrAppendFormat(&dump, "  dropped %d: %s\n", count, reason);
+    for (const std::string& sentence : process.damage.sentences)
+      absl::StrAppendFormat(&dump, "  damage: %s\n", sentence);
+    if (process.damage.lost_calls > 0 || !process.damage.lost_calls_exact) {
+      absl::StrAppendFormat(&dump, "  lost calls: %s%d\n", process.damage.lost_calls_exact ? "" : "at least ",
+                            process.damage.lost_calls);
+    }
+  }
+  return dump;
+}
+
+std::string TestFolder() {
+  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = absl::StrCat(test->test_suite_name(), ".", test->name());
+  for (char& c : name) c = c == '/' ? '.' : c;
+  const std::string folder = absl::StrCat(testing::TempDir(), "/", name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+void WriteFile(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+}  // namespace torchtrace

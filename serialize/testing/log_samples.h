@@ -1,0 +1,119 @@
+// Logs for tests, written by the writers that a traced program uses, with the
+// list of what was written. Times advance by 10 units with every record; a unit
+// is a nanosecond.
+
+#ifndef TORCHTRACE_SERIALIZE_TESTING_LOG_SAMPLES_H_
+#define TORCHTRACE_SERIALIZE_TESTING_LOG_SAMPLES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serialize/log/call_writer.h"
+#include "serialize/log/log_format.h"
+#include "serialize/log/log_writer.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// The identity (config.h) of a call of `api` with the integer `arg`.
+std::string SampleIdentity(int level, std::string_view api, int64_t arg = 0);
+
+// Where a record stands in the file.
+struct SamplePlace {
+  uint64_t frame = 0;  // offset of its frame's header
+  uint64_t end = 0;    // of the byte behind it
+};
+
+struct SampleCall {
+  uint64_t thread = 0;
+  std::string api;
+  int64_t entered = 0;
+  SamplePlace entry;
+  enum Outcome { kOpen, kLeft, kRaised } outcome = kOpen;
+  int64_t ended = 0;
+  SamplePlace exit;
+};
+
+class SampleLog {
+ public:
+  static constexpr uint64_t kStart = 1000;
+  static constexpr uint32_t kSmallFrame = kPageBytes - sizeof(FrameHeader);
+
+  // Creates the file with its metadata; `metadata` is merged over the usual.
+  explicit SampleLog(const std::string& path, std::string_view metadata = "{}");
+
+  LogWriter& writer() { return *writer_; }
+  uint64_t now() const { return now_; }
+  void Wait(uint64_t units) { now_ += units; }
+
+  // The thread goes on in a frame of its own; its last one is closed.
+  void NewFrame(uint64_t thread, uint32_t payload_bytes = kSmallFrame);
+  // The thread goes on in the frame that `from`, which has ended, was writing.
+  void TakeFrame(uint64_t thread, uint64_t from);
+  void CloseFrame(uint64_t thread);
+  // Frames of all threads.
+  void CloseFrames();
+
+  // Opens a first frame when the thread has none, another when it's full.
+  void Enter(uint64_t thread, int level, const std::string& api, int64_t arg = 0, std::string_view facets = "");
+  void Leave(uint64_t thread);
+  void Raise(uint64_t thread, std::string_view exception);
+  void Drop(uint64_t thread, uint64_t count, std::string_view reason);
+  // Enter, then Leave, `times` times.
+  void Call(uint64_t thread, int level, const std::string& api, int times = 1);
+
+  // A forked child's thread begins inside calls of its parent.
+  void BeginInside(uint64_t thread, uint64_t open_calls);
+
+  // The last words, in the frame that was reserved for them.
+  void End(int exit_code = 0);
+
+  uint64_t frame_offset(uint64_t thread) const { return threads_.at(thread).offset; }
+  const std::vector<SampleCall>& calls() const { return calls_; }
+
+ private:
+  struct Thread {
+    CallWriter writer;
+    uint64_t offset = 0;                          // of the writer's frame
+    std::map<std::string, uint64_t> definitions;  // of this thread in this frame
+    uint64_t calls = 0;
+    std::vector<std::optional<size_t>> open;  // indices into calls_
+  };
+
+  void MakeRoom(uint64_t thread, uint64_t bytes);
+  Frame Reserve(FrameType type, uint32_t payload_bytes, uint64_t* offset);
+  void WriteThread(uint64_t number);
+  SamplePlace Here(const Thread& thread) const;
+  void Exit(uint64_t thread, SampleCall::Outcome outcome);
+
+  std::unique_ptr<LogWriter> writer_;
+  Frame end_frame_;
+  uint64_t file_bytes_ = kPageBytes;
+  uint64_t now_ = kStart;
+  std::map<uint64_t, Thread> threads_;
+  std::vector<SampleCall> calls_;
+};
+
+// Writes a log with all there is: three threads, frames that are handed on,
+// nested levels, raises, drops, definitions that repeat, calls across frames;
+// every frame closed, or, as a killed process leaves it, some open.
+enum class SampleEnd { kInOrder, kKilled };
+std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end);
+
+// Every record as a line: time, process/thread, what, call number, parent.
+std::string DumpTrace(Trace* trace);
+
+// A folder for one test's files, empty.
+std::string TestFolder();
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, std::string_view bytes);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TESTING_LOG_SAMPLES_H_

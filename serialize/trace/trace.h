@@ -1,0 +1,139 @@
+// A trace as its readers see it: the processes of a run, and their calls in program
+// order, wherever they were read from. Logs are opened by OpenLogs (log_trace.h), files of
+// any format by OpenTrace (import/open_trace.h). Nothing here throws.
+
+#ifndef TORCHTRACE_SERIALIZE_TRACE_TRACE_H_
+#define TORCHTRACE_SERIALIZE_TRACE_TRACE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "serialize/trace/config_table.h"
+#include "serialize/trace/damage.h"
+#include "serialize/trace/stack_table.h"
+#include "serialize/trace/tag_table.h"
+
+namespace torchtrace {
+
+// ConfigId and VariantId number the whole trace's configurations by content, in
+// the order in which its processes' logs define them.
+inline constexpr uint32_t kLostId = UINT32_MAX;  // none
+inline constexpr uint64_t kNoCall = UINT64_MAX;
+
+struct ThreadInfo {
+  uint64_t number = 0;  // in its process, from 0, in order of first call
+  uint64_t os_id = 0;
+  std::string name;
+  uint64_t calls = 0;
+};
+
+struct ProcessInfo {
+  std::string path;                                // of the log file
+  std::shared_ptr<const nlohmann::json> metadata;  // all metadata frames merged
+  bool closed = false;                             // it ended in order, and said how in metadata["end"]
+  uint64_t calls = 0;
+  uint64_t open_calls = 0;  // of `calls`, those whose end isn't in the log
+  uint64_t file_bytes = 0;
+  uint64_t event_bytes = 0;  // of enter, leave and raise records
+  uint64_t definition_bytes = 0;
+  std::map<std::string, uint64_t> dropped;  // calls seen and not recorded, by reason
+  std::vector<ThreadInfo> threads;          // by number
+  Damage damage;
+};
+
+// The thread of that number; null when the process has none.
+const ThreadInfo* FindThread(const ProcessInfo& process, uint64_t number);
+
+class LogReader;
+
+// A process of a log.
+struct LogSource {
+  const LogReader* log = nullptr;  // the trace's; null: it was read from something else
+  uint32_t process = 0;            // index into log->processes()
+};
+
+enum class CallOutcome : uint8_t { kReturned, kRaised, kNeverReturned };
+
+// One step of the trace in program order: a call's entry or its end. An end
+// whose entry isn't in the trace (a child forked inside a call returns from it;
+// the entry was lost) is not shown: every end shown was entered before.
+struct CallRecord {
+  enum Kind : uint8_t { kEnter, kLeave, kRaise } kind = kEnter;
+  uint8_t level = 0;
+  uint32_t process = 0;       // index into processes()
+  uint32_t thread = 0;        // ThreadInfo::number in that process
+  uint32_t depth = 0;         // calls open around it on its thread, those without an entry too
+  ConfigId config = kLostId;  // leave and raise: of the call they end
+  VariantId variant = kLostId;
+  uint64_t call = 0;          // number of the call in the trace, from 0, by entry; leave: its entry's
+  uint64_t count = 1;         // of Trace::ReadCounted: so many equal calls, one after the other
+  uint32_t tags = kNoTags;    // enter: Trace::tags
+  StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
+  uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
+  // CLOCK_MONOTONIC of the machine it ran on; of a process whose metadata has no
+  // clock, a number that only grows.
+  int64_t time_ns = 0;
+  int64_t duration_ns = 0;     // leave and raise
+  std::string_view exception;  // raise: the type's name; valid during the visit
+
+  // Of all that it counts; below a sum that could overflow.
+  int64_t total_duration_ns() const {
+    constexpr int64_t kMaxNs = 1'000'000'000'000'000'000;
+    int64_t product;
+    if (count > kMaxNs || __builtin_mul_overflow(duration_ns, static_cast<int64_t>(count), &product)) return kMaxNs;
+    return product < kMaxNs ? product : kMaxNs;
+  }
+};
+
+class Trace {
+ public:
+  virtual ~Trace() = default;
+
+  // Calls the visitor for every record, ordered by time over all threads and
+  // processes (process_order.h), and on one thread in the order written. May be called again:
+  // ids and numbers are the same each time. Fills in what counting can tell
+  // about processes(). A visitor's error ends the reading and is returned.
+  using Visitor = std::function<absl::Status(const CallRecord&)>;
+  virtual absl::Status Read(const Visitor& visitor) = 0;
+
+  // The same, but calls of which the trace only knows how many there were come as one
+  // record with a count; Read shows each, and fails where there are too many for that.
+  virtual absl::Status ReadCounted(const Visitor& visitor) = 0;
+
+  // The same counts per variant without times or order: several times faster.
+  // Returns calls per VariantId. The second time it only returns them again.
+  virtual absl::StatusOr<std::vector<uint64_t>> Count() = 0;
+
+  // Valid once Read or Count was called.
+  virtual size_t config_count() const = 0;
+  virtual size_t variant_count() const = 0;
+  virtual std::string_view identity(ConfigId config) const = 0;  // config.h
+  virtual std::string_view facets(VariantId variant) const = 0;
+  virtual ConfigId config_of(VariantId variant) const = 0;
+
+  // What the program said of the calls that it made then, by CallRecord::tags: a JSON
+  // object's text, or empty. Valid as long as the trace.
+  virtual std::string_view tags(uint32_t id) const = 0;
+
+  // The stacks that CallRecords name; it grows while Read runs. Valid as long as the trace.
+  virtual const StackTable& stacks() const = 0;
+
+  // In the order of process_order.h: by start. Path, metadata, closed and file_bytes are there from the
+  // beginning, the rest once Read or Count was called.
+  virtual const std::vector<ProcessInfo>& processes() const = 0;
+
+  // Where a process of processes() stands, for TraceWriter::CopyCalls.
+  virtual LogSource log_source(size_t process) const = 0;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TRACE_TRACE_H_

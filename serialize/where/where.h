@@ -1,0 +1,54 @@
+// The language of --where: conditions on calls and their arguments.
+//
+//   dtype = float16 and ndim >= 3
+//   api ~ "torch.nn.*" and not raised
+//   any(dtype = bfloat16 and device = cuda) or arg(dim) in (-1, 1)
+//
+// docs/FILTER.md has the grammar and the fields. A field of tensors (dtype, shape,
+// ...) holds when any tensor among the arguments makes the comparison true; any()
+// and all() speak of one tensor, and of every one. Immutable once parsed; may be
+// used from any thread.
+
+#ifndef TORCHTRACE_SERIALIZE_WHERE_WHERE_H_
+#define TORCHTRACE_SERIALIZE_WHERE_WHERE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialize/where/where_subject.h"
+
+namespace torchtrace {
+
+class WhereExpression;
+
+class Where {
+ public:
+  // InvalidArgument for what is no condition; the message names the column (from 1)
+  // and what was expected there.
+  static absl::StatusOr<Where> Parse(std::string_view text);
+
+  // kUnknown only as long as something that decides isn't known.
+  Truth Ask(const WhereSubject& subject) const;
+
+  // Whether some answers may need a call's entry, or its end.
+  bool needs_call() const { return needs_call_; }
+  bool needs_end() const { return needs_end_; }
+
+  // The condition with all parentheses, for tests.
+  std::string ToString() const;
+
+  // Of all fields, for help texts.
+  static std::vector<std::string> FieldNames();
+
+ private:
+  std::shared_ptr<const WhereExpression> expression_;
+  bool needs_call_ = false;
+  bool needs_end_ = false;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_WHERE_WHERE_H_

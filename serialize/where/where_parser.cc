@@ -1,0 +1,304 @@
+#include "serialize/where/where_parser.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "serialize/base/edit_distance.h"
+#include "serialize/forms/text_form.h"
+
+namespace torchtrace {
+
+namespace {
+
+// Deeper nesting is refused: each level is a recursion.
+constexpr int kMaxDepth = 200;
+
+// What is expected behind `op`, for messages.
+const char* LiteralOf(const WhereFieldInfo& field, WhereOp op) {
+  if (IsLike(op)) return "a glob";
+  switch (field.kind) {
+    case WhereKind::kText:
+      return "a text";
+    case WhereKind::kNumber:
+      return field.field == WhereField::kDuration ? "a duration, as 10us" : "a number";
+    case WhereKind::kBool:
+      return "true or false";
+    case WhereKind::kDims:
+      return "sizes, as [2, *]";
+    case WhereKind::kAnything:
+      break;
+  }
+  return IsOrder(op) ? "a number" : "a value";
+}
+
+// Whether `literal` is what LiteralOf says.
+bool Fits(const WhereFieldInfo& field, WhereOp op, const WhereLiteral& literal) {
+  switch (field.kind) {
+    case WhereKind::kText:
+      return literal.type == WhereLiteral::kText;
+    case WhereKind::kNumber:
+      return literal.number.has_value() && !literal.quoted;
+    case WhereKind::kBool:
+      return literal.boolean().has_value();
+    case WhereKind::kDims:
+      return literal.type == WhereLiteral::kDims;
+    case WhereKind::kAnything:
+      break;
+  }
+  if (IsLike(op)) return literal.type == WhereLiteral::kText;
+  return !IsOrder(op) || (literal.number.has_value() && !literal.quoted);
+}
+
+// Recursive descent; each function reads what its name says, from at_ on.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  absl::StatusOr<ParsedWhere> Parse() {
+    absl::StatusOr<WhereNode> node = Or(0);
+    if (!node.ok()) return node.status();
+    if (!AtEnd()) return Expected("and, or, or the end");
+    parsed_.expression = *std::move(node);
+    return std::move(parsed_);
+  }
+
+ private:
+  static bool IsWordCharacter(char c) {
+    return !absl::ascii_isspace(static_cast<unsigned char>(c)) &&
+           std::string_view("()[],=<>!~\"'").find(c) == std::string_view::npos;
+  }
+  static bool IsNameCharacter(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+  void SkipSpace() {
+    while (at_ < text_.size() && absl::ascii_isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool AtEnd() {
+    SkipSpace();
+    return at_ == text_.size();
+  }
+  bool Take(std::string_view symbol) {
+    SkipSpace();
+    if (text_.substr(at_, symbol.size()) != symbol) return false;
+    at_ += symbol.size();
+    return true;
+  }
+  std::string_view PeekName() {
+    SkipSpace();
+    size_t end = at_;
+    while (end < text_.size() && IsNameCharacter(text_[end])) ++end;
+    return text_.substr(at_, end - at_);
+  }
+  bool TakeKeyword(std::string_view keyword) {
+    if (PeekName() != keyword) return false;
+    at_ += keyword.size();
+    return true;
+  }
+
+  absl::Status Expected(const std::string& what) {
+    SkipSpace();
+    std::string found = "the end";
+    if (at_ < text_.size()) {
+      size_t end = at_;
+      while (end < text_.size() && IsWordCharacter(text_[end])) ++end;
+      found = QuoteText(text_.substr(at_, std::clamp<size_t>(end - at_, 1, 40)));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("column ", at_ + 1, ": expected ", what, ", found ", found));
+  }
+
+  absl::StatusOr<WhereNode> Or(int depth) { return Join(depth, /*is_and=*/false); }
+  absl::StatusOr<WhereNode> And(int depth) { return Join(depth, /*is_and=*/true); }
+  absl::StatusOr<WhereNode> Join(int depth, bool is_and) {
+    std::vector<WhereNode> parts;
+    do {
+      absl::StatusOr<WhereNode> part = is_and ? Term(depth) : And(depth);
+      if (!part.ok()) return part;
+      parts.push_back(*std::move(part));
+    } while (TakeKeyword(is_and ? "and" : "or"));
+    if (parts.size() == 1) return parts[0];
+    return MakeJunction(is_and, std::move(parts));
+  }
+
+  absl::StatusOr<WhereNode> Term(int depth) {
+    if (depth > kMaxDepth) return Expected("less nesting");
+    if (TakeKeyword("not")) {
+      absl::StatusOr<WhereNode> inner = Term(depth + 1);
+      if (!inner.ok()) return inner;
+      return MakeNegation(*std::move(inner));
+    }
+    if (Take("(")) return Inside(depth);
+    const std::string_view name = PeekName();
+    if (name == "any" || name == "all") {
+      at_ += name.size();
+      if (!Take("(")) return Expected(absl::StrCat("( behind ", std::string(name)));
+      absl::StatusOr<WhereNode> inner = Inside(depth);
+      if (!inner.ok()) return inner;
+      return MakeQuantifier(name == "all", *std::move(inner));
+    }
+    return Comparison();
+  }
+
+  absl::StatusOr<WhereNode> Inside(int depth) {
+    absl::StatusOr<WhereNode> inner = Or(depth + 1);
+    if (inner.ok() && !Take(")")) return Expected("and, or, or )");
+    return inner;
+  }
+
+  absl::StatusOr<WhereNode> Comparison() {
+    const std::string name(PeekName());
+    const WhereFieldInfo* const field = FindWhereField(name);
+    if (field == nullptr) {
+      const std::string nearest = Nearest(name, WhereFieldNames());
+      return Expected(nearest.empty() ? absl::StrCat("a field (", absl::StrJoin(WhereFieldNames(), ", "), ")")
+                                      : absl::StrCat("a field (did you mean ", nearest, "?)"));
+    }
+    at_ += name.size();
+    if (field->scope == WhereScope::kCall) parsed_.needs_call = true;
+    if (field->scope == WhereScope::kEnd) parsed_.needs_end = true;
+    WhereFieldUse use{field};
+    if (field->field == WhereField::kSize || field->field == WhereField::kArg) {
+      if (absl::Status status = Operand(&use); !status.ok()) return status;
+    }
+    absl::StatusOr<WhereOp> op = Operator(*field);
+    if (!op.ok()) return op.status();
+    std::vector<WhereLiteral> literals;
+    const bool list = TakesList(*op);
+    if (list && !Take("(")) return Expected("( and a list of values");
+    if (*op != WhereOp::kIs) {
+      do {
+        absl::StatusOr<WhereLiteral> literal = OneLiteral(*field, *op);
+        if (!literal.ok()) return literal.status();
+        literals.push_back(*std::move(literal));
+      } while (list && Take(","));
+    }
+    if (list && !Take(")")) return Expected(", or )");
+    return MakeComparison(std::move(use), *op, std::move(literals));
+  }
+
+  // What stands in the parentheses of size() and arg().
+  absl::Status Operand(WhereFieldUse* use) {
+    const bool size = use->info->field == WhereField::kSize;
+    const std::string what = size ? "a dimension, as in size(0)" : "a name or a position, as in arg(dim) or arg(0)";
+    if (!Take("(")) return Expected(absl::StrCat("( and ", what));
+    SkipSpace();
+    const size_t start = at_;
+    const absl::StatusOr<WhereLiteral> literal = AnyLiteral(what);
+    if (!literal.ok()) return literal.status();
+    const bool whole = !literal->quoted && literal->number.has_value() && literal->number->whole;
+    if (whole && (size || literal->number->integer >= 0)) {
+      use->number = literal->number->integer;
+    } else if (!size && literal->type == WhereLiteral::kText && !whole) {
+      use->name = literal->text;
+    } else {
+      at_ = start;
+      return Expected(what);
+    }
+    return Take(")") ? absl::OkStatus() : Expected(")");
+  }
+
+  absl::StatusOr<WhereOp> Operator(const WhereFieldInfo& field) {
+    SkipSpace();
+    const size_t start = at_;
+    std::optional<WhereOp> op;
+    // The longer ones first.
+    static constexpr std::pair<const char*, WhereOp> kOps[] = {
+        {"==", WhereOp::kEqual},        {"!=", WhereOp::kNotEqual}, {"<=", WhereOp::kLessEqual},
+        {">=", WhereOp::kGreaterEqual}, {"!~", WhereOp::kNotLike},  {"=", WhereOp::kEqual},
+        {"<", WhereOp::kLess},          {">", WhereOp::kGreater},   {"~", WhereOp::kLike},
+    };
+    for (const auto& [symbol, candidate] : kOps) {
+      if (!op.has_value() && Take(symbol)) op = candidate;
+    }
+    if (!op.has_value() && TakeKeyword("in")) op = WhereOp::kIn;
+    if (!op.has_value() && TakeKeyword("not")) {
+      if (!TakeKeyword("in")) return Expected("in");
+      op = WhereOp::kNotIn;
+    }
+    if (TakesOperator(field.kind, op.value_or(WhereOp::kIs))) return op.value_or(WhereOp::kIs);
+    at_ = start;
+    return Expected(absl::StrCat("one of ", OperatorsOf(field.kind), " behind ", field.name));
+  }
+
+  absl::StatusOr<WhereLiteral> OneLiteral(const WhereFieldInfo& field, WhereOp op) {
+    SkipSpace();
+    const size_t start = at_;
+    const char* const what = LiteralOf(field, op);
+    absl::StatusOr<WhereLiteral> literal = AnyLiteral(what);
+    if (!literal.ok()) return literal;
+    if (field.field == WhereField::kDuration && !literal->number.has_value() && !literal->quoted) {
+      literal->number = ParseWhereDuration(literal->text);
+    }
+    if (Fits(field, op, *literal)) return literal;
+    at_ = start;
+    return Expected(what);
+  }
+
+  absl::StatusOr<WhereLiteral> AnyLiteral(const std::string& what) {
+    SkipSpace();
+    WhereLiteral literal;
+    if (at_ == text_.size()) return Expected(what);
+    if (text_[at_] == '"' || text_[at_] == '\'') return Quoted();
+    if (text_[at_] == '[') return Sizes();
+    const size_t start = at_;
+    while (at_ < text_.size() && IsWordCharacter(text_[at_])) ++at_;
+    if (at_ == start) return Expected(what);
+    literal.text = text_.substr(start, at_ - start);
+    literal.number = ParseWhereNumber(literal.text);
+    return literal;
+  }
+
+  // A backslash takes the next character as it is.
+  absl::StatusOr<WhereLiteral> Quoted() {
+    WhereLiteral literal;
+    literal.quoted = true;
+    const char quote = text_[at_++];
+    while (at_ < text_.size() && text_[at_] != quote) {
+      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
+      literal.text += text_[at_++];
+    }
+    if (at_ == text_.size()) return Expected(quote == '"' ? "a closing \"" : "a closing '");
+    ++at_;
+    return literal;
+  }
+
+  absl::StatusOr<WhereLiteral> Sizes() {
+    WhereLiteral literal;
+    literal.type = WhereLiteral::kDims;
+    ++at_;
+    if (Take("]")) return literal;
+    do {
+      SkipSpace();
+      const size_t start = at_;
+      while (at_ < text_.size() && IsWordCharacter(text_[at_])) ++at_;
+      const std::string_view word = text_.substr(start, at_ - start);
+      const std::optional<WhereNumber> number = ParseWhereNumber(word);
+      if (word == "*") {
+        literal.dims.emplace_back();
+      } else if (number.has_value() && number->whole) {
+        literal.dims.emplace_back(number->integer);
+      } else {
+        at_ = start;
+        return Expected("a size or *");
+      }
+    } while (Take(","));
+    if (!Take("]")) return Expected(", or ]");
+    return literal;
+  }
+
+  const std::string_view text_;
+  size_t at_ = 0;
+  ParsedWhere parsed_;
+};
+
+}  // namespace
+
+absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text) { return Parser(text).Parse(); }
+
+}  // namespace torchtrace

@@ -1,0 +1,107 @@
+"""Rooms: a folder whose C++ files are one library, with their tests beside them.
+
+Sources are found by name, so that a new file changes no BUILD file: `*_test.cc` are tests,
+`*_fuzzer.cc` and `*_benchmark.cc` programs of their own, all else is the library's. What a room may
+use is the table in docs/internals/DESIGN.md, which tools/check holds against the #include lines.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
+
+# Of a library that is loaded into a program, others see what is marked in tracer/record/export.h.
+# CPython's C structures are filled in field by field.
+MODULE_COPTS = [
+    "-fvisibility=hidden",
+    "-Wno-missing-field-initializers",
+    "-Wno-unused-parameter",
+]
+
+# What a wheel brings along lies beside its modules, in lib/.
+MODULE_LINKOPTS = [
+    "-Wl,--disable-new-dtags",
+    "-Wl,-rpath,'$$ORIGIN/lib'",
+]
+
+_PROGRAMS = [
+    "*_test.cc",
+    "*_benchmark.cc",
+    "*_fuzzer.*",
+]
+
+def _room_name():
+    return native.package_name().split("/")[-1]
+
+def room(deps = [], srcs = [], exclude = [], **kwargs):
+    """The library of a folder, named as the folder is.
+
+    Args:
+      deps: the rooms and packages that it uses.
+      srcs: generated files that its sources include.
+      exclude: files that belong to other targets of the folder.
+      **kwargs: of cc_library.
+    """
+    cc_library(
+        name = _room_name(),
+        srcs = native.glob(["*.cc"], exclude = _PROGRAMS + exclude) + srcs,
+        hdrs = native.glob(["*.h"], exclude = _PROGRAMS + exclude),
+        deps = deps,
+        **kwargs
+    )
+
+def room_headers(deps = [], exclude = []):
+    """The headers of a folder, for modules whose process has the library already."""
+    cc_library(
+        name = "headers",
+        hdrs = native.glob(["*.h"], exclude = _PROGRAMS + exclude),
+        deps = deps,
+    )
+
+def room_tests(deps = [], data = [], exclude = [], sharded = [], shared_deps = None, **kwargs):
+    """A cc_test for each *_test.cc of a folder.
+
+    Args:
+      deps: what the tests use beside the room itself.
+      data: what they read.
+      exclude: tests that another target has.
+      sharded: tests that take long, which run in parts.
+      shared_deps: in place of the room, for tests of something that has no room() beside it.
+      **kwargs: of cc_test.
+    """
+    for test in native.glob(["*_test.cc"], exclude = ["*_fuzz_test.cc"] + exclude):
+        name = test[:-len(".cc")]
+        cc_test(
+            name = name,
+            size = "medium" if name in sharded else None,
+            srcs = [test],
+            data = data,
+            shard_count = 12 if name in sharded else None,
+            deps = (shared_deps or [":" + _room_name()]) + deps + ["@googletest//:gtest_main"],
+            **kwargs
+        )
+
+def fuzzer(name, deps = [], data = []):
+    """`NAME_fuzzer.cc` with libFuzzer, which brings main(), and `NAME_fuzz_test.cc`, which runs it on `data`."""
+    cc_binary(
+        name = name + "_fuzz",
+        testonly = True,
+        srcs = native.glob([name + "_fuzzer.*"]),
+        tags = ["manual"],
+        deps = [":" + _room_name()] + deps,
+    )
+    cc_test(
+        name = name + "_fuzz_test",
+        srcs = native.glob([name + "_fuzzer.*"]) + [name + "_fuzz_test.cc"],
+        data = data,
+        deps = [":" + _room_name()] + deps + [
+            "//serialize/testing",
+            "@googletest//:gtest_main",
+        ],
+    )
+
+def embedded_text(name, srcs):
+    """Texts as C++ string literals, one after the other: `name`.inc."""
+    native.genrule(
+        name = name,
+        srcs = srcs,
+        outs = [name + ".inc"],
+        cmd = "for file in $(SRCS); do printf 'R\"torchtrace(' && cat $$file && printf ')torchtrace\"\\n'; done > $@",
+    )

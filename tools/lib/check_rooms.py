@@ -1,0 +1,123 @@
+"""Holds the rooms of the code against their table in docs/internals/DESIGN.md.
+
+A room is a folder with C++ files. The table says which rooms each may use; the #include lines say
+which it uses. Told are: a folder without a row and a row without a folder, an arrow that the table
+lacks or has for nothing, a circle, test support used outside tests, and what a traced process
+links beyond the rooms that are marked so. Tests, fuzzers and benchmarks may use every room.
+"""
+
+import posixpath
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TABLE = "docs/internals/DESIGN.md"
+HEADING = "| room | what is there | may use |"
+# In the second column.
+TEST_SUPPORT = "(for tests)"
+TRACED = "(traced)"
+TOPS = ("cmd", "dialects", "python", "serialize", "tracer")
+# Programs for developers may use any room.
+IS_TEST = re.compile(r"_(test|fuzzer|benchmark)\.(cc|h)$")
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
+class Room:
+    def __init__(self, may_use, what):
+        self.may_use = may_use
+        self.for_tests = TEST_SUPPORT in what
+        self.traced = TRACED in what
+
+
+def read_table(text):
+    """Rooms by name, of the rows below HEADING."""
+    lines = iter(text.split("\n"))
+    if not any(line.strip() == HEADING for line in lines):
+        raise SystemExit(f"{TABLE}: no table that begins with {HEADING}")
+    next(lines)
+    rooms = {}
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        name, what, may_use = (cell.strip() for cell in line.strip().strip("|").split("|"))
+        rooms[name.strip("`").rstrip("/")] = Room(set(re.findall(r"`([^`]+)`", may_use)), what)
+    return rooms
+
+
+def arrows(root, files, rooms):
+    """Yields (file, room used) for each #include of another room."""
+    for file in files:
+        for target in INCLUDE.findall((root / file).read_text(encoding="utf-8")):
+            folder = posixpath.dirname(target)
+            if folder in rooms and folder != posixpath.dirname(file):
+                yield file, folder
+
+
+def circle(rooms):
+    """The names of rooms that use each other in a circle, or nothing."""
+    done = set()
+
+    def walk(name, path):
+        if name in path:
+            return path[path.index(name) :] + [name]
+        if name in done or name not in rooms:
+            return []
+        for used in sorted(rooms[name].may_use):
+            if found := walk(used, path + [name]):
+                return found
+        done.add(name)
+        return []
+
+    for name in sorted(rooms):
+        if found := walk(name, []):
+            return found
+    return []
+
+
+def problems(root, files):
+    """Yields what is wrong with the C++ `files` below `root`, a line each."""
+    rooms = read_table((root / TABLE).read_text(encoding="utf-8"))
+    files = [file for file in files if file.split("/")[0] in TOPS]
+    folders = {posixpath.dirname(file) for file in files}
+    for folder in sorted(folders - rooms.keys()):
+        yield f"{folder}/ has no row in {TABLE}"
+    for name in sorted(rooms.keys() - folders):
+        yield f"{TABLE}: no C++ file in {name}/"
+    used = {name: set() for name in rooms}
+    for file, target in arrows(root, files, rooms):
+        name = posixpath.dirname(file)
+        if name not in rooms or IS_TEST.search(file) or rooms[name].for_tests:
+            continue
+        if rooms[target].for_tests:
+            yield f"{file}: {target}/ is for tests"
+        elif target not in rooms[name].may_use:
+            yield f"{file}: {name}/ may not use {target}/ ({TABLE})"
+        used[name].add(target)
+    for name, room in sorted(rooms.items()):
+        for target in sorted(room.may_use):
+            if target not in rooms:
+                yield f"{TABLE}: {name}/ may use {target}/, which has no row"
+            elif target not in used[name] and not room.for_tests:
+                yield f"{TABLE}: {name}/ may use {target}/ and does not"
+            elif room.traced and not rooms[target].traced:
+                yield f"{TABLE}: {name}/ is linked into traced processes, {target}/ is not"
+    if found := circle(rooms):
+        yield f"{TABLE}: a circle: {' -> '.join(found)}"
+
+
+def main():
+    root = Path(__file__).resolve().parents[2]
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+    done = subprocess.run(
+        listed + ["*.cc", "*.h"], cwd=root, capture_output=True, text=True, check=True
+    )
+    files = [file for file in done.stdout.split("\n") if file and (root / file).is_file()]
+    found = list(problems(root, files))
+    for problem in found:
+        print(problem)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What tests of the whole tool share: running it, and running python beside it."""
+
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TORCHTRACE = os.environ.get("TORCHTRACE", str(ROOT / ".build/bin/torchtrace"))
+_VENV_PYTHON = ROOT / ".venv/bin/python3"
+PYTHON = str(_VENV_PYTHON) if _VENV_PYTHON.exists() else sys.executable
+SCRIPTS = ROOT / "testdata/scripts"
+
+# A shell's background job ignores Ctrl-C, and so would every program started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@dataclasses.dataclass
+class Result:
+    status: int  # negative: the signal that it died of
+    out: str
+    err: str
+
+    def lines(self):
+        """For comparing: pytest shows which lines differ. Without addresses."""
+        text = f"status {self.status}\n{self.out}\n--- standard error\n{self.err}"
+        return re.sub(r"0x[0-9a-f]{6,}", "0x...", text).splitlines()
+
+
+def environment(changes=None):
+    """The tests' own, without what chooses a Python or speaks to torchtrace."""
+    drop = ("TORCHTRACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTEST_", "PYTHONSAFEPATH", "PYTHONPATH")
+    env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}
+    for key in ("TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PARQUET_DIR"):
+        if key in os.environ:
+            env[key] = os.environ[key]
+    env.update(changes or {})
+    return {key: value for key, value in env.items() if value is not None}
+
+
+def execute(command, cwd, env=None, stdin="", timeout=120):
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment(env),
+        input=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="surrogateescape",
+        timeout=timeout,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def torchtrace(*args, cwd, **kwargs):
+    return execute([TORCHTRACE, *args], cwd, **kwargs)
+
+
+def run_both(args, tmp_path, python_args=(), cwd=None, options=(), **kwargs):
+    """`python ARGS` and `torchtrace run -q ARGS`, one after the other."""
+    cwd = cwd or tmp_path
+    untraced = execute([PYTHON, *python_args, *args], cwd, **kwargs)
+    output = tmp_path / "trace"
+    traced = torchtrace(
+        "run",
+        "-qfo",
+        output,
+        "--python",
+        PYTHON,
+        *options,
+        *(f"--python-arg={arg}" for arg in python_args),
+        *args,
+        cwd=cwd,
+        **kwargs,
+    )
+    return untraced, traced

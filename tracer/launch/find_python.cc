@@ -1,0 +1,259 @@
+#include "tracer/launch/find_python.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "tracer/launch/run_command.h"
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Answers with fields that end with a zero byte: implementation, version,
+// executable, libpython, user site folder, site folders. What site would do is
+// asked of site, but for reading .pth files: they run code.
+constexpr char kQuestion[] = R"(
+import os, site, sys
+
+prefix = os.path.dirname(os.path.dirname(os.path.abspath(sys.executable)))
+system = sys.base_prefix
+prefixes = [sys.prefix]
+user_site = True
+for folder in (os.path.dirname(os.path.abspath(sys.executable)), prefix):
+    config = os.path.join(folder, "pyvenv.cfg")
+    if not os.path.isfile(config):
+        continue
+    sys.prefix = sys.exec_prefix = prefix
+    prefixes = [prefix]
+    with open(config, encoding="utf-8") as lines:
+        for line in lines:
+            key, _, value = line.partition("=")
+            if key.strip().lower() == "include-system-site-packages" and value.strip().lower() == "false":
+                user_site = False
+    if user_site:
+        prefixes.append(system)
+    break
+
+library = ""
+try:
+    with open("/proc/self/maps") as lines:
+        library = next((line.split(None, 5)[5].strip() for line in lines if "/libpython" in line), "")
+except OSError:
+    pass
+name = "libpython%d.%d%s.so.1.0" % (sys.version_info[0], sys.version_info[1], sys.abiflags)
+if not library and os.path.exists(os.path.join(system, "lib", name)):
+    library = os.path.join(system, "lib", name)
+
+answer = [sys.implementation.name, "%d.%d.%d" % sys.version_info[:3], sys.executable or "", library]
+answer.append(site.getusersitepackages() if user_site else "")
+answer += site.getsitepackages(prefixes)
+os.write(1, b"".join(os.fsencode(field) + b"\0" for field in answer))
+)";
+
+bool IsExecutableFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+std::string Environment(const char* name) {
+  const char* const value = getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool IsOnPath(const std::string& name) {
+  for (const auto folder : absl::StrSplit(Environment("PATH"), ':')) {
+    if (IsExecutableFile(absl::StrCat(folder.empty() ? "." : folder, "/", name))) return true;
+  }
+  return false;
+}
+
+// A file, a name on PATH, or an environment's folder.
+absl::StatusOr<FoundPython> FindNamed(const std::string& name, const std::string& source) {
+  std::error_code error;
+  if (fs::is_directory(name, error)) {
+    std::string python = absl::StrCat(name, "/bin/python3");
+    if (IsExecutableFile(python)) return FoundPython{std::move(python), source};
+    return absl::NotFoundError(absl::StrCat("no Python at ", python, ", which ", source, " names"));
+  }
+  const bool found = name.find('/') != std::string::npos ? IsExecutableFile(name) : IsOnPath(name);
+  if (found) return FoundPython{name, source};
+  return absl::NotFoundError(absl::StrCat("no Python at ", name, ", which ", source, " names"));
+}
+
+// True for a program, false for a script such as pyenv's shims.
+bool IsProgram(const std::string& path) {
+  char magic[4] = "";
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return magic[0] == '\x7f' && magic[1] == 'E';
+}
+
+bool StartsProgram(const std::string& path) {
+  if (path.find('/') != std::string::npos) return IsProgram(path);
+  for (const auto folder : absl::StrSplit(Environment("PATH"), ':')) {
+    const std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", path);
+    if (IsExecutableFile(candidate)) return IsProgram(candidate);
+  }
+  return false;
+}
+
+std::string LastLine(const std::string& text) {
+  const std::string stripped(absl::StripTrailingAsciiWhitespace(text));
+  return stripped.substr(stripped.rfind('\n') + 1);
+}
+
+// Distribution names are compared this way.
+std::string NormalizedName(std::string name) {
+  absl::AsciiStrToLower(&name);
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+}
+
+std::string VersionInMetadata(const fs::path& file) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
+    absl::string_view rest = line;
+    if (absl::ConsumePrefix(&rest, "Version:")) return std::string(absl::StripAsciiWhitespace(rest));
+  }
+  return "";
+}
+
+// The version of `package` in one folder, and the folders that .pth files add.
+std::string VersionInFolder(const std::string& package, const fs::path& folder, std::vector<std::string>* more) {
+  std::error_code error;
+  std::vector<fs::path> pth_files;
+  std::string version;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (absl::EndsWith(name, ".pth")) pth_files.push_back(entry->path());
+    const bool dist_info = absl::EndsWith(name, ".dist-info");
+    if (!version.empty() || (!dist_info && !absl::EndsWith(name, ".egg-info"))) continue;
+    const std::string stem = NormalizedName(name.substr(0, std::min(name.find('-'), name.rfind('.'))));
+    if (stem != NormalizedName(package)) continue;
+    version = VersionInMetadata(entry->path() / (dist_info ? "METADATA" : "PKG-INFO"));
+    if (version.empty()) version = VersionInMetadata(entry->path());  // an .egg-info file
+  }
+  std::sort(pth_files.begin(), pth_files.end());
+  for (const fs::path& file : pth_files) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+      const std::string text(absl::StripTrailingAsciiWhitespace(line));
+      if (text.empty() || text[0] == '#' || absl::StartsWith(text, "import ") || absl::StartsWith(text, "import\t")) {
+        continue;
+      }
+      const fs::path added = folder / text;
+      if (fs::is_directory(added, error)) more->push_back(added.string());
+    }
+  }
+  return version;
+}
+
+// True when python would be given `letter` among its short options.
+bool HasFlag(const std::vector<std::string>& python_args, char letter) {
+  for (size_t i = 0; i < python_args.size(); ++i) {
+    const std::string& arg = python_args[i];
+    if (arg.size() < 2 || arg[0] != '-' || arg[1] == '-') continue;
+    for (size_t at = 1; at < arg.size(); ++at) {
+      if (arg[at] == letter) return true;
+      // These take the rest of the word, or the next one.
+      if (arg[at] == 'X' || arg[at] == 'W') {
+        if (at + 1 == arg.size()) ++i;
+        break;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<FoundPython> FindPython(const std::string& option) {
+  if (!option.empty()) return FindNamed(option, "--python");
+  if (const std::string name = Environment("TORCHTRACE_PYTHON"); !name.empty()) {
+    return FindNamed(name, "TORCHTRACE_PYTHON");
+  }
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = Environment(variable);
+    if (prefix.empty()) continue;
+    if (std::string path = absl::StrCat(prefix, "/bin/python3"); IsExecutableFile(path)) {
+      return FoundPython{std::move(path), variable};
+    }
+  }
+  std::error_code error;
+  if (std::string path = (fs::current_path(error) / ".venv/bin/python3").string(); IsExecutableFile(path)) {
+    return FoundPython{std::move(path), ".venv"};
+  }
+  if (IsOnPath("python3")) return FoundPython{"python3", "PATH"};
+  return absl::NotFoundError("found no Python: no --python, no environment is active, and python3 is not on PATH");
+}
+
+absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
+  const absl::StatusOr<CommandResult> result = RunCommand({python.path, "-I", "-S", "-c", kQuestion});
+  if (!result.ok()) return result.status();
+  const std::string where = absl::StrCat(python.path, " (named by ", python.source, ")");
+  if (result->exit_code != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(where, " does not work as a Python 3: ", LastLine(result->standard_error)));
+  }
+  const std::vector<std::string> fields = absl::StrSplit(result->standard_output, '\0');
+  if (fields.size() < 6) return absl::FailedPreconditionError(absl::StrCat(where, " is no Python 3"));
+  if (fields[0] != "cpython") {
+    return absl::FailedPreconditionError(absl::StrCat(where, " is ", fields[0], "; only CPython can be traced"));
+  }
+  PythonInfo info;
+  info.version = fields[1];
+  info.executable = fields[2];
+  info.libpython = fields[3];
+  info.user_site_folder = fields[4];
+  info.site_folders.assign(fields.begin() + 5, fields.end() - 1);
+  info.argv0 = StartsProgram(python.path) ? python.path : info.executable;
+  return info;
+}
+
+absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option) {
+  const absl::StatusOr<FoundPython> found = FindPython(option);
+  return found.ok() ? AskPython(*found) : found.status();
+}
+
+std::vector<std::string> PackageFolders(const PythonInfo& python, const std::vector<std::string>& python_args) {
+  const bool isolated = HasFlag(python_args, 'I');
+  const bool environment = !isolated && !HasFlag(python_args, 'E');
+  std::vector<std::string> folders;
+  if (const std::string path = environment ? Environment("PYTHONPATH") : ""; !path.empty()) {
+    folders = absl::StrSplit(path, ':');
+  }
+  if (HasFlag(python_args, 'S')) return folders;
+  const bool user_site =
+      !isolated && !HasFlag(python_args, 's') && !(environment && !Environment("PYTHONNOUSERSITE").empty());
+  if (user_site && !python.user_site_folder.empty()) folders.push_back(python.user_site_folder);
+  folders.insert(folders.end(), python.site_folders.begin(), python.site_folders.end());
+  return folders;
+}
+
+std::string PackageVersion(const std::string& package, const std::vector<std::string>& folders) {
+  std::vector<std::string> added;
+  for (const std::string& folder : folders) {
+    const std::string version = VersionInFolder(package, folder.empty() ? "." : folder, &added);
+    if (!version.empty()) return version;
+  }
+  // What .pth files add stands behind all folders; their own .pth files count for nothing.
+  std::vector<std::string> ignored;
+  for (const std::string& folder : added) {
+    const std::string version = VersionInFolder(package, folder, &ignored);
+    if (!version.empty()) return version;
+  }
+  return "";
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,91 @@
+#include "tracer/launch/run_metadata.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "nlohmann/json.hpp"
+#include "tracer/launch/version.h"
+
+extern char** environ;
+
+namespace torchtrace {
+namespace {
+
+using Json = nlohmann::json;
+
+bool IsOfInterest(std::string_view name) {
+  for (std::string_view prefix :
+       {"TORCH",   "PYTORCH_", "ATEN_",  "CUDA_",        "CUBLAS_",      "CUDNN_",          "NCCL_",
+        "GLOO_",   "OMP_",     "MKL_",   "KMP_",         "HIP_",         "ROCR_",           "XPU_",
+        "TRITON_", "PYTHON",   "LOCAL_", "SLURM_PROCID", "SLURM_JOB_ID", "OMPI_COMM_WORLD_"}) {
+    if (name.substr(0, prefix.size()) == prefix) return true;
+  }
+  for (std::string_view whole : {"RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "VIRTUAL_ENV",
+                                 "CONDA_PREFIX", "LD_PRELOAD", "LD_LIBRARY_PATH"}) {
+    if (name == whole) return true;
+  }
+  return false;
+}
+
+Json Environment() {
+  Json environment = Json::object();
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !IsOfInterest(text.substr(0, equals))) continue;
+    environment[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Another one each time the machine is started; empty where the system doesn't tell.
+std::string BootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+}  // namespace
+
+std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options) {
+  std::error_code error;
+  Json json = {
+      {"torchtrace", kVersion},
+      {"command", metadata.command},
+      {"program", metadata.program},
+      {"cwd", std::filesystem::current_path(error).string()},
+      {"host", HostName()},
+      {"python", {{"executable", metadata.python_executable}, {"version", metadata.python_version}}},
+      {"dialect", options.dialect},
+      {"levels", options.levels},
+      {"include", options.include},
+      {"exclude", options.exclude},
+      {"include_getters", options.include_getters},
+      {"outermost", options.outermost},
+      {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
+      {"environment", Environment()},
+  };
+  if (!metadata.api_list.empty())
+    json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);
+  if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);
+  if (!options.stacks.empty()) {
+    json["stacks"] = options.stacks;
+    json["stack_format"] = options.stack_format;
+  }
+  json["packages"] = Json::object();
+  if (!metadata.package_version.empty()) json["packages"][options.dialect] = metadata.package_version;
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+}  // namespace torchtrace

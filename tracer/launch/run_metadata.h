@@ -1,0 +1,39 @@
+// What is known of a run before it starts, as it stands at the head of every log:
+//
+//   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
+//    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
+//    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
+//    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],
+//    "stacks": "first", "stack_format": "short",  (where stacks are recorded)
+//    "recorded_by": "torchtrace run",
+//    "environment": {"RANK": "0", ...}}
+//
+// Only those variables of the environment are kept that change what PyTorch
+// does, or tell which of several processes this is.
+
+#ifndef TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
+#define TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
+
+#include <string>
+#include <vector>
+
+#include "tracer/record/recording_options.h"
+
+namespace torchtrace {
+
+struct RunMetadata {
+  std::vector<std::string> command;  // as it was typed
+  std::vector<std::string> program;  // its part that python would have been given
+  std::string python_executable;
+  std::string python_version;
+  std::string package_version;  // of the dialect's package; empty: it isn't installed
+  bool inside = false;          // torchtrace.trace() within the program, and not `torchtrace run`
+  std::string api_list;         // what level 0 traces: a JSON list; empty: it isn't on
+};
+
+// A JSON object's text; `options` as the user gave them. Bytes that are no UTF-8 are replaced.
+std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_

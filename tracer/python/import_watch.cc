@@ -1,0 +1,158 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "tracer/python/import_watch.h"
+
+#include <Python.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace torchtrace {
+namespace {
+
+struct Waiting {
+  const void* owner;
+  std::function<void()> after;
+};
+
+// All guarded by the GIL. Objects are kept for ever: they are few, and the
+// interpreter may be gone when static objects are destroyed.
+struct Watches {
+  std::map<std::string, std::vector<Waiting>> waiting;
+  PyObject* loader_type = nullptr;  // the class that defines exec_module
+  PyObject* original = nullptr;     // its exec_module
+  PyObject* ours = nullptr;         // what stands in its place
+  bool installed = false;
+};
+
+Watches& State() {
+  static auto* const state = new Watches;
+  return *state;
+}
+
+// The module's name, without asking the module: it may be lazy.
+std::string ModuleName(PyObject* module) {
+  if (module == nullptr || !PyModule_Check(module)) return "";
+  PyObject* const dict = PyModule_GetDict(module);
+  PyObject* const name = dict != nullptr ? PyDict_GetItemString(dict, "__name__") : nullptr;
+  if (name == nullptr || !PyUnicode_Check(name)) return "";
+  const char* const text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) PyErr_Clear();
+  return text != nullptr ? text : "";
+}
+
+void Uninstall() {
+  Watches& state = State();
+  if (!state.installed) return;
+  // Whoever wrapped our method after us keeps it: it hands on, and is there for the next time.
+  PyObject* const now = PyObject_GetAttrString(state.loader_type, "exec_module");
+  if (now == state.ours && PyObject_SetAttrString(state.loader_type, "exec_module", state.original) == 0) {
+    Py_CLEAR(state.ours);
+    state.installed = false;
+  }
+  Py_XDECREF(now);
+  PyErr_Clear();
+}
+
+void Notify(const std::string& module) {
+  Watches& state = State();
+  const auto found = state.waiting.find(module);
+  if (found == state.waiting.end()) return;
+  // First out of the table: a callback may watch for more, or import.
+  const std::vector<Waiting> told = std::move(found->second);
+  state.waiting.erase(found);
+  for (const Waiting& each : told) {
+    each.after();
+    PyErr_Clear();
+  }
+  if (state.waiting.empty()) Uninstall();
+}
+
+// exec_module(loader, module)
+PyObject* ExecModule(PyObject*, PyObject* args, PyObject* kwargs) {
+  PyObject* const original = State().original;
+  PyObject* const result = PyObject_Call(original, args, kwargs);
+  if (result == nullptr || State().waiting.empty()) return result;
+  PyObject* module = PyTuple_GET_SIZE(args) > 1 ? PyTuple_GET_ITEM(args, 1) : nullptr;
+  if (module == nullptr && kwargs != nullptr) module = PyDict_GetItemString(kwargs, "module");
+  Notify(ModuleName(module));
+  return result;
+}
+
+PyMethodDef g_exec_module = {"exec_module", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(ExecModule)),
+                             METH_VARARGS | METH_KEYWORDS, "Execute the module."};
+
+absl::Status PythonError(const std::string& what) {
+  PyErr_Clear();
+  return absl::InternalError(absl::StrCat("cannot watch for imports: ", what));
+}
+
+absl::Status Install() {
+  Watches& state = State();
+  if (state.installed) return absl::OkStatus();
+  if (state.loader_type == nullptr) {
+    PyObject* const external = PyImport_ImportModule("_frozen_importlib_external");
+    if (external == nullptr) return PythonError("importlib is not there");
+    state.loader_type = PyObject_GetAttrString(external, "_LoaderBasics");
+    Py_DECREF(external);
+    if (state.loader_type == nullptr) return PythonError("importlib has no _LoaderBasics");
+  }
+  PyObject* const original = PyObject_GetAttrString(state.loader_type, "exec_module");
+  if (original == nullptr) return PythonError("_LoaderBasics has no exec_module");
+  // An instance method binds to the loader like the Python function it replaces.
+  PyObject* const function = PyCFunction_New(&g_exec_module, nullptr);
+  PyObject* const method = function != nullptr ? PyInstanceMethod_New(function) : nullptr;
+  Py_XDECREF(function);
+  if (method == nullptr || PyObject_SetAttrString(state.loader_type, "exec_module", method) != 0) {
+    Py_XDECREF(method);
+    Py_DECREF(original);
+    return PythonError("_LoaderBasics cannot be changed");
+  }
+  // GetAttr on a class binds; keep what it answers, which is what Uninstall compares.
+  state.ours = PyObject_GetAttrString(state.loader_type, "exec_module");
+  Py_DECREF(method);
+  Py_XSETREF(state.original, original);
+  state.installed = true;
+  return absl::OkStatus();
+}
+
+// True when sys.modules holds `module` and its import is over.
+bool IsImported(const std::string& module) {
+  PyObject* const modules = PyImport_GetModuleDict();
+  PyObject* const found = modules != nullptr ? PyDict_GetItemString(modules, module.c_str()) : nullptr;
+  if (found == nullptr || !PyModule_Check(found)) return false;
+  PyObject* const spec = PyDict_GetItemString(PyModule_GetDict(found), "__spec__");
+  if (spec == nullptr || spec == Py_None) return true;
+  PyObject* const initializing = PyObject_GetAttrString(spec, "_initializing");
+  const bool over = initializing == nullptr || PyObject_IsTrue(initializing) == 0;
+  Py_XDECREF(initializing);
+  PyErr_Clear();
+  return over;
+}
+
+}  // namespace
+
+absl::Status WatchImport(const std::string& module, std::function<void()> after, const void* owner) {
+  if (IsImported(module)) {
+    after();
+    PyErr_Clear();
+    return absl::OkStatus();
+  }
+  if (absl::Status status = Install(); !status.ok()) return status;
+  State().waiting[module].push_back({owner, std::move(after)});
+  return absl::OkStatus();
+}
+
+void UnwatchImports(const void* owner) {
+  Watches& state = State();
+  for (auto& [module, waiting] : state.waiting) {
+    std::erase_if(waiting, [owner](const Waiting& each) { return each.owner == owner; });
+  }
+  std::erase_if(state.waiting, [](const auto& module) { return module.second.empty(); });
+  if (state.waiting.empty()) Uninstall();
+}
+
+}  // namespace torchtrace

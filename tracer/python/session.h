@@ -1,0 +1,46 @@
+// A session: the time in which calls are recorded into one trace. `torchtrace run`
+// makes one of a program's whole life; the Python module makes one of each
+// torchtrace.trace(). Sessions of a process come one after another.
+// Needs the GIL.
+
+#ifndef TORCHTRACE_TRACER_PYTHON_SESSION_H_
+#define TORCHTRACE_TRACER_PYTHON_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tracer/framework_dialect.h"
+#include "tracer/launch/runtime_api.h"
+#include "tracer/record/export.h"
+#include "tracer/record/recorder.h"
+#include "tracer/record/thread_stack.h"
+
+namespace torchtrace {
+
+// What can be said before anything starts: the dialect is known, and so are its
+// levels, and it was built for this version of its package (empty: not installed).
+TORCHTRACE_EXPORT absl::Status CheckDialect(const std::string& dialect, const std::string& package_version,
+                                            const std::vector<int>& levels);
+
+struct SessionOptions {
+  RecorderOptions recorder;
+  // The program ends with the session on: see RuntimeRequest::ended.
+  std::function<void(const RuntimeEnd&)> ended;
+};
+
+// Takes the stacks of the calling thread's Python code, for RecorderOptions.
+TORCHTRACE_EXPORT std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect);
+
+// Within a running interpreter. An error leaves no session and no hook.
+TORCHTRACE_EXPORT absl::Status BeginSession(SessionOptions options);
+
+// Takes the hooks out and closes the log; nothing where no session is on.
+// The program goes on.
+TORCHTRACE_EXPORT void EndSession();
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_PYTHON_SESSION_H_

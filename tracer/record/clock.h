@@ -1,0 +1,63 @@
+// The recorder's clock: the processor's time stamp counter where it runs at one
+// speed on all cores, CLOCK_MONOTONIC otherwise. A reading costs a few
+// nanoseconds. Units are about 4 to 8 ns; a log's metadata says how long one is.
+
+#ifndef TORCHTRACE_TRACER_RECORD_CLOCK_H_
+#define TORCHTRACE_TRACER_RECORD_CLOCK_H_
+
+#include <time.h>
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace torchtrace {
+
+inline constexpr int kClockShift = 4;
+
+// Set once by CalibrateClock, before any thread records.
+struct ClockState {
+  bool counter = false;  // the time stamp counter is usable
+};
+extern ClockState g_clock __attribute__((visibility("default")));
+
+inline uint64_t MonotonicNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Time in clock units since an arbitrary moment, the same for all threads.
+inline uint64_t ClockNow() {
+#if defined(__x86_64__)
+  if (g_clock.counter) return __rdtsc() >> kClockShift;
+#endif
+  return MonotonicNs() >> 2;
+}
+
+// The clock and CLOCK_MONOTONIC at one moment.
+struct ClockReading {
+  uint64_t units;
+  uint64_t monotonic_ns;
+};
+// CLOCK_MONOTONIC, and the clock right before and after it.
+struct ClockSample {
+  uint64_t units_before;
+  uint64_t monotonic_ns;
+  uint64_t units_after;
+};
+// The closest of some samples: who is preempted between the clocks tells a moment that never was.
+ClockReading ClosestReading(const ClockSample* samples, int count);
+// Now. Async-signal-safe.
+ClockReading ReadClock();
+
+// Measures the clock against CLOCK_MONOTONIC from the moment the library was
+// loaded until now (waiting until a millisecond has passed) and returns
+// nanoseconds per unit.
+double CalibrateClock();
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_RECORD_CLOCK_H_

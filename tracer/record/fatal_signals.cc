@@ -1,0 +1,183 @@
+#include "tracer/record/fatal_signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "tracer/record/recorder.h"
+#include "tracer/record/standard_error.h"
+#include "tracer/record/write_without_signal.h"
+
+namespace torchtrace {
+namespace {
+
+// Every signal whose default action ends the process, but for SIGKILL, for
+// SIGPIPE and SIGXFSZ (Python ignores them) and for SIGINT (Python handles it).
+constexpr int kSignals[] = {SIGHUP,  SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,   SIGBUS,  SIGFPE, SIGSEGV, SIGTERM,  SIGUSR1,
+                            SIGUSR2, SIGALRM, SIGPROF, SIGXCPU, SIGVTALRM, SIGPOLL, SIGPWR, SIGSYS,  SIGSTKFLT};
+
+// The main thread's own stack may be what ran out.
+constexpr size_t kStackBytes = 64 << 10;
+
+const char* volatile g_message = nullptr;
+const StandardErrorWatch* g_standard_error = nullptr;
+pid_t g_main_pid = 0;
+
+// A fault of the processor comes again when the handler returns.
+bool IsFault(int signal, const siginfo_t* info) {
+  return (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE) && info != nullptr &&
+         info->si_code > 0;
+}
+
+// Dies of the signal, as it came, when the handler returns: until then it is blocked.
+void DieOf(int signal, siginfo_t* info) {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
+  if (IsFault(signal, info)) return;
+  if (info == nullptr || syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info) != 0) {
+    raise(signal);
+  }
+}
+
+bool IsRecovered(int signal, const siginfo_t* info) {
+  const int saved_errno = errno;
+  // SIGSEGV: in a process that was forked past the handlers, where no frame is mapped.
+  const bool recovered =
+      (signal == SIGBUS || signal == SIGSEGV) && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
+  errno = saved_errno;
+  return recovered;
+}
+
+// Only async-signal-safe calls.
+void OnFatalSignal(int signal, siginfo_t* info, void*) {
+  if (IsRecovered(signal, info)) return;
+  const int saved_errno = errno;
+  Recorder::Get()->FinishFromSignal(signal);
+  const char* const message = g_message;
+  if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame()) {
+    const iovec text = {const_cast<char*>(message), std::strlen(message)};
+    if (WriteWithoutSignal(STDERR_FILENO, &text, 1) < 0) {
+      // There is no other place to say it.
+    }
+  }
+  DieOf(signal, info);
+  errno = saved_errno;
+}
+
+// What the program does of a SIGBUS that is not the log's.
+struct sigaction g_bus_before = {};
+bool g_watching_bus = false;
+// The program has put a handler in ours' place and may call ours from it: ours must never
+// hand on to that one.
+bool g_bus_handler_is_known = false;
+
+void OnBusError(int signal, siginfo_t* info, void* context) {
+  if (IsRecovered(signal, info)) return;
+  struct sigaction before = g_bus_before;
+  const bool is_function =
+      (before.sa_flags & SA_SIGINFO) != 0 || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+  if (!is_function) {
+    if (before.sa_handler == SIG_DFL || IsFault(signal, info)) DieOf(signal, info);
+    return;
+  }
+  if ((before.sa_flags & SA_RESETHAND) != 0) {
+    struct sigaction action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal, info, context);
+  } else {
+    before.sa_handler(signal);
+  }
+}
+
+bool IsHandledBy(const struct sigaction& action, void (*handler)(int, siginfo_t*, void*)) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handler;
+}
+
+void UseAlternateStack() {
+  stack_t now = {};
+  if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
+  void* const memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = kStackBytes;
+  sigaltstack(&stack, nullptr);
+}
+
+// Where the action is the default one.
+void Watch(int signal) {
+  struct sigaction now;
+  if (sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) return;
+  struct sigaction ours = {};
+  ours.sa_sigaction = OnFatalSignal;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigfillset(&ours.sa_mask);
+  for (const int own : {SIGBUS, SIGSEGV}) sigdelset(&ours.sa_mask, own);  // the log's, in the handler
+  sigaction(signal, &ours, nullptr);
+}
+
+}  // namespace
+
+void ChangeFatalSignalMessage(const char* message) { g_message = message; }
+
+void WatchFatalSignals(const char* message) {
+  g_standard_error = new StandardErrorWatch();
+  g_message = message;
+  g_main_pid = getpid();
+  UseAlternateStack();
+  for (int signal : kSignals) Watch(signal);
+}
+
+void WatchBusErrors() {
+  struct sigaction now;
+  if (g_bus_handler_is_known || sigaction(SIGBUS, nullptr, &now) != 0 || IsHandledBy(now, OnFatalSignal) ||
+      IsHandledBy(now, OnBusError)) {
+    return;
+  }
+  g_bus_before = now;
+  struct sigaction ours = {};
+  ours.sa_sigaction = OnBusError;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (now.sa_flags & (SA_NODEFER | SA_RESTART));
+  ours.sa_mask = now.sa_mask;
+  g_watching_bus = sigaction(SIGBUS, &ours, nullptr) == 0;
+}
+
+bool IsWatchingBusErrors() {
+  struct sigaction now;
+  return sigaction(SIGBUS, nullptr, &now) == 0 && IsHandledBy(now, OnBusError);
+}
+
+void UnwatchBusErrors() {
+  struct sigaction now;
+  if (!std::exchange(g_watching_bus, false) || sigaction(SIGBUS, nullptr, &now) != 0) return;
+  if (IsHandledBy(now, OnBusError)) {
+    sigaction(SIGBUS, &g_bus_before, nullptr);
+  } else {
+    g_bus_handler_is_known = true;
+  }
+}
+
+void WatchSignalAgain(int signal) {
+  if (signal == SIGINT || std::find(std::begin(kSignals), std::end(kSignals), signal) != std::end(kSignals)) {
+    Watch(signal);
+  }
+  // The log's bus errors come to us first: a handler that returns from one gets it again, for ever.
+  struct sigaction now;
+  if (signal == SIGBUS && sigaction(SIGBUS, nullptr, &now) == 0 &&
+      ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN)) {
+    WatchBusErrors();
+  }
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,64 @@
+#include "tracer/record/native_threads.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string_view>
+
+#include "tracer/record/export.h"
+
+namespace {
+
+// Of glibc 2.35 and later.
+#pragma weak _dl_find_object
+
+using PthreadCreate = decltype(&pthread_create);
+
+std::atomic<bool> g_any{false};
+std::atomic<void (*)()> g_started{nullptr};
+
+// By the library that a thread's first function is of: std::thread's is the C++ library's. No dladdr: it
+// would wait for an import on another thread, which may wait for this one.
+bool Counts(void* function) {
+  static constexpr std::array<std::string_view, 3> kBlas = {"openblas", "libmkl", "libblis"};
+  dl_find_object found;
+  if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return true;
+  std::string_view name = found.dlfo_link_map->l_name;
+  name = name.substr(name.rfind('/') + 1);
+  const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
+  return is_of("libpython") ? g_started == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);
+}
+
+// Looked up before the program runs, for the same reason, unless a thread starts still earlier.
+PthreadCreate g_next = nullptr;
+[[gnu::constructor]] void FindNext() {
+  if (g_next == nullptr) g_next = reinterpret_cast<PthreadCreate>(dlsym(RTLD_NEXT, "pthread_create"));
+}
+
+}  // namespace
+
+extern "C" {
+
+TORCHTRACE_EXPORT void torchtrace_watch_native_threads(void (*started)()) {
+  g_started = started;
+  if (started != nullptr && g_any) started();
+}
+
+// Sanitizers have theirs.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TORCHTRACE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
+                                     void* argument) noexcept {
+  if (Counts(reinterpret_cast<void*>(function))) {
+    g_any = true;
+    if (void (*const started)() = g_started) started();
+  }
+  if (g_next == nullptr) FindNext();
+  return g_next(thread, attributes, function, argument);
+}
+#endif
+
+}  // extern "C"

@@ -1,0 +1,774 @@
+#include "tracer/record/recorder.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/base/counted_text.h"
+#include "serialize/base/glob.h"
+#include "serialize/base/utf8.h"
+#include "serialize/log/mapped_frames.h"
+#include "serialize/model/config.h"
+#include "tracer/record/write_without_signal.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr uint32_t kFirstFrameBytes = 64 << 10;
+constexpr uint32_t kThreadNameBytes = 64;
+constexpr uint32_t kEndFrameBytes = 32 << 10;
+// Of last words with nothing in them that may grow.
+constexpr size_t kShortEndBytes = 2 << 10;
+// Of the clock told again: then ten times later.
+constexpr uint64_t kFirstClockNs = 10'000'000;
+// Of programs that were started: so many are told apart, by names of at most so many bytes.
+constexpr size_t kMaxStarted = 20;
+constexpr size_t kMaxStartedBytes = 300;
+constexpr char kOtherStarted[] = "others";
+
+// That some of the time nothing was recorded.
+constexpr char kPaused[] = R"({"paused":true})";
+
+constexpr char kNoMemory[] = "there is no memory left to record with";
+
+std::atomic<Recorder*> g_recorder{nullptr};
+
+// Of the session's forked processes, so many could not create a log. In memory that they share, for
+// they have no other place to say it; null where there was none.
+std::atomic<uint32_t>* g_forks_without_log = nullptr;
+
+void ShareForksWithoutLog() {
+  constexpr size_t kBytes = sizeof *g_forks_without_log;
+  if (g_forks_without_log != nullptr) munmap(g_forks_without_log, kBytes);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  g_forks_without_log = memory == MAP_FAILED ? nullptr : new (memory) std::atomic<uint32_t>(0);
+}
+
+std::string ThreadName() {
+  char name[kThreadNameBytes] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return name;
+}
+
+// JSON is written by hand here: the library's destructors allocate, which ends the process
+// where memory has run out. Bytes that are no UTF-8 become U+FFFD.
+void AppendJson(std::string_view text, std::string* json) {
+  json->push_back('"');
+  while (!text.empty()) {
+    const Utf8Char c = DecodeUtf8(text);
+    if (c.kind != Utf8Char::kScalar) {
+      json->append("\uFFFD");
+    } else if (c.code_point < ' ' || c.code_point == '"' || c.code_point == '\\') {
+      absl::StrAppend(json, "\\u", absl::Hex(c.code_point, absl::kZeroPad4));
+    } else {
+      json->append(text.substr(0, c.bytes));
+    }
+    text.remove_prefix(c.bytes);
+  }
+  json->push_back('"');
+}
+
+template <typename Texts>
+std::string ListNotSeen(const Texts& texts) {
+  std::string json = R"("not_seen":[)";
+  const char* separator = "";
+  for (const std::string& text : texts) {
+    json += std::exchange(separator, ",");
+    AppendJson(text, &json);
+  }
+  return json + "]";
+}
+
+template <typename Programs>
+std::string ListStarted(const Programs& programs) {
+  std::string json;
+  for (const auto& [program, started] : programs) {
+    json += json.empty() ? R"("started_programs":[{"program":)" : R"(,{"program":)";
+    AppendJson(program, &json);
+    absl::StrAppend(&json, R"(,"python":)", started.python ? "true" : "false", R"(,"count":)", started.count, "}");
+  }
+  return json + "]";
+}
+
+// Stores a metadata frame's payload.
+void Fill(Frame frame, std::string_view json) {
+  std::memcpy(frame.payload(), json.data(), json.size());
+  frame.header->committed_bytes = static_cast<uint32_t>(json.size());
+}
+
+}  // namespace
+
+// The calling thread's recorder, given back when the thread ends.
+struct ThreadHolder {
+  ~ThreadHolder() {
+    ended = true;
+    if (thread != nullptr) thread->recorder_->EndThread(std::exchange(thread, nullptr));
+  }
+  ThreadRecorder* thread = nullptr;
+  bool ended = false;
+};
+
+namespace {
+thread_local ThreadHolder t_holder;
+}  // namespace
+
+template <typename Body>
+std::invoke_result_t<Body> Recorder::OrStop(Body body) {
+  // Not what ends a thread: it is no std::exception.
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    Stop(kNoMemory);
+  } catch (const std::exception& error) {
+    Stop(error.what());
+  }
+  return std::invoke_result_t<Body>();
+}
+
+// ---- ThreadRecorder ----
+
+void ThreadRecorder::Raise(std::string_view exception) {
+  if (!OwnsInnermostCall()) return;
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
+  const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
+  --open_calls_;
+  if (fits) writer_.Raise(ClockNow(), exception);
+}
+
+void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
+  CloseFrame();
+  stale_calls_ += std::exchange(open_calls_, 0);
+  session_ = session;
+  number_ = number;
+  calls_.Set(0);
+  getters_.Set(0);
+  next_frame_bytes_ = 0;
+  tags_version_ = 0;
+  tags_.clear();
+  options_ = recorder_->options_;
+  const std::string& stacks = options_->recording.stacks;
+  stacks_wanted_ = stacks.empty() ? 0 : stacks == "all" ? kAllStacks : kFirstStacks;
+  stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
+  // Which entries are left out is the session's affair.
+  ClearTable();
+}
+
+bool ThreadRecorder::CatchUp() {
+  if (Recorder::epoch_.load(std::memory_order_acquire) == 0) return false;
+  return recorder_->OrStop([this] {
+    {
+      std::lock_guard<std::mutex> lock(recorder_->mutex_);
+      const uint64_t epoch = Recorder::epoch_.load(std::memory_order_relaxed);
+      if (epoch == 0) return false;
+      if (session_ != recorder_->session_) {
+        recorder_->threads_.insert(this);
+        BeginSession(recorder_->session_, recorder_->next_thread_++);
+      }
+      epoch_ = epoch;
+      if (tags_version_ == recorder_->tags_version_) return true;
+      tags_ = recorder_->tags_;
+      tags_version_ = recorder_->tags_version_;
+    }
+    // Where the frame has no room, the next one starts with them.
+    if (!writer_.open()) return true;
+    if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
+      CloseFrame();
+    } else {
+      writer_.Tags(tags_);
+    }
+    return true;
+  });
+}
+
+InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
+                                              uint32_t identity_bytes) {
+  return recorder_->OrStop([&]() -> InternTable::Entry* {
+    if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) {
+      if (!CatchUp()) return nullptr;
+      entry = table_.Find(hash, config);
+    }
+    if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
+    return Prepare(entry) ? entry : nullptr;
+  });
+}
+
+InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
+  // Forgetting is safe at any time: a definition holds for one frame, and a
+  // configuration that comes again is described again. Only who holds more than its
+  // share forgets: some thread does when all hold too much.
+  const uint64_t most = options_->max_intern_bytes;
+  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
+      table_.bytes() > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1)) {
+    recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
+    ClearTable();
+  }
+  InternTable::Entry* const entry = table_.Insert(hash, config, identity_bytes);
+  CountTable();
+  if (!Included(ReadConfigHead(config).api)) entry->definition = kExcluded;
+  return entry;
+}
+
+void ThreadRecorder::CountTable() {
+  recorder_->intern_bytes_.fetch_add(table_.bytes() - counted_bytes_, std::memory_order_relaxed);
+  counted_bytes_ = table_.bytes();
+}
+
+void ThreadRecorder::ClearTable() {
+  table_.Clear();
+  CountTable();
+}
+
+bool ThreadRecorder::Included(std::string_view api) const {
+  const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
+  const std::vector<std::string>&include = options_->recording.include, &exclude = options_->recording.exclude;
+  if (std::any_of(exclude.begin(), exclude.end(), matches)) return false;
+  return include.empty() || std::any_of(include.begin(), include.end(), matches);
+}
+
+bool ThreadRecorder::Prepare(InternTable::Entry* entry) {
+  if (entry->definition == kExcluded || recorder_->stopped()) return false;
+  const bool takes_stack = entry->stacks < stacks_wanted_;
+  RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + CallWriter::kMaxEventBytes + entry->config_bytes;
+  const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
+  if (!writer_.Fits((defined ? CallWriter::kMaxEventBytes : bytes) + StackBytes(stack, frame_number_)) &&
+      !NextFrame(bytes + StackBytes(stack, 0))) {
+    return false;
+  }
+  if (entry->defined_in != frame_number_) {
+    entry->definition = static_cast<uint32_t>(writer_.Define(entry->identity(), entry->facets()));
+    entry->defined_in = frame_number_;
+  }
+  entry->frame = frame_number_;
+  if (takes_stack) {
+    if (stack != nullptr) WriteStack(stack);
+    if (stacks_wanted_ != kAllStacks) ++entry->stacks;
+    // The next one's is wanted too: Enter has to ask.
+    if (entry->stacks < stacks_wanted_) entry->frame = 0;
+  }
+  return true;
+}
+
+uint64_t ThreadRecorder::StackBytes(const RecordedPlace* stack, uint32_t frame) {
+  if (stack == nullptr) return 0;
+  uint64_t bytes = CallWriter::kMaxPlaceBytes;
+  for (const RecordedPlace* at = stack; at != nullptr; at = at->caller) {
+    if (frame != 0 && at->written.frame == frame) break;
+    bytes += CallWriter::kMaxPlaceBytes;
+    const RecordedCode& code = *at->code;
+    if (frame != 0 && code.written.frame == frame) continue;
+    bytes += CallWriter::kMaxRecordOverhead + code.file.size() + code.function.size() + code.module.size();
+  }
+  return bytes;
+}
+
+void ThreadRecorder::WriteStack(RecordedPlace* stack) {
+  unwritten_.clear();
+  RecordedPlace* known = stack;
+  for (; known != nullptr && known->written.frame != frame_number_; known = known->caller) unwritten_.push_back(known);
+  uint64_t caller = known == nullptr ? 0 : known->written.number + 1;
+  for (; !unwritten_.empty(); unwritten_.pop_back()) {
+    RecordedPlace& place = *unwritten_.back();
+    RecordedCode& code = *place.code;
+    if (code.written.frame != frame_number_) {
+      code.written = {frame_number_, writer_.Code(code.library, code.file, code.function, code.module)};
+    }
+    place.written = {frame_number_, writer_.Place(code.written.number, place.line, caller)};
+    caller = place.written.number + 1;
+  }
+  writer_.Stack(caller - 1);
+}
+
+bool ThreadRecorder::NextFrame(uint64_t bytes) {
+  if (recorder_->stopped()) return false;
+  CloseFrame();
+  return recorder_->OrStop([&] { return recorder_->TakeFrame(this, bytes); });
+}
+
+void ThreadRecorder::CloseFrame() {
+  if (!writer_.open()) return;
+  LogWriter::Close(writer_.frame(), writer_.calls());
+  writer_ = CallWriter();
+  frame_number_ = 0;
+}
+
+void ThreadRecorder::WriteThreadRecord() {
+  writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, ThreadName());
+  if (!tags_.empty()) writer_.Tags(tags_);
+}
+
+// ---- Recorder ----
+
+std::atomic<uint64_t> Recorder::epoch_{0};
+std::atomic<uint64_t> Recorder::session_on_{0};
+
+absl::Status Recorder::Start(RecorderOptions options) {
+  try {
+    if (Recorder* const known = Get()) return known->Begin(std::move(options));
+    std::unique_ptr<Recorder> recorder(new Recorder());
+    recorder->unit_ns_ = CalibrateClock();
+    if (absl::Status status = recorder->Begin(std::move(options)); !status.ok()) return status;
+    g_recorder = recorder.release();
+    pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+    return absl::OkStatus();
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(error.what());
+  }
+}
+
+absl::Status Recorder::Begin(RecorderOptions options) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!finished_) return absl::FailedPreconditionError("recording has started already");
+  options_ = std::make_shared<const RecorderOptions>(std::move(options));
+  quiet_ = options_->recording.quiet;
+  free_frames_.clear();
+  threads_.clear();
+  ended_threads_.clear();
+  added_metadata_.clear();
+  own_metadata_.clear();
+  not_seen_.clear();
+  cut_.clear();
+  started_.clear();
+  intern_resets_ = 0;
+  next_thread_ = 0;
+  parent_pid_ = 0;
+  forked_ = false;
+  paused_ = was_paused_ = options_->recording.start_paused;
+  if (absl::Status status = OpenLog("main"); !status.ok()) return status;
+  ShareForksWithoutLog();
+  tags_ = options_->tags == "{}" ? "" : options_->tags;
+  ++tags_version_;
+  ++session_;
+  stop_reason_bytes_ = 0;
+  stopped_ = false;
+  finished_ = false;
+  session_on_ = session_;
+  NewEpoch();
+  return absl::OkStatus();
+}
+
+void Recorder::NewEpoch() {
+  epoch_ = finished_ || paused_ || stopped_ ? 0 : ++last_epoch_;
+  // Who stops recording takes no lock.
+  if (stopped_) epoch_ = 0;
+}
+
+void Recorder::SetPaused(bool paused) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(paused_, paused) == paused) return;
+    NewEpoch();
+    if (!paused || finished_ || std::exchange(was_paused_, true) || log_ == nullptr) return;
+    log_->AppendMetadata(kPaused).IgnoreError();
+  });
+}
+
+bool Recorder::paused() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return paused_;
+}
+
+void Recorder::SetTags(const std::string& json) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::string tags = json == "{}" ? "" : json;
+    if (tags == tags_) return;
+    tags_ = tags;
+    ++tags_version_;
+    NewEpoch();
+  });
+}
+
+Recorder* Recorder::Get() { return g_recorder.load(std::memory_order_acquire); }
+
+std::string Recorder::FirstMetadata(const char* role) {
+  const std::string& known = options_->metadata_json;
+  std::string json = known.substr(0, known.rfind('}'));
+  if (json.find('"') != std::string::npos) json.push_back(',');
+  absl::StrAppend(&json, R"("role":")", role, R"(","pid":)", pid_, R"(,"ppid":)", getppid());
+  if (parent_pid_ != 0) absl::StrAppend(&json, R"(,"forked_from":)", parent_pid_);
+  timespec realtime;
+  clock_gettime(CLOCK_REALTIME, &realtime);
+  const ClockReading now = ReadClock();
+  origin_ns_ = now.monotonic_ns;
+  next_clock_ns_ = origin_ns_ + kFirstClockNs;
+  char unit[32];
+  snprintf(unit, sizeof unit, "%.17g", unit_ns_);
+  absl::StrAppend(&json, R"(,"clock":{"unit_ns":)", unit, R"(,"origin_units":)", now.units,
+                  R"(,"origin_monotonic_ns":)", now.monotonic_ns, R"(,"origin_realtime_ns":)",
+                  int64_t{realtime.tv_sec} * 1'000'000'000 + realtime.tv_nsec, "}}");
+  return json;
+}
+
+absl::Status Recorder::OpenLog(const char* role) {
+  pid_ = getpid();
+  absl::StatusOr<std::unique_ptr<LogWriter>> log;
+  // A process id can come again within one run.
+  for (int attempt = 1; attempt < 1000; ++attempt) {
+    const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
+    const std::string path = absl::StrCat(options_->log_folder, "/", role, "-", pid_, again, ".ttlog");
+    log = LogWriter::Create(path, options_->recording.readable ? 0666 : 0600);
+    if (log.ok() || access(path.c_str(), F_OK) != 0) break;
+  }
+  if (!log.ok()) return log.status();
+
+  if (absl::Status status = (*log)->AppendMetadata(FirstMetadata(role)); !status.ok()) return status;
+  for (const std::string& json : added_metadata_) {
+    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+  }
+  for (const std::string& json : own_metadata_) {
+    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+  }
+  own_metadata_.clear();
+  if (was_paused_) {
+    if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
+  }
+  // What a forked child could not see before its first call.
+  if (!not_seen_.empty()) {
+    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")); !status.ok()) {
+      return status;
+    }
+  }
+  absl::StatusOr<Frame> end = (*log)->Reserve(FrameType::kMetadata, kEndFrameBytes);
+  if (!end.ok()) return end.status();
+  log_ = std::move(*log);
+  end_frame_ = *end;
+  return absl::OkStatus();
+}
+
+ThreadRecorder* Recorder::ThisThread() {
+  ThreadHolder& holder = t_holder;
+  if (holder.thread != nullptr || holder.ended || stopped()) return holder.thread;
+  auto* const thread = new (std::nothrow) ThreadRecorder(this);
+  if (thread == nullptr) {
+    Stop(kNoMemory);
+    return nullptr;
+  }
+  thread->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
+  thread_count_.fetch_add(1, std::memory_order_relaxed);
+  return holder.thread = thread;
+}
+
+void Recorder::TellClockAgain() {
+  const ClockReading now = ReadClock();
+  if (now.monotonic_ns < next_clock_ns_) return;
+  next_clock_ns_ = origin_ns_ + 10 * (now.monotonic_ns - origin_ns_);
+  log_->AppendMetadata(
+          absl::StrCat(R"({"clock_again":{"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns, "}}"))
+      .IgnoreError();
+}
+
+bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
+  bytes += 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + thread->tags_.size();
+  std::string failure;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // Another session has begun since the thread looked.
+    if (thread->session_ != session_ || finished_) return false;
+    if (log_ == nullptr) {  // a forked child's first call
+      if (absl::Status status = OpenLog("fork"); !status.ok()) {
+        if (g_forks_without_log != nullptr) g_forks_without_log->fetch_add(1);
+        failure = std::string(status.message());
+      }
+    }
+    for (size_t i = 0; i < free_frames_.size() && failure.empty(); ++i) {
+      if (!free_frames_[i].writer.Fits(bytes)) continue;
+      thread->writer_ = free_frames_[i].writer;
+      thread->frame_number_ = free_frames_[i].number;
+      free_frames_.erase(free_frames_.begin() + static_cast<ptrdiff_t>(i));
+      break;
+    }
+    if (!thread->writer_.open() && failure.empty()) {
+      TellClockAgain();
+      const uint32_t grown = std::clamp(2 * thread->next_frame_bytes_, kFirstFrameBytes, options_->max_frame_bytes);
+      const uint64_t payload = std::max<uint64_t>(grown - sizeof(FrameHeader), bytes);
+      absl::StatusOr<Frame> frame = log_->Reserve(FrameType::kCalls, static_cast<uint32_t>(payload));
+      if (frame.ok()) {
+        thread->next_frame_bytes_ = grown;
+        thread->writer_ = CallWriter(*frame);
+        thread->frame_number_ = next_frame_number_++;
+      } else {
+        failure = std::string(frame.status().message());
+      }
+    }
+  }
+  if (!failure.empty()) {
+    Stop(failure);
+    return false;
+  }
+  thread->WriteThreadRecord();
+  return true;
+}
+
+void Recorder::EndThread(ThreadRecorder* thread) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_ || thread->session_ != session_) return;
+    ended_threads_[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
+    if (!thread->writer_.open()) return;
+    free_frames_.push_back({thread->writer_, thread->frame_number_});
+    thread->writer_ = CallWriter();
+  });
+  thread->CloseFrame();
+  thread->ClearTable();
+  thread_count_.fetch_sub(1, std::memory_order_relaxed);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    threads_.erase(thread);
+  }
+  delete thread;
+}
+
+void Recorder::AddMetadata(const std::string& json) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    added_metadata_.push_back(json);
+    if (log_ != nullptr) log_->AppendMetadata(json).IgnoreError();
+  });
+}
+
+void Recorder::AddOwnMetadata(const std::string& json) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    if (log_ == nullptr) {
+      own_metadata_.push_back(json);
+    } else {
+      log_->AppendMetadata(json).IgnoreError();
+    }
+  });
+}
+
+void Recorder::NoteNotSeen(const std::string& text) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_ || !not_seen_.insert(text).second || log_ == nullptr) return;
+    // After a signal the last words don't hold it.
+    log_->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")).IgnoreError();
+  });
+}
+
+void Recorder::CountCut(const std::string& what, uint64_t count) {
+  OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cut_[what] += count;
+  });
+}
+
+void Recorder::CountStarted(const std::string& program, bool python) {
+  OrStop([&] {
+    std::string name = program;
+    // The end of a path tells more than its beginning.
+    if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (finished_) return;
+    if (started_.size() >= kMaxStarted && !started_.contains(name)) {
+      name = kOtherStarted;
+      python = false;
+    }
+    StartedProgram& started = started_[name];
+    started.python = started.python || python;
+    // It may be the last that this process does: what is new is told at once, how often at the end.
+    if (++started.count != 1) return;
+    if (log_ == nullptr && !OpenLog("fork").ok()) return;
+    log_->AppendMetadata(absl::StrCat("{", ListStarted(started_), "}")).IgnoreError();
+  });
+}
+
+void Recorder::Stop(std::string_view reason) {
+  if (stopped_.exchange(true)) return;
+  epoch_ = 0;
+  stop_reason_bytes_.store(reason.copy(stop_reason_, sizeof stop_reason_), std::memory_order_release);
+  if (quiet() || !standard_error_.IsTheSame()) return;
+  const std::string_view line[] = {"torchtrace: tracing stopped: ", stop_reason(), "; the program goes on\n"};
+  iovec parts[std::size(line)];
+  for (size_t i = 0; i < std::size(line); ++i) parts[i] = {const_cast<char*>(line[i].data()), line[i].size()};
+  if (WriteWithoutSignal(STDERR_FILENO, parts, std::size(parts)) < 0) {
+    // There is no other place to say it.
+  }
+}
+
+bool Recorder::RecoverFrame(const void* address) {
+  if (!MapZerosOverFrame(address)) return false;
+  Recorder* const recorder = Get();
+  if (recorder == nullptr) return true;
+  if (getpid() == recorder->pid_) {
+    recorder->Stop("the log was cut by another program, or its disk is gone");
+  } else {
+    // It comes again at the next frame.
+    if (g_forks_without_log != nullptr && !recorder->stopped()) g_forks_without_log->fetch_add(1);
+    recorder->Stop("the process was forked past the C library's handlers of forks");
+  }
+  return true;
+}
+
+std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
+  std::string json = R"({"end":{)";
+  if (end.program_goes_on) {
+    json += R"("program_goes_on":true)";
+  } else if (end.signal != 0) {
+    absl::StrAppend(&json, R"("signal":)", end.signal);
+  } else {
+    absl::StrAppend(&json, R"("exit_code":)", end.exit_code);
+  }
+  const ClockReading now = ReadClock();
+  absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
+
+  std::map<uint64_t, ThreadTotals> totals = ended_threads_;
+  for (const ThreadRecorder* thread : threads_) {
+    totals[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
+  }
+  uint64_t getters = 0;
+  const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
+  for (const auto& [number, total] : totals) {
+    getters += total.getters;
+    if (!with_threads) continue;
+    absl::StrAppend(&json, std::exchange(separator, ","), R"({"number":)", number, R"(,"calls":)", total.calls,
+                    R"(,"getters":)", total.getters, "}");
+  }
+  if (with_threads) absl::StrAppend(&json, totals.empty() ? separator : "", "]");
+  absl::StrAppend(&json, R"(,"getters":)", getters);
+
+  std::set<std::string> not_seen = not_seen_;
+  const uint32_t without_log = forked_ || g_forks_without_log == nullptr ? 0 : g_forks_without_log->load();
+  if (without_log != 0) {
+    not_seen.insert(absl::StrCat("the calls of ", Counted(without_log, "forked process", "forked processes"),
+                                 ": no log could be created there"));
+  }
+  absl::StrAppend(&json, ",", ListNotSeen(not_seen));
+  separator = R"(,"cut":{)";
+  for (const auto& [what, count] : cut_) {
+    json += std::exchange(separator, ",");
+    AppendJson(what, &json);
+    absl::StrAppend(&json, ":", count);
+  }
+  if (!cut_.empty()) json += '}';
+  if (const uint64_t resets = intern_resets_.load()) absl::StrAppend(&json, R"(,"intern_resets":)", resets);
+  if (!stop_reason().empty()) {
+    json += R"(,"stopped":)";
+    AppendJson(stop_reason(), &json);
+  }
+  if (!started_.empty()) absl::StrAppend(&json, ",", ListStarted(started_));
+  return json + "}}";
+}
+
+size_t Recorder::ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const {
+  const char* const how = end.program_goes_on ? "program_goes_on" : end.signal != 0 ? "signal" : "exit_code";
+  char number[16] = "true";
+  if (!end.program_goes_on) snprintf(number, sizeof number, "%d", end.signal != 0 ? end.signal : end.exit_code);
+  const ClockReading now = ReadClock();
+  char stopped[sizeof stop_reason_ + 1];
+  const size_t bytes = stop_reason().copy(stopped, sizeof stop_reason_);
+  stopped[bytes] = '\0';
+  // Escapes take room and a JSON library.
+  std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
+  const int length =
+      snprintf(json, capacity, R"({"end":{"%s":%s,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
+               static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
+               bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
+  return static_cast<size_t>(length);
+}
+
+bool Recorder::WriteEnd(std::string_view json) {
+  if (json.size() > end_frame_.payload_bytes()) return log_->AppendMetadata(json).ok();
+  Fill(end_frame_, json);
+  return true;
+}
+
+void Recorder::WriteLastWords(const ProgramEnd& end) {
+  try {
+    // With more threads than the reserved frame has room for, on a full disk.
+    if (WriteEnd(EndJson(end, true)) || WriteEnd(EndJson(end, false))) return;
+  } catch (const std::exception&) {
+    // No memory.
+  }
+  char json[kShortEndBytes];
+  WriteEnd({json, ShortEndJson(end, json, sizeof json)});
+}
+
+void Recorder::Finish(const ProgramEnd& end) {
+  ThreadRecorder* const own = t_holder.thread;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (finished_.exchange(true)) return;
+  stopped_ = true;
+  session_on_ = 0;
+  NewEpoch();
+  if (log_ == nullptr) return;  // a forked child that called nothing
+  if (own != nullptr) own->CloseFrame();
+  for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
+  free_frames_.clear();
+  WriteLastWords(end);
+  LogWriter::Close(std::exchange(end_frame_, Frame()), 0);
+  log_.reset();
+}
+
+void Recorder::FinishFromSignal(int signal) {
+  // No lock: the signal may have come while this thread held it.
+  if (finished_ || end_frame_.header == nullptr || getpid() != pid_ || finished_.exchange(true)) return;
+  stopped_ = true;
+  epoch_ = 0;
+  char json[kShortEndBytes];
+  Fill(end_frame_, {json, ShortEndJson({.signal = signal}, json, sizeof json)});
+  LogWriter::Seal(end_frame_, 0);
+}
+
+// A fork copies only the forking thread; whoever holds the lock elsewhere would
+// hold it for ever in the child.
+void Recorder::BeforeFork() { Get()->mutex_.lock(); }
+
+void Recorder::AfterForkInParent() { Get()->mutex_.unlock(); }
+
+// The parent's frames are not mapped in the child (see LogWriter::Reserve), its
+// objects must not be touched, and nothing may be allocated for sure: other
+// threads may have held the allocator's locks. So forget, and leak.
+void Recorder::AfterForkInChild() {
+  Recorder* const recorder = Get();
+  ForgetMappedFrames();
+  static_cast<void>(recorder->log_.release());
+  recorder->end_frame_ = Frame();
+  recorder->free_frames_.clear();
+  ThreadRecorder* const own = t_holder.thread;
+  auto own_entry = recorder->threads_.extract(own);  // empty, unless it recorded in this session
+  recorder->threads_.clear();
+  recorder->ended_threads_.clear();
+  recorder->not_seen_.clear();
+  recorder->cut_.clear();
+  recorder->started_.clear();
+  recorder->next_thread_ = 0;
+  recorder->parent_pid_ = recorder->pid_;
+  recorder->forked_ = true;
+  recorder->was_paused_ = recorder->paused_;
+  if (recorder->stopped()) recorder->finished_ = true;
+  recorder->intern_bytes_ = 0;
+  recorder->thread_count_ = 0;
+  if (own != nullptr) {
+    own->writer_ = CallWriter();
+    own->frame_number_ = 0;
+    own->os_id_ = static_cast<uint64_t>(syscall(SYS_gettid));
+    recorder->intern_bytes_ = own->counted_bytes_;
+    recorder->thread_count_ = 1;
+    if (own->session_ == recorder->session_) {
+      own->next_frame_bytes_ = 0;
+      own->calls_.Set(0);
+      own->getters_.Set(0);
+      own->number_ = recorder->next_thread_++;
+      recorder->threads_.insert(std::move(own_entry));
+    }
+  }
+  recorder->mutex_.unlock();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,336 @@
+// The recorder turns calls that hooks see into the records of a log.
+//
+// Recorder: one per process, never destroyed. It records sessions, one after
+// another: a traced program is one, and each torchtrace.trace() inside a program
+// is one. It owns the session's log and survives forks: a child goes on in a log of
+// its own from its first call. ThreadRecorder: one per thread that records; it
+// owns the thread's open frame and its table of known configurations. Nothing
+// in a ThreadRecorder is shared, so recording takes no lock: whatever changes for
+// all threads (a session, a pause, tags) changes the epoch, which every Enter
+// compares with the one its thread knows.
+//
+// Nothing here throws: where memory or the disk runs out, recording stops and says so, and
+// the program goes on.
+//
+// A hook describes a call as bytes (serialize/model/config.h). Bytes that were seen
+// before cost a hash and a comparison; at first sight they are also written to
+// the log as a definition.
+
+#ifndef TORCHTRACE_TRACER_RECORD_RECORDER_H_
+#define TORCHTRACE_TRACER_RECORD_RECORDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "serialize/base/hash.h"
+#include "serialize/log/call_writer.h"
+#include "serialize/log/log_writer.h"
+#include "tracer/record/clock.h"
+#include "tracer/record/export.h"
+#include "tracer/record/intern_table.h"
+#include "tracer/record/recording_options.h"
+#include "tracer/record/standard_error.h"
+#include "tracer/record/thread_stack.h"
+
+namespace torchtrace {
+
+class Recorder;
+
+struct RecorderOptions {
+  RecordingOptions recording;  // include and exclude are globs alone
+  std::string log_folder;      // absolute; must exist
+  // A JSON object's text: what is known of the run before it starts. Repeated
+  // in every process's log.
+  std::string metadata_json = "{}";
+  // Bytes that all threads' tables of known configurations may hold together, about: above
+  // that a thread forgets its own when it holds more than its share.
+  uint64_t max_intern_bytes = 256 << 20;
+  // No frame is larger unless one record is; a thread's first ones are smaller.
+  uint32_t max_frame_bytes = 4 << 20;
+  std::string tags;  // what SetTags would say right at the start
+  // For stacks, called on any thread.
+  std::function<std::unique_ptr<ThreadStack>()> make_stack;
+};
+
+// How the traced program ended, for the log's last words.
+struct ProgramEnd {
+  int exit_code = 0;
+  int signal = 0;                // 0: it exited
+  bool program_goes_on = false;  // only the recording ends: neither of the above is known
+};
+
+// A count that one thread changes and others may read.
+class ThreadCount {
+ public:
+  void Increment() { value_.store(get() + 1, std::memory_order_relaxed); }
+  void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+class TORCHTRACE_EXPORT ThreadRecorder {
+ public:
+  // Records that a call was entered. `config` is its identity followed by its
+  // facets (serialize/model/config.h); the first `identity_bytes` are the identity.
+  // False: the call is filtered out or recording has stopped; then there must
+  // be no Leave.
+  bool Enter(std::string_view config, uint32_t identity_bytes);
+
+  // Ends the innermost entered call.
+  void Leave();
+  void Raise(std::string_view exception);
+
+  // Property reads and calls of the like that were left out as noise.
+  void CountGetter();
+
+ private:
+  friend class Recorder;
+  friend struct ThreadHolder;
+  explicit ThreadRecorder(Recorder* recorder) : recorder_(recorder) {}
+
+  // The definition number of entries that the filter leaves out; they are never
+  // defined in a frame, so that every Enter asks Prepare.
+  static constexpr uint32_t kExcluded = UINT32_MAX;
+  static constexpr uint64_t kNoEpoch = UINT64_MAX;
+
+  // What stands in the way of the call is done: the entry of its configuration, defined in a
+  // frame with room for an event; null: it isn't recorded. `entry`: what Find said, null if not asked.
+  InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
+                                uint32_t identity_bytes);
+  InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
+  // Tells the process's budget what the table holds.
+  void CountTable();
+  void ClearTable();
+  bool Included(std::string_view api) const;
+  // Makes `entry` defined in a frame with room for an event.
+  bool Prepare(InternTable::Entry* entry);
+  bool NextFrame(uint64_t bytes);
+  // At most, with what frame number `frame` doesn't know of it yet.
+  static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
+  void WriteStack(RecordedPlace* stack);
+  void WriteThreadRecord();
+  void CloseFrame();
+  // Takes over what has changed since this thread's epoch. False: nothing is
+  // recorded now.
+  bool CatchUp();
+  // Starts anew, in session `session`; calls that are open stay unknown to it.
+  void BeginSession(uint64_t session, uint64_t number);
+  // True when the innermost open call was entered in the session that is on: it is still to be
+  // taken off, after a frame that may begin before its end. Otherwise it was taken off.
+  bool OwnsInnermostCall();
+
+  Recorder* const recorder_;
+  uint64_t epoch_ = kNoEpoch;
+  uint64_t session_ = 0;  // the one that the counts and the frame below belong to
+  CallWriter writer_;
+  uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
+  InternTable table_;
+  uint64_t counted_bytes_ = 0;                      // of the table, in the process's budget
+  std::shared_ptr<const RecorderOptions> options_;  // the session's
+  ThreadCount calls_;
+  ThreadCount getters_;
+  uint64_t open_calls_ = 0;
+  uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
+  uint64_t number_ = 0;
+  uint64_t os_id_ = 0;
+  uint32_t next_frame_bytes_ = 0;
+  uint64_t tags_version_ = 0;
+  std::string tags_;                    // a JSON object's text; empty: no tags
+  std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
+  uint32_t stacks_wanted_ = 0;          // of each configuration
+  std::vector<RecordedPlace*> unwritten_;
+};
+
+class TORCHTRACE_EXPORT Recorder {
+ public:
+  // Begins a session: creates its log `main-<pid>.ttlog`. FailedPrecondition while
+  // another one is on.
+  static absl::Status Start(RecorderOptions options);
+  // Null before the first Start.
+  static Recorder* Get();
+
+  // What hooks ask first: false while no session is on, or it is paused or stopped.
+  static bool Recording() { return epoch_.load(std::memory_order_relaxed) != 0; }
+  // A session is on: calls that were recorded may still end.
+  static bool SessionIsOn() { return session_on_.load(std::memory_order_relaxed) != 0; }
+
+  // The calling thread's recorder, null when recording has stopped. Made at
+  // the thread's first call and given back when the thread ends.
+  ThreadRecorder* ThisThread();
+
+  // Merges a JSON object into the log's metadata.
+  void AddMetadata(const std::string& json);
+  // The same for this process's log alone: forked ones don't repeat it.
+  void AddOwnMetadata(const std::string& json);
+
+  // For run.json's list of what was not seen or was cut; said once per text.
+  void NoteNotSeen(const std::string& text);
+  void CountCut(const std::string& what, uint64_t count);
+
+  // A process was started as a new program, which isn't traced. A forked process that called
+  // nothing gets a log for it.
+  void CountStarted(const std::string& program, bool python);
+
+  // From now on no call's entry is recorded, on any thread; or again.
+  void SetPaused(bool paused);
+  bool paused();
+
+  // Goes with all calls that are entered from now on, on any thread. A JSON
+  // object's text; "" or "{}": nothing.
+  void SetTags(const std::string& json);
+
+  // Stops recording for the rest of the session and says why; called by what
+  // fails inside tracing. The first reason counts. Takes no lock and no memory, and is
+  // async-signal-safe.
+  void Stop(std::string_view reason);
+  bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+  // Closes the log with its last words and ends the session. Threads that still run
+  // stop recording; their frames stay open, and readable, until they end or record
+  // in another session. Idempotent, per process.
+  void Finish(const ProgramEnd& end);
+  // The same from a signal handler: only stores to mapped memory.
+  void FinishFromSignal(int signal);
+
+  // For who handles SIGBUS: when `address` is in a frame of a log, whose file was cut or
+  // whose disk is gone, recording stops and the access works when it is done again. Async-signal-safe.
+  static bool RecoverFrame(const void* address);
+
+  // True in a process that was forked from the one that called Start.
+  bool forked() const { return forked_; }
+  // Empty where recording has not stopped early.
+  std::string_view stop_reason() const { return {stop_reason_, stop_reason_bytes_.load(std::memory_order_acquire)}; }
+
+ private:
+  friend class ThreadRecorder;
+  friend struct ThreadHolder;
+  struct FreeFrame {
+    CallWriter writer;
+    uint32_t number;
+  };
+  struct ThreadTotals {
+    uint64_t calls = 0;
+    uint64_t getters = 0;
+  };
+
+  struct StartedProgram {
+    bool python = false;
+    uint64_t count = 0;
+  };
+
+  Recorder() = default;
+  absl::Status Begin(RecorderOptions options);
+  // Needs the lock: makes all threads look.
+  void NewEpoch();
+  // Calls what may throw. Where it does, recording stops, and the result is empty.
+  template <typename Body>
+  std::invoke_result_t<Body> OrStop(Body body);
+  absl::Status OpenLog(const char* role);
+  std::string FirstMetadata(const char* role);
+  // A frame for `thread`, perhaps one that another thread left half full.
+  bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
+  void EndThread(ThreadRecorder* thread);
+  // Needs the lock: the clock against CLOCK_MONOTONIC again, for a log that will have no end.
+  void TellClockAgain();
+  std::string EndJson(const ProgramEnd& end, bool with_threads);
+  // What always fits; async-signal-safe. Returns its bytes.
+  size_t ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const;
+  // Puts the last words where there is room for them.
+  bool WriteEnd(std::string_view json);
+  void WriteLastWords(const ProgramEnd& end);
+  static void BeforeFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
+
+  // 0: nothing is recorded. Never the same number again.
+  static std::atomic<uint64_t> epoch_;
+  static std::atomic<uint64_t> session_on_;  // its number; 0: none
+
+  const StandardErrorWatch standard_error_;
+  std::atomic<bool> quiet_{false};
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> finished_{true};
+  std::atomic<uint64_t> intern_bytes_{0};
+  std::atomic<uint64_t> intern_resets_{0};
+  std::atomic<uint64_t> thread_count_{0};
+  std::atomic<size_t> stop_reason_bytes_{0};
+  char stop_reason_[1024];
+  double unit_ns_ = 1;
+
+  std::mutex mutex_;  // guards everything below
+  std::shared_ptr<const RecorderOptions> options_;
+  std::unique_ptr<LogWriter> log_;
+  Frame end_frame_;  // reserved at the start so that the end can always be told
+  std::vector<FreeFrame> free_frames_;
+  std::set<ThreadRecorder*> threads_;
+  std::map<uint64_t, ThreadTotals> ended_threads_;
+  std::vector<std::string> added_metadata_;
+  std::vector<std::string> own_metadata_;  // for a log that isn't there yet
+  std::set<std::string> not_seen_;
+  std::map<std::string, uint64_t> cut_;
+  std::map<std::string, StartedProgram> started_;
+  std::string tags_;
+  uint64_t tags_version_ = 0;
+  uint64_t last_epoch_ = 0;
+  uint64_t session_ = 0;
+  uint32_t next_frame_number_ = 1;
+  uint64_t next_thread_ = 0;
+  uint64_t origin_ns_ = 0;      // when the log was made
+  uint64_t next_clock_ns_ = 0;  // when to tell the clock again
+  bool paused_ = false;
+  bool was_paused_ = false;  // at any time since this process records
+  int pid_ = 0;
+  int parent_pid_ = 0;  // the traced parent of a forked process
+  bool forked_ = false;
+};
+
+inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes) {
+  const uint64_t hash = Hash64(config.data(), config.size());
+  InternTable::Entry* entry = nullptr;
+  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_) [[likely]]
+    entry = table_.Find(hash, config);
+  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]] {
+    entry = MakeReady(entry, hash, config, identity_bytes);
+    if (entry == nullptr) return false;
+  }
+  writer_.Enter(entry->definition, ClockNow());
+  calls_.Increment();
+  ++open_calls_;
+  return true;
+}
+
+inline bool ThreadRecorder::OwnsInnermostCall() {
+  if (open_calls_ != 0 && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]]
+    return true;
+  uint64_t& calls = open_calls_ != 0 ? open_calls_ : stale_calls_;
+  if (calls != 0) --calls;
+  return false;
+}
+
+inline void ThreadRecorder::Leave() {
+  if (!OwnsInnermostCall()) return;
+  const bool fits = writer_.FitsEvent() || NextFrame(CallWriter::kMaxEventBytes);
+  --open_calls_;
+  if (fits) writer_.Leave(ClockNow());
+}
+
+inline void ThreadRecorder::CountGetter() {
+  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp()) getters_.Increment();
+}
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_RECORD_RECORDER_H_

@@ -1,0 +1,599 @@
+#include "tracer/record/recorder.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/log/log_trace.h"
+#include "serialize/model/config.h"
+#include "serialize/trace/trace.h"
+#include "tracer/record/clock.h"
+#include "tracer/record/fatal_signals.h"
+
+namespace {
+// So many allocations more, and then none; negative: all.
+std::atomic<int64_t> g_allocations_left{-1};
+std::atomic<int64_t> g_allocated{0};  // and not freed
+
+// Null when there is none.
+void* Allocate(size_t bytes) {
+  if (g_allocations_left >= 0 && g_allocations_left-- <= 0) {
+    g_allocations_left = 0;
+    return nullptr;
+  }
+  ++g_allocated;
+  return malloc(bytes == 0 ? 1 : bytes);
+}
+void Free(void* memory) {
+  if (memory != nullptr) --g_allocated;
+  free(memory);
+}
+void* AllocateOrThrow(size_t bytes) {
+  void* const memory = Allocate(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new[](size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes); }
+void operator delete(void* memory) noexcept { Free(memory); }
+void operator delete[](void* memory) noexcept { Free(memory); }
+void operator delete(void* memory, size_t) noexcept { Free(memory); }
+void operator delete[](void* memory, size_t) noexcept { Free(memory); }
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+
+std::string NewFolder(const std::string& parent = ::testing::TempDir()) {
+  std::string pattern = parent + "/recorder_XXXXXX";
+  return mkdtemp(pattern.data());
+}
+
+// A configuration with its facets, as hooks describe them.
+std::string Described(const std::string& api) {
+  Config config;
+  config.level = 1;
+  config.api = api;
+  return EncodeConfig(config) + '\0';
+}
+
+void Call(const std::string& described) {
+  ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+  if (thread != nullptr && thread->Enter(described, static_cast<uint32_t>(described.size() - 1))) thread->Leave();
+}
+
+absl::Status Start(const std::string& folder, RecorderOptions options = {}) {
+  options.log_folder = folder;
+  options.recording.quiet = true;
+  return Recorder::Start(std::move(options));
+}
+
+// What is in the log of the only process in `folder`.
+struct Recorded {
+  uint64_t calls = 0;
+  Json metadata;
+  std::vector<std::string> damage;
+};
+Recorded ReadRecorded(const std::string& folder) {
+  const auto trace = OpenLogs(folder).value();
+  EXPECT_TRUE(trace->Count().ok());
+  const ProcessInfo& process = trace->processes().at(0);
+  return {process.calls, *process.metadata, process.damage.sentences};
+}
+
+// Runs `body` in a child and says how that ended. What a child finds is in its exit code.
+int InChild(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+bool Succeeded(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+void EndSession() { Recorder::Get()->Finish({.program_goes_on = true}); }
+
+// The process's mappings, descriptors and objects.
+struct Held {
+  size_t mappings = 0;
+  size_t descriptors = 0;
+  int64_t objects = g_allocated;
+};
+Held HeldNow() {
+  Held held;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) ++held.mappings;
+  held.descriptors =
+      static_cast<size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+  return held;
+}
+
+TEST(RecorderTest, RecordsCalls) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.metadata_json = R"({"program":["a"]})";
+  ASSERT_TRUE(Start(folder, options).ok());
+  for (int i = 0; i < 10; ++i) Call(Described(absl::StrCat("f", i % 3)));
+  Recorder::Get()->NoteNotSeen("\"quoted\" \\ \n \xff \xe2\x82\xac");
+  Recorder::Get()->CountCut("things", 3);
+  EndSession();
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, 10u);
+  EXPECT_THAT(recorded.damage, IsEmpty());
+  EXPECT_EQ(recorded.metadata["program"], Json::array({"a"}));
+  EXPECT_EQ(recorded.metadata["role"], "main");
+  EXPECT_EQ(recorded.metadata["pid"], getpid());
+  EXPECT_GT(recorded.metadata["clock"]["unit_ns"].get<double>(), 0);
+  Json end = recorded.metadata["end"];
+  end.erase("units");
+  end.erase("monotonic_ns");
+  EXPECT_EQ(end, Json({{"program_goes_on", true},
+                       {"threads", Json::array({{{"number", 0}, {"calls", 10}, {"getters", 0}}})},
+                       {"getters", 0},
+                       {"not_seen", Json::array({"\"quoted\" \\ \n \xef\xbf\xbd \xe2\x82\xac"})},
+                       {"cut", {{"things", 3}}}}));
+}
+
+TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {
+  const std::string folder = NewFolder();
+  const std::string mine = folder + "/mine";
+  constexpr int kCalls = 200'000;  // some frames
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    const std::string log_folder = folder + "/log";
+    fs::create_directory(log_folder);
+    if (!Start(log_folder).ok()) return 1;
+    Call(Described("f"));
+    for (int fd = 3; fd < 1024; ++fd) close(fd);
+    const int own = open(mine.c_str(), O_RDWR | O_CREAT, 0600);
+    if (write(own, "mine", 4) != 4) return 2;
+    for (int fd = own + 1; fd < 1024; ++fd) dup2(own, fd);
+    close(800);  // the one that is left
+    for (int i = 1; i < kCalls; ++i) Call(Described("f"));
+    Recorder::Get()->Finish({});
+    return Recorder::Get()->stop_reason().empty() ? 0 : 3;
+  })));
+  std::string text;
+  std::getline(std::ifstream(mine), text, '\0');
+  EXPECT_EQ(text, "mine");
+  EXPECT_EQ(ReadRecorded(folder + "/log").calls, static_cast<uint64_t>(kCalls));
+}
+
+// A new frame, whatever the one at hand has room for.
+void CallLarge() {
+  static int number = 0;
+  Call(Described(absl::StrCat("large", ++number, std::string(100'000, 'x'))));
+}
+
+TEST(RecorderTest, LogThatIsNotThereAnyMoreStopsRecording) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  CallLarge();
+  EXPECT_EQ(Recorder::Get()->stop_reason(), "");
+  fs::rename(folder, folder + "-moved");
+  CallLarge();
+  EXPECT_THAT(std::string(Recorder::Get()->stop_reason()), HasSubstr("cannot go on with " + folder + "/main-"));
+  EXPECT_FALSE(Recorder::Recording());
+  EndSession();
+  // It's in the last words, which have their place.
+  const Recorded recorded = ReadRecorded(folder + "-moved");
+  EXPECT_EQ(recorded.calls, 1u);
+  EXPECT_THAT(recorded.metadata["end"]["stopped"].get<std::string>(), HasSubstr("No such file"));
+}
+
+// Wherever memory runs out, the program goes on and the log says it.
+TEST(RecorderTest, MemoryRunsOut) {
+  constexpr uint64_t kCalls = 700;
+  std::vector<std::string> configs;
+  for (uint64_t i = 0; i < kCalls; ++i) configs.push_back(Described(absl::StrCat("function", i)));
+  const std::string text = "what was not seen, in a sentence that takes memory";
+  const std::string tags = R"({"step": 1, "phase": "a tag that takes memory"})";
+  uint64_t stops = 0;
+  for (int64_t left = 0; left < 60; ++left) {
+    const std::string folder = NewFolder();
+    RecorderOptions options;
+    options.max_frame_bytes = 64 << 10;
+    ASSERT_TRUE(Start(folder, options).ok());
+    const ProgramEnd end = {.exit_code = 7};
+    std::thread program([&] {
+      g_allocations_left = left;
+      for (size_t i = 0; i < configs.size(); ++i) {
+        ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+        const std::string_view config = configs[i];
+        if (thread == nullptr || !thread->Enter(config, static_cast<uint32_t>(config.size() - 1))) continue;
+        if (i % 2 == 0) thread->Leave();
+        if (i % 2 == 1) thread->Raise("SomeError");
+        if (i == 5) Recorder::Get()->SetTags(tags);
+        if (i == 10) thread->CountGetter();
+      }
+      Recorder::Get()->NoteNotSeen(text);
+      Recorder::Get()->CountCut(text, 1);
+      Recorder::Get()->AddMetadata(tags);
+      Recorder::Get()->AddOwnMetadata(tags);
+      if (left % 2 == 0) Recorder::Get()->Finish(end);
+    });
+    program.join();  // it ends its ThreadRecorder without memory too
+    g_allocations_left = left % 4 == 1 ? 0 : -1;
+    Recorder::Get()->Finish(end);
+    g_allocations_left = -1;
+    const Recorded recorded = ReadRecorded(folder);
+    EXPECT_EQ(recorded.metadata["end"].value("exit_code", -1), 7) << left;
+    const bool stopped = recorded.metadata["end"].contains("stopped");
+    EXPECT_EQ(stopped, !Recorder::Get()->stop_reason().empty()) << left;
+    if (stopped) {
+      ++stops;
+      EXPECT_EQ(recorded.metadata["end"]["stopped"], "there is no memory left to record with");
+    } else {
+      EXPECT_EQ(recorded.calls, kCalls) << left;
+    }
+    fs::remove_all(folder);
+  }
+  EXPECT_GT(stops, 10u);
+  EXPECT_LT(stops, 60u);
+}
+
+// Nor does a process that is forked then.
+TEST(RecorderTest, ForkWithoutMemory) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Call(Described("f"));
+    g_allocations_left = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 1;
+    waitpid(child, &status, 0);
+    g_allocations_left = -1;
+    return status;
+  })));
+}
+
+TEST(RecorderTest, ForksThatCanCreateNoLogAreTold) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    fs::rename(folder, folder + ".away");
+    for (int i = 0; i < 2; ++i) {
+      const int status = InChild([] {
+        Call(Described("f"));
+        return Recorder::Recording() ? 1 : 0;
+      });
+      if (!Succeeded(status)) return 2;
+    }
+    fs::rename(folder + ".away", folder);
+    Recorder::Get()->Finish({});
+    return 0;
+  })));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"],
+            Json({"the calls of 2 forked processes: no log could be created there"}));
+}
+
+// Its parent's frames are not there, and nobody has told it so.
+TEST(RecorderTest, ForkPastTheHandlers) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own
+    if (!Start(folder).ok()) return 1;
+    WatchFatalSignals(nullptr);
+    Call(Described("f"));
+    const pid_t child = _Fork();
+    if (child == 0) {
+      Call(Described("f"));
+      _exit(Recorder::Recording() ? 1 : 0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    Recorder::Get()->Finish({});
+    return status;
+  })));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["not_seen"],
+            Json({"the calls of 1 forked process: no log could be created there"}));
+}
+
+TEST(RecorderTest, LogIsCutUnderTheProgram) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    WatchBusErrors();
+    if (!Start(folder).ok()) return 1;
+    Call(Described("f"));
+    for (const auto& log : fs::directory_iterator(folder)) fs::resize_file(log.path(), 0);
+    for (int i = 0; i < 10; ++i) Call(Described(absl::StrCat("g", i)));
+    if (Recorder::Recording()) return 2;
+    if (Recorder::Get()->stop_reason() != "the log was cut by another program, or its disk is gone") return 3;
+    Recorder::Get()->Finish({});
+    for (const auto& log : fs::directory_iterator(folder)) {
+      if (log.file_size() != 0) return 4;
+    }
+    UnwatchBusErrors();
+    return 0;
+  })));
+}
+
+// Its own file of a page, cut: touching it is the program's SIGBUS.
+volatile char* CutPage() {
+  FILE* const file = tmpfile();
+  if (ftruncate(fileno(file), 4096) != 0) _exit(50);
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+  if (ftruncate(fileno(file), 0) != 0) _exit(51);
+  return static_cast<volatile char*>(page);
+}
+
+TEST(RecorderTest, BusErrorsOfTheProgramAreItsOwn) {
+  const int killed = InChild([] {
+    signal(SIGBUS, SIG_DFL);  // a sanitizer would turn it into an exit
+    WatchBusErrors();
+    *CutPage() = 1;
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(killed) && WTERMSIG(killed) == SIGBUS);
+
+  const int sent = InChild([] {
+    signal(SIGBUS, SIG_DFL);
+    WatchBusErrors();
+    kill(getpid(), SIGBUS);
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(sent) && WTERMSIG(sent) == SIGBUS);
+
+  const int handled = InChild([] {
+    signal(SIGBUS, [](int) { _exit(42); });
+    WatchBusErrors();
+    *CutPage() = 1;
+    return 0;
+  });
+  EXPECT_TRUE(WIFEXITED(handled) && WEXITSTATUS(handled) == 42);
+
+  const int with_information = InChild([] {
+    static volatile char* const page = CutPage();
+    struct sigaction action = {};
+    action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+    action.sa_sigaction = [](int, siginfo_t* info, void*) {
+      struct sigaction now;
+      sigaction(SIGBUS, nullptr, &now);
+      _exit(info->si_addr == page && now.sa_handler == SIG_DFL ? 43 : 44);
+    };
+    sigaction(SIGBUS, &action, nullptr);
+    WatchBusErrors();
+    *page = 1;
+    return 0;
+  });
+  EXPECT_TRUE(WIFEXITED(with_information) && WEXITSTATUS(with_information) == 43);
+
+  const int ignored = InChild([] {
+    signal(SIGBUS, SIG_IGN);
+    WatchBusErrors();
+    kill(getpid(), SIGBUS);
+    UnwatchBusErrors();
+    struct sigaction now;
+    sigaction(SIGBUS, nullptr, &now);
+    return now.sa_handler == SIG_IGN ? 0 : 1;
+  });
+  EXPECT_TRUE(Succeeded(ignored));
+}
+
+// The program's handler calls the one that it found, ours.
+TEST(RecorderTest, BusErrorHandlersThatCallEachOther) {
+  const int status = InChild([] {
+    signal(SIGBUS, SIG_DFL);
+    static struct sigaction found = {};
+    WatchBusErrors();
+    sigaction(SIGBUS, nullptr, &found);
+    struct sigaction action = {};
+    action.sa_flags = SA_SIGINFO;
+    action.sa_sigaction = [](int signal, siginfo_t* info, void* context) {
+      static int calls = 0;
+      if (++calls > 3) _exit(45);
+      found.sa_sigaction(signal, info, context);
+    };
+    UnwatchBusErrors();
+    WatchBusErrors();
+    sigaction(SIGBUS, &action, nullptr);
+    UnwatchBusErrors();
+    WatchBusErrors();
+    *CutPage() = 1;
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) << status;
+}
+
+TEST(RecorderTest, ThousandsOfSessions) {
+  // A disk takes its time to give blocks and take them back.
+  const std::string folder = fs::exists("/dev/shm") ? NewFolder("/dev/shm") : NewFolder();
+  RecorderOptions options;
+  options.recording.include = {std::string(10'000, 'x'), "*"};
+  options.metadata_json = absl::StrCat(R"({"padding":")", std::string(10'000, 'x'), R"("})");
+  Held before;
+  for (int i = 0; i < 3000; ++i) {
+    if (i == 500) before = HeldNow();
+    ASSERT_TRUE(Start(folder, options).ok());
+    Call(Described("f"));
+    if (i % 100 == 0) std::thread([] { Call(Described("in a thread")); }).join();
+    EndSession();
+    for (const auto& log : fs::directory_iterator(folder)) fs::remove(log.path());
+  }
+  const Held after = HeldNow();
+  EXPECT_LT(after.mappings, before.mappings + 100);
+  EXPECT_EQ(after.descriptors, before.descriptors);
+  EXPECT_LT(after.objects, before.objects + 100);
+  fs::remove_all(folder);
+}
+
+TEST(RecorderTest, OneThreadsFullTableIsNotTheOthersAffair) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.max_intern_bytes = 1 << 20;
+  ASSERT_TRUE(Start(folder, options).ok());
+  std::thread large([&] {
+    for (int i = 0; i < 7000; ++i) Call(Described(absl::StrCat("a function with a name of some length, ", i)));
+    std::thread small([] {
+      for (int i = 0; i < 1000; ++i) Call(Described(absl::StrCat("f", i % 2)));
+    });
+    small.join();
+    // Its own table is bounded.
+    for (int i = 0; i < 20'000; ++i) Call(Described(absl::StrCat("another function with a long name, ", i)));
+  });
+  large.join();
+  EndSession();
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, 28'000u);
+  const uint64_t resets = recorded.metadata["end"]["intern_resets"];
+  EXPECT_GE(resets, 1u);
+  EXPECT_LE(resets, 10u);
+}
+
+TEST(RecorderTest, LastWordsOfManyThreadsOnAFullDisk) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  constexpr int kThreads = 1500;
+  for (int i = 0; i < kThreads; ++i) std::thread([] { Call(Described("f")); }).join();
+  Recorder::Get()->NoteNotSeen("something");
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit none = {1, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  Recorder::Get()->Finish({.exit_code = 3});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, static_cast<uint64_t>(kThreads));
+  const Json& end = recorded.metadata["end"];
+  EXPECT_EQ(end["exit_code"], 3);
+  EXPECT_EQ(end["not_seen"], Json::array({"something"}));
+  EXPECT_FALSE(end.contains("threads"));
+  EXPECT_THAT(recorded.damage, IsEmpty());
+}
+
+TEST(RecorderTest, ASignalSaysWhyRecordingStoppedBefore) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Call(Described("f"));
+    Recorder::Get()->Stop("it is \"over\"");
+    Recorder::Get()->FinishFromSignal(SIGTERM);
+    return 0;
+  })));
+  const Json end = ReadRecorded(folder).metadata["end"];
+  EXPECT_EQ(end["signal"], SIGTERM);
+  EXPECT_EQ(end["stopped"], "it is ?over?");
+}
+
+TEST(RecorderTest, WhatWasNotSeenIsToldBeforeASignal) {
+  const std::string folder = NewFolder();
+  EXPECT_TRUE(Succeeded(InChild([&] {
+    if (!Start(folder).ok()) return 1;
+    Recorder::Get()->NoteNotSeen("one");
+    Recorder::Get()->NoteNotSeen("another");
+    if (!Succeeded(InChild([] {
+          Recorder::Get()->NoteNotSeen("of the child");
+          Call(Described("f"));
+          Recorder::Get()->FinishFromSignal(SIGTERM);
+          return 0;
+        })))
+      return 2;
+    Recorder::Get()->FinishFromSignal(SIGTERM);
+    return 0;
+  })));
+  std::vector<Json> not_seen;
+  const auto trace = OpenLogs(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  for (const ProcessInfo& process : trace->processes()) not_seen.push_back((*process.metadata)["not_seen"]);
+  EXPECT_THAT(not_seen, testing::UnorderedElementsAre(Json({"another", "one"}), Json::array({"of the child"})));
+}
+
+TEST(RecorderTest, APauseIsTold) {
+  for (const bool at_first : {false, true}) {
+    for (const bool later : {false, true}) {
+      const std::string folder = NewFolder();
+      RecorderOptions options;
+      options.recording.start_paused = at_first;
+      ASSERT_TRUE(Start(folder, options).ok());
+      Recorder::Get()->SetPaused(later);
+      Recorder::Get()->SetPaused(false);
+      EndSession();
+      EXPECT_EQ(ReadRecorded(folder).metadata.contains("paused"), at_first || later);
+    }
+  }
+}
+
+TEST(RecorderTest, TheClockIsToldAgain) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  const uint64_t begin = MonotonicNs();
+  CallLarge();
+  while (MonotonicNs() < begin + 12'000'000) {
+  }
+  CallLarge();
+  const std::string log = fs::directory_iterator(folder)->path();
+  // Killed: nobody told an end.
+  Json metadata = ReadRecorded(folder).metadata;
+  EndSession();
+  const Json& again = metadata["clock_again"];
+  const Json& clock = metadata["clock"];
+  ASSERT_TRUE(again.is_object()) << metadata;
+  const uint64_t ns = again["monotonic_ns"].get<uint64_t>() - clock["origin_monotonic_ns"].get<uint64_t>();
+  const uint64_t units = again["units"].get<uint64_t>() - clock["origin_units"].get<uint64_t>();
+  EXPECT_GE(ns, 10'000'000u);
+  const double slope = static_cast<double>(ns) / static_cast<double>(units);
+  EXPECT_NEAR(slope / clock["unit_ns"].get<double>(), 1, 0.02);
+}
+
+// What one thread changes and another reads: for tools/test --tsan.
+TEST(RecorderTest, ThreadsRecordWhileSessionsComeAndGo) {
+  const std::string folder = NewFolder();
+  std::atomic<bool> done{false};
+  ASSERT_TRUE(Start(folder).ok());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&done, t] {
+      for (int i = 0; !done; ++i) {
+        Call(Described(absl::StrCat("f", t, ".", i % 300)));
+        Recorder::Get()->ThisThread();
+        if (i % 50 == 0) std::thread([] { Call(Described("short")); }).join();
+      }
+    });
+  }
+  for (int i = 0; i < 30; ++i) {
+    Recorder::Get()->SetTags(absl::StrCat(R"({"step":)", i, "}"));
+    Recorder::Get()->SetPaused(i % 3 == 0);
+    if (i % 7 == 0) Recorder::Get()->Stop("for a trial");
+    EndSession();
+    ASSERT_TRUE(Start(folder).ok());
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EndSession();
+}
+
+}  // namespace
+}  // namespace torchtrace

@@ -1,0 +1,113 @@
+#include "tracer/record/recording_options.h"
+
+#include <algorithm>
+#include <climits>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace torchtrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// The members by name, for both directions.
+template <typename Options, typename Visit>
+void ForEachMember(Options& options, const Visit& visit) {
+  visit("dialect", options.dialect);
+  visit("levels", options.levels);
+  visit("include", options.include);
+  visit("exclude", options.exclude);
+  visit("groups", options.groups);
+  visit("include_getters", options.include_getters);
+  visit("start_paused", options.start_paused);
+  visit("stacks", options.stacks);
+  visit("stack_format", options.stack_format);
+  visit("api_list", options.api_list);
+  visit("libraries", options.libraries);
+  visit("disable_torch_api_list", options.disable_torch_api_list);
+  visit("outermost", options.outermost);
+  visit("apis", options.apis);
+  visit("default_apis", options.default_apis);
+  visit("formats", options.formats);
+  visit("render_limit", options.render_limit);
+  visit("merge_output", options.merge_output);
+  visit("force", options.force);
+  visit("readable", options.readable);
+  visit("quiet", options.quiet);
+}
+
+// Each takes over a value of its type, or says which type was expected.
+
+const char* Read(const Json& json, bool* value) {
+  if (!json.is_boolean()) return "true or false";
+  *value = json.get<bool>();
+  return nullptr;
+}
+
+const char* Read(const Json& json, std::string* value) {
+  // Texts end with a null character where Python or the system takes them.
+  if (!json.is_string() || json.get_ref<const std::string&>().find('\0') != std::string::npos) {
+    return "a text without null characters";
+  }
+  *value = json.get<std::string>();
+  return nullptr;
+}
+
+const char* Read(const Json& json, std::optional<uint64_t>* value) {
+  if (!json.is_number_unsigned() && !json.is_null()) return "a number of calls or null";
+  *value = json.is_null() ? std::nullopt : std::optional(json.get<uint64_t>());
+  return nullptr;
+}
+
+const char* Read(const Json& json, std::vector<std::string>* value) {
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(), [](const Json& item) { return item.is_string(); })) {
+    return "a list of texts";
+  }
+  *value = json.get<std::vector<std::string>>();
+  return nullptr;
+}
+
+const char* Read(const Json& json, std::vector<int>* value) {
+  const auto is_level = [](const Json& item) { return item.is_number_unsigned() && item.get<uint64_t>() <= INT_MAX; };
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_level)) return "a list of numbers";
+  *value = json.get<std::vector<int>>();
+  return nullptr;
+}
+
+template <typename T>
+Json ToJson(const T& value) {
+  return value;
+}
+
+Json ToJson(const std::optional<uint64_t>& value) { return value.has_value() ? Json(*value) : Json(); }
+
+}  // namespace
+
+std::string FormatRecordingOptions(const RecordingOptions& options) {
+  Json json = Json::object();
+  ForEachMember(options, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<RecordingOptions> ParseRecordingOptions(std::string_view text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return absl::InvalidArgumentError("the options of a recording are no JSON object");
+  RecordingOptions options;
+  absl::Status status;
+  ForEachMember(options, [&](const char* name, auto& value) {
+    const auto found = json.find(name);
+    if (found == json.end()) return;
+    if (const char* const expected = Read(*found, &value); expected != nullptr && status.ok()) {
+      status = absl::InvalidArgumentError(absl::StrCat("the option ", name, " of a recording is to be ", expected));
+    }
+    json.erase(found);
+  });
+  if (!status.ok()) return status;
+  if (!json.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("a recording has no option \"", json.begin().key(), "\""));
+  }
+  return options;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,80 @@
+#include "tracer/record/recording_options.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Problem(const std::string& text) {
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions(text);
+  EXPECT_FALSE(options.ok()) << text;
+  return std::string(options.status().message());
+}
+
+TEST(RecordingOptionsTest, WhatIsNotGivenIsAsAlways) {
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions("{}");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(FormatRecordingOptions(*options), FormatRecordingOptions(RecordingOptions()));
+  EXPECT_EQ(options->dialect, "torch");
+  EXPECT_TRUE(options->default_apis);
+  EXPECT_FALSE(options->render_limit.has_value());
+}
+
+// Of each member by its own type: no other value than the usual one stays behind on the way.
+TEST(RecordingOptionsTest, EveryMemberCrosses) {
+  json changed = json::parse(FormatRecordingOptions(RecordingOptions()));
+  for (auto& [name, value] : changed.items()) {
+    if (value.is_boolean()) {
+      value = !value.get<bool>();
+    } else if (value.is_string()) {
+      value = name + "\n\"é";
+    } else if (value.is_array()) {
+      value = name == "levels" ? json{0, 2} : json{"a*", name};
+    } else {
+      ASSERT_TRUE(value.is_null()) << name;
+      value = UINT64_MAX;
+    }
+  }
+  const absl::StatusOr<RecordingOptions> options = ParseRecordingOptions(changed.dump());
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(json::parse(FormatRecordingOptions(*options)), changed);
+  EXPECT_THAT(options->levels, ElementsAre(0, 2));
+  EXPECT_THAT(options->exclude, ElementsAre("a*", "exclude"));
+  EXPECT_EQ(options->render_limit, UINT64_MAX);
+}
+
+TEST(RecordingOptionsTest, BytesThatAreNoTextAreReplaced) {
+  RecordingOptions options;
+  options.include = {"torch.\xff*"};
+  EXPECT_THAT(ParseRecordingOptions(FormatRecordingOptions(options))->include, ElementsAre("torch.\xef\xbf\xbd*"));
+}
+
+TEST(RecordingOptionsTest, NamesWhatIsUnknown) {
+  EXPECT_THAT(Problem(R"({"quiet": true, "outer": true})"), HasSubstr("no option \"outer\""));
+}
+
+TEST(RecordingOptionsTest, NamesWhatHasAnotherType) {
+  EXPECT_THAT(Problem(R"({"quiet": 1})"), HasSubstr("quiet of a recording is to be true or false"));
+  EXPECT_THAT(Problem(R"({"stacks": null})"), HasSubstr("stacks of a recording is to be a text without"));
+  EXPECT_THAT(Problem(R"({"groups": "a\u0000b"})"), HasSubstr("groups of a recording is to be a text without"));
+  EXPECT_THAT(Problem(R"({"include": "a"})"), HasSubstr("include of a recording is to be a list of texts"));
+  EXPECT_THAT(Problem(R"({"apis": ["a", 1]})"), HasSubstr("apis of a recording is to be a list of texts"));
+  EXPECT_THAT(Problem(R"({"render_limit": -1})"), HasSubstr("render_limit of a recording is to be a number of calls"));
+  for (const char* const levels : {R"("1")", "[-1]", "[1.5]", "[3000000000]", "[[1]]"}) {
+    EXPECT_THAT(Problem(std::string(R"({"levels": )") + levels + "}"), HasSubstr("levels of a recording is to be"));
+  }
+}
+
+TEST(RecordingOptionsTest, RefusesWhatIsNoObject) {
+  for (const char* const text : {"", "[]", "{", "null", "{} {}"})
+    EXPECT_THAT(Problem(text), HasSubstr("no JSON object"));
+}
+
+}  // namespace
+}  // namespace torchtrace
