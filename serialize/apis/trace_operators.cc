@@ -20,7 +20,8 @@ const json* OwnOperators(const ProcessInfo& process) {
 }
 
 std::string VersionOf(const ProcessInfo& process) {
-  return process.metadata == nullptr ? std::string() : TorchVersion(*process.metadata);
+  const auto version = process.known.package_versions.find("torch");
+  return version == process.known.package_versions.end() ? "" : version->second;
 }
 
 }  // namespace

@@ -25,10 +25,9 @@ DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process)
   DedupSource source;
   source.trace = trace;
   source.process = ProcessName(process);
-  if (process.metadata == nullptr) return source;
-  source.host = TextMember(*process.metadata, "host");
-  source.pid = IntMember(*process.metadata, "pid").value_or(-1);
-  source.rank = IntMember(*process.metadata, "rank").value_or(-1);
+  source.host = process.known.host;
+  source.pid = process.known.pid.value_or(-1);
+  source.rank = process.known.rank.value_or(-1);
   return source;
 }
 

@@ -30,9 +30,9 @@ std::vector<Process> ProcessesOf(const Trace& trace, const std::vector<ThreadId>
       const ProcessInfo& info = trace.processes()[thread.process];
       Process& process = processes.emplace_back();
       process.index = thread.process;
-      process.rank = IntMember(*info.metadata, "rank");
-      process.role = TextMember(*info.metadata, "role");
-      process.label = TextMember(*info.metadata, "label");
+      process.rank = info.known.rank;
+      process.role = info.known.role;
+      process.label = info.known.label;
     }
     processes.back().threads.push_back(thread);
   }
@@ -124,14 +124,14 @@ std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const st
 std::string DescribeThread(const Trace& trace, ThreadId thread) {
   const ProcessInfo& process = trace.processes()[thread.process];
   std::string text;
-  if (const std::string label = TextMember(*process.metadata, "label"); !label.empty()) {
+  if (const std::string& label = process.known.label; !label.empty()) {
     absl::StrAppend(&text, FormatApi(label), ", ");
   }
-  if (const std::optional<int64_t> rank = IntMember(*process.metadata, "rank"); rank.has_value()) {
+  if (const std::optional<int64_t>& rank = process.known.rank; rank.has_value()) {
     absl::StrAppend(&text, "rank ", *rank, ", ");
   }
   // A log of many processes says where it has each from.
-  const std::string source = TextMember(*process.metadata, "source");
+  const std::string& source = process.known.source;
   const std::string name = source.empty() ? ProcessName(process) : std::filesystem::path(source).stem().string();
   absl::StrAppend(&text, PlainLine(name), ", thread ", thread.thread);
   const ThreadInfo* const info = InfoOf(trace, thread);

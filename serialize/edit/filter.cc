@@ -84,10 +84,8 @@ class Filter {
 
   bool AcceptsProcess(const ProcessInfo& process) const {
     if (!options_.ranks.has_value()) return true;
-    const json* const rank = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, "rank");
-    if (rank == nullptr || !rank->is_number_integer()) return false;
-    const auto number = rank->get<int64_t>();
-    return number >= 0 && options_.ranks->Contains(static_cast<uint64_t>(number));
+    const int64_t rank = process.known.rank.value_or(-1);
+    return rank >= 0 && options_.ranks->Contains(static_cast<uint64_t>(rank));
   }
 
   bool AcceptsThread(const ProcessInfo& process, uint32_t number) const {

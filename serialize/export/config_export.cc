@@ -139,13 +139,12 @@ bool ExportFilter::Accepts(std::string_view identity) const {
 
 ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_label) {
   ProcessOrigin origin;
-  origin.label = trace_label;
-  if (process.metadata == nullptr || !process.metadata->is_object()) return origin;
-  if (std::string label = TextMember(*process.metadata, "label"); !label.empty()) origin.label = std::move(label);
-  origin.host = TextMember(*process.metadata, "host");
-  origin.pid = IntMember(*process.metadata, "pid").value_or(-1);
-  origin.rank = IntMember(*process.metadata, "rank").value_or(-1);
-  origin.clock = process.metadata->contains("clock");
+  const ProcessMetadata& known = process.known;
+  origin.label = known.label.empty() ? trace_label : known.label;
+  origin.host = known.host;
+  origin.pid = known.pid.value_or(-1);
+  origin.rank = known.rank.value_or(-1);
+  origin.clock = known.has_clock;
   return origin;
 }
 

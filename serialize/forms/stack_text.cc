@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/base/plain_text.h"
 
 namespace torchtrace {
@@ -18,10 +17,10 @@ namespace {
 // No source of a program is larger; what else a path names isn't read.
 constexpr int64_t kMaxSourceBytes = 16 << 20;
 
-const nlohmann::json* MemberOfAny(const Trace& trace, const char* name) {
+// The first process's that has it; null: none has.
+const std::string* TextOfAny(const Trace& trace, std::optional<std::string> ProcessMetadata::* text) {
   for (const ProcessInfo& process : trace.processes()) {
-    const nlohmann::json* const member = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, name);
-    if (member != nullptr && member->is_string()) return member;
+    if ((process.known.*text).has_value()) return &*(process.known.*text);
   }
   return nullptr;
 }
@@ -40,24 +39,21 @@ absl::StatusOr<StackFormat> ParseStackFormat(std::string_view text) {
       absl::StrCat("unknown form of stacks \"", Text(text), "\"; known: short, full, api"));
 }
 
-bool HasStacks(const Trace& trace) { return MemberOfAny(trace, "stacks") != nullptr; }
+bool HasStacks(const Trace& trace) { return TextOfAny(trace, &ProcessMetadata::stacks) != nullptr; }
 
 StackFormat StackFormatOf(const Trace& trace) {
-  const nlohmann::json* const format = MemberOfAny(trace, "stack_format");
-  return format == nullptr ? StackFormat::kShort
-                           : ParseStackFormat(format->get<std::string>()).value_or(StackFormat::kShort);
+  const std::string* const format = TextOfAny(trace, &ProcessMetadata::stack_format);
+  return format == nullptr ? StackFormat::kShort : ParseStackFormat(*format).value_or(StackFormat::kShort);
 }
 
 StackText::StackText(const Trace& trace) : stacks_(trace.stacks()) {
-  if (const nlohmann::json* const folder = MemberOfAny(trace, "cwd")) {
-    folder_ = folder->get<std::string>();
+  if (const std::string* const folder = TextOfAny(trace, &ProcessMetadata::cwd)) {
+    folder_ = *folder;
     if (!folder_.empty() && folder_.back() != '/') folder_ += '/';
   }
   for (const ProcessInfo& process : trace.processes()) {
-    const nlohmann::json* const clock = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, "clock");
-    const nlohmann::json* const started = clock == nullptr ? nullptr : FindMember(*clock, "origin_realtime_ns");
-    if (started == nullptr || !started->is_number_integer()) continue;
-    const auto time = started->get<int64_t>();
+    if (!process.known.origin_realtime_ns.has_value()) continue;
+    const int64_t time = *process.known.origin_realtime_ns;
     started_ns_ = started_ns_ == 0 ? time : std::min(started_ns_, time);
   }
 }

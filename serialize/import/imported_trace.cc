@@ -245,7 +245,7 @@ void ImportedTrace::AddProcesses() {
   }
   for (size_t i = 0; i < infos_.size() && i < processes.size(); ++i) {
     infos_[i].path = ProcessPath(path_, processes[i], i, processes.size() == 1);
-    infos_[i].metadata = std::make_shared<const nlohmann::json>(processes[i].metadata);
+    infos_[i].SetMetadata(std::make_shared<const nlohmann::json>(processes[i].metadata));
   }
 }
 

@@ -77,7 +77,7 @@ class LogTrace : public Trace {
       ProcessInfo info;
       info.path = path;
       info.file_bytes = BytesOf(*reader, i);
-      info.metadata = ReadMetadata(*reader, i, &info.damage);
+      info.SetMetadata(ReadMetadata(*reader, i, &info.damage));
       logs_.emplace_back(reader.get(), i, *info.metadata);
       info.closed = logs_.back().end.present;
       infos_.push_back(std::move(info));
@@ -92,7 +92,7 @@ class LogTrace : public Trace {
     info.path = path;
     struct stat file;
     if (stat(path.c_str(), &file) == 0) info.file_bytes = static_cast<uint64_t>(file.st_size);
-    info.metadata = std::make_shared<nlohmann::json>(nlohmann::json::object());
+    info.SetMetadata(std::make_shared<nlohmann::json>(nlohmann::json::object()));
     info.damage.sentences.emplace_back(status.message());
     info.damage.lost_bytes = info.file_bytes;
     info.damage.lost_calls_exact = false;

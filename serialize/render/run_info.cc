@@ -112,11 +112,12 @@ void AddMerged(const Trace& trace, ordered_json* info) {
   (*info)["incomplete_ranks"] = std::move(ranks);
 }
 
-void AddEnd(const ProcessInfo& process, const ProcessFacts& facts, ordered_json* json) {
+void AddEnd(const ProcessInfo& process, ordered_json* json) {
+  const ProcessMetadata& known = process.known;
   (*json)["ended"] = DescribeEnd(process);
-  if (facts.exit_code.has_value()) (*json)["exit_code"] = *facts.exit_code;
-  if (facts.signal.has_value()) (*json)["signal"] = *facts.signal;
-  if (facts.duration_ns.has_value()) (*json)["duration_ns"] = *facts.duration_ns;
+  if (known.exit_code.has_value()) (*json)["exit_code"] = *known.exit_code;
+  if (known.signal.has_value()) (*json)["signal"] = *known.signal;
+  if (known.duration_ns.has_value()) (*json)["duration_ns"] = *known.duration_ns;
 }
 
 ordered_json CountsJson(const Statistics& statistics) {
@@ -146,22 +147,30 @@ ordered_json StartedJson(const std::map<std::string, StartedProgram>& programs) 
   return list;
 }
 
-ordered_json ProcessJson(const ProcessInfo& process, const ProcessFacts& facts) {
+// Its path below the output folder: `log/main-1234.ttlog`.
+std::string LogName(const ProcessInfo& process) {
+  const std::filesystem::path path(process.path);
+  const std::string name = path.filename().string();
+  return path.parent_path().filename() == "log" ? "log/" + name : name;
+}
+
+ordered_json ProcessJson(const ProcessInfo& process) {
+  const ProcessMetadata& known = process.known;
   ordered_json json = ordered_json::object();
-  json["log"] = facts.log;
+  json["log"] = LogName(process);
   for (const char* key : {"role", "pid", "ppid", "forked_from"}) {
     if (process.metadata == nullptr) break;
     if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
   }
-  if (process.metadata != nullptr && FindMember(*process.metadata, "source") != nullptr) {
+  if (known.has_source) {
     for (const char* key : {"source", "label", "host", "rank", "world_size", "command"}) {
       if (const auto* const value = FindMember(*process.metadata, key); value != nullptr) json[key] = *value;
     }
   }
-  AddEnd(process, facts, &json);
+  AddEnd(process, &json);
   json["calls"] = process.calls;
   json["open_calls"] = process.open_calls;
-  json["excluded_getters"] = facts.getters;
+  json["excluded_getters"] = known.getters;
   json["bytes"] = ordered_json{
       {"file", process.file_bytes}, {"events", process.event_bytes}, {"definitions", process.definition_bytes}};
   ordered_json threads = ordered_json::array();
@@ -170,11 +179,11 @@ ordered_json ProcessJson(const ProcessInfo& process, const ProcessFacts& facts) 
         {"number", thread.number}, {"os_id", thread.os_id}, {"name", thread.name}, {"calls", thread.calls}});
   }
   json["threads"] = std::move(threads);
-  json["dropped"] = facts.dropped;
-  json["cut"] = facts.cut;
-  json["not_seen"] = facts.not_seen;
-  json["started_programs"] = StartedJson(facts.started);
-  json["stopped"] = facts.stopped.empty() ? ordered_json(nullptr) : ordered_json(facts.stopped);
+  json["dropped"] = process.dropped;
+  json["cut"] = known.cut;
+  json["not_seen"] = known.not_seen;
+  json["started_programs"] = StartedJson(known.started);
+  json["stopped"] = known.stopped.empty() ? ordered_json(nullptr) : ordered_json(known.stopped);
   json["damage"] = DamageJson(process.damage);
   return json;
 }
@@ -195,10 +204,10 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
   if (IsMerged(trace)) {
     AddMetadata(CommonMetadata(trace), &info);
     AddMerged(trace, &info);
-  } else if (!facts.processes.empty()) {
+  } else if (!trace.processes().empty()) {
     const ProcessInfo& main = trace.processes()[facts.main];
     if (main.metadata != nullptr) AddMetadata(*main.metadata, &info);
-    AddEnd(main, facts.processes[facts.main], &info);
+    AddEnd(main, &info);
   }
   info["counts"] = CountsJson(statistics);
   info["open_calls"] = facts.open_calls;
@@ -215,9 +224,7 @@ ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, cons
     info["not_rendered"] = ordered_json{{"files", "api_trace.*"}, {"command", report->listing_command}};
   }
   ordered_json processes = ordered_json::array();
-  for (size_t i = 0; i < facts.processes.size(); ++i) {
-    processes.push_back(ProcessJson(trace.processes()[i], facts.processes[i]));
-  }
+  for (const ProcessInfo& process : trace.processes()) processes.push_back(ProcessJson(process));
   info["processes"] = std::move(processes);
   return info;
 }
@@ -237,8 +244,8 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
   if (IsMerged(trace)) {
     for (const std::string& sentence : RankSentences(FindRankGaps(trace.processes()))) lines.push_back(sentence);
   }
-  if (facts.processes.size() > 1) {
-    std::string line = absl::StrCat("processes recorded: ", facts.processes.size());
+  if (trace.processes().size() > 1) {
+    std::string line = absl::StrCat("processes recorded: ", trace.processes().size());
     if (facts.unclosed > 0) absl::StrAppend(&line, ", of which killed or still running: ", facts.unclosed);
     lines.push_back(std::move(line));
   }

@@ -111,7 +111,7 @@ TEST(RunInfo, ToldAsItCameBeforeASignal) {
   EXPECT_EQ(facts.not_seen, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(facts.getters, 7u);
   EXPECT_TRUE(facts.getters_unknown);
-  EXPECT_FALSE(facts.processes[1].getters_unknown);
+  EXPECT_FALSE(trace.processes()[1].known.getters_unknown);
   for (const char* counted : {R"({"levels": [2], "end": {"signal": 15}})", R"({"end": {"signal": 15}})",
                               R"({"levels": [1], "include_getters": true, "end": {"signal": 15}})"}) {
     EXPECT_FALSE(GatherFacts(FakeTrace(json::parse(counted))).getters_unknown) << counted;
@@ -142,7 +142,7 @@ TEST(RunInfo, DescribesTheEnd) {
   EXPECT_EQ(DescribeEnd(process), "not closed: killed or still running");
   process.closed = true;
   const auto with_end = [&process](const json& end) {
-    process.metadata = std::make_shared<const json>(json{{"end", end}});
+    process.SetMetadata(std::make_shared<const json>(json{{"end", end}}));
     return DescribeEnd(process);
   };
   EXPECT_EQ(with_end({{"exit_code", 0}}), "exit code 0");

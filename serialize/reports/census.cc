@@ -16,7 +16,6 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/counted_text.h"
 #include "serialize/base/csv_cell.h"
-#include "serialize/base/json_member.h"
 #include "serialize/base/text_table.h"
 #include "serialize/forms/json_form.h"
 #include "serialize/forms/text_form.h"
@@ -136,12 +135,7 @@ class Census {
   static absl::Status CheckLevels(const StatsTrace& trace, const std::vector<ConfigKind>& kinds) {
     std::set<int> levels;
     for (const ProcessInfo& process : trace.trace->processes()) {
-      const nlohmann::json* const asked =
-          process.metadata == nullptr ? nullptr : FindMember(*process.metadata, "levels");
-      if (asked == nullptr || !asked->is_array()) continue;
-      for (const nlohmann::json& level : *asked) {
-        if (level.is_number_integer()) levels.insert(level.get<int>());
-      }
+      levels.insert(process.known.levels.begin(), process.known.levels.end());
     }
     if (levels.empty()) {
       for (const ConfigKind& kind : kinds) levels.insert(kind.level);

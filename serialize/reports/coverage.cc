@@ -317,11 +317,7 @@ class Coverage {
 std::vector<int> RecordedLevels(const Trace& trace) {
   std::set<int> levels;
   for (const ProcessInfo& process : trace.processes()) {
-    const nlohmann::json* const asked = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, "levels");
-    if (asked == nullptr || !asked->is_array()) continue;
-    for (const nlohmann::json& level : *asked) {
-      if (level.is_number_integer()) levels.insert(level.get<int>());
-    }
+    levels.insert(process.known.levels.begin(), process.known.levels.end());
   }
   if (levels.empty()) {
     for (size_t id = 0; id < trace.config_count(); ++id) {

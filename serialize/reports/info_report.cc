@@ -114,8 +114,8 @@ class InfoReport {
       if (info_.contains(key)) Line(label, Shown(info_[key]));
     }
     if (info_.contains("environment")) Line("environment", ShownEnvironment(info_["environment"]));
-    if (!facts_.processes.empty() && !IsMerged(trace_)) {
-      if (const auto& duration = facts_.processes[facts_.main].duration_ns; duration.has_value()) {
+    if (!trace_.processes().empty() && !IsMerged(trace_)) {
+      if (const auto& duration = trace_.processes()[facts_.main].known.duration_ns; duration.has_value()) {
         Line("duration", FormatDuration(*duration));
       }
     }

@@ -10,7 +10,7 @@ FakeTrace::FakeTrace(const nlohmann::json& metadata) { AddProcess(metadata); }
 uint32_t FakeTrace::AddProcess(const nlohmann::json& metadata) {
   ProcessInfo process;
   process.path = "out/log/main-" + std::to_string(processes_.size()) + ".ttlog";
-  process.metadata = std::make_shared<const nlohmann::json>(metadata);
+  process.SetMetadata(std::make_shared<const nlohmann::json>(metadata));
   process.closed = true;
   processes_.push_back(std::move(process));
   return static_cast<uint32_t>(processes_.size() - 1);

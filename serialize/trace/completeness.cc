@@ -23,7 +23,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   }
   if (facts.unclosed > 0) {
     lines.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts.unclosed, " of ",
-                                 facts.processes.size()));
+                                 facts.processes));
   }
   for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
   if (capped.calls > 0) {

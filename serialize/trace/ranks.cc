@@ -71,8 +71,8 @@ std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   for (const ProcessInfo& process : processes) {
     const ProcessRank rank = ReadRank(*process.metadata);
     // A forked process has its parent's rank.
-    if (!rank.rank || TextMember(*process.metadata, "role") == "fork") continue;
-    Run& run = runs[TextMember(*process.metadata, "label")];
+    if (!rank.rank || process.known.role == "fork") continue;
+    Run& run = runs[process.known.label];
     ++run.ranks[*rank.rank];
     run.world_size = std::max(run.world_size, rank.world_size.value_or(0));
   }

@@ -1,7 +1,5 @@
-// What the metadata of a trace's logs tells, as plain data with checked types:
-// the ground that run.json, the end of a run and `torchtrace info` stand on.
-// Metadata may be damaged, missing or anybody's; what has another type than
-// expected counts as missing.
+// What is known of a whole run, of all its processes' metadata: the ground that
+// run.json, the end of a run and `torchtrace info` stand on.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_RUN_FACTS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_RUN_FACTS_H_
@@ -18,32 +16,9 @@
 
 namespace torchtrace {
 
-// A program that a traced one started in a process of its own, which was not traced.
-struct StartedProgram {
-  bool python = false;
-  uint64_t count = 0;
-};
-
-struct ProcessFacts {
-  std::string log;  // path below the output folder: `log/main-1234.ttlog`
-  std::string role;
-  std::optional<int64_t> exit_code;
-  std::optional<int64_t> signal;
-  bool paused = false;                 // for some of the time
-  bool program_goes_on = false;        // its trace was closed before its end
-  std::optional<int64_t> duration_ns;  // from its first record to its end
-  uint64_t getters = 0;                // calls of property getters that were left out
-  bool getters_unknown = false;        // nobody could count them: it died of a signal
-  std::map<std::string, uint64_t> dropped;
-  std::map<std::string, uint64_t> cut;
-  std::vector<std::string> not_seen;
-  std::map<std::string, StartedProgram> started;  // by the program's path
-  std::string stopped;                            // why tracing stopped before the program ended
-};
-
 struct RunFacts {
-  std::vector<ProcessFacts> processes;  // as in trace.processes()
-  size_t main = 0;                      // the first process of the run; 0 when there is none
+  size_t processes = 0;
+  size_t main = 0;  // index of the run's first process; 0 when there is none
   // Over all processes.
   uint64_t calls = 0;
   uint64_t open_calls = 0;

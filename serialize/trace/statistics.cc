@@ -14,15 +14,10 @@
 namespace torchtrace {
 namespace {
 
-// The levels that the processes were asked to trace; whatever else the metadata holds is passed over.
+// The levels that the processes were asked to trace.
 void AddLevelsAskedFor(const Trace& trace, std::map<int, LevelCount>* levels) {
   for (const ProcessInfo& process : trace.processes()) {
-    if (process.metadata == nullptr || !process.metadata->is_object()) continue;
-    const auto asked = process.metadata->find("levels");
-    if (asked == process.metadata->end() || !asked->is_array()) continue;
-    for (const nlohmann::json& level : *asked) {
-      if (level.is_number_integer()) (*levels)[level.get<int>()];
-    }
+    for (const int level : process.known.levels) (*levels)[level];
   }
 }
 

@@ -18,6 +18,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/trace/config_table.h"
 #include "serialize/trace/damage.h"
+#include "serialize/trace/process_metadata.h"
 #include "serialize/trace/stack_table.h"
 #include "serialize/trace/tag_table.h"
 
@@ -38,6 +39,7 @@ struct ThreadInfo {
 struct ProcessInfo {
   std::string path;                                // of the log file
   std::shared_ptr<const nlohmann::json> metadata;  // all metadata frames merged
+  ProcessMetadata known;                           // the same, as far as readers know it
   bool closed = false;                             // it ended in order, and said how in metadata["end"]
   uint64_t calls = 0;
   uint64_t open_calls = 0;  // of `calls`, those whose end isn't in the log
@@ -47,6 +49,9 @@ struct ProcessInfo {
   std::map<std::string, uint64_t> dropped;  // calls seen and not recorded, by reason
   std::vector<ThreadInfo> threads;          // by number
   Damage damage;
+
+  // Sets `metadata` and `known`.
+  void SetMetadata(std::shared_ptr<const nlohmann::json> json);
 };
 
 // The thread of that number; null when the process has none.
