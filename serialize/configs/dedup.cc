@@ -5,8 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/base/plain_text.h"
 #include "serialize/forms/text_form.h"
 #include "serialize/model/config.h"

@@ -6,8 +6,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/base/plain_text.h"
 #include "serialize/forms/text_form.h"
 #include "serialize/trace/run_facts.h"

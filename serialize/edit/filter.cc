@@ -10,7 +10,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/apis/trace_operators.h"
-#include "serialize/base/json_member.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
 

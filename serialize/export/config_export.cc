@@ -6,8 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/export/text_numbers.h"
 #include "serialize/forms/text_form.h"
 #include "serialize/model/config.h"

@@ -16,7 +16,6 @@
 #include "serialize/base/counted_text.h"
 #include "serialize/base/csv_cell.h"
 #include "serialize/base/hash.h"
-#include "serialize/base/json_member.h"
 #include "serialize/base/text_table.h"
 #include "serialize/forms/json_form.h"
 #include "serialize/forms/text_form.h"

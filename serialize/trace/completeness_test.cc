@@ -36,7 +36,7 @@ TEST(Completeness, IsYesOnlyWhereNothingIsMissing) {
       {[](auto facts, auto, auto) { facts->lost_calls_exact = false; },
        {"an unknown number of calls lost to damage of the log"}},
       {[](auto facts, auto, auto) {
-         facts->processes.resize(3);
+         facts->processes = 3;
          facts->unclosed = 1;
        },
        {"logs not closed, of processes killed or still running: 1 of 3"}},

@@ -7,10 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/model/config.h"
-#include "serialize/model/levels.h"
 
 namespace torchtrace {
 namespace {
