@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "serialize/export/sinks.h"
+#include "serialize/export/exporter.h"
 #include "serialize/placeholder.h"
 #include "serialize/readable_config.h"
 #include "serialize/text_form.h"

@@ -1,0 +1,123 @@
+"""Python's half of an export to Parquet, as parquet_table.h tells: PYTHON -c THIS LIBRARY VERB ARGS...
+
+Nothing is imported before the verb asks for it: what is wrong with its arguments is said at once.
+"""
+
+import ctypes
+import os
+import sys
+
+NEEDED = 18  # the first pyarrow that does without numpy
+CAPSULE = b"arrow_array_stream"
+
+if sys.path[:1] == [""]:
+    del sys.path[0]  # the working folder, which holds no packages
+
+library = ctypes.CDLL(sys.argv[1])
+library.torchtrace_export_write.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Trouble(Exception):
+    """Its text is what the user is told."""
+
+
+class Output:
+    """The file that pyarrow writes to."""
+
+    closed = False
+
+    def write(self, data):
+        data = bytes(data)
+        if library.torchtrace_export_write(data, len(data)) != 0:
+            raise OSError("cannot write")
+        return len(data)
+
+    def flush(self):
+        pass
+
+
+class Rows:
+    """What the library offers, by Arrow's PyCapsule interface."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return new_capsule(self.address, CAPSULE, None)
+
+
+def import_pyarrow():
+    stderr, sys.stderr = sys.stderr, None  # an older pyarrow complains of numpy
+    sys.modules.setdefault("numpy", None)  # which takes time and memory, and nobody uses
+    try:
+        import pyarrow.parquet
+
+        if int(pyarrow.__version__.split(".")[0]) < NEEDED:
+            raise ImportError(pyarrow.__version__)
+        return pyarrow
+    except ModuleNotFoundError as error:
+        why = "" if error.name == "pyarrow" else f" ({error})"
+    except ImportError as error:
+        why = f" ({error})"
+    finally:
+        sys.stderr = stderr
+    import shlex
+
+    raise Trouble(
+        f"Parquet needs pyarrow {NEEDED} or newer{why}; to install it: "
+        f"{shlex.quote(sys.executable)} -m pip install 'pyarrow>={NEEDED}'"
+    )
+
+
+class Writer:
+    pyarrow = None
+    file = None
+
+    def write(self, address, counters):
+        if self.pyarrow is None:
+            self.pyarrow = import_pyarrow()
+        rows = self.pyarrow.RecordBatchReader.from_stream(Rows(address))
+        if self.file is None:
+            self.file = self.pyarrow.parquet.ParquetWriter(
+                Output(),
+                rows.schema,
+                version="2.6",
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=[name for name in rows.schema.names if name not in counters],
+                column_encoding=dict.fromkeys(counters, "DELTA_BINARY_PACKED"),
+                dictionary_pagesize_limit=256 << 20,  # more than a row group has
+            )
+        for batch in rows:
+            self.file.write_batch(batch)
+
+    def close(self):
+        self.file.close()
+
+
+writer = Writer()
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+def write_rows(address, counters):
+    try:
+        if address:
+            writer.write(address, counters.decode().split(","))
+        else:
+            writer.close()
+    except Trouble as trouble:
+        library.torchtrace_export_failed(os.fsencode(str(trouble)))
+    except BaseException as error:
+        text = f"pyarrow cannot write Parquet: {type(error).__name__}: {error}"
+        library.torchtrace_export_failed(os.fsencode(text))
+    else:
+        return 0
+    return 1
+
+
+words = [os.fsencode(word) for word in sys.argv[2:]]
+status = library.torchtrace_export((ctypes.c_char_p * len(words))(*words), len(words), write_rows)
+os._exit(status)  # all is written: what is left of the file and of Python is dropped
