@@ -1,19 +1,27 @@
-"""Python's half of an export to Parquet, as parquet_table.h tells: PYTHON -c THIS LIBRARY VERB ARGS...
+"""Python's half of an export to Parquet (parquet_table.h): PYTHON -c THIS LIBRARY VERB ARGS...
 
 Nothing is imported before the verb asks for it: what is wrong with its arguments is said at once.
 """
 
-import ctypes
-import os
 import sys
 
-NEEDED = 18  # the first pyarrow that does without numpy
+if sys.path[:1] == [""]:
+    del sys.path[0]  # the working folder, whose modules are none of ours
+
+import ctypes
+import os
+
+NEEDED = 18  # the first pyarrow that can do without numpy
+# What pyarrow imports where it is there: time and memory for nothing.
+UNUSED = ["numpy", "pyarrow._azurefs", "pyarrow._gcsfs", "pyarrow._hdfs", "pyarrow._s3fs"]
 CAPSULE = b"arrow_array_stream"
 
-if sys.path[:1] == [""]:
-    del sys.path[0]  # the working folder, which holds no packages
-
-library = ctypes.CDLL(sys.argv[1])
+try:
+    library = ctypes.CDLL(sys.argv[1])
+except OSError as error:
+    sys.stderr.write(f"torchtrace: {sys.executable} cannot load what exports: {error}\n")
+    sys.stderr.flush()
+    os._exit(2)
 library.torchtrace_export_write.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype = ctypes.py_object
@@ -50,26 +58,38 @@ class Rows:
 
 
 def import_pyarrow():
-    stderr, sys.stderr = sys.stderr, None  # an older pyarrow complains of numpy
-    sys.modules.setdefault("numpy", None)  # which takes time and memory, and nobody uses
+    sys.modules.update(dict.fromkeys(UNUSED))
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # which keeps the least
+    stderr, sys.stderr = sys.stderr, None  # an old pyarrow complains of numpy
     try:
         import pyarrow.parquet
 
-        if int(pyarrow.__version__.split(".")[0]) < NEEDED:
-            raise ImportError(pyarrow.__version__)
-        return pyarrow
-    except ModuleNotFoundError as error:
-        why = "" if error.name == "pyarrow" else f" ({error})"
+        version, why = pyarrow.__version__, None
     except ImportError as error:
-        why = f" ({error})"
+        version, why = pyarrow_version(), error
     finally:
         sys.stderr = stderr
-    import shlex
+    if version is None or int(version.split(".")[0]) < NEEDED:
+        import shlex
 
-    raise Trouble(
-        f"Parquet needs pyarrow {NEEDED} or newer{why}; to install it: "
-        f"{shlex.quote(sys.executable)} -m pip install 'pyarrow>={NEEDED}'"
-    )
+        there_is = "" if version is None else f" (there is {version})"
+        raise Trouble(
+            f"Parquet needs pyarrow {NEEDED} or newer{there_is}; to install it: "
+            f"{shlex.quote(sys.executable)} -m pip install 'pyarrow>={NEEDED}'"
+        )
+    if why is not None:
+        raise Trouble(f"cannot import pyarrow {version}: {why}")
+    return pyarrow
+
+
+def pyarrow_version():
+    """Without importing it; None where there is none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("pyarrow")
+    except metadata.PackageNotFoundError:
+        return None
 
 
 class Writer:
