@@ -1,6 +1,7 @@
 #include "cmd/export_in_python.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -37,6 +38,11 @@ int ContinueInPython(const Exporter& exporter, const std::string& python, const 
   if (!fs::is_regular_file(library, error)) {
     return Fail(kExitTrouble, absl::StrCat(exporter.name, " needs ", library, "; `tools/torchtrace ", verb.name,
                                            " ...` builds it"));
+  }
+  // No Python starts with that.
+  struct stat input;
+  if (fstat(STDIN_FILENO, &input) == 0 && S_ISDIR(input.st_mode)) {
+    return Fail(kExitTrouble, "cannot read standard input: Is a directory");
   }
   const absl::StatusOr<FoundPython> found = FindPython(python);
   if (!found.ok()) return Fail(kExitTrouble, found.status());
