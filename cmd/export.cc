@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cmd/command.h"
-#include "cmd/export_in_python.h"
 #include "cmd/exit_code.h"
+#include "cmd/export_in_python.h"
 #include "cmd/message.h"
 #include "cmd/options.h"
 #include "cmd/output.h"
@@ -119,7 +119,8 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-f,--force", force, "Replace a file that exists");
-  app->add_flag("--calls", calls, absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables)));
+  app->add_flag("--calls", calls,
+                absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables)));
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
@@ -128,8 +129,8 @@ int Run(const std::vector<std::string>& args) {
   arguments.exporter = *FindExporter(format);
   arguments.filter = {filter.Globs(), filter.Levels()};
   if (calls && !HasTables(*arguments.exporter)) {
-    return Fail(kExitTrouble, absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables),
-                                           " hold calls"));
+    return Fail(kExitTrouble,
+                absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
 

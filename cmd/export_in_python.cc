@@ -24,7 +24,8 @@ bool g_in_python = false;
 
 fs::path LibraryPath() {
   std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / "lib/torchtrace/libtorchtrace_export.so";
+  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() /
+         "lib/torchtrace/libtorchtrace_export.so";
 }
 
 }  // namespace
@@ -36,8 +37,8 @@ int ContinueInPython(const Exporter& exporter, const std::string& python, const 
   const std::string library = LibraryPath().string();
   std::error_code error;
   if (!fs::is_regular_file(library, error)) {
-    return Fail(kExitTrouble, absl::StrCat(exporter.name, " needs ", library, "; `tools/torchtrace ", verb.name,
-                                           " ...` builds it"));
+    return Fail(kExitTrouble,
+                absl::StrCat(exporter.name, " needs ", library, "; `tools/torchtrace ", verb.name, " ...` builds it"));
   }
   // No Python starts with that.
   struct stat input;
@@ -54,8 +55,8 @@ int ContinueInPython(const Exporter& exporter, const std::string& python, const 
   argv.push_back(nullptr);
   HoldEndingSignals();
   execvp(argv[0], argv.data());
-  return Fail(kExitTrouble, absl::StrCat("cannot start ", found->path, " (named by ", found->source,
-                                         "): ", std::strerror(errno)));
+  return Fail(kExitTrouble,
+              absl::StrCat("cannot start ", found->path, " (named by ", found->source, "): ", std::strerror(errno)));
 }
 
 void SetInPython() { g_in_python = true; }

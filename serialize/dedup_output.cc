@@ -12,8 +12,7 @@ absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfi
     if (absl::Status s = WriteProvenanceText(configs, sources, output.counts, out); !s.ok()) return s;
     return std::vector<std::string>();
   }
-  const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
-      MakeConfigSink(exporter, out, {.counts = output.counts});
+  const absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(exporter, out, {.counts = output.counts});
   if (!sink.ok()) return sink.status();
   for (const DedupConfig& config : configs) {
     ConfigRow row;

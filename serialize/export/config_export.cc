@@ -165,8 +165,8 @@ absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const Expor
   for (const LabelledTrace& labelled : traces) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
-    const absl::Status read = by_process ? ExportByProcess(trace->get(), labelled.label, filter, sink)
-                                         : sum.AddTrace(trace->get(), filter);
+    const absl::Status read =
+        by_process ? ExportByProcess(trace->get(), labelled.label, filter, sink) : sum.AddTrace(trace->get(), filter);
     if (!read.ok()) return read;
     if (labelled.done) labelled.done(**trace);
   }

@@ -79,8 +79,8 @@ TEST(TextSink, ShowsWhatCannotBeRead) {
 
 TEST(YamlSink, IsAList) {
   const std::string add = AddConfig();
-  const YAML::Node list = YAML::Load(
-      Write("yaml", {{.identity = add, .calls = 3}, {.identity = add, .trace = "a: b", .rank = 0}}).text);
+  const YAML::Node list =
+      YAML::Load(Write("yaml", {{.identity = add, .calls = 3}, {.identity = add, .trace = "a: b", .rank = 0}}).text);
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0]["api"].as<std::string>(), "torch.add");
   EXPECT_EQ(list[0]["calls"].as<int>(), 3);
@@ -121,29 +121,29 @@ TEST(JsonSink, IsAListAndJsonlItsElements) {
 TEST(JsonSink, ShowsFacets) {
   const std::string add = AddConfig();
   // One facet: tensor 0, requires grad.
-  const auto list = nlohmann::json::parse(
-      Write("json", {{.identity = add, .facets = std::string_view("\x01\x00\x01", 3)}}).text);
+  const auto list =
+      nlohmann::json::parse(Write("json", {{.identity = add, .facets = std::string_view("\x01\x00\x01", 3)}}).text);
   EXPECT_EQ(list[0]["args"][0]["requires_grad"], true);
 }
 
 TEST(CsvSink, QuotesWhereItMust) {
   const std::string odd = OddName(), abs = Abs();
-  EXPECT_EQ(Write("csv",
-                  {{.identity = odd, .calls = 2, .time_ns = 5, .trace = "a\nb", .host = "h", .pid = 1, .rank = 0},
-                   {.identity = abs}})
-                .text,
-            "level,api,config,calls,time_ns,trace,host,pid,rank\n"
-            "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",2,5,a\\nb,h,1,0\n"
-            "2,aten::abs,\"aten::abs(Tensor([2], \"\"float32\"\"))\",1,,,,,\n");
+  EXPECT_EQ(
+      Write("csv", {{.identity = odd, .calls = 2, .time_ns = 5, .trace = "a\nb", .host = "h", .pid = 1, .rank = 0},
+                    {.identity = abs}})
+          .text,
+      "level,api,config,calls,time_ns,trace,host,pid,rank\n"
+      "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",2,5,a\\nb,h,1,0\n"
+      "2,aten::abs,\"aten::abs(Tensor([2], \"\"float32\"\"))\",1,,,,,\n");
 }
 
 TEST(TorchBenchSink, GroupsByOperator) {
   const std::string add = AddConfig(), mm2 = Mm(2), mm4 = Mm(4), abs = Abs(), cuda = Mm(2, "cuda:1");
   const Written written = Write("torchbench", {{.identity = mm4, .calls = 2},
-                                                            {.identity = add, .calls = 9},
-                                                            {.identity = mm2, .calls = 3},
-                                                            {.identity = abs, .calls = 4},
-                                                            {.identity = cuda, .calls = 5}});
+                                               {.identity = add, .calls = 9},
+                                               {.identity = mm2, .calls = 3},
+                                               {.identity = abs, .calls = 4},
+                                               {.identity = cuda, .calls = 5}});
   EXPECT_EQ(written.text,
             "Operator: aten.abs.default\n"
             "cnt: 4, ((T([2], f32),), {})\n"
@@ -156,9 +156,8 @@ TEST(TorchBenchSink, GroupsByOperator) {
 
 TEST(TritonBenchSink, IsJson) {
   const std::string mm = Mm(2), abs = Abs(), add = AddConfig();
-  const Written written =
-      Write("tritonbench", {{.identity = mm, .calls = 3}, {.identity = abs}, {.identity = add}},
-            {.version = "1.2", .traces = {"a", "b"}});
+  const Written written = Write("tritonbench", {{.identity = mm, .calls = 3}, {.identity = abs}, {.identity = add}},
+                                {.version = "1.2", .traces = {"a", "b"}});
   const auto expected = nlohmann::json::parse(R"json({
     "aten.abs.default": [{"count": 1, "inputs": "((T([2], f32),), {})"
 }],
@@ -167,14 +166,12 @@ TEST(TritonBenchSink, IsJson) {
 })json");
   EXPECT_EQ(nlohmann::json::parse(written.text), expected);
   EXPECT_EQ(written.notes.size(), 1u);
-  EXPECT_EQ(nlohmann::json::parse(Write("tritonbench", {}).text),
-            nlohmann::json::parse(R"({"metadata": {}})"));
+  EXPECT_EQ(nlohmann::json::parse(Write("tritonbench", {}).text), nlohmann::json::parse(R"({"metadata": {}})"));
 }
 
 TEST(PaddleSink, WritesEachLineOnce) {
   const std::string add = AddConfig(), odd = OddName();
-  const Written written =
-      Write("paddle", {{.identity = add}, {.identity = odd, .calls = 2}, {.identity = add}});
+  const Written written = Write("paddle", {{.identity = add}, {.identity = odd, .calls = 2}, {.identity = add}});
   EXPECT_EQ(written.text, "torch.add(Tensor([2, 3],\"float32\"), 1, alpha=10, )\n");
   EXPECT_EQ(written.notes, std::vector<std::string>{"paddle leaves out 1 config (2 calls): a name that needs quotes"});
 }

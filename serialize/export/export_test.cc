@@ -77,8 +77,7 @@ TEST(ExportConfigs, AddsUpWhereItDoesNot) {
 
 TEST(ExportConfigs, Filters) {
   EXPECT_EQ(Configs({Labelled("x")}, "text", {.filter = {}, .levels = {2}}), "b(1)\n");
-  EXPECT_EQ(Configs({Labelled("x")}, "text", {.filter = {.include = {"a"}, .exclude = {}}, .levels = {}}),
-            "a()\n");
+  EXPECT_EQ(Configs({Labelled("x")}, "text", {.filter = {.include = {"a"}, .exclude = {}}, .levels = {}}), "a()\n");
 }
 
 TEST(ExportConfigs, EndsAtATraceThatCannotBeOpened) {
@@ -98,8 +97,7 @@ TEST(ExportConfigs, SaysNoTimeWhereItIsNotKnown) {
                                  return absl::StatusOr<std::unique_ptr<Trace>>(std::move(fake));
                                },
                                {}};
-  EXPECT_EQ(Configs({trace}, "csv"),
-            "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
+  EXPECT_EQ(Configs({trace}, "csv"), "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
 }
 
 TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {

@@ -83,10 +83,8 @@ const Exporter kJsonlExporter = {
     .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<JsonlSink>(out);
     },
-    .make_table = [](std::vector<Column> columns, std::ostream* out,
-                     const ExportOptions&) -> absl::StatusOr<std::unique_ptr<TableWriter>> {
-      return MakeJsonlTable(std::move(columns), out);
-    },
+    .make_table = [](std::vector<Column> columns, std::ostream* out, const ExportOptions&)
+        -> absl::StatusOr<std::unique_ptr<TableWriter>> { return MakeJsonlTable(std::move(columns), out); },
 };
 
 }  // namespace torchtrace

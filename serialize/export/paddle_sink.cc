@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/left_out.h"
 #include "serialize/export/paddle_form.h"
-#include "serialize/export/exporter.h"
 #include "serialize/export/text_numbers.h"
 #include "serialize/readable_config.h"
 

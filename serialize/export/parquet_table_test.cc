@@ -88,8 +88,8 @@ TEST(ParquetTable, OffersRowsAsAStream) {
     ASSERT_TRUE((*table)->Finish().ok());
   }
   const std::string schema = "+s time: n l time l text iu";
-  EXPECT_EQ(pulled, (std::vector<std::string>{schema, schema, "1;70;a;", "null;80;\\xff;", "-3;null;null;", "4;90;a;",
-                                              "end"}));
+  EXPECT_EQ(pulled,
+            (std::vector<std::string>{schema, schema, "1;70;a;", "null;80;\\xff;", "-3;null;null;", "4;90;a;", "end"}));
   EXPECT_EQ(out.str(), "the footer");
 }
 

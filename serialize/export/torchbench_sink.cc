@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "serialize/export/operator_groups.h"
 #include "serialize/export/exporter.h"
+#include "serialize/export/operator_groups.h"
 
 namespace torchtrace {
 namespace {

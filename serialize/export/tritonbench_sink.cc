@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/export/operator_groups.h"
 #include "serialize/export/exporter.h"
+#include "serialize/export/operator_groups.h"
 #include "serialize/json_form.h"
 
 namespace torchtrace {
