@@ -31,7 +31,7 @@ def start(args, cwd, **kwargs):
     return subprocess.Popen(
         [tool.TORCHTRACE, *map(str, args)],
         cwd=cwd,
-        env=tool.environment(kwargs.pop("env", None)),
+        env=tool.environment(tool.WITH_PYARROW | (kwargs.pop("env", None) or {})),
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | kwargs,
     )
 
