@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:serialize/levels_test.cc
 #include "serialize/model/levels.h"
-========
-#include "serialize/model/levels.h"
->>>>>>>> main:cmd/cli/levels_test.cc
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
