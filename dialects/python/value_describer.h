@@ -9,12 +9,10 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "dialects/python/config_builder.h"
 #include "dialects/python/int_digits.h"
@@ -89,18 +87,13 @@ class ValueDescriber {
   }
 
   void Sequence(ValueTag tag, PyObject* sequence) {
-    const size_t whole = static_cast<size_t>(Py_SIZE(sequence));
-    if (!Enter()) return;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
-    values_.Container(tag, whole, written);
     // Size and storage are read anew each time: nothing that runs here changes them, and that
     // is not to be relied on.
-    for (size_t i = 0; i < written; ++i) {
+    config_->Container(tag, static_cast<size_t>(Py_SIZE(sequence)), [&](size_t i) {
       PyObject* const item = i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : nullptr;
       // A tuple that is being made has places without an object; gc shows it to programs.
       Value(item == nullptr ? Py_None : item);
-    }
-    --depth_;
+    });
   }
 
  private:
@@ -148,65 +141,45 @@ class ValueDescriber {
   }
 
   void Dict(PyObject* dict) {
-    const size_t whole = static_cast<size_t>(PyDict_GET_SIZE(dict));
-    if (!Enter()) return;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
-    values_.Container(ValueTag::kDict, whole, written);
     Py_ssize_t position = 0;
-    for (size_t i = 0; i < written; ++i) {
+    config_->Container(ValueTag::kDict, static_cast<size_t>(PyDict_GET_SIZE(dict)), [&](size_t) {
       PyObject *key = Py_None, *item = Py_None;
       PyDict_Next(dict, &position, &key, &item);
       Value(key);
       Value(item);
-    }
-    --depth_;
+    });
   }
 
-  // A set's order depends on addresses and hash seeds: sorted, equal sets have
-  // equal bytes. Tensors in sets are described out of order of their facets;
-  // they hash by identity, so there is no better order.
   void Set(PyObject* set) {
-    const size_t whole = static_cast<size_t>(PySet_GET_SIZE(set));
-    if (!Enter()) return;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
     const ValueTag tag = PyFrozenSet_Check(set) ? ValueTag::kFrozenSet : ValueTag::kSet;
-    values_.Container(tag, whole, written);
-    ByteBuffer* const bytes = config_->bytes();
-    const size_t start = bytes->size();
-    std::vector<std::string> items;
-    Py_hash_t hash;
     Py_ssize_t position = 0;
-    for (size_t i = 0; i < written; ++i) {
+    config_->Set(tag, static_cast<size_t>(PySet_GET_SIZE(set)), [&](size_t) {
       PyObject* item = Py_None;
+      Py_hash_t hash;
       _PySet_NextEntry(set, &position, &item, &hash);
       Value(item);
-      items.emplace_back(bytes->view().substr(start));
-      bytes->resize(start);
-    }
-    std::sort(items.begin(), items.end());
-    for (const std::string& text : items) bytes->append(text);
-    --depth_;
+    });
   }
 
   void Slice(PySliceObject* slice) {
-    if (!Enter()) return;
+    if (!config_->GoIn()) return;
     values_.BeginSlice();
     Value(slice->start);
     Value(slice->stop);
     Value(slice->step);
-    --depth_;
+    config_->GoOut();
   }
 
   // Its struct is CPython's own affair; the type says where its members are.
   void Range(PyObject* range) {
-    if (!Enter()) return;
+    if (!config_->GoIn()) return;
     values_.BeginRange();
     for (const char* name : {"start", "stop", "step"}) {
       const PyMemberDef* member = PyRange_Type.tp_members;
       while (std::string_view(member->name) != name) ++member;
       Value(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(range) + member->offset));
     }
-    --depth_;
+    config_->GoOut();
   }
 
   bool Numpy(PyObject* value, PyTypeObject* type) {
@@ -225,18 +198,8 @@ class ValueDescriber {
     return false;
   }
 
-  bool Enter() {
-    if (depth_ < kMaxDepth) {
-      ++depth_;
-      return true;
-    }
-    values_.Deep();
-    return false;
-  }
-
   ConfigBuilder* const config_;
   ConfigBuilder::Writer values_;
-  int depth_ = 0;
 };
 
 // Of a program without a framework.

@@ -10,8 +10,9 @@
 #include <mutex>
 
 #include "dialects/torch/dispatch_key.h"
-#include "dialects/torch/thread_state.h"
+#include "dialects/torch/thread_starts.h"
 #include "tracer/native_threads.h"
+#include "tracer/recorder.h"
 
 namespace torchtrace::torch_dialect {
 namespace {

@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "dialects/torch/compile_contexts.h"
 #include "dialects/torch/describe_python.h"
 #include "dialects/torch/foreign_threads_hook.h"
 #include "dialects/torch/frame_slot_hook.h"
 #include "dialects/torch/python_source.h"
 #include "dialects/torch/setattr_level.h"
-#include "dialects/torch/thread_state.h"
+#include "dialects/torch/thread_starts.h"
 #include "dialects/torch/torch_dispatch_hook.h"
 #include "dialects/torch/torch_function_hook.h"
 #include "nlohmann/json.hpp"
