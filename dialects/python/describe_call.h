@@ -17,8 +17,7 @@ namespace torchtrace::python_dialect {
 
 // `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)` appends an argument's description to `config`.
 template <typename Describe>
-void DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config,
-                              Describe&& describe) {
+void DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config, Describe&& describe) {
   config->Begin(head);
   config->Positional(static_cast<size_t>(arguments.count + (arguments.self != nullptr)));
   if (arguments.self != nullptr) describe(arguments.self);

@@ -58,23 +58,33 @@ inline PyTypeObject* NumpyBase(PyTypeObject* type, const char* base_name, PyType
   return nullptr;
 }
 
-// Describes a value; needs the GIL. `Framework` describes what a framework adds, by static
+// Nothing that runs lets go of the value.
+struct Borrowed {
+  explicit Borrowed(PyObject*) {}
+};
+
+// Describes a value; needs the GIL. `Framework` describes what a framework adds, by
 // functions of (PyObject* value, PyTypeObject* type, ValueDescriber<Framework>*), each false for
 // what it doesn't know:
 //   First: before all else: what most arguments are
 //   Own: before numpy's arrays and subclasses of builtin types
 //   Rare: after these
+// Framework::Reference keeps a value while it is described: Borrowed, unless the framework runs Python code.
 template <typename Framework>
 class ValueDescriber {
  public:
-  explicit ValueDescriber(ConfigBuilder* config) : config_(config), values_(config->values()) {}
+  using Reference = typename Framework::Reference;
+
+  explicit ValueDescriber(ConfigBuilder* config, Framework framework = {})
+      : framework_(framework), config_(config), values_(config->values()) {}
 
   ConfigBuilder* config() { return config_; }
   ConfigBuilder::Writer& values() { return values_; }
 
   void Value(PyObject* value) {
+    [[maybe_unused]] const Reference kept(value);
     PyTypeObject* const type = Py_TYPE(value);
-    if (Framework::First(value, type, this)) return;
+    if (framework_.First(value, type, this)) return;
     if (type == &PyLong_Type) return Long(value);
     if (value == Py_None) return values_.None();
     if (type == &PyBool_Type) return values_.Bool(value == Py_True);
@@ -82,7 +92,7 @@ class ValueDescriber {
     if (type == &PyUnicode_Type) return String(value);
     if (type == &PyTuple_Type) return Sequence(ValueTag::kTuple, value);
     if (type == &PyList_Type) return Sequence(ValueTag::kList, value);
-    if (Framework::Own(value, type, this)) return;
+    if (framework_.Own(value, type, this)) return;
     Other(value, type);
   }
 
@@ -93,6 +103,17 @@ class ValueDescriber {
       PyObject* const item = i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : nullptr;
       // A tuple that is being made has places without an object; gc shows it to programs.
       Value(item == nullptr ? Py_None : item);
+    });
+  }
+
+  void Dict(PyObject* dict) {
+    Py_ssize_t position = 0;
+    config_->Container(ValueTag::kDict, static_cast<size_t>(PyDict_GET_SIZE(dict)), [&](size_t) {
+      PyObject *key = Py_None, *item = Py_None;
+      PyDict_Next(dict, &position, &key, &item);
+      [[maybe_unused]] const Reference kept(item);
+      Value(key);
+      Value(item);
     });
   }
 
@@ -116,7 +137,7 @@ class ValueDescriber {
     if (PyAnySet_Check(value)) return Set(value);
     if (type == &PySlice_Type) return Slice(reinterpret_cast<PySliceObject*>(value));
     if (value == Py_Ellipsis) return values_.Ellipsis();
-    if (Framework::Rare(value, type, this)) return;
+    if (framework_.Rare(value, type, this)) return;
     if (PyType_Check(value)) {
       return values_.Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
     }
@@ -138,16 +159,6 @@ class ValueDescriber {
   void String(PyObject* value) {
     const PythonText text(value, kMaxStringBytes);
     values_.String(text.kept(), text.whole_bytes());
-  }
-
-  void Dict(PyObject* dict) {
-    Py_ssize_t position = 0;
-    config_->Container(ValueTag::kDict, static_cast<size_t>(PyDict_GET_SIZE(dict)), [&](size_t) {
-      PyObject *key = Py_None, *item = Py_None;
-      PyDict_Next(dict, &position, &key, &item);
-      Value(key);
-      Value(item);
-    });
   }
 
   void Set(PyObject* set) {
@@ -198,12 +209,14 @@ class ValueDescriber {
     return false;
   }
 
+  const Framework framework_;
   ConfigBuilder* const config_;
   ConfigBuilder::Writer values_;
 };
 
 // Of a program without a framework.
 struct NoFramework {
+  using Reference = Borrowed;
   static bool First(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
   static bool Own(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
   static bool Rare(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }

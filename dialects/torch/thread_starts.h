@@ -20,7 +20,8 @@ void ArmThisThread();
 // Changes whenever an armer is added: threads that were there before, or that C++ made, are armed
 // at their next call of a function that level 1 enters.
 extern uint64_t g_arming;
-extern constinit thread_local uint64_t t_armed TORCHTRACE_STATIC_TLS;  // this thread has the levels' keys of that arming
+// Of which arming this thread has the levels' keys.
+extern constinit thread_local uint64_t t_armed TORCHTRACE_STATIC_TLS;
 inline bool ThisThreadIsArmed() { return t_armed == g_arming; }
 
 // Makes every Python thread that starts from now on arm itself first. The

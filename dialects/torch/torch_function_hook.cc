@@ -12,8 +12,8 @@
 #include "dialects/python/frame_evaluation.h"
 #include "dialects/python/recorded_calls.h"
 #include "dialects/torch/api_names.h"
-#include "dialects/torch/function_protocol.h"
 #include "dialects/torch/describe_python.h"
+#include "dialects/torch/function_protocol.h"
 #include "dialects/torch/thread_starts.h"
 
 namespace torchtrace::torch_dialect {
@@ -121,8 +121,8 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
     t_function.open = true;
     t_function.recorded = formed                    ? RecordForm(api, bound)
-                              : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
-                                                        : Record(api.head, arguments);
+                          : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
+                                                    : Record(api.head, arguments);
     return true;
   }
 
