@@ -153,7 +153,8 @@ class ConfigBuilder {
 };
 
 // The arguments of a call in the order of a schema, without those that are as they are by default:
-// positional ones at the end, and keywords anywhere. How many are left is known when all were described.
+// positional ones at the end, and keywords anywhere. How many are left is known when all were described;
+// the schema has less than 128.
 class SchemaArguments {
  public:
   // Begins `config`. The schema's first `positional` arguments are positional, all others keywords.
@@ -185,12 +186,8 @@ class SchemaArguments {
     }
   }
 
-  // After the last one.
-  void End() { EndList(); }
-
  private:
-  // The number of what is kept stands before it and is known after it: there is room for one byte,
-  // which hardly an operator's exceeds.
+  // The number of what is kept stands before it, in one byte, and is known after it.
   void BeginList() {
     count_at_ = config_->bytes()->size();
     config_->bytes()->push_back(0);
@@ -200,20 +197,10 @@ class SchemaArguments {
   void Keep(size_t count) {
     kept_ = count;
     kept_end_ = config_->bytes()->size();
-  }
-  void EndList() {
-    ByteBuffer* const bytes = config_->bytes();
-    bytes->resize(kept_end_);
-    (*bytes)[count_at_] = static_cast<char>(kept_);
-    if (kept_ < 0x80) [[likely]]
-      return;
-    const std::string kept(bytes->view().substr(count_at_ + 1));
-    bytes->resize(count_at_);
-    AppendVarint(kept_, bytes);
-    bytes->append(kept);
+    (*config_->bytes())[count_at_] = static_cast<char>(count);
   }
   void BeginKeywords() {
-    EndList();
+    config_->bytes()->resize(kept_end_);
     BeginList();
   }
 

@@ -189,7 +189,6 @@ void DescribeOperatorCall(const OperatorPlan& plan, const torch::jit::Stack& sta
   const size_t count = plan.arguments.size();
   const c10::IValue* const values = stack.data() + (stack.size() - count);
   for (size_t i = 0; i < count; ++i) describer.Add(values[i]);
-  describer.End();
 }
 
 }  // namespace torchtrace::torch_dialect

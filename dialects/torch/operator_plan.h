@@ -117,8 +117,6 @@ class OperatorCallDescriber {
     const ArgumentPlan& plan = *next_++;
     arguments_.Add(plan.name, plan.described_default, [&] { DescribeArgument(plan.int_kind, argument, config_); });
   }
-  // After the last one.
-  void End() { arguments_.End(); }
 
  private:
   const ArgumentPlan* next_;

@@ -119,7 +119,6 @@ struct Unboxed<Operator, Result(Arguments...)> {
                .release();
       OperatorCallDescriber describer(plan, config);
       (describer.Add(arguments), ...);
-      describer.End();
     };
     return RecordAround(describe, call);
   }

@@ -18,10 +18,9 @@
 
 namespace torchtrace::torch_dialect {
 
-// The thread's call of level 1 that is under way, which no mode was told of calls within.
 struct OpenFunction {
-  bool open = false;
-  bool recorded = false;
+  bool open = false;      // the thread is inside a call of level 1: what it calls is its own affair
+  bool recorded = false;  // and that call was recorded
 };
 constinit thread_local OpenFunction t_function TORCHTRACE_STATIC_TLS;
 
