@@ -14,6 +14,7 @@
 extern "C" __attribute__((visibility("default"))) int torchtrace_export(const char* const* words, size_t count,
                                                                         torchtrace::ParquetRowsFunction write_rows) {
   using torchtrace::Command;
+  torchtrace::CleanUpOnSignals();  // which were held until here
   torchtrace::MakeWritesFail();
   torchtrace::EndWithoutMemory();
   torchtrace::SetInPython();

@@ -83,6 +83,15 @@ def test_while_input_is_awaited(tmp_path, verb):
             assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("number", ENDINGS)
+@pytest.mark.parametrize("seconds", [0.01, 1])
+def test_parquet_on_standard_output(tmp_path, number, seconds):
+    """Also while Python starts."""
+    process = start(["export", "parquet", "-"], tmp_path)
+    time.sleep(seconds)
+    interrupted(process, number)
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """A trace whose reading and writing takes a while: half a million calls."""
