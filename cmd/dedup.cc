@@ -16,13 +16,14 @@
 #include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
 #include "cmd/reading/reading_progress.h"
 #include "serialize/configs/coarsen.h"
 #include "serialize/configs/generalize.h"
 #include "serialize/configs/generalize_audit.h"
-#include "serialize/export/config_sink.h"
 #include "serialize/export/dedup_output.h"
+#include "serialize/export/exporter.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -46,24 +47,24 @@ struct Arguments {
 
 bool ToFile(const Arguments& arguments) { return !arguments.output.empty() && arguments.output != "-"; }
 
-absl::StatusOr<ExportFormat> FormatOf(const Arguments& arguments) {
-  if (!arguments.format.empty()) return ParseExportFormat(arguments.format);
-  if (ToFile(arguments)) return ExportFormatOf(arguments.output);
-  return ExportFormat::kText;
+absl::StatusOr<const Exporter*> ExporterFor(const Arguments& arguments) {
+  if (!arguments.format.empty()) return FindExporter(arguments.format);
+  return ToFile(arguments) ? FindExporterOfFile(arguments.output) : FindExporter("text");
 }
 
+bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != Provenance::kNone; }
+
 // What can be said before anything is read.
-absl::Status Check(const Arguments& arguments, ExportFormat format) {
+absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
   if (arguments.generalize && arguments.keep_first > 0) {
     return absl::InvalidArgumentError("--keep-first and --generalize both choose what is kept: give one of them");
   }
   if (!arguments.generalize && !arguments.audit.empty()) {
     return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
   }
-  if (arguments.provenance && !HoldsProvenance(format)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--provenance: ", std::string(ExportFormatName(format)),
-                     " has no place for it; text, yaml, json, jsonl, csv and parquet have"));
+  if (arguments.provenance && !HoldsProvenance(exporter)) {
+    return absl::InvalidArgumentError(absl::StrCat("--provenance: ", exporter.name, " has no place for it; ",
+                                                   ExporterNames(HoldsProvenance), " have"));
   }
   if (!arguments.audit.empty() && arguments.audit == arguments.output) {
     return absl::InvalidArgumentError(absl::StrCat(arguments.audit, " can't be both the output and the audit"));
@@ -107,15 +108,12 @@ int Run(const std::vector<std::string>& args) {
       ->check(IsName());
   app->add_flag("-f,--force", arguments.force, "Replace files that exist");
   app->add_option("--format", arguments.format,
-                  absl::StrCat(ExportFormatChoices(), " (default: by FILE's suffix, else text)"))
+                  absl::StrCat(ExporterNames(), " (default: by FILE's suffix, else text)"))
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseExportFormat(text); }));
+      ->check(Checked([](const std::string& text) { return FindExporter(text); }));
   app->add_flag("--counts", arguments.counts, "Begin each line of text with how often it was called");
   app->add_flag("--provenance", arguments.provenance, "Say which traces and processes each config comes from");
-  app->add_option(
-         "--python", arguments.python,
-         "parquet: the environment that has pyarrow, by its python or its folder (default: as `run` finds one)")
-      ->option_text("PYTHON");
+  app->add_option("--python", arguments.python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was written");
   app->add_option("--ignore", arguments.ignore, absl::StrCat("Parts to forget: ", Coarsening::Choices()))
       ->option_text("LIST")
@@ -145,12 +143,14 @@ int Run(const std::vector<std::string>& args) {
   arguments.filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  const absl::StatusOr<ExportFormat> format = FormatOf(arguments);
-  if (!format.ok()) return Fail(kExitTrouble, format.status());
-  if (absl::Status s = Check(arguments, *format); !s.ok()) return Fail(kExitTrouble, s);
+  const absl::StatusOr<const Exporter*> chosen = ExporterFor(arguments);
+  if (!chosen.ok()) return Fail(kExitTrouble, chosen.status());
+  const Exporter& exporter = **chosen;
+  if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
+  if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
-      Output::Open(arguments.output, {.force = arguments.force, .binary = IsBinary(*format)});
+      Output::Open(arguments.output, {.force = arguments.force, .binary = exporter.binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::unique_ptr<Output> audit;
   if (!arguments.audit.empty()) {
@@ -163,7 +163,7 @@ int Run(const std::vector<std::string>& args) {
   options.filter = arguments.filter.Globs();
   options.levels = arguments.filter.Levels();
   options.ignore = *Coarsening::Parse(SplitLists(arguments.ignore));
-  options.levels_apart = ShowsLevels(*format);
+  options.levels_apart = exporter.levels;
   options.provenance = arguments.provenance;
   options.keep_first = arguments.keep_first;
   Dedup dedup(options);
@@ -182,10 +182,9 @@ int Run(const std::vector<std::string>& args) {
   }
 
   DedupOutput output;
-  output.format = *format;
+  output.exporter = &exporter;
   output.counts = arguments.counts;
   output.provenance = arguments.provenance;
-  output.python = arguments.python;
   const absl::StatusOr<std::vector<std::string>> notes =
       WriteDedup(configs, dedup.sources(), output, &(*out)->stream());
   if (audit != nullptr && notes.ok()) {

@@ -132,7 +132,7 @@ def torchtrace(args, cwd, stdin=b"", preexec_fn=None, stdout=subprocess.PIPE, en
     return subprocess.run(
         [tool.TORCHTRACE, *map(str, args)],
         cwd=cwd,
-        env=tool.environment(env),
+        env=tool.environment(tool.WITH_PYARROW | (env or {})),
         input=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,

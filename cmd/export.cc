@@ -8,17 +8,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_format.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/exit_code.h"
 #include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
 #include "cmd/reading/reading_progress.h"
 #include "serialize/export/call_export.h"
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/version.h"
@@ -33,13 +35,23 @@ constexpr char kFooter[] =
     "  torchtrace export csv --calls out --include 'aten::*' > calls.csv";
 
 struct ExportArguments {
-  ExportFormat format = ExportFormat::kText;
+  const Exporter* exporter = nullptr;
   std::vector<std::string> paths;
   ExportFilter filter;
   bool counts = false;
   bool quiet = false;
-  std::string python;
 };
+
+bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
+
+// Of the help page.
+std::string Formats() {
+  std::string lines = "Formats:\n";
+  for (const Exporter* const exporter : Exporters()) {
+    absl::StrAppend(&lines, absl::StrFormat("  %-12s %s\n", exporter->name, exporter->help));
+  }
+  return lines + '\n';
+}
 
 // A trace is called by its path, without a slash at the end.
 std::string LabelOf(std::string path) {
@@ -61,21 +73,17 @@ std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgr
   return traces;
 }
 
-std::vector<std::pair<std::string, std::string>> Metadata(const ExportArguments& arguments, const char* table) {
-  if (arguments.format == ExportFormat::kTritonBench) {
-    return {{"generator", absl::StrCat("torchtrace ", kVersion)}, {"traces", absl::StrJoin(arguments.paths, ", ")}};
-  }
-  return {{"torchtrace.version", kVersion}, {"torchtrace.table", table}};
+ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
+  return {.counts = arguments.counts, .version = kVersion, .traces = arguments.paths, .table = table};
 }
 
 absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
-  const SinkOptions options = {
-      .counts = arguments.counts, .metadata = Metadata(arguments, "configs"), .python = arguments.python};
-  absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(arguments.format, out, options);
+  const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
+      MakeConfigSink(*arguments.exporter, out, OptionsFor(arguments, "configs"));
   if (!sink.ok()) return sink.status();
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   const absl::Status exported =
-      ExportConfigs(Traces(arguments, &progress, notes), arguments.filter, arguments.format, sink->get());
+      ExportConfigs(Traces(arguments, &progress, notes), arguments.filter, *arguments.exporter, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
   for (std::string& note : (*sink)->notes()) notes->push_back(std::move(note));
@@ -83,59 +91,51 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, s
 }
 
 absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
-  std::unique_ptr<TableWriter> table;
-  if (arguments.format == ExportFormat::kParquet) {
-    absl::StatusOr<std::unique_ptr<TableWriter>> made =
-        MakeParquetTable(CallColumns(), Metadata(arguments, "calls"), arguments.python, out);
-    if (!made.ok()) return made.status();
-    table = *std::move(made);
-  } else {
-    table =
-        arguments.format == ExportFormat::kCsv ? MakeCsvTable(CallColumns(), out) : MakeJsonlTable(CallColumns(), out);
-  }
+  const absl::StatusOr<std::unique_ptr<TableWriter>> table =
+      arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
+  if (!table.ok()) return table.status();
   const CallExportOptions options = {.filter = arguments.filter};
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   for (const LabelledTrace& labelled : Traces(arguments, &progress, notes)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
-    if (absl::Status s = ExportCalls(trace->get(), labelled.label, options, table.get()); !s.ok()) return s;
+    if (absl::Status s = ExportCalls(trace->get(), labelled.label, options, table->get()); !s.ok()) return s;
     labelled.done(**trace);
   }
-  return table->Finish();
+  return (*table)->Finish();
 }
 
 int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
-  std::string format, output;
+  std::string format, output, python;
   bool force = false, calls = false;
   CallFilterOptions filter;
-  const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", kFooter);
-  app->add_option("FORMAT", format, ExportFormatChoices())->required()->check(Checked([](const std::string& text) {
-    return ParseExportFormat(text);
+  const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", absl::StrCat(Formats(), kFooter));
+  app->add_option("FORMAT", format, ExporterNames())->required()->check(Checked([](const std::string& text) {
+    return FindExporter(text);
   }));
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
   app->add_option("-o,--output", output, "File to write (default: standard output)")
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-f,--force", force, "Replace a file that exists");
-  app->add_flag("--calls", calls, "A row per call instead of a row per config: jsonl, csv, parquet");
+  app->add_flag("--calls", calls,
+                absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables)));
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
-  app->add_option(
-         "--python", arguments.python,
-         "parquet: the environment that has pyarrow, by its python or its folder (default: as `run` finds one)")
-      ->option_text("PYTHON");
+  app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
   filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  arguments.format = *ParseExportFormat(format);
+  arguments.exporter = *FindExporter(format);
   arguments.filter = {filter.Globs(), filter.Levels()};
-  if (calls && !KeepsProvenance(arguments.format)) {
+  if (calls && !HasTables(*arguments.exporter)) {
     return Fail(kExitTrouble,
-                absl::StrCat("--calls: ", format, " holds configs only; jsonl, csv and parquet hold calls"));
+                absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
+  if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
-      Output::Open(output, {.force = force, .binary = IsBinary(arguments.format)});
+      Output::Open(output, {.force = force, .binary = arguments.exporter->binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::vector<std::string> notes;
   std::ostream* const stream = &(*out)->stream();

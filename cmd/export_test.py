@@ -25,8 +25,8 @@ CALL_COLUMNS = (
 ).split()
 
 
-def torchtrace(*args, cwd="/", **kwargs):
-    return tool.torchtrace(*args, cwd=cwd, **kwargs)
+def torchtrace(*args, cwd="/", env=None, **kwargs):
+    return tool.torchtrace(*args, cwd=cwd, env=tool.WITH_PYARROW | (env or {}), **kwargs)
 
 
 def export(*args, **kwargs):
@@ -188,7 +188,8 @@ def test_parquet_without_rows(tmp_path):
 
 def test_parquet_on_standard_output(tmp_path):
     with open(tmp_path / "x.parquet", "wb") as out:
-        subprocess.run([tool.TORCHTRACE, "export", "parquet", SAMPLE], stdout=out, check=True)
+        command = [tool.TORCHTRACE, "export", "parquet", SAMPLE]
+        subprocess.run(command, stdout=out, check=True, env=tool.environment(tool.WITH_PYARROW))
     data = (tmp_path / "x.parquet").read_bytes()
     assert data[:4] == data[-4:] == b"PAR1"
 
@@ -200,6 +201,7 @@ def test_parquet_is_not_for_a_terminal():
         stdout=other,
         stderr=subprocess.PIPE,
         text=True,
+        env=tool.environment(tool.WITH_PYARROW),
     )
     os.close(other)
     os.close(main)
@@ -207,26 +209,69 @@ def test_parquet_is_not_for_a_terminal():
     assert "standard output is a terminal; -o FILE" in done.stderr
 
 
-def test_parquet_without_pyarrow(tmp_path):
+def make_environment(folder, version=None):
+    """A virtual environment with a pyarrow that only says its version."""
+    subprocess.run([tool.PYTHON, "-m", "venv", "--without-pip", folder], check=True)
+    if version:
+        site = next(folder.glob("lib/python3*/site-packages"))
+        (site / "pyarrow").mkdir()
+        (site / "pyarrow/__init__.py").write_text(f"__version__ = '{version}'\n")
+        (site / "pyarrow/parquet.py").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize(("version", "there_is"), [(None, ""), ("17.0.0", " (there is 17.0.0)")])
+def test_parquet_without_pyarrow(tmp_path, version, there_is):
     """Says what to install, and where."""
-    empty = tmp_path / "venv"
-    (empty / "bin").mkdir(parents=True)
+    venv = make_environment(tmp_path / "my venv", version)
     out = tmp_path / "x.parquet"
-    result = torchtrace("export", "parquet", SAMPLE, "--python", empty, "-o", out)
+    result = torchtrace("export", "parquet", SAMPLE, "--python", venv, "-o", out)
+    assert (result.status, result.out) == (2, "")
+    assert result.err == (
+        f"torchtrace: Parquet needs pyarrow 18 or newer{there_is}; to install it: "
+        f"'{venv}/bin/python3' -m pip install 'pyarrow>=18'\n"
+    )
+    assert os.listdir(tmp_path) == ["my venv"]
+
+
+def test_parquet_with_a_broken_pyarrow(tmp_path):
+    venv = make_environment(tmp_path / "venv", "99.0")
+    result = torchtrace("export", "parquet", SAMPLE, "--python", venv, "-o", tmp_path / "x.parquet")
+    assert result.status == 2 and os.listdir(tmp_path) == ["venv"]
+    assert result.err.startswith("torchtrace: pyarrow cannot write Parquet: AttributeError: ")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_parquet_without_a_python(tmp_path):
+    result = torchtrace("export", "parquet", SAMPLE, "--python", tmp_path)
     assert result.status == 2
-    assert f"to install it: {empty}/bin/python3 -m pip install 'pyarrow==" in result.err
-    other = empty / "lib/python3.11/site-packages/pyarrow"
-    other.mkdir(parents=True)
-    (other / "libparquet.so.100").write_text("")
-    result = torchtrace("export", "parquet", SAMPLE, "--python", empty, "-o", out)
-    assert result.status == 2 and f"there is pyarrow 1.0 in {other}" in result.err
-    assert os.listdir(tmp_path) == ["venv"]
+    assert result.err == f"torchtrace: no Python at {tmp_path}/bin/python3, which --python names\n"
 
 
-def test_parquet_without_the_module(tmp_path):
-    result = torchtrace("export", "parquet", SAMPLE, env={"TORCHTRACE_PARQUET_DIR": str(tmp_path)})
-    assert result.status == 2 and result.out == ""
-    assert f"not in {tmp_path}; `tools/torchtrace export parquet ...` builds it" in result.err
+def test_parquet_without_the_library(tmp_path):
+    (tmp_path / "bin").mkdir()
+    shutil.copy(tool.TORCHTRACE, tmp_path / "bin")
+    done = tool.execute([tmp_path / "bin/torchtrace", "export", "parquet", SAMPLE], tmp_path)
+    assert done.status == 2 and done.out == ""
+    library = tmp_path / "lib/torchtrace/libtorchtrace_export.so"
+    assert f"needs {library}; `tools/torchtrace export ...` builds it" in done.err
+
+
+def test_parquet_takes_no_module_of_the_working_folder(tmp_path):
+    for name in ("ctypes", "pyarrow", "numpy"):
+        (tmp_path / f"{name}.py").write_text("print('mine')")
+    said = export("parquet", SAMPLE, "-o", "x.parquet", cwd=tmp_path)
+    assert (said.out, said.err) == ("", "torchtrace: wrote x.parquet\n")
+
+
+def test_dedup_writes_parquet(tmp_path):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "x.parquet"
+    assert torchtrace("dedup", SAMPLE, "-qo", out).status == 0
+    expected = torchtrace("dedup", SAMPLE, "--format", "csv").out
+    rows = list(csv.DictReader(expected.splitlines()))
+    assert [row["config"] for row in pq.read_table(out).to_pylist()] == [r["config"] for r in rows]
 
 
 def test_arrow_is_loaded_for_parquet_alone(tmp_path):
@@ -510,6 +555,7 @@ def test_a_full_disk_is_said(kind):
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
+            env=tool.environment(tool.WITH_PYARROW),
         )
     assert done.returncode == 2
     assert "cannot write to standard output: No space left on device" in done.stderr
@@ -538,6 +584,7 @@ def test_a_file_that_cannot_grow(tmp_path, kind):
         [tool.TORCHTRACE, "export", kind, SAMPLE, "-o", out],
         stderr=subprocess.PIPE,
         text=True,
+        env=tool.environment(tool.WITH_PYARROW),
         preexec_fn=limit,
     )
     assert done.returncode == 2 and f"cannot write {out}" in done.stderr

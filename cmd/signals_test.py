@@ -31,7 +31,7 @@ def start(args, cwd, **kwargs):
     return subprocess.Popen(
         [tool.TORCHTRACE, *map(str, args)],
         cwd=cwd,
-        env=tool.environment(kwargs.pop("env", None)),
+        env=tool.environment(tool.WITH_PYARROW | (kwargs.pop("env", None) or {})),
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | kwargs,
     )
 
@@ -81,6 +81,15 @@ def test_while_input_is_awaited(tmp_path, verb):
             wait_for(lambda: len(list(tmp_path.glob(".OUT*.tmp"))) == outputs, process)
             interrupted(process, number)
             assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+@pytest.mark.parametrize("seconds", [0.01, 1])
+def test_parquet_on_standard_output(tmp_path, number, seconds):
+    """Also while Python starts."""
+    process = start(["export", "parquet", "-"], tmp_path)
+    time.sleep(seconds)
+    interrupted(process, number)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@
 
 #include <Python.h>
 
-#include <string>
+#include "serialize/model/config_builder.h"
 
 namespace torchtrace {
 
@@ -15,7 +15,7 @@ namespace torchtrace {
 // None: the type's name says it all. A dict with "shape" and "dtype" is an array, with
 // "device" a tensor. False with a Python error set when it raises, or returns
 // something else.
-bool DescribeValue(PyObject* value, PyObject* special, std::string* out);
+bool DescribeValue(PyObject* value, PyObject* special, ConfigBuilder* config);
 
 }  // namespace torchtrace
 

@@ -2,10 +2,9 @@
 #define PY_SSIZE_T_CLEAN
 #include "python/recorded_call.h"
 
-#include <string>
+#include <string_view>
 
 #include "python/describe_value.h"
-#include "serialize/base/varint.h"
 #include "serialize/model/config_builder.h"
 #include "tracer/record/recorder.h"
 
@@ -71,31 +70,31 @@ PyObject* RecordCall(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   if (!Recorder::Recording()) Py_RETURN_NONE;
-  std::string config = ConfigBuilder::EncodeHead(level, {api, static_cast<size_t>(api_bytes)});
-  AppendVarint(static_cast<uint64_t>(PyTuple_GET_SIZE(args)), &config);
+  // Not the thread's: the extension's own code may record a call while it is asked of this one's values.
+  ConfigBuilder config;
+  config.Begin(ConfigBuilder::EncodeHead(level, {api, static_cast<size_t>(api_bytes)}));
+  config.Positional(static_cast<size_t>(PyTuple_GET_SIZE(args)));
   PyObject* const asked = special == Py_None ? nullptr : special;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
     if (!DescribeValue(PyTuple_GET_ITEM(args, i), asked, &config)) return nullptr;
   }
-  AppendVarint(static_cast<uint64_t>(PyDict_GET_SIZE(kwargs)), &config);
+  config.Keywords(static_cast<size_t>(PyDict_GET_SIZE(kwargs)));
   PyObject* const items = PyDict_Items(kwargs);
   for (Py_ssize_t i = 0; items != nullptr && i < PyList_GET_SIZE(items); ++i) {
     PyObject* const item = PyList_GET_ITEM(items, i);
     Py_ssize_t bytes;
     const char* const name = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(item, 0), &bytes);
     if (name == nullptr) break;
-    AppendString({name, static_cast<size_t>(bytes)}, &config);
+    config.Keyword({name, static_cast<size_t>(bytes)});
     if (!DescribeValue(PyTuple_GET_ITEM(item, 1), asked, &config)) break;
   }
   Py_XDECREF(items);
   if (PyErr_Occurred() != nullptr || !ReadyType()) return nullptr;
-  const auto identity_bytes = static_cast<uint32_t>(config.size());
-  AppendVarint(0, &config);  // no facets
-
   auto* const call = PyObject_New(RecordedCall, &g_type);
   if (call == nullptr) return nullptr;
   ThreadRecorder* const thread = Recorder::Get()->ThisThread();
-  call->thread = thread != nullptr && thread->Enter(config, identity_bytes) ? thread : nullptr;
+  const std::string_view bytes = config.Finish();
+  call->thread = thread != nullptr && thread->Enter(bytes, config.identity_bytes()) ? thread : nullptr;
   return reinterpret_cast<PyObject*>(call);
 }
 

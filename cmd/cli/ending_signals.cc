@@ -32,6 +32,18 @@ void OnNoMemory() {
   _exit(Fail(kExitTrouble, "there is no memory left"));
 }
 
+// But for those that are ignored, as under nohup.
+sigset_t EndingSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action;
+    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (!ignored) sigaddset(&signals, number);
+  }
+  return signals;
+}
+
 }  // namespace
 
 void EndWithoutMemory() {
@@ -44,19 +56,18 @@ void MakeWritesFail() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+void HoldEndingSignals() {
+  const sigset_t signals = EndingSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 // A thread waits for the signals, cleans up, and lets the process end. A fork has its
 // parent's mask and not its thread: it gets one of its own.
 void CleanUpOnSignals() {
   static pid_t watched = 0;
   if (watched == getpid()) return;
   watched = getpid();
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action;
-    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-    if (!ignored) sigaddset(&signals, number);
-  }
+  const sigset_t signals = EndingSignals();
   // Other threads of ours are none: so nobody takes them but the one that waits.
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals] {

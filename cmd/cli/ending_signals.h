@@ -15,6 +15,10 @@ void MakeWritesFail();
 // thread before there are others and before anything unfinished is there; again after a fork.
 void CleanUpOnSignals();
 
+// For a process that becomes another program, which will call CleanUpOnSignals: they wait
+// until then.
+void HoldEndingSignals();
+
 // Without memory the process takes away what is unfinished, says so and ends with kExitTrouble: what
 // fails to allocate may stand in a destructor, where nothing may be thrown.
 void EndWithoutMemory();

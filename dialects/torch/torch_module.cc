@@ -7,9 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/frame_slot_hook.h"
 #include "dialects/torch/common/python_source.h"
-#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe_python.h"
 #include "dialects/torch/dispatch/foreign_threads_hook.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"

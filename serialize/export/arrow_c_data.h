@@ -1,7 +1,7 @@
-// The Arrow C data interface: how column batches pass between libraries that share
-// no C++. The two structures are the interface's own, as its specification
-// (https://arrow.apache.org/docs/format/CDataInterface.html) defines them for everyone
-// to repeat; the guard is the one that it names, which Arrow's headers honour.
+// The Arrow C data and stream interfaces: how column batches pass between libraries that
+// share no C++. The structures are the interfaces' own, as their specification
+// (https://arrow.apache.org/docs/format/CStreamInterface.html) defines them for everyone
+// to repeat; the guards are those that it names.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_ARROW_C_DATA_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_ARROW_C_DATA_H_
@@ -45,5 +45,24 @@ struct ArrowArray {
 }  // extern "C"
 
 #endif  // ARROW_C_DATA_INTERFACE
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+extern "C" {
+
+struct ArrowArrayStream {
+  // 0, or a code of errno.
+  int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
+  // An `out` that is released already: the end.
+  int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
+  const char* (*get_last_error)(struct ArrowArrayStream*);
+  void (*release)(struct ArrowArrayStream*);
+  void* private_data;
+};
+
+}  // extern "C"
+
+#endif  // ARROW_C_STREAM_INTERFACE
 
 #endif  // TORCHTRACE_SERIALIZE_EXPORT_ARROW_C_DATA_H_

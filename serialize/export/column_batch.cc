@@ -12,6 +12,8 @@ namespace {
 // Everything shown belongs to the batch or the schema.
 void ReleaseArray(ArrowArray* array) { array->release = nullptr; }
 void ReleaseSchema(ArrowSchema* schema) { schema->release = nullptr; }
+void ReleaseStream(ArrowArrayStream* stream) { stream->release = nullptr; }
+const char* NoError(ArrowArrayStream* /*stream*/) { return nullptr; }
 
 void AppendInt32(int32_t value, std::string* out) {
   for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
@@ -112,9 +114,9 @@ void ColumnBatch::Clear() {
   dictionary_bytes_ = 0;
 }
 
-TableSchema::TableSchema(const std::vector<Column>& columns,
+BatchStream::BatchStream(const std::vector<Column>& columns,
                          const std::vector<std::pair<std::string, std::string>>& metadata)
-    : fields_(columns.size()) {
+    : fields_(columns.size()), dictionaries_(columns.size()) {
   AppendInt32(static_cast<int32_t>(metadata.size()), &metadata_);
   for (const auto& [key, value] : metadata) {
     for (const std::string* text : {&key, &value}) {
@@ -122,20 +124,17 @@ TableSchema::TableSchema(const std::vector<Column>& columns,
       metadata_.append(*text);
     }
   }
-  ArrowSchema texts = {};
-  texts.format = "u";
-  texts.name = "";
-  texts.release = ReleaseSchema;
-  dictionaries_.resize(columns.size(), texts);
   for (size_t i = 0; i < columns.size(); ++i) {
-    const bool is_text = columns[i].type == ColumnType::kText;
     ArrowSchema& field = fields_[i];
-    field.format = is_text ? "i" : "l";
+    field.format = "l";
     field.name = columns[i].name;
     field.flags = ARROW_FLAG_NULLABLE;
-    field.dictionary = is_text ? &dictionaries_[i] : nullptr;
-    field.release = ReleaseSchema;
     children_.push_back(&field);
+    if (columns[i].type != ColumnType::kText) continue;
+    field.format = "i";
+    field.dictionary = &dictionaries_[i];
+    dictionaries_[i].format = "u";
+    dictionaries_[i].name = "";
   }
   root_.format = "+s";
   root_.name = "";
@@ -143,6 +142,27 @@ TableSchema::TableSchema(const std::vector<Column>& columns,
   root_.n_children = static_cast<int64_t>(children_.size());
   root_.children = children_.data();
   root_.release = ReleaseSchema;
+}
+
+ArrowArrayStream BatchStream::Offer(ColumnBatch* batch) {
+  offered_ = batch->rows() > 0 ? batch : nullptr;
+  return {GetSchema, GetNext, NoError, ReleaseStream, this};
+}
+
+int BatchStream::GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
+  BatchStream* const self = static_cast<BatchStream*>(stream->private_data);
+  // Whoever got them before has released them.
+  for (ArrowSchema& field : self->fields_) field.release = ReleaseSchema;
+  for (ArrowSchema& dictionary : self->dictionaries_) dictionary.release = ReleaseSchema;
+  *out = self->root_;
+  return 0;
+}
+
+int BatchStream::GetNext(ArrowArrayStream* stream, ArrowArray* out) {
+  ColumnBatch* const batch = std::exchange(static_cast<BatchStream*>(stream->private_data)->offered_, nullptr);
+  *out = {};
+  if (batch != nullptr) batch->Export(out);
+  return 0;
 }
 
 }  // namespace torchtrace

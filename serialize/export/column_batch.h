@@ -71,22 +71,28 @@ class ColumnBatch {
   const void* root_buffers_[1] = {};
 };
 
-// The schema of such batches, with `metadata` beside it. Owns what the ArrowSchema points
-// at, and must outlive its use.
-class TableSchema {
+// Offers batches of such columns as an Arrow C stream, with `metadata` beside them in the
+// schema. Owns the schema.
+class BatchStream {
  public:
-  TableSchema(const std::vector<Column>& columns, const std::vector<std::pair<std::string, std::string>>& metadata);
-  TableSchema(const TableSchema&) = delete;
-  TableSchema& operator=(const TableSchema&) = delete;
+  BatchStream(const std::vector<Column>& columns, const std::vector<std::pair<std::string, std::string>>& metadata);
+  BatchStream(const BatchStream&) = delete;
+  BatchStream& operator=(const BatchStream&) = delete;
 
-  ArrowSchema* get() { return &root_; }
+  // A stream of that one batch, or of none when it has no rows. Whoever gets it has released
+  // it, and all that came from it, before the next Offer and before `batch` changes.
+  ArrowArrayStream Offer(ColumnBatch* batch);
 
  private:
+  static int GetSchema(ArrowArrayStream* stream, ArrowSchema* out);
+  static int GetNext(ArrowArrayStream* stream, ArrowArray* out);
+
   std::string metadata_;
   std::vector<ArrowSchema> fields_;
   std::vector<ArrowSchema*> children_;
   std::vector<ArrowSchema> dictionaries_;  // by column; of the texts
   ArrowSchema root_ = {};
+  ColumnBatch* offered_ = nullptr;  // until it is taken
 };
 
 }  // namespace torchtrace

@@ -146,22 +146,20 @@ ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_labe
   return origin;
 }
 
-absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, ExportFormat format,
-                           ConfigSink* sink) {
+absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter,
+                           const Exporter& exporter, ConfigSink* sink) {
+  const bool by_process = exporter.provenance == Provenance::kAlways;
   ConfigSum sum;
   for (const LabelledTrace& labelled : traces) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
-    const absl::Status read = KeepsProvenance(format) ? ExportByProcess(trace->get(), labelled.label, filter, sink)
-                                                      : sum.AddTrace(trace->get(), filter);
+    const absl::Status read =
+        by_process ? ExportByProcess(trace->get(), labelled.label, filter, sink) : sum.AddTrace(trace->get(), filter);
     if (!read.ok()) return read;
     if (labelled.done) labelled.done(**trace);
   }
-  if (KeepsProvenance(format)) return absl::OkStatus();
-  if (format == ExportFormat::kText || format == ExportFormat::kYaml) {
-    return sum.WriteSorted(/*unique=*/format == ExportFormat::kText, sink);
-  }
-  return sum.WriteInOrder(sink);
+  if (by_process) return absl::OkStatus();
+  return exporter.sorted ? sum.WriteSorted(/*unique=*/!exporter.levels, sink) : sum.WriteInOrder(sink);
 }
 
 }  // namespace torchtrace

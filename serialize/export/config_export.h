@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "serialize/base/glob.h"
 #include "serialize/export/config_sink.h"
+#include "serialize/export/exporter.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -45,12 +46,11 @@ struct LabelledTrace {
   std::function<void(const Trace&)> done = {};  // called when it was read, if there is one
 };
 
-// In a format that KeepsProvenance a row for each trace, process and config, in the order
-// of their first calls, with time. In any other one a row per config, sorted by its line as
-// in api_configs.txt (kText, kYaml), else in the order in which the traces define them. Does
-// not call Finish.
-absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, ExportFormat format,
-                           ConfigSink* sink);
+// With Provenance::kAlways a row for each trace, process and config, in the order of their
+// first calls, with time. Else a row per config, sorted by its line or in the order in which
+// the traces define them, as the exporter wants it. Does not call Finish.
+absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const ExportFilter& filter,
+                           const Exporter& exporter, ConfigSink* sink);
 
 }  // namespace torchtrace
 

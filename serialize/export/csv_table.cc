@@ -1,6 +1,7 @@
 // Comma separated values (csv_cell.h), with line feeds.
 
 #include "serialize/base/csv_cell.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/line_table.h"
 #include "serialize/export/table_writer.h"
 
@@ -40,5 +41,15 @@ class CsvTable final : public LineTable {
 std::unique_ptr<TableWriter> MakeCsvTable(std::vector<Column> columns, std::ostream* out) {
   return std::make_unique<CsvTable>(std::move(columns), out);
 }
+
+extern const Exporter kCsvExporter;
+const Exporter kCsvExporter = {
+    .name = "csv",
+    .help = "comma separated values, with a header",
+    .suffixes = {"csv"},
+    .provenance = Provenance::kAlways,
+    .make_table = [](std::vector<Column> columns, std::ostream* out, const ExportOptions&)
+        -> absl::StatusOr<std::unique_ptr<TableWriter>> { return MakeCsvTable(std::move(columns), out); },
+};
 
 }  // namespace torchtrace

@@ -1,40 +1,24 @@
 #include "serialize/export/dedup_output.h"
 
 #include <memory>
+#include <string_view>
 
 namespace torchtrace {
-namespace {
-
-bool IsReplayed(ExportFormat format) {
-  return format == ExportFormat::kTorchBench || format == ExportFormat::kTritonBench || format == ExportFormat::kPaddle;
-}
-
-}  // namespace
-
-bool HoldsProvenance(ExportFormat format) { return !IsReplayed(format); }
-
-bool ShowsLevels(ExportFormat format) {
-  // TorchBench and TritonBench take one level only: calls of another must not be added to it.
-  return format != ExportFormat::kText && format != ExportFormat::kPaddle;
-}
-
 absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfig>& configs,
                                                     const std::vector<DedupSource>& sources, const DedupOutput& output,
                                                     std::ostream* out) {
-  if (output.format == ExportFormat::kText && output.provenance) {
+  const Exporter& exporter = *output.exporter;
+  if (output.provenance && std::string_view(exporter.name) == "text") {
     if (absl::Status s = WriteProvenanceText(configs, sources, output.counts, out); !s.ok()) return s;
     return std::vector<std::string>();
   }
-  SinkOptions options;
-  options.counts = output.counts;
-  options.python = output.python;
-  const absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(output.format, out, options);
+  const absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(exporter, out, {.counts = output.counts});
   if (!sink.ok()) return sink.status();
   for (const DedupConfig& config : configs) {
     ConfigRow row;
-    row.identity = IsReplayed(output.format) ? config.example : config.identity;
+    row.identity = exporter.replayed ? config.example : config.identity;
     row.calls = config.calls;
-    if (!output.provenance || !HoldsProvenance(output.format)) {
+    if (!output.provenance || exporter.provenance == Provenance::kNone) {
       if (absl::Status s = (*sink)->Add(row); !s.ok()) return s;
       continue;
     }

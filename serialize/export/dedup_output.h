@@ -9,23 +9,17 @@
 
 #include "absl/status/statusor.h"
 #include "serialize/configs/dedup.h"
-#include "serialize/export/config_sink.h"
+#include "serialize/export/exporter.h"
 
 namespace torchtrace {
 
 struct DedupOutput {
-  ExportFormat format = ExportFormat::kText;
+  const Exporter* exporter = nullptr;
   bool counts = false;
-  // Text: the sources behind each line. Formats that keep provenance: a row for each
-  // config and source, with the calls that it had there.
+  // Text: the sources behind each line. Any other format that has a place for them: a row for
+  // each config and source, with the calls that it had there.
   bool provenance = false;
-  std::string python;  // SinkOptions::python
 };
-
-// Whether it has a place for where configs come from.
-bool HoldsProvenance(ExportFormat format);
-// DedupOptions::levels_apart for it.
-bool ShowsLevels(ExportFormat format);
 
 // Formats that other tools replay get, in place of a config of which parts were
 // forgotten, one that was called. Returns what the format couldn't hold, a sentence

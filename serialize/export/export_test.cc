@@ -12,6 +12,7 @@
 #include "serialize/export/call_export.h"
 #include "serialize/export/config_export.h"
 #include "serialize/export/config_sink.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -20,10 +21,11 @@ namespace {
 
 nlohmann::json Metadata(int pid) { return {{"clock", nlohmann::json::object()}, {"host", "h"}, {"pid", pid}}; }
 
-std::string Configs(const std::vector<LabelledTrace>& traces, ExportFormat format, const ExportFilter& filter = {}) {
+std::string Configs(const std::vector<LabelledTrace>& traces, const char* format, const ExportFilter& filter = {}) {
   std::ostringstream out;
-  auto sink = MakeConfigSink(format, &out);
-  EXPECT_TRUE(ExportConfigs(traces, filter, format, sink->get()).ok());
+  const Exporter& exporter = **FindExporter(format);
+  auto sink = MakeConfigSink(exporter, &out);
+  EXPECT_TRUE(ExportConfigs(traces, filter, exporter, sink->get()).ok());
   EXPECT_TRUE((*sink)->Finish().ok());
   return out.str();
 }
@@ -56,7 +58,7 @@ LabelledTrace Labelled(const std::string& label) {
 }
 
 TEST(ExportConfigs, GivesARowPerTraceProcessAndConfigWhereTheFormatHoldsIt) {
-  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, ExportFormat::kCsv),
+  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, "csv"),
             "level,api,config,calls,time_ns,trace,host,pid,rank\n"
             "1,a,a(),2,40,x,h,1,\n"
             "2,b,b(1),1,10,x,h,1,\n"
@@ -67,24 +69,24 @@ TEST(ExportConfigs, GivesARowPerTraceProcessAndConfigWhereTheFormatHoldsIt) {
 }
 
 TEST(ExportConfigs, AddsUpWhereItDoesNot) {
-  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, ExportFormat::kYaml),
+  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, "yaml"),
             "- api: a\n  args: []\n  kwargs: {}\n  level: 1\n  calls: 4\n"
             "- api: b\n  args: [1]\n  kwargs: {}\n  level: 2\n  calls: 4\n");
-  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, ExportFormat::kText), "a()\nb(1)\n");
+  EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, "text"), "a()\nb(1)\n");
 }
 
 TEST(ExportConfigs, Filters) {
-  EXPECT_EQ(Configs({Labelled("x")}, ExportFormat::kText, {.filter = {}, .levels = {2}}), "b(1)\n");
-  EXPECT_EQ(Configs({Labelled("x")}, ExportFormat::kText, {.filter = {.include = {"a"}, .exclude = {}}, .levels = {}}),
-            "a()\n");
+  EXPECT_EQ(Configs({Labelled("x")}, "text", {.filter = {}, .levels = {2}}), "b(1)\n");
+  EXPECT_EQ(Configs({Labelled("x")}, "text", {.filter = {.include = {"a"}, .exclude = {}}, .levels = {}}), "a()\n");
 }
 
 TEST(ExportConfigs, EndsAtATraceThatCannotBeOpened) {
   std::ostringstream out;
-  auto sink = MakeConfigSink(ExportFormat::kText, &out);
+  const Exporter& text = **FindExporter("text");
+  auto sink = MakeConfigSink(text, &out);
   const LabelledTrace bad = {
       "bad", [] { return absl::StatusOr<std::unique_ptr<Trace>>(absl::NotFoundError("bad")); }, {}};
-  EXPECT_EQ(ExportConfigs({Labelled("x"), bad}, {}, ExportFormat::kText, sink->get()).message(), "bad");
+  EXPECT_EQ(ExportConfigs({Labelled("x"), bad}, {}, text, sink->get()).message(), "bad");
 }
 
 TEST(ExportConfigs, SaysNoTimeWhereItIsNotKnown) {
@@ -95,8 +97,7 @@ TEST(ExportConfigs, SaysNoTimeWhereItIsNotKnown) {
                                  return absl::StatusOr<std::unique_ptr<Trace>>(std::move(fake));
                                },
                                {}};
-  EXPECT_EQ(Configs({trace}, ExportFormat::kCsv),
-            "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
+  EXPECT_EQ(Configs({trace}, "csv"), "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
 }
 
 TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {

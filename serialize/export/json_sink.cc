@@ -1,9 +1,11 @@
 // JSON and JSON Lines: an object per config, its values as docs/TEXT.md has them.
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nlohmann/json.hpp"
-#include "serialize/export/sinks.h"
+#include "serialize/export/exporter.h"
 #include "serialize/forms/json_form.h"
 #include "serialize/model/readable_config.h"
 
@@ -61,7 +63,28 @@ class JsonSink final : public ConfigSink {
 
 }  // namespace
 
-std::unique_ptr<ConfigSink> MakeJsonlSink(std::ostream* out) { return std::make_unique<JsonlSink>(out); }
-std::unique_ptr<ConfigSink> MakeJsonSink(std::ostream* out) { return std::make_unique<JsonSink>(out); }
+extern const Exporter kJsonExporter;
+const Exporter kJsonExporter = {
+    .name = "json",
+    .help = "a list of objects",
+    .suffixes = {"json"},
+    .provenance = Provenance::kWhenAsked,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<JsonSink>(out);
+    },
+};
+
+extern const Exporter kJsonlExporter;
+const Exporter kJsonlExporter = {
+    .name = "jsonl",
+    .help = "an object per line",
+    .suffixes = {"jsonl"},
+    .provenance = Provenance::kAlways,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<JsonlSink>(out);
+    },
+    .make_table = [](std::vector<Column> columns, std::ostream* out, const ExportOptions&)
+        -> absl::StatusOr<std::unique_ptr<TableWriter>> { return MakeJsonlTable(std::move(columns), out); },
+};
 
 }  // namespace torchtrace

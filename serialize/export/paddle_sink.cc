@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/left_out.h"
 #include "serialize/export/paddle_form.h"
-#include "serialize/export/sinks.h"
 #include "serialize/export/text_numbers.h"
 #include "serialize/model/readable_config.h"
 
@@ -41,6 +41,15 @@ class PaddleSink final : public ConfigSink {
 
 }  // namespace
 
-std::unique_ptr<ConfigSink> MakePaddleSink(std::ostream* out) { return std::make_unique<PaddleSink>(out); }
+extern const Exporter kPaddleExporter;
+const Exporter kPaddleExporter = {
+    .name = "paddle",
+    .help = "PaddleAPITest's lines",
+    .levels = false,
+    .replayed = true,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<PaddleSink>(out);
+    },
+};
 
 }  // namespace torchtrace

@@ -1,47 +1,48 @@
 // Parquet: rows are collected into a batch, and each full batch becomes a row group.
 
-#include <cstddef>
+#include "serialize/export/parquet_table.h"
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "serialize/export/column_batch.h"
-#include "serialize/export/parquet_module.h"
-#include "serialize/export/parquet_module_loader.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/table_writer.h"
 
 namespace torchtrace {
 namespace {
 
-constexpr size_t kErrorBytes = 1024;
+ParquetRowsFunction g_write_rows = nullptr;
 
-int WriteToStream(void* stream, const void* bytes, size_t size) {
-  std::ostream* const out = static_cast<std::ostream*>(stream);
-  out->write(static_cast<const char*>(bytes), static_cast<std::streamsize>(size));
-  return out->good() ? 0 : 1;
-}
+// Of the table that is being written.
+std::ostream* g_out = nullptr;
+std::string* g_error = nullptr;
 
 class ParquetTable final : public TableWriter {
  public:
-  ParquetTable(std::vector<Column> columns, const ParquetModule* module, std::ostream* out)
+  ParquetTable(std::vector<Column> columns, const std::vector<std::pair<std::string, std::string>>& metadata,
+               std::ostream* out)
       : TableWriter(std::move(columns)),
-        module_(module),
-        out_(out),
-        batch_(this->columns(), [this](int64_t cell) { return text(cell); }) {}
+        batch_(this->columns(), [this](int64_t cell) { return text(cell); }),
+        stream_(this->columns(), metadata) {
+    for (const Column& column : this->columns()) {
+      if (column.type != ColumnType::kCounter) continue;
+      absl::StrAppend(&counters_, counters_.empty() ? "" : ",", column.name);
+    }
+    g_out = out;
+    g_error = &error_;
+  }
 
   ~ParquetTable() override {
-    if (writer_ != nullptr) module_->close(writer_);
+    g_out = nullptr;
+    g_error = nullptr;
   }
 
-  absl::Status Open(const std::vector<std::pair<std::string, std::string>>& metadata) {
-    TableSchema schema(columns(), metadata);
-    std::vector<const char*> counters;
-    for (const Column& column : columns()) {
-      if (column.type == ColumnType::kCounter) counters.push_back(column.name);
-    }
-    counters.push_back(nullptr);
-    char error[kErrorBytes];
-    writer_ = module_->open(schema.get(), counters.data(), WriteToStream, out_, error, sizeof error);
-    return writer_ != nullptr ? absl::OkStatus() : Failed(error);
-  }
+  absl::Status Open() { return WriteBatch(); }
 
   absl::Status Add(const std::vector<int64_t>& row) override {
     batch_.Add(row);
@@ -52,43 +53,64 @@ class ParquetTable final : public TableWriter {
     if (batch_.rows() > 0) {
       if (absl::Status s = WriteBatch(); !s.ok()) return s;
     }
-    char error[kErrorBytes];
-    if (module_->finish(writer_, error, sizeof error) != 0) return Failed(error);
-    out_->flush();
-    return out_->good() ? absl::OkStatus() : Failed("cannot write");
+    if (g_write_rows(nullptr, counters_.c_str()) != 0) return Failed();
+    return FinishStream(g_out);
   }
 
  private:
   absl::Status WriteBatch() {
-    ArrowArray array;
-    batch_.Export(&array);
-    char error[kErrorBytes];
-    if (module_->add(writer_, &array, error, sizeof error) != 0) return Failed(error);
+    ArrowArrayStream rows = stream_.Offer(&batch_);
+    if (g_write_rows(&rows, counters_.c_str()) != 0) return Failed();
     batch_.Clear();
     return absl::OkStatus();
   }
 
-  absl::Status Failed(const char* error) const {
-    if (!out_->good()) return absl::AbortedError("cannot write the output");
-    return absl::InternalError(absl::StrCat("Arrow ", module_->arrow_version, " cannot write Parquet: ", error));
+  absl::Status Failed() const {
+    const absl::Status written = StreamStatus(*g_out);
+    return written.ok() ? absl::FailedPreconditionError(error_) : written;
   }
 
-  const ParquetModule* const module_;
-  std::ostream* const out_;
   ColumnBatch batch_;
-  void* writer_ = nullptr;
+  BatchStream stream_;
+  std::string counters_;
+  std::string error_;
 };
+
+absl::StatusOr<std::unique_ptr<TableWriter>> MakeParquetTable(std::vector<Column> columns, std::ostream* out,
+                                                              const ExportOptions& options) {
+  std::vector<std::pair<std::string, std::string>> metadata;
+  if (!options.version.empty()) {
+    metadata = {{"torchtrace.version", options.version}, {"torchtrace.table", options.table}};
+  }
+  auto table = std::make_unique<ParquetTable>(std::move(columns), metadata, out);
+  if (absl::Status s = table->Open(); !s.ok()) return s;
+  return table;
+}
+
+constexpr char kProgram[] =
+#include "serialize/export/parquet_writer.inc"
+    ;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TableWriter>> MakeParquetTable(
-    std::vector<Column> columns, const std::vector<std::pair<std::string, std::string>>& metadata,
-    const std::string& python, std::ostream* out) {
-  const absl::StatusOr<const ParquetModule*> module = LoadParquetModule(python);
-  if (!module.ok()) return module.status();
-  auto table = std::make_unique<ParquetTable>(std::move(columns), *module, out);
-  if (absl::Status s = table->Open(metadata); !s.ok()) return s;
-  return table;
+void SetParquetRowsFunction(ParquetRowsFunction function) { g_write_rows = function; }
+
+extern "C" __attribute__((visibility("default"))) int torchtrace_export_write(const void* bytes, size_t size) {
+  g_out->write(static_cast<const char*>(bytes), static_cast<std::streamsize>(size));
+  return g_out->good() ? 0 : 1;
 }
+
+extern "C" __attribute__((visibility("default"))) void torchtrace_export_failed(const char* why) { *g_error = why; }
+
+extern const Exporter kParquetExporter;
+const Exporter kParquetExporter = {
+    .name = "parquet",
+    .help = "columns, compressed by zstd; needs pyarrow",
+    .suffixes = {"parquet"},
+    .provenance = Provenance::kAlways,
+    .binary = true,
+    .python_program = kProgram,
+    .make_table = MakeParquetTable,
+};
 
 }  // namespace torchtrace

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "serialize/export/sinks.h"
+#include "serialize/export/exporter.h"
 #include "serialize/forms/text_form.h"
 #include "serialize/model/placeholder.h"
 #include "serialize/model/readable_config.h"

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "serialize/export/text_numbers.h"
 
 namespace torchtrace {
@@ -65,12 +64,6 @@ std::unique_ptr<TableWriter> MakeCsvTable(std::vector<Column> columns, std::ostr
 
 // An object per row; members that are not known are left out.
 std::unique_ptr<TableWriter> MakeJsonlTable(std::vector<Column> columns, std::ostream* out);
-
-// Texts are dictionary encoded. `metadata` stands in the file's footer; `python` as in
-// SinkOptions. Fails where the module or pyarrow is missing, and then says how to get it.
-absl::StatusOr<std::unique_ptr<TableWriter>> MakeParquetTable(
-    std::vector<Column> columns, const std::vector<std::pair<std::string, std::string>>& metadata,
-    const std::string& python, std::ostream* out);
 
 }  // namespace torchtrace
 

@@ -1,7 +1,7 @@
 // Text: the lines of api_configs.txt, docs/TEXT.md.
 
 #include "absl/strings/str_format.h"
-#include "serialize/export/sinks.h"
+#include "serialize/export/exporter.h"
 #include "serialize/forms/text_form.h"
 #include "serialize/model/readable_config.h"
 
@@ -27,8 +27,17 @@ class TextSink final : public ConfigSink {
 
 }  // namespace
 
-std::unique_ptr<ConfigSink> MakeTextSink(std::ostream* out, const SinkOptions& options) {
-  return std::make_unique<TextSink>(out, options.counts);
-}
+extern const Exporter kTextExporter;
+const Exporter kTextExporter = {
+    .name = "text",
+    .help = "the lines of api_configs.txt",
+    .suffixes = {"txt"},
+    .provenance = Provenance::kWhenAsked,
+    .levels = false,
+    .sorted = true,
+    .make_sink = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<TextSink>(out, options.counts);
+    },
+};
 
 }  // namespace torchtrace

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "serialize/export/exporter.h"
 #include "serialize/export/operator_groups.h"
-#include "serialize/export/sinks.h"
 
 namespace torchtrace {
 namespace {
@@ -37,6 +37,14 @@ class TorchBenchSink final : public ConfigSink {
 
 }  // namespace
 
-std::unique_ptr<ConfigSink> MakeTorchBenchSink(std::ostream* out) { return std::make_unique<TorchBenchSink>(out); }
+extern const Exporter kTorchBenchExporter;
+const Exporter kTorchBenchExporter = {
+    .name = "torchbench",
+    .help = "TorchBench's operator inputs",
+    .replayed = true,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<TorchBenchSink>(out);
+    },
+};
 
 }  // namespace torchtrace

@@ -1,12 +1,13 @@
 // TritonBench's JSON: by operator a list of inputs with counts, and `metadata`.
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/export/exporter.h"
 #include "serialize/export/operator_groups.h"
-#include "serialize/export/sinks.h"
 #include "serialize/forms/json_form.h"
 
 namespace torchtrace {
@@ -16,8 +17,11 @@ using nlohmann::ordered_json;
 
 class TritonBenchSink final : public ConfigSink {
  public:
-  TritonBenchSink(std::ostream* out, std::vector<std::pair<std::string, std::string>> metadata)
-      : out_(out), metadata_(std::move(metadata)) {}
+  TritonBenchSink(std::ostream* out, const ExportOptions& options) : out_(out) {
+    if (options.version.empty()) return;
+    metadata_["generator"] = absl::StrCat("torchtrace ", options.version);
+    metadata_["traces"] = absl::StrJoin(options.traces, ", ");
+  }
 
   absl::Status Add(const ConfigRow& row) override {
     operators_.Add(row);
@@ -35,9 +39,7 @@ class TritonBenchSink final : public ConfigSink {
       }
       *out_ << "\n],\n";
     }
-    ordered_json metadata = ordered_json::object();
-    for (const auto& [key, value] : metadata_) metadata[key] = value;
-    *out_ << "\"metadata\": " << DumpJson(metadata) << "\n}\n";
+    *out_ << "\"metadata\": " << DumpJson(metadata_) << "\n}\n";
     return FinishStream(out_);
   }
 
@@ -45,14 +47,20 @@ class TritonBenchSink final : public ConfigSink {
 
  private:
   std::ostream* const out_;
-  const std::vector<std::pair<std::string, std::string>> metadata_;
+  ordered_json metadata_ = ordered_json::object();
   OperatorGroups operators_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConfigSink> MakeTritonBenchSink(std::ostream* out, const SinkOptions& options) {
-  return std::make_unique<TritonBenchSink>(out, options.metadata);
-}
+extern const Exporter kTritonBenchExporter;
+const Exporter kTritonBenchExporter = {
+    .name = "tritonbench",
+    .help = "the same inputs as TritonBench's JSON",
+    .replayed = true,
+    .make_sink = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<TritonBenchSink>(out, options);
+    },
+};
 
 }  // namespace torchtrace

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/export/sinks.h"
+#include "serialize/export/exporter.h"
 #include "serialize/forms/yaml_form.h"
 #include "serialize/model/placeholder.h"
 #include "serialize/model/readable_config.h"
@@ -48,6 +48,16 @@ class YamlSink final : public ConfigSink {
 
 }  // namespace
 
-std::unique_ptr<ConfigSink> MakeYamlSink(std::ostream* out) { return std::make_unique<YamlSink>(out); }
+extern const Exporter kYamlExporter;
+const Exporter kYamlExporter = {
+    .name = "yaml",
+    .help = "the list of api_configs.yaml",
+    .suffixes = {"yaml", "yml"},
+    .provenance = Provenance::kWhenAsked,
+    .sorted = true,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<YamlSink>(out);
+    },
+};
 
 }  // namespace torchtrace

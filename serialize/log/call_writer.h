@@ -83,15 +83,6 @@ class CallWriter {
     to = EncodeVarint(exception.size(), to);
     Commit(Copy(exception.data(), exception.size(), to));
   }
-  void Dropped(uint64_t count, std::string_view reason) {
-    char body[2 * kMaxVarintBytes];
-    reason = reason.substr(0, 255);
-    char* b = EncodeVarint(count, body);
-    b = EncodeVarint(reason.size(), b);
-    char* to = Other(OtherRecord::kDropped, (b - body) + reason.size());
-    to = Copy(body, b - body, to);
-    Commit(Copy(reason.data(), reason.size(), to));
-  }
   // `json`: an object's text, or empty: no tags from here on.
   void Tags(std::string_view json) {
     char length[kMaxVarintBytes];
@@ -129,14 +120,18 @@ class CallWriter {
   uint64_t Place(uint64_t code, uint64_t line, uint64_t caller) {
     char body[3 * kMaxVarintBytes];
     char* const b = EncodeVarint(caller, EncodeVarint(line, EncodeVarint(code, body)));
-    Commit(Copy(body, b - body, Other(OtherRecord::kPlace, b - body)));
+    Append(OtherRecord::kPlace, {body, static_cast<size_t>(b - body)});
     return places_++;
+  }
+  // A record whose body is encoded already.
+  void Append(OtherRecord record, std::string_view body) {
+    Commit(Copy(body.data(), body.size(), Other(record, body.size())));
   }
   // Where the next call is entered.
   void Stack(uint64_t place) {
     char body[kMaxVarintBytes];
     char* const b = EncodeVarint(place, body);
-    Commit(Copy(body, b - body, Other(OtherRecord::kStack, b - body)));
+    Append(OtherRecord::kStack, {body, static_cast<size_t>(b - body)});
   }
 
  private:

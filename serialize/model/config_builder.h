@@ -1,15 +1,28 @@
 // The bytes of one call while they are put together: identity, then facets
-// (serialize/model/config.h). One per thread and reused, so that describing a call
+// (serialize/model/config.h). All levels lay out their calls with it, and none but it knows how: a hook
+// says what the arguments are. One per thread and reused, so that describing a call
 // allocates nothing. A call that starts while another is being described would
 // share the scratch: describing runs no code that could make one.
+//
+//   config.Begin(head);
+//   config.Positional(1);
+//   config.values().Int(7);
+//   config.Keywords(1);
+//   config.Keyword("axis");
+//   config.values().None();
+//   config.Finish()
+//
+// Where arguments that are as they are by default are left out, SchemaArguments does the counting.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_CONFIG_BUILDER_H_
 #define TORCHTRACE_SERIALIZE_MODEL_CONFIG_BUILDER_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serialize/base/byte_buffer.h"
 #include "serialize/model/config.h"
@@ -42,10 +55,57 @@ class ConfigBuilder {
     facets_.clear();
     tensors_ = 0;
     facet_count_ = 0;
+    depth_ = 0;
   }
+  // So many values follow.
+  void Positional(size_t count) { AppendVarint(count, &bytes_); }
+  // Then, in any case; so many times a Keyword and its value follow.
+  void Keywords(size_t count) { AppendVarint(count, &bytes_); }
+  void Keyword(std::string_view name) { AppendString(name, &bytes_); }
+
   ByteBuffer* bytes() { return &bytes_; }
   Writer values() { return Writer(&bytes_); }
-  bool full() const { return bytes_.size() > kMaxConfigBytes; }
+
+  // Goes into a container, and out of it again. False: that would be too deep, which is then said
+  // in place of the container.
+  bool GoIn() {
+    if (depth_ == kMaxDepth) {
+      values().Deep();
+      return false;
+    }
+    ++depth_;
+    return true;
+  }
+  void GoOut() { --depth_; }
+
+  // A container of `whole` items, of which `describe_item(i)` appends those that are kept, one after
+  // another; a dict's are a key and a value each.
+  template <typename DescribeItem>
+  void Container(ValueTag tag, size_t whole, DescribeItem&& describe_item) {
+    if (!GoIn()) return;
+    const size_t written = BeginItems(tag, whole);
+    for (size_t i = 0; i < written; ++i) describe_item(i);
+    GoOut();
+  }
+
+  // The same of a set, whose order depends on addresses and hash seeds: sorted by their bytes, equal sets
+  // have equal ones. Tensors in sets are described out of order of their facets; they hash by identity,
+  // so there is no better order.
+  template <typename DescribeItem>
+  void Set(ValueTag tag, size_t whole, DescribeItem&& describe_item) {
+    if (!GoIn()) return;
+    const size_t written = BeginItems(tag, whole);
+    const size_t start = bytes_.size();
+    std::vector<std::string> items;
+    for (size_t i = 0; i < written; ++i) {
+      describe_item(i);
+      items.emplace_back(bytes_.view().substr(start));
+      bytes_.resize(start);
+    }
+    std::sort(items.begin(), items.end());
+    for (const std::string& item : items) bytes_.append(item);
+    GoOut();
+  }
 
   // After each tensor; `subclass` is empty for torch.Tensor itself.
   void EndTensor(bool requires_grad, std::string_view subclass) {
@@ -77,11 +137,79 @@ class ConfigBuilder {
   }
 
  private:
+  // How many of them follow.
+  size_t BeginItems(ValueTag tag, size_t whole) {
+    const size_t written = bytes_.size() > kMaxConfigBytes ? 0 : std::min(whole, kMaxItems);
+    values().Container(tag, whole, written);
+    return written;
+  }
+
   ByteBuffer bytes_;
   ByteBuffer facets_;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;
+  int depth_ = 0;
+};
+
+// The arguments of a call in the order of a schema, without those that are as they are by default:
+// positional ones at the end, and keywords anywhere. How many are left is known when all were described;
+// the schema has less than 128.
+class SchemaArguments {
+ public:
+  // Begins `config`. The schema's first `positional` arguments are positional, all others keywords.
+  SchemaArguments(std::string_view head, size_t positional, ConfigBuilder* config)
+      : config_(config), positional_(positional) {
+    config->Begin(head);
+    BeginList();
+    if (positional == 0) BeginKeywords();
+  }
+
+  // The next argument, whose bytes `describe()` appends. `by_default`: those of its default, empty
+  // where it has none.
+  template <typename Describe>
+  void Add(std::string_view name, std::string_view by_default, Describe&& describe) {
+    ByteBuffer* const bytes = config_->bytes();
+    const bool keyword = ++described_ > positional_;
+    const size_t start = bytes->size();
+    if (keyword) config_->Keyword(name);
+    const size_t value = bytes->size();
+    describe();
+    const bool is_default = bytes->view().substr(value) == by_default;
+    if (!keyword) {
+      if (!is_default) Keep(described_);
+      if (described_ == positional_) BeginKeywords();
+    } else if (is_default) {
+      bytes->resize(start);
+    } else {
+      Keep(kept_ + 1);
+    }
+  }
+
+ private:
+  // The number of what is kept stands before it, in one byte, and is known after it.
+  void BeginList() {
+    count_at_ = config_->bytes()->size();
+    config_->bytes()->push_back(0);
+    kept_end_ = config_->bytes()->size();
+    kept_ = 0;
+  }
+  void Keep(size_t count) {
+    kept_ = count;
+    kept_end_ = config_->bytes()->size();
+    (*config_->bytes())[count_at_] = static_cast<char>(count);
+  }
+  void BeginKeywords() {
+    config_->bytes()->resize(kept_end_);
+    BeginList();
+  }
+
+  ConfigBuilder* const config_;
+  const size_t positional_;
+  size_t described_ = 0;
+  size_t count_at_ = 0;
+  size_t kept_ = 0;
+  size_t kept_end_ = 0;
 };
 
 }  // namespace torchtrace

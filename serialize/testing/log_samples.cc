@@ -148,7 +148,10 @@ void SampleLog::Raise(uint64_t thread, std::string_view exception) {
 
 void SampleLog::Drop(uint64_t thread, uint64_t count, std::string_view reason) {
   MakeRoom(thread, CallWriter::kMaxRecordOverhead + reason.size());
-  threads_[thread].writer.Dropped(count, reason);
+  char lengths[2 * kMaxVarintBytes];
+  const char* const end = EncodeVarint(reason.size(), EncodeVarint(count, lengths));
+  std::string body(lengths, static_cast<size_t>(end - lengths));
+  threads_[thread].writer.Append(OtherRecord::kDropped, body.append(reason));
 }
 
 void SampleLog::Call(uint64_t thread, int level, const std::string& api, int times) {

@@ -47,9 +47,8 @@ def make(run, name, *options):
 
 
 def export(run, trace, file):
-    return run.bench.run(
-        run.options.exe, "export", "parquet", "--calls", "-f", "-q", trace, "-o", file, peak=True
-    )
+    words = ("export", "parquet", "--calls", "--python", sys.executable, "-fq", trace, "-o", file)
+    return run.bench.run(run.options.exe, *words, peak=True)
 
 
 def commands(run):

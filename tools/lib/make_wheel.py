@@ -76,6 +76,12 @@ def main():
         needed.update(libraries(runtime / module))
     for name, path in sorted(needed.items()):
         files[f"torchtrace/runtime/{args.key}/lib/{name}"] = Path(path)
+    # Beside the executable, where it looks for it.
+    export = args.build / "lib/torchtrace/libtorchtrace_export.so"
+    beside = f"torchtrace-{full}.data/data/lib/torchtrace"
+    files[f"{beside}/{export.name}"] = export
+    for name, path in sorted(libraries(export).items()):
+        files[f"{beside}/{name}"] = Path(path)
     contents = {name: path.read_bytes() for name, path in files.items()}
     contents[f"{info}/METADATA"] = METADATA.format(
         version=full, python=python, torch=torch.split("+")[0]

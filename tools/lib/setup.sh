@@ -23,7 +23,6 @@ libgmock-dev         /usr/include/gmock
 libgtest-dev         /usr/include/gtest
 libxxhash-dev        /usr/include/xxhash.h
 libyaml-cpp-dev      /usr/include/yaml-cpp
-libzstd-dev          /usr/include/zstd.h
 nlohmann-json3-dev   /usr/include/nlohmann
 zlib1g-dev           /usr/include/zlib.h
 "
@@ -241,7 +240,7 @@ is_fresh() {
 }
 
 exe_is_fresh() {
-  [[ -x $BUILD_DIR/bin/torchtrace ]] && is_fresh exe
+  [[ -x $BUILD_DIR/bin/torchtrace && -f $EXPORT_LIBRARY ]] && is_fresh exe
 }
 
 # runtime_is_fresh KEY [FILE...]: the runtime of that pair, given files that it depends on.
@@ -268,24 +267,12 @@ _stamp_done() {
   mv -f "$BUILD_DIR/stamp/$1.new" "$BUILD_DIR/stamp/$1"
 }
 
+# With the library that a Python loads to export to Parquet.
+EXE_TARGETS=(//cmd:torchtrace //cmd:torchtrace_export)
+EXPORT_LIBRARY=$BUILD_DIR/lib/torchtrace/libtorchtrace_export.so
 _install_exe() {
   install_file "$1/cmd/torchtrace" "$BUILD_DIR/bin/torchtrace"
-}
-
-# The module that writes Parquet belongs to one version of Arrow's libraries, which come
-# with pyarrow in .venv. Only who asks for Parquet has it built.
-parquet_is_fresh() {
-  local version
-  version=$(arrow_version 2>/dev/null) && [[ -f $(parquet_module "$version") ]] && is_fresh parquet \
-    "$VENV/pyvenv.cfg" "$VENV"/lib/python3*/site-packages/pyarrow/__init__.py
-}
-
-arrow_version() {
-  "$VENV/bin/python3" -B "$ROOT/tools/bazel/describe_pyarrow.py" --version
-}
-
-parquet_module() {
-  echo "$BUILD_DIR/lib/torchtrace_parquet-arrow$1.so"
+  install_file "$1/cmd/libtorchtrace_export.so" "$EXPORT_LIBRARY"
 }
 
 _install_runtime() {
@@ -312,7 +299,7 @@ RUNTIME_TARGETS=(//tracer:torchtrace_runtime //dialects/torch:torchtrace_torch /
 
 # build_default exe|all: the executable, with all the runtime for .venv too.
 build_default() {
-  local targets=(//cmd:torchtrace) key=
+  local targets=("${EXE_TARGETS[@]}") key=
   lock_setup
   setup_packages "$BUILD_PACKAGES"
   [[ $1 != all ]] || setup_venv
@@ -336,23 +323,6 @@ build_default() {
     echo "$key" >"$BUILD_DIR/default-key"
     _stamp_done "$key"
   fi
-}
-
-# build_parquet: the module for the pyarrow of .venv, which is installed when there is none.
-build_parquet() {
-  local version bin
-  lock_setup
-  setup_packages "$BUILD_PACKAGES"
-  setup_pyarrow
-  unlock_setup
-  version=$(arrow_version) || die "setup: .venv has no pyarrow that can be built with"
-  _stamp parquet
-  say "setup: building the Parquet module for Arrow $version"
-  logged build-parquet bazel build --curses=no --noshow_progress //serialize/export:torchtrace_parquet ||
-    die "setup: the build failed"
-  bin=$(bazel info bazel-bin 2>/dev/null) || die "setup: bazel does not say where it built"
-  install_file "$bin/serialize/export/libtorchtrace_parquet.so" "$(parquet_module "$version")"
-  _stamp_done parquet
 }
 
 # build_runtime PYTHON KEY: the runtime for another Python, in an output base of its own

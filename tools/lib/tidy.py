@@ -26,7 +26,7 @@ FLAGS = [
     sysconfig.get_paths()["include"],
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch|arrow|parquet)/")
+TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch)/")
 OURS = re.compile(r"^(cmd|dialects|python|serialize|tracer)/")
 
 

@@ -70,6 +70,8 @@ def test_the_executable(environment, tmp_path):
     execute(exe, "run", "-v", "--python", python, "-o", "run", "script.py", cwd=tmp_path)
     stats = execute(exe, "stats", "run", cwd=tmp_path)
     assert "torch.Tensor.relu" in stats
+    execute(exe, "export", "parquet", "--python", python, "run", "-qo", "x.parquet", cwd=tmp_path)
+    assert (tmp_path / "x.parquet").read_bytes()[:4] == b"PAR1"
     maps = "print([l.split()[-1] for l in open('/proc/self/maps') if 'torchtrace_runtime' in l][0])"
     shown = execute(exe, "run", "-q", "-o", "maps", "--python", python, "-c", maps, cwd=tmp_path)
     assert shown.startswith(str(environment))

@@ -30,13 +30,16 @@ class Result:
         return re.sub(r"0x[0-9a-f]{6,}", "0x...", text).splitlines()
 
 
+# For exports to Parquet, which a Python with pyarrow writes.
+WITH_PYARROW = {"TORCHTRACE_PYTHON": PYTHON}
+
+
 def environment(changes=None):
     """The tests' own, without what chooses a Python or speaks to torchtrace."""
     drop = ("TORCHTRACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTEST_", "PYTHONSAFEPATH", "PYTHONPATH")
     env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}
-    for key in ("TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PARQUET_DIR"):
-        if key in os.environ:
-            env[key] = os.environ[key]
+    if "TORCHTRACE_RUNTIME_DIR" in os.environ:
+        env["TORCHTRACE_RUNTIME_DIR"] = os.environ["TORCHTRACE_RUNTIME_DIR"]
     env.update(changes or {})
     return {key: value for key, value in env.items() if value is not None}
 

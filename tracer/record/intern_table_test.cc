@@ -1,6 +1,11 @@
 #include "tracer/record/intern_table.h"
 
+#include <cstdint>
+#include <map>
+#include <random>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "serialize/base/hash.h"
@@ -53,6 +58,105 @@ TEST(InternTableTest, LargeConfigs) {
   EXPECT_EQ(entry->config(), large);
   EXPECT_EQ(table.Find(HashOf(large), large), entry);
   EXPECT_GE(table.bytes(), large.size());
+}
+
+TEST(InternTableTest, ConfigsOfNoBytes) {
+  InternTable table;
+  EXPECT_EQ(table.Find(0, ""), nullptr);
+  InternTable::Entry* const entry = table.Insert(0, "", 0);
+  EXPECT_EQ(table.Find(0, ""), entry);
+  EXPECT_EQ(table.Find(0, "a"), nullptr);
+  EXPECT_EQ(entry->config(), "");
+  EXPECT_EQ(entry->facets(), "");
+}
+
+// Cells of colliding hashes run over the end of the table, and are found after it has grown.
+TEST(InternTableTest, HashesThatCollide) {
+  for (const uint64_t hash : {uint64_t{0}, uint64_t{255}, UINT64_MAX, uint64_t{1} << 63}) {
+    InternTable table;
+    std::vector<InternTable::Entry*> entries;
+    for (int i = 0; i < 500; ++i) {
+      entries.push_back(table.Insert(hash, Config(i), IdentityBytes(i)));
+      // In the same cell of a table of any size below, and with the same last bits.
+      table.Insert(hash ^ (uint64_t{1} << 40), Config(i), IdentityBytes(i));
+    }
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_EQ(table.Find(hash, Config(i)), entries[static_cast<size_t>(i)]) << hash << " " << i;
+      const InternTable::Entry* const other = table.Find(hash ^ (uint64_t{1} << 40), Config(i));
+      ASSERT_NE(other, nullptr);
+      ASSERT_NE(other, entries[static_cast<size_t>(i)]);
+      ASSERT_EQ(table.Find(hash ^ (uint64_t{1} << 41), Config(i)), nullptr);
+    }
+  }
+}
+
+// Entries stay where they are, at addresses for an Entry, and keep what is in them.
+TEST(InternTableTest, EntriesOutliveGrowth) {
+  InternTable table;
+  std::mt19937 random(5);
+  std::map<std::string, InternTable::Entry*> model;
+  for (uint32_t i = 0; i < 20'000; ++i) {
+    // Of any length, some longer than a block of the arena.
+    const size_t length = i % 1000 == 0 ? 40'000 + random() % 40'000 : random() % 60;
+    std::string config(length, static_cast<char>('a' + i % 26));
+    config += std::to_string(i);
+    const auto identity_bytes = static_cast<uint32_t>(random() % (config.size() + 1));
+    InternTable::Entry* const entry = table.Insert(HashOf(config), config, identity_bytes);
+    ASSERT_EQ(reinterpret_cast<uintptr_t>(entry) % alignof(InternTable::Entry), 0u);
+    entry->definition = i;
+    entry->frame = entry->defined_in = i + 1;
+    entry->stacks = i % 4;
+    model[config] = entry;
+  }
+  uint64_t bytes = 0;
+  for (const auto& [config, entry] : model) {
+    ASSERT_EQ(table.Find(HashOf(config), config), entry);
+    EXPECT_EQ(entry->config(), config);
+    EXPECT_EQ(entry->frame, entry->definition + 1);
+    EXPECT_EQ(entry->defined_in, entry->definition + 1);
+    EXPECT_EQ(entry->stacks, entry->definition % 4);
+    bytes += sizeof *entry + config.size();
+  }
+  // What it says that it holds is what it holds, about.
+  EXPECT_GE(table.bytes(), bytes);
+  EXPECT_LE(table.bytes(), 2 * bytes + (1 << 20));
+}
+
+TEST(InternTableTest, ForgetsAndBeginsAgain) {
+  InternTable table;
+  uint64_t first = 0;
+  for (int round = 0; round < 50; ++round) {
+    for (int i = 0; i < 300; ++i) {
+      const std::string config = Config(round * 100 + i);  // some that it knew before
+      ASSERT_EQ(table.Find(HashOf(config), config), nullptr);
+      const InternTable::Entry* const entry = table.Insert(HashOf(config), config, 3);
+      EXPECT_EQ(entry->frame, 0u);
+      EXPECT_EQ(entry->defined_in, 0u);
+      EXPECT_EQ(entry->stacks, 0u);
+    }
+    if (round == 0) first = table.bytes();
+    EXPECT_EQ(table.bytes(), first);
+    table.Clear();
+    EXPECT_EQ(table.bytes(), 0u);
+  }
+}
+
+// It shares nothing with another thread's.
+TEST(InternTableTest, OneForEachThread) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      InternTable table;
+      for (int i = 0; i < 3000; ++i)
+        table.Insert(HashOf(Config(i)), Config(i), IdentityBytes(i))->stacks = static_cast<uint32_t>(t);
+      for (int i = 0; i < 3000; ++i) {
+        const InternTable::Entry* const entry = table.Find(HashOf(Config(i)), Config(i));
+        ASSERT_NE(entry, nullptr);
+        EXPECT_EQ(entry->stacks, static_cast<uint32_t>(t));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -9,12 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <new>
 #include <set>
@@ -566,6 +568,247 @@ TEST(RecorderTest, TheClockIsToldAgain) {
   EXPECT_GE(ns, 10'000'000u);
   const double slope = static_cast<double>(ns) / static_cast<double>(units);
   EXPECT_NEAR(slope / clock["unit_ns"].get<double>(), 1, 0.02);
+}
+
+// The calls of a log in order, as "api" or "  api" below another, and the tags that they have.
+struct Told {
+  std::vector<std::string> calls;
+  std::vector<std::string> tags;
+};
+std::map<uint32_t, Told> ReadTold(const std::string& folder) {
+  std::map<uint32_t, Told> told;
+  const auto trace = Trace::Open(folder).value();
+  const absl::Status status = trace->Read([&](const CallRecord& call) {
+    if (call.kind != CallRecord::kEnter) return absl::OkStatus();
+    Told& own = told[call.thread];
+    own.calls.push_back(std::string(2 * call.depth, ' ') +
+                        std::string(ReadConfigHead(trace->identity(call.config)).api));
+    own.tags.emplace_back(trace->tags(call.tags));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
+  return told;
+}
+
+bool EnterCall(const std::string& api) {
+  const std::string described = Described(api);
+  ThreadRecorder* const thread = Recorder::Get()->ThisThread();
+  return thread != nullptr && thread->Enter(described, static_cast<uint32_t>(described.size() - 1));
+}
+void LeaveCall() { Recorder::Get()->ThisThread()->Leave(); }
+
+// Each changes the epoch, within calls and between them.
+TEST(RecorderTest, PausesAndTagsWithinCalls) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Recorder* const recorder = Recorder::Get();
+  EXPECT_TRUE(EnterCall("a"));
+  recorder->SetTags(R"({"step":1})");
+  EXPECT_TRUE(EnterCall("b"));
+  recorder->SetPaused(true);
+  EXPECT_FALSE(Recorder::Recording());
+  EXPECT_TRUE(Recorder::SessionIsOn());
+  EXPECT_FALSE(EnterCall("not recorded"));
+  recorder->ThisThread()->CountGetter();
+  LeaveCall();  // b's: it was recorded
+  recorder->SetPaused(false);
+  recorder->SetPaused(false);
+  EXPECT_TRUE(EnterCall("c"));
+  recorder->SetTags("{}");
+  LeaveCall();
+  EXPECT_TRUE(EnterCall("d"));
+  LeaveCall();
+  LeaveCall();
+  recorder->SetTags(R"({"step":2})");
+  recorder->SetTags(R"({"step":3})");
+  EXPECT_TRUE(EnterCall("e"));
+  LeaveCall();
+  EndSession();
+  const Told told = ReadTold(folder)[0];
+  EXPECT_THAT(told.calls, testing::ElementsAre("a", "  b", "  c", "  d", "e"));
+  EXPECT_THAT(told.tags, testing::ElementsAre("", R"({"step":1})", R"({"step":1})", "", R"({"step":3})"));
+  EXPECT_EQ(ReadRecorded(folder).metadata["end"]["getters"], 0);
+}
+
+TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {
+  ASSERT_TRUE(Start(NewFolder()).ok());
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(EnterCall("open"));
+  EndSession();
+  LeaveCall();  // of the five, with no session on
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  LeaveCall();
+  EXPECT_TRUE(EnterCall("a"));
+  EXPECT_TRUE(EnterCall("b"));
+  LeaveCall();
+  LeaveCall();
+  for (int i = 0; i < 3; ++i) LeaveCall();
+  // One too many, as of a child that was forked within a call: nobody's.
+  LeaveCall();
+  EXPECT_TRUE(EnterCall("c"));
+  LeaveCall();
+  EndSession();
+  EXPECT_THAT(ReadTold(folder)[0].calls, testing::ElementsAre("a", "  b", "c"));
+}
+
+TEST(RecorderTest, IncludesAndExcludes) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.include = {"torch.*", "mine"};
+  options.exclude = {"torch.nn.*"};
+  ASSERT_TRUE(Start(folder, options).ok());
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_TRUE(EnterCall("torch.add"));
+    EXPECT_FALSE(EnterCall("torch.nn.relu"));
+    EXPECT_FALSE(EnterCall("numpy.add"));
+    EXPECT_TRUE(EnterCall("mine"));
+    LeaveCall();
+    LeaveCall();
+  }
+  EndSession();
+  EXPECT_THAT(ReadTold(folder)[0].calls, testing::ElementsAre("torch.add", "  mine", "torch.add", "  mine"));
+  // The next session's filter is its own, of a table that knew these.
+  const std::string next = NewFolder();
+  ASSERT_TRUE(Start(next).ok());
+  EXPECT_TRUE(EnterCall("torch.nn.relu"));
+  LeaveCall();
+  EndSession();
+  EXPECT_THAT(ReadTold(next)[0].calls, testing::ElementsAre("torch.nn.relu"));
+}
+
+// A frame that a thread leaves half full goes on with the next one.
+TEST(RecorderTest, EndedThreadsLeaveTheirFrames) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  constexpr uint32_t kThreads = 300;
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    std::thread([t] {
+      for (uint32_t i = 0; i <= t % 5; ++i) Call(Described(absl::StrCat("f", i)));
+      EnterCall("open");
+    }).join();
+  }
+  EndSession();
+  const uint64_t bytes = fs::file_size(fs::directory_iterator(folder)->path());
+  EXPECT_LT(bytes, 1u << 20);  // not a frame for each
+  const std::map<uint32_t, Told> told = ReadTold(folder);
+  ASSERT_EQ(told.size(), kThreads);
+  for (const auto& [thread, own] : told) {
+    ASSERT_EQ(own.calls.size(), thread % 5 + 2) << thread;
+    EXPECT_EQ(own.calls.front(), "f0");
+    EXPECT_EQ(own.calls.back(), "open");
+  }
+  const Json end = ReadRecorded(folder).metadata["end"];
+  ASSERT_EQ(end["threads"].size(), kThreads);
+  EXPECT_EQ(end["threads"][7]["calls"], 7 % 5 + 2);
+}
+
+TEST(RecorderTest, FramesAreNoLargerThanTheLimit) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.max_frame_bytes = 64 << 10;
+  ASSERT_TRUE(Start(folder, options).ok());
+  constexpr uint64_t kCalls = 100'000;
+  for (uint64_t i = 0; i < kCalls; ++i) Call(Described(absl::StrCat("f", i % 1000)));
+  // One record that is larger than it.
+  Call(Described("large" + std::string(300'000, 'x')));
+  Call(Described("small"));
+  EndSession();
+  const Recorded recorded = ReadRecorded(folder);
+  EXPECT_EQ(recorded.calls, kCalls + 2);
+  EXPECT_THAT(recorded.damage, IsEmpty());
+  const uint64_t before = fs::file_size(fs::directory_iterator(folder)->path());
+  // Larger ones repeat fewer definitions.
+  const std::string other = NewFolder();
+  ASSERT_TRUE(Start(other).ok());
+  for (uint64_t i = 0; i < kCalls; ++i) Call(Described(absl::StrCat("f", i % 1000)));
+  EndSession();
+  EXPECT_LT(fs::file_size(fs::directory_iterator(other)->path()), before);
+  EXPECT_EQ(ReadRecorded(other).calls, kCalls);
+}
+
+// A program whose stack is always the same.
+struct OneStack final : ThreadStack {
+  RecordedPlace* Take() override {
+    ++*taken;
+    return &place;
+  }
+  explicit OneStack(std::atomic<int>* counter) : taken(counter) {
+    code.file = "program.py";
+    code.function = "main";
+    place.code = &code;
+    place.line = 7;
+  }
+  std::atomic<int>* const taken;
+  RecordedCode code;
+  RecordedPlace place;
+};
+
+TEST(RecorderTest, StacksAreTakenOfTheFirstCallsOfEachThread) {
+  constexpr int kThreads = 3, kConfigs = 20, kRounds = 50;
+  for (const uint32_t stacks : {0u, 1u, 3u, UINT32_MAX}) {
+    std::atomic<int> taken{0};
+    const std::string folder = NewFolder();
+    RecorderOptions options;
+    options.stacks = stacks;
+    options.make_stack = [&taken] { return std::make_unique<OneStack>(&taken); };
+    ASSERT_TRUE(Start(folder, options).ok());
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < kConfigs * kRounds; ++i) Call(Described(absl::StrCat("f", i % kConfigs)));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EndSession();
+    EXPECT_EQ(taken, kThreads * kConfigs * static_cast<int>(std::min<uint32_t>(stacks, kRounds))) << stacks;
+    const auto trace = Trace::Open(folder).value();
+    int with_stack = 0;
+    ASSERT_TRUE(trace
+                    ->Read([&](const CallRecord& call) {
+                      with_stack += call.kind == CallRecord::kEnter && call.stack != kNoStack;
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    EXPECT_EQ(with_stack, taken);
+  }
+}
+
+// What they have at the moment of the fork is not the children's.
+TEST(RecorderTest, ForksWhileThreadsRecord) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&done, t] {
+      for (int i = 0; !done; ++i) Call(Described(absl::StrCat("thread", t, ".", i % 500)));
+    });
+  }
+  Call(Described("parent"));
+  constexpr int kChildren = 20;
+  for (int i = 0; i < kChildren; ++i) {
+    EXPECT_TRUE(Succeeded(InChild([i] {
+      for (int k = 0; k <= i; ++k) Call(Described("child"));
+      if (i % 2 == 0) Recorder::Get()->Finish({});
+      return Recorder::Get()->stop_reason().empty() ? 0 : 1;
+    })));
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EndSession();
+  const auto trace = Trace::Open(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  ASSERT_EQ(trace->processes().size(), 1u + kChildren);
+  std::multiset<uint64_t> calls;
+  for (const ProcessInfo& process : trace->processes()) {
+    EXPECT_THAT(process.damage.sentences, IsEmpty());
+    if ((*process.metadata)["role"] == "main") continue;
+    EXPECT_EQ((*process.metadata)["forked_from"], getpid());
+    EXPECT_EQ(process.threads.size(), 1u);
+    calls.insert(process.calls);
+  }
+  for (int i = 0; i < kChildren; ++i) EXPECT_EQ(calls.count(static_cast<uint64_t>(i + 1)), 1u) << i;
 }
 
 // What one thread changes and another reads: for tools/test --tsan.

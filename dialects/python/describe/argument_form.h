@@ -59,21 +59,19 @@ class ArgumentForm {
            });
   }
 
-  // The bytes of the call as it is handed on. See DescribeCall.
+  // The call as it is handed on. See DescribeCall.
   template <typename Describe>
-  std::string_view DescribeCall(std::string_view head, const Bound& bound, ConfigBuilder* config,
-                                Describe&& describe) const {
+  void DescribeCall(std::string_view head, const Bound& bound, ConfigBuilder* config, Describe&& describe) const {
     config->Begin(head);
     size_t positional = positional_;
     if (star_) positional += static_cast<size_t>(bound.rest_count) - 1;
-    AppendVarint(positional, config->bytes());
+    config->Positional(positional);
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (i == positional_) AppendVarint(items_.size() - positional_, config->bytes());
-      if (!items_[i].keyword.empty()) AppendString(items_[i].keyword, config->bytes());
+      if (i == positional_) config->Keywords(items_.size() - positional_);
+      if (!items_[i].keyword.empty()) config->Keyword(items_[i].keyword);
       DescribeItem(items_[i], bound, config, describe);
     }
-    if (positional_ == items_.size()) AppendVarint(0, config->bytes());
-    return config->Finish();
+    if (positional_ == items_.size()) config->Keywords(0);
   }
 
  private:
@@ -90,9 +88,8 @@ class ArgumentForm {
     const auto rest = [&] {
       for (Py_ssize_t i = 0; i < bound.rest_count; ++i) describe(bound.rest[i]);
     };
-    const auto tuple = [&](Py_ssize_t size) {
-      const auto whole = static_cast<size_t>(size);
-      config->values().Container(ValueTag::kTuple, whole, std::min(whole, kMaxItems));
+    const auto tuple = [&](Py_ssize_t size, auto&& item) {
+      config->Container(ValueTag::kTuple, static_cast<size_t>(size), [&](size_t i) { describe(item(i)); });
     };
     PyObject* value = item.parameter < kMaxParameters ? bound.values[item.parameter] : nullptr;
     if (value == Py_None) value = bound.values[item.otherwise];
@@ -103,25 +100,24 @@ class ArgumentForm {
         return rest();
       case Kind::kRestTuple:
         if (bound.rest_count == 1 && (PyList_Check(bound.rest[0]) || PyTuple_Check(bound.rest[0]))) return rest();
-        tuple(bound.rest_count);
-        return rest();
+        return tuple(bound.rest_count, [&](size_t i) { return bound.rest[i]; });
       case Kind::kTupleOf:
         break;
     }
     if (value == Py_None || PyTuple_CheckExact(value)) return describe(value);
     if (PyDict_CheckExact(value)) {
-      tuple(PyDict_GET_SIZE(value));
-      PyObject *key, *each;
       Py_ssize_t position = 0;
-      for (size_t i = 0; i < kMaxItems && PyDict_Next(value, &position, &key, &each) != 0; ++i) describe(each);
-    } else if (PyList_CheckExact(value)) {
-      const Py_ssize_t size = std::min<Py_ssize_t>(PyList_GET_SIZE(value), kMaxItems);
-      tuple(PyList_GET_SIZE(value));
-      for (Py_ssize_t i = 0; i < size; ++i) describe(PyList_GET_ITEM(value, i));
-    } else {
-      tuple(1);
-      describe(value);
+      return tuple(PyDict_GET_SIZE(value), [&](size_t) {
+        PyObject *key, *each = Py_None;
+        PyDict_Next(value, &position, &key, &each);
+        return each;
+      });
     }
+    if (PyList_CheckExact(value)) {
+      return tuple(PyList_GET_SIZE(value),
+                   [&](size_t i) { return PyList_GET_ITEM(value, static_cast<Py_ssize_t>(i)); });
+    }
+    tuple(1, [&](size_t) { return value; });
   }
 
   PyObject* code_ = nullptr;  // held: the function's when this was made

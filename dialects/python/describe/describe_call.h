@@ -1,4 +1,4 @@
-// The bytes of one call that a native entry sees (serialize/model/config.h).
+// The arguments of one call that a native entry sees, laid out by a ConfigBuilder.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
@@ -6,50 +6,47 @@
 #include <Python.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <string_view>
 
 #include "dialects/python/describe/python_text.h"
 #include "dialects/python/describe/traced_api.h"
 #include "serialize/model/config_builder.h"
-#include "serialize/model/value.h"
 
 namespace torchtrace::python_dialect {
 
 // `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)` appends an argument's description to `config`.
 template <typename Describe>
-std::string_view DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config,
-                              Describe&& describe) {
+void DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config, Describe&& describe) {
   config->Begin(head);
-  AppendVarint(static_cast<uint64_t>(arguments.count + (arguments.self != nullptr)), config->bytes());
+  config->Positional(static_cast<size_t>(arguments.count + (arguments.self != nullptr)));
   if (arguments.self != nullptr) describe(arguments.self);
   for (Py_ssize_t i = 0; i < arguments.count; ++i) describe(arguments.positional[i]);
   const auto keyword = [&](PyObject* name, PyObject* value) {
-    AppendString(PythonText(name).kept(), config->bytes());
+    config->Keyword(PythonText(name).kept());
     describe(value);
   };
   if (arguments.names != nullptr) {
     const Py_ssize_t count = PyTuple_GET_SIZE(arguments.names);
-    AppendVarint(static_cast<uint64_t>(count), config->bytes());
+    config->Keywords(static_cast<size_t>(count));
     for (Py_ssize_t i = 0; i < count; ++i) {
       keyword(PyTuple_GET_ITEM(arguments.names, i), arguments.positional[arguments.count + i]);
     }
   } else if (arguments.keywords != nullptr) {
-    AppendVarint(static_cast<uint64_t>(PyDict_GET_SIZE(arguments.keywords)), config->bytes());
+    config->Keywords(static_cast<size_t>(PyDict_GET_SIZE(arguments.keywords)));
     PyObject *name, *value;
     Py_ssize_t position = 0;
     while (PyDict_Next(arguments.keywords, &position, &name, &value)) keyword(name, value);
   } else {
-    AppendVarint(0, config->bytes());
+    config->Keywords(0);
   }
-  return config->Finish();
 }
 
 // The bytes of a call that is under way: its parameters' present values, positional ones without the
 // defaults at the end. `locals` are the function's, with parameters first.
 template <typename Describe>
-std::string_view DescribeRunningCall(std::string_view head, PyObject* function, PyObject* const* locals,
-                                     ConfigBuilder* config, Describe&& describe) {
+void DescribeRunningCall(std::string_view head, PyObject* function, PyObject* const* locals, ConfigBuilder* config,
+                         Describe&& describe) {
   const auto* const code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   PyObject* const defaults = PyFunction_GET_DEFAULTS(function);
   const Py_ssize_t default_count = defaults == nullptr ? 0 : PyTuple_GET_SIZE(defaults);
@@ -70,23 +67,22 @@ std::string_view DescribeRunningCall(std::string_view head, PyObject* function, 
     --positional;
   }
   config->Begin(head);
-  AppendVarint(static_cast<uint64_t>(positional + rest_count), config->bytes());
+  config->Positional(static_cast<size_t>(positional + rest_count));
   for (Py_ssize_t i = 0; i < positional; ++i) describe_if_set(value_of(i));
   for (Py_ssize_t i = 0; i < rest_count; ++i) describe(PyTuple_GET_ITEM(rest, i));
   const Py_ssize_t extra_count = extra != nullptr && PyDict_Check(extra) ? PyDict_GET_SIZE(extra) : 0;
-  AppendVarint(static_cast<uint64_t>(keyword_only + extra_count), config->bytes());
+  config->Keywords(static_cast<size_t>(keyword_only + extra_count));
   PyObject* const names = code->co_localsplusnames;
   for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + keyword_only; ++i) {
-    AppendString(PythonText(PyTuple_GET_ITEM(names, i)).kept(), config->bytes());
+    config->Keyword(PythonText(PyTuple_GET_ITEM(names, i)).kept());
     describe_if_set(value_of(i));
   }
   PyObject *name, *value;
   Py_ssize_t position = 0;
   for (Py_ssize_t i = 0; i < extra_count && PyDict_Next(extra, &position, &name, &value) != 0; ++i) {
-    AppendString(PythonText(name).kept(), config->bytes());
+    config->Keyword(PythonText(name).kept());
     describe(value);
   }
-  return config->Finish();
 }
 
 }  // namespace torchtrace::python_dialect

@@ -9,12 +9,10 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "dialects/python/describe/int_digits.h"
 #include "dialects/python/describe/object_names.h"
@@ -60,23 +58,33 @@ inline PyTypeObject* NumpyBase(PyTypeObject* type, const char* base_name, PyType
   return nullptr;
 }
 
-// Describes a value; needs the GIL. `Framework` describes what a framework adds, by static
+// Nothing that runs lets go of the value.
+struct Borrowed {
+  explicit Borrowed(PyObject*) {}
+};
+
+// Describes a value; needs the GIL. `Framework` describes what a framework adds, by
 // functions of (PyObject* value, PyTypeObject* type, ValueDescriber<Framework>*), each false for
 // what it doesn't know:
 //   First: before all else: what most arguments are
 //   Own: before numpy's arrays and subclasses of builtin types
 //   Rare: after these
+// Framework::Reference keeps a value while it is described: Borrowed, unless the framework runs Python code.
 template <typename Framework>
 class ValueDescriber {
  public:
-  explicit ValueDescriber(ConfigBuilder* config) : config_(config), values_(config->values()) {}
+  using Reference = typename Framework::Reference;
+
+  explicit ValueDescriber(ConfigBuilder* config, Framework framework = {})
+      : framework_(framework), config_(config), values_(config->values()) {}
 
   ConfigBuilder* config() { return config_; }
   ConfigBuilder::Writer& values() { return values_; }
 
   void Value(PyObject* value) {
+    [[maybe_unused]] const Reference kept(value);
     PyTypeObject* const type = Py_TYPE(value);
-    if (Framework::First(value, type, this)) return;
+    if (framework_.First(value, type, this)) return;
     if (type == &PyLong_Type) return Long(value);
     if (value == Py_None) return values_.None();
     if (type == &PyBool_Type) return values_.Bool(value == Py_True);
@@ -84,23 +92,29 @@ class ValueDescriber {
     if (type == &PyUnicode_Type) return String(value);
     if (type == &PyTuple_Type) return Sequence(ValueTag::kTuple, value);
     if (type == &PyList_Type) return Sequence(ValueTag::kList, value);
-    if (Framework::Own(value, type, this)) return;
+    if (framework_.Own(value, type, this)) return;
     Other(value, type);
   }
 
   void Sequence(ValueTag tag, PyObject* sequence) {
-    const size_t whole = static_cast<size_t>(Py_SIZE(sequence));
-    if (!Enter()) return;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
-    values_.Container(tag, whole, written);
     // Size and storage are read anew each time: nothing that runs here changes them, and that
     // is not to be relied on.
-    for (size_t i = 0; i < written; ++i) {
+    config_->Container(tag, static_cast<size_t>(Py_SIZE(sequence)), [&](size_t i) {
       PyObject* const item = i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : nullptr;
       // A tuple that is being made has places without an object; gc shows it to programs.
       Value(item == nullptr ? Py_None : item);
-    }
-    --depth_;
+    });
+  }
+
+  void Dict(PyObject* dict) {
+    Py_ssize_t position = 0;
+    config_->Container(ValueTag::kDict, static_cast<size_t>(PyDict_GET_SIZE(dict)), [&](size_t) {
+      PyObject *key = Py_None, *item = Py_None;
+      PyDict_Next(dict, &position, &key, &item);
+      [[maybe_unused]] const Reference kept(item);
+      Value(key);
+      Value(item);
+    });
   }
 
  private:
@@ -123,7 +137,7 @@ class ValueDescriber {
     if (PyAnySet_Check(value)) return Set(value);
     if (type == &PySlice_Type) return Slice(reinterpret_cast<PySliceObject*>(value));
     if (value == Py_Ellipsis) return values_.Ellipsis();
-    if (Framework::Rare(value, type, this)) return;
+    if (framework_.Rare(value, type, this)) return;
     if (PyType_Check(value)) {
       return values_.Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
     }
@@ -147,66 +161,36 @@ class ValueDescriber {
     values_.String(text.kept(), text.whole_bytes());
   }
 
-  void Dict(PyObject* dict) {
-    const size_t whole = static_cast<size_t>(PyDict_GET_SIZE(dict));
-    if (!Enter()) return;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
-    values_.Container(ValueTag::kDict, whole, written);
-    Py_ssize_t position = 0;
-    for (size_t i = 0; i < written; ++i) {
-      PyObject *key = Py_None, *item = Py_None;
-      PyDict_Next(dict, &position, &key, &item);
-      Value(key);
-      Value(item);
-    }
-    --depth_;
-  }
-
-  // A set's order depends on addresses and hash seeds: sorted, equal sets have
-  // equal bytes. Tensors in sets are described out of order of their facets;
-  // they hash by identity, so there is no better order.
   void Set(PyObject* set) {
-    const size_t whole = static_cast<size_t>(PySet_GET_SIZE(set));
-    if (!Enter()) return;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
     const ValueTag tag = PyFrozenSet_Check(set) ? ValueTag::kFrozenSet : ValueTag::kSet;
-    values_.Container(tag, whole, written);
-    ByteBuffer* const bytes = config_->bytes();
-    const size_t start = bytes->size();
-    std::vector<std::string> items;
-    Py_hash_t hash;
     Py_ssize_t position = 0;
-    for (size_t i = 0; i < written; ++i) {
+    config_->Set(tag, static_cast<size_t>(PySet_GET_SIZE(set)), [&](size_t) {
       PyObject* item = Py_None;
+      Py_hash_t hash;
       _PySet_NextEntry(set, &position, &item, &hash);
       Value(item);
-      items.emplace_back(bytes->view().substr(start));
-      bytes->resize(start);
-    }
-    std::sort(items.begin(), items.end());
-    for (const std::string& text : items) bytes->append(text);
-    --depth_;
+    });
   }
 
   void Slice(PySliceObject* slice) {
-    if (!Enter()) return;
+    if (!config_->GoIn()) return;
     values_.BeginSlice();
     Value(slice->start);
     Value(slice->stop);
     Value(slice->step);
-    --depth_;
+    config_->GoOut();
   }
 
   // Its struct is CPython's own affair; the type says where its members are.
   void Range(PyObject* range) {
-    if (!Enter()) return;
+    if (!config_->GoIn()) return;
     values_.BeginRange();
     for (const char* name : {"start", "stop", "step"}) {
       const PyMemberDef* member = PyRange_Type.tp_members;
       while (std::string_view(member->name) != name) ++member;
       Value(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(range) + member->offset));
     }
-    --depth_;
+    config_->GoOut();
   }
 
   bool Numpy(PyObject* value, PyTypeObject* type) {
@@ -225,22 +209,14 @@ class ValueDescriber {
     return false;
   }
 
-  bool Enter() {
-    if (depth_ < kMaxDepth) {
-      ++depth_;
-      return true;
-    }
-    values_.Deep();
-    return false;
-  }
-
+  const Framework framework_;
   ConfigBuilder* const config_;
   ConfigBuilder::Writer values_;
-  int depth_ = 0;
 };
 
 // Of a program without a framework.
 struct NoFramework {
+  using Reference = Borrowed;
   static bool First(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
   static bool Own(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }
   static bool Rare(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }

@@ -83,9 +83,9 @@ std::string EvaluateText(const std::string& expression) {
 std::string Describe(PyObject* value) {
   ConfigBuilder config;
   config.Begin(ConfigBuilder::EncodeHead(0, "f"));
-  AppendVarint(1, config.bytes());
+  config.Positional(1);
   ValueDescriber<NoFramework>(&config).Value(value);
-  AppendVarint(0, config.bytes());
+  config.Keywords(0);
   const absl::StatusOr<Config> parsed = ParseConfig(config.bytes()->view());
   return parsed.ok() ? FormatValue(parsed->args[0]) : std::string(parsed.status().message());
 }

@@ -34,6 +34,7 @@ Types g_types;
 
 // What PyTorch adds to the description of values.
 struct TorchValues {
+  using Reference = Borrowed;
   using Describer = ValueDescriber<TorchValues>;
 
   static bool First(PyObject* value, PyTypeObject* type, Describer* describer) {

@@ -14,9 +14,9 @@ namespace {
 std::string Describe(const at::Tensor& tensor) {
   ConfigBuilder config;
   config.Begin(ConfigBuilder::EncodeHead(2, "f"));
-  AppendVarint(1, config.bytes());
+  config.Positional(1);
   if (!DescribeWrappedNumber(tensor, &config)) DescribeTensor(tensor, {}, &config);
-  AppendVarint(0, config.bytes());
+  config.Keywords(0);
   const absl::StatusOr<Config> parsed = ParseConfig(config.bytes()->view());
   return parsed.ok() ? FormatValue(parsed->args[0]) : std::string(parsed.status().message());
 }

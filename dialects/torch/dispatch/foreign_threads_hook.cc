@@ -9,9 +9,10 @@
 #include <iterator>
 #include <mutex>
 
-#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/dispatch/dispatch_key.h"
 #include "tracer/record/native_threads.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace::torch_dialect {
 namespace {

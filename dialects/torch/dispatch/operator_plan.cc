@@ -1,6 +1,5 @@
 #include "dialects/torch/dispatch/operator_plan.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "dialects/torch/describe/describe_tensor.h"
@@ -61,7 +60,7 @@ class Describer {
     }
     if (value.isTuple()) {
       const auto& elements = value.toTupleRef().elements();
-      return Sequence(ValueTag::kTuple, elements.size(), [&](size_t i) { Value(elements[i]); });
+      return config_->Container(ValueTag::kTuple, elements.size(), [&](size_t i) { Value(elements[i]); });
     }
     if (value.isGenericDict()) return Dict(value);
     if (value.isStorage()) {
@@ -90,33 +89,22 @@ class Describer {
 
   void List(const c10::IValue& value) {
     const c10::ArrayRef<c10::IValue> items = value.toListRef();
-    Sequence(ValueTag::kList, items.size(), [&](size_t i) { Value(items[i]); });
+    config_->Container(ValueTag::kList, items.size(), [&](size_t i) { Value(items[i]); });
   }
 
   void Dict(const c10::IValue& value) {
     const auto dict = value.toGenericDict();
     auto item = dict.begin();
-    Sequence(ValueTag::kDict, dict.size(), [&](size_t) {
+    config_->Container(ValueTag::kDict, dict.size(), [&](size_t) {
       Value(item->key());
       Value(item->value());
       ++item;
     });
   }
 
-  template <typename Item>
-  void Sequence(ValueTag tag, size_t whole, Item&& item) {
-    if (depth_ == kMaxDepth) return values_.Deep();
-    ++depth_;
-    const size_t written = config_->full() ? 0 : std::min(whole, kMaxItems);
-    values_.Container(tag, whole, written);
-    for (size_t i = 0; i < written; ++i) item(i);
-    --depth_;
-  }
-
   const IntKind int_kind_;
   ConfigBuilder* const config_;
   ConfigBuilder::Writer values_;
-  int depth_ = 0;
 };
 
 }  // namespace
@@ -150,7 +138,6 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::OperatorHandle& op)
     own.int_kind = KindOf(argument);
     if (!argument.kwarg_only()) plan->positional = plan->arguments.size();
     if (argument.default_value().has_value()) {
-      own.has_default = true;
       ConfigBuilder config;
       config.Begin({});
       Describer(own.int_kind, &config).Value(*argument.default_value());

@@ -10,7 +10,6 @@
 #include <c10/core/Device.h>
 #include <c10/util/OptionalArrayRef.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -31,8 +30,7 @@ enum class IntKind : char { kInt, kDtype, kLayout, kMemoryFormat };
 struct ArgumentPlan {
   std::string name;
   IntKind int_kind = IntKind::kInt;
-  bool has_default = false;
-  std::string described_default;
+  std::string described_default;  // empty: it has none
 };
 
 struct OperatorPlan {
@@ -57,9 +55,7 @@ void DescribeArgument(IntKind kind, at::Device value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, std::string_view value, ConfigBuilder* config);
 template <typename Item>
 void DescribeArgument(IntKind kind, at::ArrayRef<Item> items, ConfigBuilder* config) {
-  const size_t written = config->full() ? 0 : std::min(items.size(), kMaxItems);
-  config->values().Container(ValueTag::kList, items.size(), written);
-  for (size_t i = 0; i < written; ++i) DescribeArgument(kind, items[i], config);
+  config->Container(ValueTag::kList, items.size(), [&](size_t i) { DescribeArgument(kind, items[i], config); });
 }
 template <typename Item, size_t N>
 void DescribeArgument(IntKind kind, const std::array<Item, N>& items, ConfigBuilder* config) {
@@ -112,58 +108,20 @@ class OperatorPlans {
 // it: enums by name, wrapped numbers as numbers, defaults at the end left out.
 class OperatorCallDescriber {
  public:
-  OperatorCallDescriber(const OperatorPlan& plan, ConfigBuilder* config) : plan_(plan), config_(config) {
-    config->Begin(plan.head);
-    BeginArguments();
-    if (plan.positional == 0) BeginKeywords();
-  }
+  OperatorCallDescriber(const OperatorPlan& plan, ConfigBuilder* config)
+      : next_(plan.arguments.data()), config_(config), arguments_(plan.head, plan.positional, config) {}
 
   // `argument` as C++ or as PyTorch's boxed calls pass it.
   template <typename Argument>
   void Add(const Argument& argument) {
-    const ArgumentPlan& plan = plan_.arguments[next_++];
-    ByteBuffer* const bytes = config_->bytes();
-    const bool keyword = next_ > plan_.positional;
-    const size_t start = bytes->size();
-    if (keyword) AppendString(plan.name, bytes);
-    const size_t value = bytes->size();
-    DescribeArgument(plan.int_kind, argument, config_);
-    const bool is_default = plan.has_default && bytes->view().substr(value) == plan.described_default;
-    if (!keyword) {
-      if (!is_default) Keep(next_);
-      if (next_ == plan_.positional) BeginKeywords();
-    } else if (is_default) {
-      bytes->resize(start);
-    } else {
-      Keep(kept_ + 1);
-    }
+    const ArgumentPlan& plan = *next_++;
+    arguments_.Add(plan.name, plan.described_default, [&] { DescribeArgument(plan.int_kind, argument, config_); });
   }
 
  private:
-  // The number of what is kept stands before it and is known after it. It fits one byte: no
-  // operator has 128 arguments.
-  void BeginArguments() {
-    count_at_ = config_->bytes()->size();
-    config_->bytes()->push_back(0);
-    kept_end_ = config_->bytes()->size();
-    kept_ = 0;
-  }
-  void BeginKeywords() {
-    config_->bytes()->resize(kept_end_);
-    BeginArguments();
-  }
-  void Keep(size_t count) {
-    kept_ = count;
-    kept_end_ = config_->bytes()->size();
-    (*config_->bytes())[count_at_] = static_cast<char>(count);
-  }
-
-  const OperatorPlan& plan_;
+  const ArgumentPlan* next_;
   ConfigBuilder* const config_;
-  size_t next_ = 0;
-  size_t count_at_ = 0;
-  size_t kept_ = 0;
-  size_t kept_end_ = 0;
+  SchemaArguments arguments_;
 };
 
 // A call whose arguments are the last ones on `stack`.

@@ -15,13 +15,14 @@
 #include <type_traits>
 
 #include "dialects/torch/common/python_source.h"
-#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe_python.h"
 #include "dialects/torch/dispatch/dispatch_key.h"
 #include "dialects/torch/dispatch/forwarding_interpreter.h"
 #include "dialects/torch/dispatch/operator_plan.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
 #include "tracer/python/python_patch.h"
+#include "tracer/record/thread_state.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -59,22 +60,18 @@ std::string ExceptionName() {
   }
 }
 
-// Runs the operator by `call`, recorded as what the thread's scratch describes.
-template <typename Call>
-auto RunRecorded(Call&& call) -> decltype(call()) {
-  ThreadState& state = t_state;
-  const std::string_view bytes = state.config->Finish();
-  if (!state.recorder->Enter(bytes, state.config->identity_bytes())) return call();
-  const auto leave = [&state] {
-    if (state.recorder != nullptr) state.recorder->Leave();
-  };
+// Runs the operator by `call`, recorded as what `describe(config)` describes.
+template <typename Describe, typename Call>
+auto RecordAround(Describe&& describe, Call&& call) -> decltype(call()) {
+  ThreadState& thread = t_thread;
+  if (!thread.Enter(describe)) return call();
   try {
     if constexpr (std::is_void_v<decltype(call())>) {
       call();
-      leave();
+      thread.Leave();
     } else {
       decltype(auto) result = call();
-      leave();
+      thread.Leave();
       return result;
     }
   } catch (const abi::__forced_unwind&) {
@@ -82,30 +79,19 @@ auto RunRecorded(Call&& call) -> decltype(call()) {
     // is raised, and what catches this must hand it on.
     throw;
   } catch (...) {
-    if (state.recorder != nullptr) state.recorder->Raise(ExceptionName());
+    if (thread.recorder != nullptr) thread.Raise(ExceptionName());
     throw;
   }
-}
-
-// `describe` does all that may fail for want of memory.
-template <typename Describe, typename Call>
-void RecordAround(Describe&& describe, Call&& call) {
-  if (!t_state.DescribeBy(describe)) return call();
-  RunRecorded(call);
 }
 
 // What an operator of PyTorch calls inside is its own affair, as it is for a
 // dispatch mode. An operator of anyone else is a part of the program.
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (!t_state.Recording()) {
-    const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
-    return op.redispatchBoxed(keys & kBelowKey, stack);
-  }
   bool foreign = false;
-  const auto describe = [&] {
+  const auto describe = [&](ConfigBuilder* config) {
     const OperatorPlan& plan = t_plans.Get(op);
     foreign = plan.foreign;
-    DescribeOperatorCall(plan, *stack, t_state.config);
+    DescribeOperatorCall(plan, *stack, config);
   };
   RecordAround(describe, [&] {
     if (foreign) {
@@ -126,16 +112,15 @@ struct Unboxed<Operator, Result(Arguments...)> {
       const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
       return Operator::redispatch(keys & kBelowKey, arguments...);
     };
-    if (!t_state.Recording()) return call();
-    const auto describe = [&] {
+    const auto describe = [&](ConfigBuilder* config) {
       // PyTorch's own operators stay.
       static const OperatorPlan& plan =
           *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
                .release();
-      OperatorCallDescriber describer(plan, t_state.config);
+      OperatorCallDescriber describer(plan, config);
       (describer.Add(arguments), ...);
     };
-    return t_state.DescribeBy(describe) ? RunRecorded(call) : call();
+    return RecordAround(describe, call);
   }
 };
 
@@ -156,22 +141,20 @@ class SubclassDispatch final : public ForwardingInterpreter {
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
     if (!Records()) return inner().dispatch(op, stack);
-    RecordAround([&] { DescribeOperatorCall(t_plans.Get(op), *stack, t_state.config); },
+    RecordAround([&](ConfigBuilder* config) { DescribeOperatorCall(t_plans.Get(op), *stack, config); },
                  [&] { inner().dispatch(op, stack); });
   }
 
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
     if (!Records()) return inner().detach(self);
-    const auto describe = [self] {
+    const auto describe = [self](ConfigBuilder* config) {
       static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
       const torch::jit::Stack stack = {
           at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
               const_cast<c10::TensorImpl*>(self)))};
-      DescribeOperatorCall(t_plans.Get(op), stack, t_state.config);
+      DescribeOperatorCall(t_plans.Get(op), stack, config);
     };
-    c10::intrusive_ptr<c10::TensorImpl> result;
-    RecordAround(describe, [&] { result = inner().detach(self); });
-    return result;
+    return RecordAround(describe, [&] { return inner().detach(self); });
   }
 
   std::atomic<bool> enabled = false;
@@ -179,7 +162,7 @@ class SubclassDispatch final : public ForwardingInterpreter {
  private:
   bool Records() const {
     return enabled.load(std::memory_order_relaxed) && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
-           c10::impl::tls_is_dispatch_key_included(kDispatchKey) && t_state.Recording();
+           c10::impl::tls_is_dispatch_key_included(kDispatchKey);
   }
 };
 

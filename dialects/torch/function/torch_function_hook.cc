@@ -10,16 +10,25 @@
 #include "dialects/python/describe/argument_form.h"
 #include "dialects/python/setattr/attribute_path.h"
 #include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/torch/common/api_names.h"
-#include "dialects/torch/common/python_call.h"
-#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/common/thread_starts.h"
+#include "dialects/torch/describe/describe_python.h"
 #include "dialects/torch/function/function_protocol.h"
 
 namespace torchtrace::torch_dialect {
+
+struct OpenFunction {
+  bool open = false;      // the thread is inside a call of level 1: what it calls is its own affair
+  bool recorded = false;  // and that call was recorded
+};
+constinit thread_local OpenFunction t_function TORCHTRACE_STATIC_TLS;
+
 namespace {
 
 using python_dialect::ArgumentForm;
 using python_dialect::CallArguments;
+using python_dialect::EndCall;
 using python_dialect::EntryDialect;
 using python_dialect::EntryOptions;
 using python_dialect::NativeEntries;
@@ -42,8 +51,8 @@ bool ModeWouldBeTold() {
 }
 
 void EndFunction(PyObject* result) {
-  t_state.function_open = false;
-  if (t_state.function_recorded) EndCall(result);
+  t_function.open = false;
+  if (t_function.recorded) EndCall(result);
 }
 
 // has_torch_function, has_torch_function_unary, has_torch_function_variadic
@@ -61,10 +70,10 @@ class ProgramFunctions {
         !HandsOn(PyFunction_GET_CODE(call.function)))
       return;
     const Api& api = ApiNames::Loaded()->Resolve(call.function);
-    t_state.function_open = true;
-    t_state.function_recorded = BeginDescribedCall([&](ConfigBuilder* config) {
-      return python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
-                                                 [config](PyObject* value) { DescribePython(value, config); });
+    t_function.open = true;
+    t_function.recorded = t_thread.Enter([&](ConfigBuilder* config) {
+      python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
+                                          [config](PyObject* value) { DescribePython(value, config); });
     });
     python_dialect::WhenInnermostCallEnds(EndFunction);
   }
@@ -89,20 +98,19 @@ class ProgramFunctions {
   }
 };
 
-class FunctionCalls final : public EntryDialect {
+class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython> {
  public:
   bool Begin(const TracedApi& api, const CallArguments& arguments) override {
-    ThreadState& state = t_state;
-    if (state.function_open || state.compiling != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
+    if (t_function.open || t_thread.suspended != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
     if (api.asks) {
       ProgramFunctions::Asked(api, arguments);
       return false;
     }
     if (api.getter && !include_getters) {
-      if (state.Recording()) state.recorder->CountGetter();
+      t_thread.CountGetter();
       // What it calls is inside it all the same.
-      state.function_open = true;
-      state.function_recorded = false;
+      t_function.open = true;
+      t_function.recorded = false;
       return true;
     }
     // Code that the program has given it asks for itself, if at all.
@@ -110,10 +118,10 @@ class FunctionCalls final : public EntryDialect {
     ArgumentForm::Bound bound;
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
     if (formed && !api.form->HandsOn(bound, IsPlainTensorType)) return false;
-    state.function_open = true;
-    state.function_recorded = formed                    ? Record(api, bound)
-                              : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
-                                                        : BeginCall(api.head, arguments);
+    t_function.open = true;
+    t_function.recorded = formed                    ? RecordForm(api, bound)
+                          : api.first_argument != 0 ? RecordCallOf(arguments, api.first_argument)
+                                                    : Record(api.head, arguments);
     return true;
   }
 
@@ -149,8 +157,6 @@ class FunctionCalls final : public EntryDialect {
     return api;
   }
 
-  void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
-
   const std::unordered_map<std::string, HandedOn>& rows() const { return rows_; }
 
   bool include_getters = false;
@@ -167,19 +173,18 @@ class FunctionCalls final : public EntryDialect {
 
   static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
 
-  static bool Record(const TracedApi& api, const ArgumentForm::Bound& bound) {
-    return BeginDescribedCall([&](ConfigBuilder* config) {
-      return api.form->DescribeCall(api.head, bound, config,
-                                    [config](PyObject* value) { DescribePython(value, config); });
+  static bool RecordForm(const TracedApi& api, const ArgumentForm::Bound& bound) {
+    return t_thread.Enter([&](ConfigBuilder* config) {
+      api.form->DescribeCall(api.head, bound, config, [config](PyObject* value) { DescribePython(value, config); });
     });
   }
 
   static bool RecordCallOf(CallArguments arguments, Py_ssize_t first) {
-    if (arguments.count < first || !t_state.Recording()) return false;
+    if (arguments.count < first || !t_thread.Recording()) return false;
     const torch_dialect::Api& api = ApiNames::Loaded()->Resolve(arguments.positional[0]);
     arguments.positional += first;
     arguments.count -= first;
-    return BeginCall(api.head, arguments);
+    return Record(api.head, arguments);
   }
 
   // The name of the function that a mode would be told of.

@@ -6,36 +6,22 @@
 #include <utility>
 #include <vector>
 
+#include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/python/setattr/setattr_hook.h"
 #include "dialects/torch/common/api_names.h"
-#include "dialects/torch/common/python_call.h"
-#include "dialects/torch/common/thread_state.h"
 #include "dialects/torch/describe/describe_python.h"
 #include "dialects/torch/setattr/default_apis.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
 
-using python_dialect::CallArguments;
-using python_dialect::TracedApi;
-
-class TorchCalls final : public python_dialect::EntryDialect {
+class TorchCalls final : public python_dialect::RecordedCalls<DescribePython> {
  public:
-  bool Begin(const TracedApi& api, const CallArguments& arguments) override { return BeginCall(api.head, arguments); }
-
-  void End(PyObject* result) override { EndCall(result); }
-
-  void CountGetter() override {
-    if (t_state.Recording()) t_state.recorder->CountGetter();
-  }
-
   // Under the name that the other levels know.
-  absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
+  absl::StatusOr<const python_dialect::TracedApi*> Api(PyObject* object, const std::string& name) override {
     const torch_dialect::Api* const known = ApiNames::Loaded()->FindPublic(object);
     return python_dialect::MakeTracedApi(0, known == nullptr ? name : known->name, object);
   }
-
-  void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-#include "dialects/torch/common/thread_state.h"
+#include "dialects/torch/common/thread_starts.h"
 
-#include <algorithm>
+#include <Python.h>
+
 #include <cstddef>
 #include <vector>
 
@@ -8,27 +9,15 @@
 
 namespace torchtrace::torch_dialect {
 
-thread_local ThreadState t_state TORCHTRACE_STATIC_TLS;
+constinit thread_local uint64_t t_armed TORCHTRACE_STATIC_TLS = 0;
 uint64_t g_arming = 0;
 
 namespace {
-
-// Owns the thread's scratch. Its end is the end of recording on the thread:
-// the ThreadRecorder, made just before it, is destroyed right after it.
-struct Scratch {
-  ~Scratch() {
-    t_state.recorder = nullptr;
-    ++t_state.compiling;
-  }
-  ConfigBuilder config;
-};
 
 std::vector<ArmThread>& Armers() {
   static auto* const armers = new std::vector<ArmThread>();
   return *armers;
 }
-
-// ---- Thread starts ----
 
 // Stands for the function that a new thread is to run.
 struct ThreadBody {
@@ -88,71 +77,7 @@ PyObject* StartNewThread(PyObject* module, PyObject* args) {
   return result;
 }
 
-// ---- Compile contexts ----
-
-struct CompileContext {
-  PyObject_HEAD PyObject* inner;  // PyTorch's context manager
-};
-
-void CompileContextDealloc(PyObject* self) {
-  Py_DECREF(reinterpret_cast<CompileContext*>(self)->inner);
-  Py_TYPE(self)->tp_free(self);
-}
-
-PyObject* CompileContextEnter(PyObject* self, PyObject*) {
-  auto* const context = reinterpret_cast<CompileContext*>(self);
-  ++t_state.compiling;
-  NoteCompiledCode();
-  PyObject* const result = PyObject_CallMethod(context->inner, "__enter__", nullptr);
-  if (result == nullptr) --t_state.compiling;
-  return result;
-}
-
-PyObject* CompileContextExit(PyObject* self, PyObject* args) {
-  auto* const context = reinterpret_cast<CompileContext*>(self);
-  PyObject* const exit = PyObject_GetAttrString(context->inner, "__exit__");
-  PyObject* const result = exit == nullptr ? nullptr : PyObject_Call(exit, args, nullptr);
-  Py_XDECREF(exit);
-  --t_state.compiling;
-  return result;
-}
-
-PyMethodDef g_compile_context_methods[] = {
-    {"__enter__", CompileContextEnter, METH_NOARGS, nullptr},
-    {"__exit__", CompileContextExit, METH_VARARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyTypeObject g_compile_context_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
-PyObject* InstallCallbacks(PyObject* maker, PyObject* args, PyObject* kwargs) {
-  PyObject* const inner = PyObject_Call(maker, args, kwargs);
-  if (inner == nullptr) return nullptr;
-  auto* const context = PyObject_New(CompileContext, &g_compile_context_type);
-  if (context == nullptr) {
-    Py_DECREF(inner);
-    return nullptr;
-  }
-  context->inner = inner;
-  return reinterpret_cast<PyObject*>(context);
-}
-
-PyMethodDef g_install_callbacks = {
-    "install_callbacks",
-    reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(InstallCallbacks)),
-    METH_VARARGS | METH_KEYWORDS,
-    nullptr,
-};
-
 }  // namespace
-
-bool ThreadState::Attach() {
-  recorder = Recorder::Get()->ThisThread();
-  if (recorder == nullptr) return false;
-  static thread_local Scratch scratch;
-  config = &scratch.config;
-  return true;
-}
 
 void AddThreadArmer(ArmThread arm) {
   Armers().push_back(arm);
@@ -164,13 +89,8 @@ void RemoveThreadArmer(ArmThread arm) { std::erase(Armers(), arm); }
 
 void ArmThisThread() {
   if (ThisThreadIsArmed()) return;
-  t_state.armed = g_arming;
+  t_armed = g_arming;
   for (const ArmThread arm : Armers()) arm();
-}
-
-void NoteCompiledCode() {
-  Recorder::Get()->NoteNotSeen(
-      "torch.compile: kernels that a backend fused are no calls of operators or APIs, and no level sees them");
 }
 
 bool WatchThreadStarts() {
@@ -186,18 +106,6 @@ bool WatchThreadStarts() {
   void* const start = reinterpret_cast<void*>(StartNewThread);
   g_start_new.Install("_thread", "start_new", METH_VARARGS, start);
   return g_start_new_thread.Install("_thread", "start_new_thread", METH_VARARGS, start);
-}
-
-PyObject* WrapCompileContext(PyObject* maker) {
-  if (g_compile_context_type.tp_name == nullptr) {
-    g_compile_context_type.tp_name = "torchtrace.CompileContext";
-    g_compile_context_type.tp_basicsize = sizeof(CompileContext);
-    g_compile_context_type.tp_flags = Py_TPFLAGS_DEFAULT;
-    g_compile_context_type.tp_dealloc = CompileContextDealloc;
-    g_compile_context_type.tp_methods = g_compile_context_methods;
-    if (PyType_Ready(&g_compile_context_type) < 0) return nullptr;
-  }
-  return PyCFunction_New(&g_install_callbacks, maker);
 }
 
 }  // namespace torchtrace::torch_dialect

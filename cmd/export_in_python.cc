@@ -1,0 +1,64 @@
+#include "cmd/export_in_python.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/cli/ending_signals.h"
+#include "cmd/cli/exit_code.h"
+#include "cmd/cli/message.h"
+#include "tracer/launch/find_python.h"
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool g_in_python = false;
+
+fs::path LibraryPath() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() /
+         "lib/torchtrace/libtorchtrace_export.so";
+}
+
+}  // namespace
+
+bool NeedsPython(const Exporter& exporter) { return exporter.python_program != nullptr && !g_in_python; }
+
+int ContinueInPython(const Exporter& exporter, const std::string& python, const Command& verb,
+                     const std::vector<std::string>& args) {
+  const std::string library = LibraryPath().string();
+  std::error_code error;
+  if (!fs::is_regular_file(library, error)) {
+    return Fail(kExitTrouble,
+                absl::StrCat(exporter.name, " needs ", library, "; `tools/torchtrace ", verb.name, " ...` builds it"));
+  }
+  // No Python starts with that.
+  struct stat input;
+  if (fstat(STDIN_FILENO, &input) == 0 && S_ISDIR(input.st_mode)) {
+    return Fail(kExitTrouble, "cannot read standard input: Is a directory");
+  }
+  const absl::StatusOr<FoundPython> found = FindPython(python);
+  if (!found.ok()) return Fail(kExitTrouble, found.status());
+  std::vector<std::string> words = {found->path, "-B", "-c", exporter.python_program, library, verb.name};
+  words.insert(words.end(), args.begin(), args.end());
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  HoldEndingSignals();
+  execvp(argv[0], argv.data());
+  return Fail(kExitTrouble,
+              absl::StrCat("cannot start ", found->path, " (named by ", found->source, "): ", std::strerror(errno)));
+}
+
+void SetInPython() { g_in_python = true; }
+
+}  // namespace torchtrace

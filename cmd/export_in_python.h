@@ -1,0 +1,39 @@
+// Formats that a Python library writes: `export` and `dedup` go on in a Python that has it,
+// as one process. The executable becomes that Python, which loads torchtrace's export
+// library, a second copy of the verbs (export_library.cc):
+//
+//   <the executable's folder>/../lib/torchtrace/libtorchtrace_export.so
+//
+// So nothing passes between processes, Ctrl-C and the exit code are the verb's own, and
+// whoever started it waits for the process that it started.
+
+#ifndef TORCHTRACE_CMD_EXPORT_IN_PYTHON_H_
+#define TORCHTRACE_CMD_EXPORT_IN_PYTHON_H_
+
+#include <string>
+#include <vector>
+
+#include "cmd/cli/command.h"
+#include "serialize/export/exporter.h"
+
+namespace torchtrace {
+
+// The help of --python.
+inline constexpr char kExportPythonText[] =
+    "parquet: the environment that has pyarrow, by its python or its folder (default: as `run` finds one)";
+
+// The process is not yet the one that can write the format.
+bool NeedsPython(const Exporter& exporter);
+
+// Starts the verb again in the Python that `python` names, or that `run` would find. Returns
+// only when that fails, with the exit code, having said why. The arguments have been checked;
+// nothing is open.
+int ContinueInPython(const Exporter& exporter, const std::string& python, const Command& verb,
+                     const std::vector<std::string>& args);
+
+// From here on the process is that Python.
+void SetInPython();
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_EXPORT_IN_PYTHON_H_

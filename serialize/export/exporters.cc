@@ -1,0 +1,83 @@
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "serialize/base/edit_distance.h"
+#include "serialize/export/exporter.h"
+
+namespace torchtrace {
+
+// Each in the file of its format.
+extern const Exporter kTextExporter;
+extern const Exporter kYamlExporter;
+extern const Exporter kJsonExporter;
+extern const Exporter kJsonlExporter;
+extern const Exporter kCsvExporter;
+extern const Exporter kTorchBenchExporter;
+extern const Exporter kTritonBenchExporter;
+extern const Exporter kPaddleExporter;
+extern const Exporter kParquetExporter;
+
+const std::vector<const Exporter*>& Exporters() {
+  static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
+      &kTextExporter,       &kYamlExporter,        &kJsonExporter,   &kJsonlExporter,   &kCsvExporter,
+      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter, &kParquetExporter,
+  };
+  return *exporters;
+}
+
+absl::StatusOr<const Exporter*> FindExporter(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Exporter* const exporter : Exporters()) {
+    if (name == exporter->name) return exporter;
+    names.emplace_back(exporter->name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown format '", std::string(name), "'", DidYouMean(name, names),
+                                                 "; there are ", ExporterNames()));
+}
+
+absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name) {
+  const size_t name = file_name.rfind('/') + 1;
+  const size_t dot = file_name.rfind('.');
+  const bool has_suffix = dot != std::string_view::npos && dot > name;
+  const std::string suffix = has_suffix ? absl::AsciiStrToLower(std::string(file_name.substr(dot + 1))) : "";
+  std::string choices;
+  for (const Exporter* const exporter : Exporters()) {
+    for (const char* const known : exporter->suffixes) {
+      if (known == nullptr) continue;
+      if (suffix == known) return exporter;
+      absl::StrAppend(&choices, choices.empty() ? "." : ", .", known);
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", std::string(file_name), "' tells no format: its name may end in ", choices));
+}
+
+std::string ExporterNames() {
+  std::string names;
+  for (const Exporter* const exporter : Exporters()) absl::StrAppend(&names, names.empty() ? "" : ", ", exporter->name);
+  return names;
+}
+
+std::string ExporterNames(bool (*which)(const Exporter& exporter)) {
+  std::vector<const char*> names;
+  for (const Exporter* const exporter : Exporters()) {
+    if (which(*exporter)) names.push_back(exporter->name);
+  }
+  std::string list;
+  for (size_t i = 0; i < names.size(); ++i) {
+    absl::StrAppend(&list, i == 0 ? "" : i + 1 < names.size() ? ", " : " and ", names[i]);
+  }
+  return list;
+}
+
+absl::StatusOr<std::unique_ptr<ConfigSink>> MakeConfigSink(const Exporter& exporter, std::ostream* out,
+                                                           const ExportOptions& options) {
+  if (exporter.make_sink != nullptr) return exporter.make_sink(out, options);
+  absl::StatusOr<std::unique_ptr<TableWriter>> table = exporter.make_table(ConfigColumns(), out, options);
+  if (!table.ok()) return table.status();
+  return MakeTableSink(*std::move(table));
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,29 @@
+#include "tracer/record/thread_state.h"
+
+namespace torchtrace {
+
+constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_TLS;
+
+namespace {
+
+// Owns the thread's scratch. Its end is the end of recording on the thread: the
+// ThreadRecorder, made just before it, is destroyed right after it.
+struct Scratch {
+  ~Scratch() {
+    t_thread.recorder = nullptr;
+    ++t_thread.suspended;
+  }
+  ConfigBuilder config;
+};
+
+}  // namespace
+
+bool ThreadState::Attach() {
+  recorder = Recorder::Get()->ThisThread();
+  if (recorder == nullptr) return false;
+  static thread_local Scratch scratch;
+  config = &scratch.config;
+  return true;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,69 @@
+// What each thread of the traced program carries for the hooks of all levels: its recorder, and the
+// scratch in which its calls are described, one at a time. Reading it costs one thread-local access.
+
+#ifndef TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_
+#define TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_
+
+#include <exception>
+#include <string_view>
+
+#include "serialize/model/config_builder.h"
+#include "tracer/record/export.h"
+#include "tracer/record/recorder.h"
+#include "tracer/record/static_tls.h"
+
+namespace torchtrace {
+
+struct ThreadState {
+  ThreadRecorder* recorder = nullptr;  // null until the first call, and when the thread ends
+  ConfigBuilder* config = nullptr;     // null until the first call
+  int suspended = 0;                   // not 0: what runs isn't the program's, or the thread ends
+  bool describing = false;             // a call's description is under way
+
+  // False when this thread records nothing now. True: there are a recorder and its scratch, made at
+  // the thread's first call.
+  bool Recording() {
+    if (suspended != 0 || !Recorder::Recording()) [[unlikely]] {
+      return false;
+    }
+    return recorder != nullptr || Attach();
+  }
+
+  // Describes a call by `describe(config)` and records that it was entered. True: it is to be ended by
+  // Leave or Raise. Nothing that goes wrong in the description reaches the program: where it fails, for
+  // want of memory, recording stops.
+  template <typename Describe>
+  bool Enter(Describe&& describe) {
+    // Code of the program that came to run in a description would fill the same scratch.
+    if (!Recording() || describing) return false;
+    describing = true;
+    std::string_view bytes;
+    try {
+      describe(config);
+      bytes = config->Finish();
+    } catch (const std::exception& error) {
+      Recorder::Get()->Stop(error.what());
+    }
+    describing = false;
+    return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes());
+  }
+
+  void Leave() {
+    if (recorder != nullptr) recorder->Leave();
+  }
+  void Raise(std::string_view exception) {
+    if (recorder != nullptr) recorder->Raise(exception);
+  }
+  void CountGetter() {
+    if (Recording()) recorder->CountGetter();
+  }
+
+ private:
+  TORCHTRACE_EXPORT bool Attach();
+};
+
+extern constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_TLS;
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_

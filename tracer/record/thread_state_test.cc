@@ -1,0 +1,371 @@
+// The one scratch and recorder of each thread: sessions and pauses come and go, threads end, processes
+// fork, descriptions fail, and many threads record at once (for tools/test --tsan).
+
+#include "tracer/record/thread_state.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/model/config.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string NewFolder() {
+  std::string pattern = ::testing::TempDir() + "/thread_state_XXXXXX";
+  return mkdtemp(pattern.data());
+}
+
+std::string Start() {
+  RecorderOptions options;
+  options.log_folder = NewFolder();
+  options.quiet = true;
+  std::string folder = options.log_folder;
+  EXPECT_TRUE(Recorder::Start(std::move(options)).ok());
+  return folder;
+}
+void EndSession() { Recorder::Get()->Finish({.program_goes_on = true}); }
+
+// The calls that are in the log, by thread and in order, as "api", "  api" below another, and what
+// they raised.
+using Calls = std::map<std::pair<uint32_t, uint32_t>, std::vector<std::string>>;
+Calls ReadCalls(const std::string& folder) {
+  Calls calls;
+  const auto trace = Trace::Open(folder).value();
+  std::map<uint64_t, std::pair<ConfigId, VariantId>> configs;
+  const absl::Status status = trace->Read([&](const CallRecord& call) {
+    std::vector<std::string>& own = calls[{call.process, call.thread}];
+    const absl::StatusOr<Config> config = ParseConfig(trace->identity(call.config));
+    EXPECT_TRUE(config.ok()) << config.status();
+    if (call.kind == CallRecord::kEnter) {
+      own.push_back(std::string(2 * call.depth, ' ') + config->api);
+    } else if (call.kind == CallRecord::kRaise) {
+      own.push_back(config->api + " raised " + std::string(call.exception));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  for (const ProcessInfo& process : trace->processes()) EXPECT_THAT(process.damage.sentences, IsEmpty());
+  return calls;
+}
+// Of a trace of one thread.
+std::vector<std::string> OnlyCalls(const std::string& folder) {
+  const Calls calls = ReadCalls(folder);
+  EXPECT_LE(calls.size(), 1u);
+  return calls.empty() ? std::vector<std::string>() : calls.begin()->second;
+}
+
+bool Enter(const std::string& api, int64_t argument = 0) {
+  return t_thread.Enter([&](ConfigBuilder* config) {
+    config->Begin(ConfigBuilder::EncodeHead(1, api));
+    config->Positional(1);
+    config->values().Int(argument);
+    config->Keywords(0);
+  });
+}
+bool Call(const std::string& api, int64_t argument = 0) {
+  if (!Enter(api, argument)) return false;
+  t_thread.Leave();
+  return true;
+}
+
+bool InChild(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = 1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(ThreadStateTest, BeforeAnySession) {
+  // In a new process, so to speak: other tests may have run before.
+  if (Recorder::Get() != nullptr) GTEST_SKIP();
+  EXPECT_FALSE(t_thread.Recording());
+  EXPECT_FALSE(t_thread.Enter([](ConfigBuilder*) { ADD_FAILURE() << "nobody asked for it"; }));
+  t_thread.Leave();
+  t_thread.Raise("Error");
+  t_thread.CountGetter();
+  EXPECT_EQ(t_thread.recorder, nullptr);
+}
+
+TEST(ThreadStateTest, CallsAreRecorded) {
+  const std::string folder = Start();
+  EXPECT_TRUE(Enter("outer"));
+  EXPECT_TRUE(Call("inner"));
+  EXPECT_TRUE(Enter("failing"));
+  t_thread.Raise("ValueError");
+  t_thread.Leave();
+  t_thread.CountGetter();
+  EndSession();
+  EXPECT_FALSE(t_thread.Recording());
+  EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "  inner", "  failing", "failing raised ValueError"));
+  const auto trace = Trace::Open(folder).value();
+  EXPECT_EQ((*trace->processes()[0].metadata)["end"]["getters"], 1);
+}
+
+TEST(ThreadStateTest, NothingIsDescribedWhilePausedOrSuspended) {
+  const std::string folder = Start();
+  EXPECT_TRUE(Call("first"));
+  Recorder::Get()->SetPaused(true);
+  EXPECT_FALSE(t_thread.Enter([](ConfigBuilder*) { ADD_FAILURE(); }));
+  Recorder::Get()->SetPaused(false);
+  EXPECT_TRUE(Call("second"));
+  ++t_thread.suspended;
+  ++t_thread.suspended;
+  EXPECT_FALSE(t_thread.Enter([](ConfigBuilder*) { ADD_FAILURE(); }));
+  t_thread.CountGetter();
+  --t_thread.suspended;
+  EXPECT_FALSE(t_thread.Recording());
+  // Another thread's is its own.
+  std::thread([] { EXPECT_TRUE(Call("other")); }).join();
+  --t_thread.suspended;
+  // A call that is open when the thread is suspended ends all the same.
+  EXPECT_TRUE(Enter("third"));
+  ++t_thread.suspended;
+  t_thread.Leave();
+  --t_thread.suspended;
+  EXPECT_TRUE(Call("fourth"));
+  EndSession();
+  const Calls calls = ReadCalls(folder);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_THAT(calls.at({0, 0}), ElementsAre("first", "second", "third", "fourth"));
+  EXPECT_THAT(calls.at({0, 1}), ElementsAre("other"));
+}
+
+TEST(ThreadStateTest, ACallInADescription) {
+  const std::string folder = Start();
+  EXPECT_TRUE(t_thread.Enter([](ConfigBuilder* config) {
+    config->Begin(ConfigBuilder::EncodeHead(1, "outer"));
+    config->Positional(1);
+    EXPECT_FALSE(Call("inner"));
+    config->values().Int(3);
+    config->Keywords(0);
+  }));
+  t_thread.Leave();
+  EXPECT_TRUE(Call("next"));
+  EndSession();
+  EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "next"));
+}
+
+TEST(ThreadStateTest, ADescriptionThatFailsStopsRecording) {
+  const std::string folder = Start();
+  EXPECT_TRUE(Enter("open"));
+  EXPECT_FALSE(t_thread.Enter([](ConfigBuilder* config) {
+    config->Begin(ConfigBuilder::EncodeHead(1, "failing"));
+    throw std::bad_alloc();
+  }));
+  EXPECT_THAT(std::string(Recorder::Get()->stop_reason()), HasSubstr("bad_alloc"));
+  EXPECT_FALSE(Call("after"));
+  t_thread.Leave();
+  EndSession();
+  EXPECT_THAT(OnlyCalls(folder), ElementsAre("open"));
+  // The next session is none the worse for it.
+  const std::string next = Start();
+  EXPECT_TRUE(Call("again"));
+  EndSession();
+  EXPECT_THAT(OnlyCalls(next), ElementsAre("again"));
+}
+
+TEST(ThreadStateTest, SessionsThatEndWithinCalls) {
+  std::vector<std::string> folders;
+  for (int session = 0; session < 5; ++session) {
+    folders.push_back(Start());
+    EXPECT_TRUE(Enter(absl::StrCat("open", session)));
+    EXPECT_TRUE(Enter("inner"));
+    t_thread.Leave();
+    EndSession();
+    EXPECT_FALSE(Call("between"));
+  }
+  folders.push_back(Start());
+  EXPECT_TRUE(Call("last"));
+  // The ends of calls of sessions before are nobody's.
+  for (int session = 0; session < 5; ++session) session % 2 == 0 ? t_thread.Leave() : t_thread.Raise("Error");
+  EXPECT_TRUE(Enter("outer"));
+  EXPECT_TRUE(Call("inner"));
+  t_thread.Leave();
+  EndSession();
+  for (size_t session = 0; session < 5; ++session) {
+    EXPECT_THAT(OnlyCalls(folders[session]), ElementsAre(absl::StrCat("open", session), "  inner"));
+  }
+  EXPECT_THAT(OnlyCalls(folders[5]), ElementsAre("last", "outer", "  inner"));
+}
+
+// Calls at the very end of its thread.
+struct CallsAtTheEnd {
+  ~CallsAtTheEnd() { *recorded = Call("at the end"); }
+  bool* recorded;
+};
+
+TEST(ThreadStateTest, CallsWhileAThreadEnds) {
+  const std::string folder = Start();
+  bool late = true, early = false;
+  std::thread([&] {
+    // Destroyed last, when the scratch is gone.
+    static thread_local CallsAtTheEnd first{&late};
+    static_cast<void>(first.recorded);
+    EXPECT_TRUE(Enter("open"));
+    static thread_local CallsAtTheEnd second{&early};
+    static_cast<void>(second.recorded);
+  }).join();
+  EXPECT_FALSE(late);
+  EXPECT_TRUE(early);
+  EndSession();
+  EXPECT_THAT(OnlyCalls(folder), ElementsAre("open", "  at the end"));
+}
+
+TEST(ThreadStateTest, AThreadThatOutlivesSessions) {
+  std::atomic<int> step{0};
+  const auto wait_for = [&step](int wanted) {
+    while (step != wanted) std::this_thread::yield();
+  };
+  std::thread thread([&] {
+    for (int session = 0; session < 4; ++session) {
+      wait_for(2 * session + 1);
+      EXPECT_TRUE(Call(absl::StrCat("session", session)));
+      ++step;
+    }
+  });
+  std::vector<std::string> folders;
+  for (int session = 0; session < 4; ++session) {
+    folders.push_back(Start());
+    ++step;
+    wait_for(2 * session + 2);
+    EndSession();
+  }
+  thread.join();
+  for (size_t session = 0; session < folders.size(); ++session) {
+    EXPECT_THAT(OnlyCalls(folders[session]), ElementsAre(absl::StrCat("session", session)));
+  }
+}
+
+TEST(ThreadStateTest, ForkedProcessesGoOnInTheirOwnLogs) {
+  const std::string folder = Start();
+  EXPECT_TRUE(Enter("open"));
+  EXPECT_TRUE(InChild([] {
+    // The scratch is a copy, and so is what the thread knows of its calls.
+    if (!Call("child")) return false;
+    if (!InChild([] { return Call("grandchild"); })) return false;
+    std::thread([] { Call("child's thread"); }).join();
+    Recorder::Get()->Finish({});
+    return true;
+  }));
+  // In the midst of a description.
+  EXPECT_TRUE(t_thread.Enter([](ConfigBuilder* config) {
+    config->Begin(ConfigBuilder::EncodeHead(1, "described"));
+    EXPECT_TRUE(InChild([] { return !Call("within"); }));
+    config->Positional(0);
+    config->Keywords(0);
+  }));
+  t_thread.Leave();
+  t_thread.Leave();
+  EndSession();
+  std::vector<std::string> all;
+  for (const auto& [thread, calls] : ReadCalls(folder)) {
+    for (const std::string& call : calls) all.push_back(call.substr(call.find_first_not_of(' ')));
+  }
+  EXPECT_THAT(all, testing::UnorderedElementsAre("open", "described", "child", "grandchild", "child's thread"));
+}
+
+// Each has its own scratch: what they describe at the same time doesn't mix.
+TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
+  constexpr int kThreads = 6;
+  constexpr int kCalls = 3000;
+  const std::string folder = Start();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < kCalls; ++i) {
+        EXPECT_TRUE(t_thread.Enter([&](ConfigBuilder* config) {
+          config->Begin(ConfigBuilder::EncodeHead(1, absl::StrCat("thread", t)));
+          config->Positional(1);
+          config->Container(ValueTag::kList, static_cast<size_t>(1 + (i + t) % 50),
+                            [&](size_t) { config->values().Int(t); });
+          config->Keywords(0);
+        }));
+        i % 10 == 0 ? t_thread.Raise("Error") : t_thread.Leave();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EndSession();
+  const auto trace = Trace::Open(folder).value();
+  std::map<std::string, int> calls;
+  ASSERT_TRUE(trace
+                  ->Read([&](const CallRecord& call) {
+                    if (call.kind != CallRecord::kEnter) return absl::OkStatus();
+                    const absl::StatusOr<Config> config = ParseConfig(trace->identity(call.config));
+                    EXPECT_TRUE(config.ok()) << config.status();
+                    if (!config.ok()) return config.status();
+                    ++calls[config->api];
+                    for (const Value& item : config->args[0].items) {
+                      EXPECT_EQ(config->api, absl::StrCat("thread", item.integer));
+                    }
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(calls.size(), static_cast<size_t>(kThreads));
+  for (const auto& [api, count] : calls) EXPECT_EQ(count, kCalls) << api;
+  EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
+}
+
+// While sessions begin, end, pause and stop, and processes are forked.
+TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  std::vector<std::string> folders = {Start()};
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&done, t] {
+      for (int i = 0; !done; ++i) {
+        const std::string api = absl::StrCat("thread", t);
+        const bool entered = Enter(api, i % 100);
+        Call("inner", i % 7);
+        if (i % 30 == 0) std::thread([] { Call("short"); }).join();
+        if (entered) t_thread.Leave();
+      }
+    });
+  }
+  for (int i = 0; i < 40; ++i) {
+    Recorder::Get()->SetPaused(i % 3 == 0);
+    Recorder::Get()->SetTags(absl::StrCat(R"({"step":)", i, "}"));
+    if (i % 4 == 0) {
+      EXPECT_TRUE(InChild([] {
+        Call("child");
+        return true;
+      }));
+    }
+    if (i % 9 == 0) Recorder::Get()->Stop("for a trial");
+    EndSession();
+    folders.push_back(Start());
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EndSession();
+  for (const std::string& folder : folders) {
+    ReadCalls(folder);  // undamaged
+    std::filesystem::remove_all(folder);
+  }
+}
+
+}  // namespace
+}  // namespace torchtrace
