@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 std::vector<std::string> Sentences(const std::vector<Json>& metadata) {
   std::vector<ProcessInfo> processes;
-  for (const Json& json : metadata) processes.emplace_back().metadata = std::make_shared<Json>(json);
+  for (const Json& json : metadata) processes.emplace_back().SetMetadata(std::make_shared<Json>(json));
   return RankSentences(FindRankGaps(processes));
 }
 

@@ -36,8 +36,8 @@ struct Subject {
                          {"not a name", IntValue(2)}});
     facets.push_back({1, true, "torch.nn.parameter.Parameter"});
     process.path = "out/log/main-12.ttlog";
-    process.metadata = std::make_shared<nlohmann::json>(
-        nlohmann::json{{"pid", 12}, {"rank", 3}, {"label", "resnet"}, {"host", "node1"}});
+    process.SetMetadata(std::make_shared<nlohmann::json>(
+        nlohmann::json{{"pid", 12}, {"rank", 3}, {"label", "resnet"}, {"host", "node1"}}));
     process.threads.push_back({7, 77, "pt_autograd_0", 1});
     entry.call = 99;
     entry.thread = 7;
