@@ -577,7 +577,7 @@ struct Told {
 };
 std::map<uint32_t, Told> ReadTold(const std::string& folder) {
   std::map<uint32_t, Told> told;
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   const absl::Status status = trace->Read([&](const CallRecord& call) {
     if (call.kind != CallRecord::kEnter) return absl::OkStatus();
     Told& own = told[call.thread];
@@ -762,7 +762,7 @@ TEST(RecorderTest, StacksAreTakenOfTheFirstCallsOfEachThread) {
     for (std::thread& thread : threads) thread.join();
     EndSession();
     EXPECT_EQ(taken, kThreads * kConfigs * static_cast<int>(std::min<uint32_t>(stacks, kRounds))) << stacks;
-    const auto trace = Trace::Open(folder).value();
+    const auto trace = OpenLogs(folder).value();
     int with_stack = 0;
     ASSERT_TRUE(trace
                     ->Read([&](const CallRecord& call) {
@@ -797,7 +797,7 @@ TEST(RecorderTest, ForksWhileThreadsRecord) {
   done = true;
   for (std::thread& thread : threads) thread.join();
   EndSession();
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   ASSERT_TRUE(trace->Count().ok());
   ASSERT_EQ(trace->processes().size(), 1u + kChildren);
   std::multiset<uint64_t> calls;

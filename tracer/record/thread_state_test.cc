@@ -22,6 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
 
@@ -40,7 +41,7 @@ std::string NewFolder() {
 std::string Start() {
   RecorderOptions options;
   options.log_folder = NewFolder();
-  options.quiet = true;
+  options.recording.quiet = true;
   std::string folder = options.log_folder;
   EXPECT_TRUE(Recorder::Start(std::move(options)).ok());
   return folder;
@@ -52,7 +53,7 @@ void EndSession() { Recorder::Get()->Finish({.program_goes_on = true}); }
 using Calls = std::map<std::pair<uint32_t, uint32_t>, std::vector<std::string>>;
 Calls ReadCalls(const std::string& folder) {
   Calls calls;
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   std::map<uint64_t, std::pair<ConfigId, VariantId>> configs;
   const absl::Status status = trace->Read([&](const CallRecord& call) {
     std::vector<std::string>& own = calls[{call.process, call.thread}];
@@ -120,7 +121,7 @@ TEST(ThreadStateTest, CallsAreRecorded) {
   EndSession();
   EXPECT_FALSE(t_thread.Recording());
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "  inner", "  failing", "failing raised ValueError"));
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   EXPECT_EQ((*trace->processes()[0].metadata)["end"]["getters"], 1);
 }
 
@@ -309,7 +310,7 @@ TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EndSession();
-  const auto trace = Trace::Open(folder).value();
+  const auto trace = OpenLogs(folder).value();
   std::map<std::string, int> calls;
   ASSERT_TRUE(trace
                   ->Read([&](const CallRecord& call) {

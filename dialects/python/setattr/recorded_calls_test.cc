@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/forms/text_form.h"
+#include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
 
@@ -107,7 +108,7 @@ class RecordedCallsTest : public ::testing::Test {
     std::string pattern = ::testing::TempDir() + "/recorded_calls_XXXXXX";
     RecorderOptions options;
     options.log_folder = mkdtemp(pattern.data());
-    options.quiet = true;
+    options.recording.quiet = true;
     EXPECT_TRUE(Recorder::Start(std::move(options)).ok());
     static auto* const calls = new RecordedCalls<DescribeValue>;
     const auto entries = std::make_shared<NativeEntries>(
@@ -120,7 +121,7 @@ class RecordedCallsTest : public ::testing::Test {
     error_ = Execute(code);
     entries->Uninstall();
     Recorder::Get()->Finish({.program_goes_on = true});
-    const auto trace = Trace::Open(pattern).value();
+    const auto trace = OpenLogs(pattern).value();
     std::vector<std::string> recorded;
     EXPECT_TRUE(trace
                     ->Read([&](const CallRecord& call) {
