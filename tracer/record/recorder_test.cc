@@ -655,8 +655,8 @@ TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {
 TEST(RecorderTest, IncludesAndExcludes) {
   const std::string folder = NewFolder();
   RecorderOptions options;
-  options.include = {"torch.*", "mine"};
-  options.exclude = {"torch.nn.*"};
+  options.recording.include = {"torch.*", "mine"};
+  options.recording.exclude = {"torch.nn.*"};
   ASSERT_TRUE(Start(folder, options).ok());
   for (int round = 0; round < 2; ++round) {
     EXPECT_TRUE(EnterCall("torch.add"));
@@ -750,7 +750,7 @@ TEST(RecorderTest, StacksAreTakenOfTheFirstCallsOfEachThread) {
     std::atomic<int> taken{0};
     const std::string folder = NewFolder();
     RecorderOptions options;
-    options.stacks = stacks;
+    options.recording.stacks = stacks;
     options.make_stack = [&taken] { return std::make_unique<OneStack>(&taken); };
     ASSERT_TRUE(Start(folder, options).ok());
     std::vector<std::thread> threads;
