@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/help_formatter.h"
-#include "cmd/cli/message.h"
-#include "cmd/cli/standard_output.h"
-#include "serialize/base/edit_distance.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
+#include "serialize/base/matching.h"
 
 namespace torchtrace {
 namespace {

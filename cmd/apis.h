@@ -3,7 +3,7 @@
 #ifndef TORCHTRACE_CMD_APIS_H_
 #define TORCHTRACE_CMD_APIS_H_
 
-#include "cmd/cli/command.h"
+#include "cmd/cli/options.h"
 
 namespace torchtrace {
 

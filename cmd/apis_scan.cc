@@ -12,16 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cmd/apis.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/lists.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
-#include "dialects/scan/api_rules.h"
-#include "dialects/scan/scan_library.h"
-#include "dialects/scan/traced_list.h"
-#include "serialize/apis/api_list.h"
+#include "dialects/scan/scan.h"
+#include "serialize/apis/apis.h"
 #include "tracer/launch/find_python.h"
 
 namespace torchtrace {

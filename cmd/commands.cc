@@ -1,7 +1,7 @@
 // The list of verbs.
 
-#include "cmd/cli/command.h"
-#include "serialize/base/edit_distance.h"
+#include "cmd/cli/options.h"
+#include "serialize/base/matching.h"
 
 namespace torchtrace {
 

@@ -10,20 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/lists.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
-#include "cmd/reading/reading_progress.h"
-#include "serialize/configs/coarsen.h"
 #include "serialize/configs/generalize.h"
-#include "serialize/configs/generalize_audit.h"
-#include "serialize/export/dedup_output.h"
 #include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {

@@ -8,19 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/lists.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/standard_output.h"
+#include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
-#include "cmd/reading/reading_progress.h"
-#include "serialize/configs/coarsen.h"
-#include "serialize/diff/config_report.h"
-#include "serialize/diff/report_parts.h"
-#include "serialize/diff/sequence_report.h"
+#include "serialize/configs/dedup.h"
+#include "serialize/diff/reports.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {

@@ -1,22 +1,17 @@
 // `torchtrace dump`.
 
-#include "serialize/reports/dump.h"
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/standard_output.h"
+#include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
-#include "cmd/reading/reading_progress.h"
-#include "serialize/forms/stack_text.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/reports/reports.h"
 
 namespace torchtrace {
 namespace {

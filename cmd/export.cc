@@ -9,21 +9,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
-#include "cmd/reading/reading_progress.h"
-#include "serialize/export/call_export.h"
-#include "serialize/export/config_export.h"
-#include "serialize/export/config_sink.h"
 #include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/trace/trace.h"
-#include "tracer/launch/version.h"
+#include "tracer/launch/run_metadata.h"
 
 namespace torchtrace {
 namespace {

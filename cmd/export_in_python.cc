@@ -10,9 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/ending_signals.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
+#include "cmd/cli/output.h"
 #include "tracer/launch/find_python.h"
 
 namespace torchtrace {

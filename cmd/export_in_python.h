@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/cli/command.h"
+#include "cmd/cli/options.h"
 #include "serialize/export/exporter.h"
 
 namespace torchtrace {

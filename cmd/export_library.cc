@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cmd/cli/command.h"
-#include "cmd/cli/ending_signals.h"
-#include "cmd/cli/exit_code.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "serialize/export/parquet_table.h"
 

@@ -4,12 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/help_formatter.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/standard_output.h"
+#include "cmd/cli/output.h"
 
 namespace torchtrace {
 namespace {

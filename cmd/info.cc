@@ -7,15 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/standard_output.h"
+#include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
-#include "cmd/reading/reading_progress.h"
 #include "serialize/import/open_trace.h"
-#include "serialize/reports/info_report.h"
+#include "serialize/reports/reports.h"
 
 namespace torchtrace {
 namespace {

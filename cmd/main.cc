@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/ending_signals.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
-#include "serialize/base/edit_distance.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
+#include "serialize/base/matching.h"
 
 namespace torchtrace {
 namespace {

@@ -1,7 +1,5 @@
 // `torchtrace merge`.
 
-#include "serialize/edit/merge.h"
-
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,16 +12,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/progress.h"
-#include "cmd/reading/new_trace_files.h"
+#include "cmd/cli/output.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/reading/new_trace_folder.h"
-#include "cmd/reading/reading_progress.h"
-#include "cmd/reading/rendering_options.h"
+#include "cmd/reading/reading_options.h"
 #include "nlohmann/json.hpp"
+#include "serialize/edit/edit.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {

@@ -9,17 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/ending_signals.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/standard_output.h"
+#include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
-#include "cmd/reading/reading_progress.h"
 #include "nlohmann/json.hpp"
 #include "serialize/import/open_trace.h"
-#include "serialize/render/run_info.h"
 
 namespace torchtrace {
 namespace {

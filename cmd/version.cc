@@ -1,18 +1,15 @@
 // `torchtrace version`.
 
-#include "tracer/launch/version.h"
-
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/exit_code.h"
 #include "cmd/cli/options.h"
-#include "cmd/cli/standard_output.h"
-#include "cmd/run/runtime_library.h"
+#include "cmd/cli/output.h"
+#include "cmd/run/run_request.h"
 #include "serialize/log/log_format.h"
+#include "tracer/launch/run_metadata.h"
 
 namespace torchtrace {
 namespace {

@@ -16,24 +16,21 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "dialects/scan/traced_list.h"
+#include "dialects/scan/scan.h"
 #include "python/python_dialect.h"
-#include "python/recorded_call.h"
-#include "serialize/apis/api_groups.h"
+#include "serialize/apis/apis.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/model/levels.h"
 #include "serialize/render/render.h"
-#include "serialize/render/render_formats.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/output_folder.h"
 #include "tracer/launch/run_ending.h"
 #include "tracer/launch/run_metadata.h"
 #include "tracer/launch/runtime_api.h"
-#include "tracer/launch/say_lines.h"
-#include "tracer/launch/version.h"
 #include "tracer/python/session.h"
 #include "tracer/record/recorder.h"
 #include "tracer/record/recording_options.h"
+#include "tracer/record/standard_error.h"
 
 namespace torchtrace {
 namespace {

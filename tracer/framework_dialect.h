@@ -1,24 +1,41 @@
-// What a framework is to the tracer. A dialect knows the package whose import
-// arms the levels, makes the hooks of each level, and describes values. It
-// registers itself; tracer/ names no framework.
+// What a framework brings: the hooks of its levels, and when they can be put in.
 
 #ifndef TORCHTRACE_TRACER_FRAMEWORK_DIALECT_H_
 #define TORCHTRACE_TRACER_FRAMEWORK_DIALECT_H_
 
+struct _object;  // PyObject
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tracer/record/export.h"
 #include "tracer/record/recorder.h"
 #include "tracer/record/recording_options.h"
-#include "tracer/tracing_hook.h"
-
-struct _object;  // PyObject
 
 namespace torchtrace {
+
+// One way of seeing a program's calls, at one level.
+
+// Destroyed when it was uninstalled; whoever calls one later than that may share it.
+class TORCHTRACE_EXPORT TracingHook : public std::enable_shared_from_this<TracingHook> {
+ public:
+  virtual ~TracingHook() = default;
+
+  virtual int level() const = 0;
+  virtual std::string name() const = 0;
+
+  // Both need the GIL. A hook that fails to install has left nothing behind.
+  virtual absl::Status Install() = 0;
+  // Puts back what Install changed. Safe to call when it is not installed.
+  virtual void Uninstall() = 0;
+};
+
+// What a framework is to the tracer. A dialect knows the package whose import
+// arms the levels, makes the hooks of each level, and describes values. It
+// registers itself; tracer/ names no framework.
 
 // True of a dotted name in a package.
 inline bool IsOf(std::string_view package, std::string_view name) {

@@ -1,7 +1,4 @@
-// How every verb reads its options: CLI11 with our conventions. Options are
-// declared once, on a CLI::App, and both parsing and help come from there.
-//
-// CLI11's exceptions end here.
+// What a verb is, its options and their help.
 
 #ifndef TORCHTRACE_CMD_CLI_OPTIONS_H_
 #define TORCHTRACE_CMD_CLI_OPTIONS_H_
@@ -12,9 +9,76 @@
 #include <vector>
 
 #include "CLI/App.hpp"
-#include "cmd/cli/command.h"
+#include "CLI/FormatterFwd.hpp"
+#include "absl/strings/str_split.h"
 
 namespace torchtrace {
+
+// A verb of the command line. Each has a file of its own that ends with its
+// descriptor; main.cc lists them.
+
+struct Command {
+  const char* name;
+  const char* description;  // one line, as it stands in the list of verbs
+  const char* group;        // the heading it stands under
+  // Takes what follows the verb and returns the exit code.
+  int (*run)(const std::vector<std::string>& args);
+};
+
+extern const Command kRunCommand;
+extern const Command kStatsCommand;
+extern const Command kInfoCommand;
+extern const Command kDumpCommand;
+extern const Command kDiffCommand;
+extern const Command kRenderCommand;
+extern const Command kDedupCommand;
+extern const Command kExportCommand;
+extern const Command kMergeCommand;
+extern const Command kFilterCommand;
+extern const Command kApisCommand;
+extern const Command kVersionCommand;
+extern const Command kHelpCommand;
+
+// In the order of the first help page.
+const std::vector<const Command*>& Commands();
+// Null when there is none of that name.
+const Command* FindCommand(const std::string& name);
+// ", did you mean X?" or nothing.
+std::string SuggestCommand(const std::string& name);
+
+// Options that may be repeated and also take lists with commas.
+
+// All items of all lists, empty ones left out.
+inline std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
+  std::vector<std::string> items;
+  for (const std::string& list : lists) {
+    for (const auto item : absl::StrSplit(list, ',', absl::SkipEmpty())) items.emplace_back(item);
+  }
+  return items;
+}
+
+// How a verb's help looks: usage, description, arguments, then the options by
+// group, with their texts wrapped and aligned and the environment variable that
+// stands for each.
+
+class HelpFormatter : public CLI::FormatterBase {
+ public:
+  // What follows the app's name in the usage.
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+
+ private:
+  const std::string usage_;
+};
+
+// `head` in a first column, `text` wrapped in a second.
+std::string TwoColumns(const std::string& head, const std::string& text, size_t first_width);
+
+// How every verb reads its options: CLI11 with our conventions. Options are
+// declared once, on a CLI::App, and both parsing and help come from there.
+//
+// CLI11's exceptions end here.
 
 // An app for `torchtrace VERB`. `usage` is the first line of its help, without
 // the program's name; `footer` stands under the options.

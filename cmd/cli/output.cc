@@ -1,19 +1,170 @@
 #include "cmd/cli/output.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <new>
 #include <streambuf>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/ending_signals.h"
-#include "cmd/cli/exit_code.h"
-#include "cmd/cli/message.h"
-#include "cmd/cli/standard_output.h"
-#include "serialize/base/output_file.h"
+#include "cmd/cli/terminal.h"
+#include "serialize/base/files.h"
+#include "serialize/base/text.h"
+#include "tracer/record/standard_error.h"
 
 namespace torchtrace {
+void Say(const std::string& text) {
+  Progress::Hide();
+  SayLines(PlainLine(text));
+}
+
+int Fail(int exit_code, const std::string& text) {
+  Say(text);
+  return exit_code;
+}
+
+int Fail(int exit_code, const absl::Status& status) { return Fail(exit_code, std::string(status.message())); }
+
+int StandardOutput::Buffer::overflow(int c) {
+  if (sync() != 0) return traits_type::eof();
+  if (c != traits_type::eof()) {
+    *pptr() = static_cast<char>(c);
+    pbump(1);
+  }
+  return 0;
+}
+
+int StandardOutput::Buffer::sync() {
+  const std::string_view bytes(pbase(), static_cast<size_t>(pptr() - pbase()));
+  if (content_ == kBinary) {
+    Write(bytes);
+  } else {
+    waiting_ += bytes;
+    std::string plain;
+    const size_t taken = AppendPlainText(waiting_, {.colors = content_ == kColoredText, .more = true}, &plain);
+    waiting_.erase(0, taken);
+    Write(plain);
+  }
+  setp(bytes_, bytes_ + sizeof bytes_);
+  return error_ == 0 ? 0 : -1;
+}
+
+void StandardOutput::Buffer::Finish() {
+  std::string plain;
+  AppendPlainText(waiting_, {.colors = content_ == kColoredText}, &plain);
+  waiting_.clear();
+  Write(plain);
+}
+
+void StandardOutput::Buffer::Write(std::string_view bytes) {
+  if (!bytes.empty()) Progress::OutputBegins(fd_);
+  while (!bytes.empty() && error_ == 0) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      error_ = errno;
+    }
+  }
+}
+
+StandardOutput::StandardOutput(Content content, int fd) : std::ostream(nullptr), buffer_(content, fd) {
+  rdbuf(&buffer_);
+  // The write's error says it instead.
+  signal(SIGPIPE, SIG_IGN);
+}
+
+int StandardOutput::Finish(const absl::Status& status) {
+  flush();
+  buffer_.Finish();
+  if (buffer_.error() == EPIPE) return kExitOk;
+  if (buffer_.error() != 0) {
+    return Fail(kExitTrouble, absl::StrCat("cannot write to standard output: ", strerror(buffer_.error())));
+  }
+  return status.ok() ? kExitOk : Fail(kExitTrouble, status);
+}
+
+int WriteStandardOutput(const std::string& text, int failure_exit_code) {
+  StandardOutput out;
+  out << text;
+  return out.Finish(absl::OkStatus()) == kExitOk ? kExitOk : failure_exit_code;
+}
+
+namespace {
+
+constexpr size_t kReserveBytes = 1 << 20;
+
+// To clean up with.
+std::atomic<char*> g_reserve{nullptr};
+
+void OnNoMemory() {
+  static thread_local bool is_ending = false;
+  if (is_ending) _exit(kExitTrouble);
+  is_ending = true;
+  char* const reserve = g_reserve.exchange(nullptr);
+  // Another thread ends the process.
+  while (reserve == nullptr) pause();
+  delete[] reserve;
+  RemoveUnfinished();
+  _exit(Fail(kExitTrouble, "there is no memory left"));
+}
+
+// But for those that are ignored, as under nohup.
+sigset_t EndingSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action;
+    const bool ignored = sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (!ignored) sigaddset(&signals, number);
+  }
+  return signals;
+}
+
+}  // namespace
+
+void EndWithoutMemory() {
+  g_reserve = new char[kReserveBytes];
+  std::set_new_handler(OnNoMemory);
+}
+
+void MakeWritesFail() {
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+void HoldEndingSignals() {
+  const sigset_t signals = EndingSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// A thread waits for the signals, cleans up, and lets the process end. A fork has its
+// parent's mask and not its thread: it gets one of its own.
+void CleanUpOnSignals() {
+  static pid_t watched = 0;
+  if (watched == getpid()) return;
+  watched = getpid();
+  const sigset_t signals = EndingSignals();
+  // Other threads of ours are none: so nobody takes them but the one that waits.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    int number = 0;
+    if (sigwait(&signals, &number) != 0) return;
+    // The main thread can't tell of the failures that this causes.
+    RemoveUnfinished();
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    kill(getpid(), number);
+  }).detach();
+}
+
 namespace {
 
 class ToStandardOutput final : public Output {

@@ -6,14 +6,115 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 extern char** environ;
-
 namespace torchtrace {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kDelayNs = kSecondNs;
+constexpr int64_t kRedrawNs = kSecondNs / 5;
+
+// Of the one terminal.
+bool g_visible = false;
+bool g_over = false;
+
+int64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * kSecondNs + now.tv_nsec;
+}
+
+bool IsTerminal() {
+  const char* const terminal = getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && (terminal == nullptr || strcmp(terminal, "dumb") != 0);
+}
+
+void Write(const std::string& text) {
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) {
+    // Nobody is there to see it.
+  }
+}
+
+struct Scale {
+  double divisor;
+  const char* name;
+};
+
+Scale ScaleOf(Progress::Unit unit, uint64_t count) {
+  switch (unit) {
+    case Progress::kBytes:
+      return count < 10'000'000 ? Scale{1e3, " kB"} : count < 10'000'000'000 ? Scale{1e6, " MB"} : Scale{1e9, " GB"};
+    case Progress::kCalls:
+      break;
+  }
+  return count < 1'000'000 ? Scale{1, " calls"} : Scale{1e6, " million calls"};
+}
+
+std::string Amount(const Scale& scale, uint64_t count) {
+  const double scaled = static_cast<double>(count) / scale.divisor;
+  return scale.divisor == 1 ? absl::StrCat(count) : absl::StrFormat("%.1f", scaled);
+}
+
+}  // namespace
+
+std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_t done, uint64_t total,
+                           int64_t elapsed_ns) {
+  const Scale scale = ScaleOf(unit, std::max(done, total));
+  if (total == 0) return absl::StrCat(what, ": ", Amount(scale, done), scale.name);
+  done = std::min(done, total);
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  std::string line = absl::StrCat(what, ": ", static_cast<int>(100 * share), "% (", Amount(scale, done), " of ",
+                                  Amount(scale, total), scale.name, ")");
+  if (share < 0.01) return line;  // too early to tell
+  const auto left = static_cast<int64_t>(static_cast<double>(elapsed_ns) * (1 - share) / share) / kSecondNs;
+  if (left >= 120) {
+    absl::StrAppend(&line, ", ", left / 60, " min left");
+  } else {
+    absl::StrAppend(&line, ", ", left, " s left");
+  }
+  return line;
+}
+
+Progress::Progress(bool quiet) : wanted_(!quiet && IsTerminal()), started_ns_(NowNs()), pass_started_ns_(started_ns_) {}
+
+void Progress::Hide() {
+  if (g_visible) Write("\r\x1b[K");
+  g_visible = false;
+}
+
+void Progress::OutputBegins(int fd) {
+  if (g_over) return;
+  struct stat file;
+  if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode)) return;
+  Hide();
+  g_over = true;
+}
+
+void Progress::Show(const std::string& what, Unit unit, uint64_t done, uint64_t total) {
+  if (!wanted_ || g_over) return;
+  const int64_t now_ns = NowNs();
+  if (what != what_ || unit != unit_ || done < done_) {
+    what_ = what;
+    unit_ = unit;
+    pass_started_ns_ = now_ns;
+  }
+  done_ = done;
+  if (now_ns - started_ns_ < kDelayNs || now_ns - drawn_ns_ < kRedrawNs) return;
+  drawn_ns_ = now_ns;
+  g_visible = true;
+  Write(absl::StrCat("\r\x1b[K", FormatProgress(what, unit, done, total, now_ns - pass_started_ns_)));
+}
+
 namespace {
 
 bool IsSet(const char* variable) {

@@ -1,15 +1,60 @@
-// Whether there is a person at the other end: colours and the pager.
+// The terminal: how far something has come, and how wide it is.
 
 #ifndef TORCHTRACE_CMD_CLI_TERMINAL_H_
 #define TORCHTRACE_CMD_CLI_TERMINAL_H_
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
 
 namespace torchtrace {
+
+// How far a long verb has come: one line on standard error, when that is a
+// terminal and the work has taken a second, and gone when the work is done, when
+// something else is said, and for good when output comes that a person may be looking at.
+// Not thread-safe; one line at a time.
+//
+//   Progress progress;
+//   ... progress.Show("merging", Progress::kBytes, done, total); ...
+
+class Progress {
+ public:
+  enum Unit : uint8_t { kBytes, kCalls };
+
+  // `quiet`: shows nothing.
+  explicit Progress(bool quiet = false);
+  ~Progress() { Hide(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // `total` is 0 when it isn't known. Another `what` or unit, or less done than before, begins anew.
+  // Looks at the clock, and no more most of the time.
+  void Show(const std::string& what, Unit unit, uint64_t done, uint64_t total);
+
+  // Takes away the line that stands on the terminal, for something else to be said. It comes
+  // back by itself.
+  static void Hide();
+  // Before anything is written to `fd`: hides the line for good, unless that is a file.
+  static void OutputBegins(int fd);
+
+ private:
+  const bool wanted_;
+  const int64_t started_ns_;
+  int64_t drawn_ns_ = 0;
+  std::string what_;
+  Unit unit_ = kBytes;
+  uint64_t done_ = 0;
+  int64_t pass_started_ns_;
+};
+
+// The line: `merging: 45% (1.2 of 2.7 GB), 12 s left`.
+std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_t done, uint64_t total,
+                           int64_t elapsed_ns);
+
+// Whether there is a person at the other end: colours and the pager.
 
 // `always`, `never`, or `auto`: on a terminal, unless NO_COLOR is set; also
 // elsewhere when CLICOLOR_FORCE is.

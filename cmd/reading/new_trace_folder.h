@@ -1,7 +1,4 @@
-// An output folder that appears whole or not at all: it is written under a
-// temporary name beside its own, and gets that at Commit. Ctrl-C, SIGTERM and a
-// terminal that goes away leave nothing either; a folder that it replaces stays until then.
-// One thread uses it; signals may come at any time.
+// The folder that a verb writes a trace to, and the files in it.
 
 #ifndef TORCHTRACE_CMD_READING_NEW_TRACE_FOLDER_H_
 #define TORCHTRACE_CMD_READING_NEW_TRACE_FOLDER_H_
@@ -10,14 +7,19 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "serialize/base/folder_lock.h"
-#include "serialize/base/new_file.h"
-#include "serialize/base/unfinished.h"
+#include "cmd/reading/reading_options.h"
+#include "serialize/base/files.h"
 
 namespace torchtrace {
+
+// An output folder that appears whole or not at all: it is written under a
+// temporary name beside its own, and gets that at Commit. Ctrl-C, SIGTERM and a
+// terminal that goes away leave nothing either; a folder that it replaces stays until then.
+// One thread uses it; signals may come at any time.
 
 struct NewTraceFolderOptions {
   // The trace in the folder is replaced, and what else is there is kept. Else it must be empty.
@@ -67,6 +69,14 @@ bool LiesIn(const std::string& path, const std::string& folder);
 
 // Refuses an input that the output would replace.
 absl::Status CheckInput(const std::string& input, const std::string& output_folder);
+
+// What a verb that makes a trace of others writes beside the new log: the rendered files,
+// and run.json. Of one thread.
+
+// `folder` holds the log, complete, and isn't committed yet; `name` is how the user named
+// it. Returns the lines that tell of the trace.
+absl::StatusOr<std::vector<std::string>> WriteNewTraceFiles(const NewTraceFolder& folder, const std::string& name,
+                                                            const RenderingOptions& options);
 
 }  // namespace torchtrace
 

@@ -14,7 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "serialize/base/folder_lock.h"
+#include "serialize/base/files.h"
 
 namespace torchtrace {
 namespace {
@@ -198,4 +198,5 @@ TEST(LiesInTest, Paths) {
 }
 
 }  // namespace
+
 }  // namespace torchtrace

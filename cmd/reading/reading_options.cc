@@ -2,19 +2,96 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "cmd/cli/lists.h"
-#include "cmd/cli/message.h"
+#include "absl/strings/str_replace.h"
 #include "cmd/cli/options.h"
-#include "serialize/apis/api_groups.h"
-#include "serialize/base/shell_quote.h"
+#include "cmd/cli/output.h"
+#include "serialize/apis/apis.h"
+#include "serialize/base/text.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/model/levels.h"
-#include "serialize/trace/damage.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+class ReadingProgress::Observer : public ReadingObserver {
+ public:
+  Observer(std::string what, Progress* progress) : what_(std::move(what)), progress_(progress) {}
+
+  void OnRead(Unit unit, uint64_t done, uint64_t total) override {
+    progress_->Show(what_, unit == kBytes ? Progress::kBytes : Progress::kCalls, done, total);
+  }
+
+ private:
+  const std::string what_;
+  Progress* const progress_;
+};
+
+ReadingProgress::ReadingProgress(bool quiet, size_t traces, std::string what)
+    : progress_(quiet), traces_(traces), what_(std::move(what)) {}
+
+ReadingProgress::~ReadingProgress() = default;
+
+absl::StatusOr<std::unique_ptr<Trace>> ReadingProgress::Open(const std::string& path) {
+  if (path == "-" && std::exchange(standard_input_was_read_, true)) {
+    return absl::InvalidArgumentError("standard input (-) was given twice, and can be read only once");
+  }
+  return OpenTrace(path, NextObserver());
+}
+
+ReadingObserver* ReadingProgress::NextObserver() {
+  const size_t number = observers_.size() + 1;
+  std::string what = traces_ > 1 ? absl::StrCat(what_, " trace ", number, " of ", traces_) : what_;
+  return observers_.emplace_back(std::make_unique<Observer>(std::move(what), &progress_)).get();
+}
+
+namespace {
+
+// Into whatever has members of these names.
+template <typename Options>
+std::vector<CLI::Option*> AddFiles(CLI::App* app, Options* options) {
+  return {
+      app->add_option("--formats", options->formats,
+                      absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
+          ->option_text("LIST")
+          ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); })),
+      app->add_option(
+             "--render-limit", options->render_limit,
+             absl::StrCat("Beyond N calls, leave out the files that list every call; `torchtrace render` makes "
+                          "them later (default: ",
+                          kDefaultRenderLimit, ")"))
+          ->option_text("N")
+          ->check(IsCount()),
+      app->add_flag("--merge-output,!--no-merge-output", options->merge_output,
+                    "All levels in one set of files (the default), or one set for each level"),
+      app->add_flag("--readable", options->readable,
+                    "Others may read the trace, as your umask has it; else only you may: it holds paths and strings"),
+  };
+}
+
+}  // namespace
+
+void RenderingOptions::AddTo(CLI::App* app) {
+  AddFiles(app, this);
+  app->add_flag("-q,--quiet", quiet, "Say nothing but errors");
+}
+
+void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group) {
+  for (CLI::Option* const option : AddFiles(app, options)) {
+    const std::string name = absl::AsciiStrToUpper(option->get_lnames().front());
+    option->envname(absl::StrCat("TORCHTRACE_", absl::StrReplaceAll(name, {{"-", "_"}})))->group(group);
+  }
+}
+
+void RenderingOptions::Apply(RenderOptions* options) const {
+  options->formats = *RenderFormats::Parse(formats);
+  options->render_limit = render_limit;
+  options->merge_output = merge_output;
+}
+
 namespace {
 
 bool HasGroup(const std::vector<std::string>& patterns) {

@@ -1,17 +1,73 @@
-// The options that verbs which read traces have in common, spelled and told the
-// same everywhere.
+// Options of the verbs that read traces or write files of them, and how far reading has come.
 
 #ifndef TORCHTRACE_CMD_READING_READING_OPTIONS_H_
 #define TORCHTRACE_CMD_READING_READING_OPTIONS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
-#include "serialize/base/glob.h"
+#include "cmd/cli/terminal.h"
+#include "serialize/base/matching.h"
+#include "serialize/render/render.h"
+#include "serialize/trace/trace.h"
+#include "tracer/record/recording_options.h"
 
 namespace torchtrace {
+
+// Opens traces for a verb, and shows how far reading them has come (terminal.h).
+//
+//   ReadingProgress progress(quiet, paths.size());
+//   absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
+
+// Outlives the traces.
+class ReadingProgress {
+ public:
+  // `traces`: how many there will be. `what` is done with them.
+  explicit ReadingProgress(bool quiet, size_t traces = 1, std::string what = "reading");
+  ~ReadingProgress();
+
+  // OpenTrace; standard input once.
+  absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path);
+  // For a trace that is opened in another way.
+  ReadingObserver* NextObserver();
+
+ private:
+  class Observer;
+
+  Progress progress_;
+  const size_t traces_;
+  const std::string what_;
+  bool standard_input_was_read_ = false;
+  std::vector<std::unique_ptr<Observer>> observers_;
+};
+
+// The options that verbs which write a new trace have in common, `run` too: its files, and
+// how much is said. Spelled and told the same everywhere.
+
+// --formats, --render-limit, --merge-output, --readable and --quiet.
+struct RenderingOptions {
+  std::string formats = "all";
+  uint64_t render_limit = kDefaultRenderLimit;
+  bool merge_output = true;
+  bool readable = false;
+  bool quiet = false;
+
+  // It must outlive the parsing.
+  void AddTo(CLI::App* app);
+  // Once the options were parsed.
+  void Apply(RenderOptions* options) const;
+};
+
+// The same without --quiet, of `run`; with TORCHTRACE_FORMATS and so on, under a heading of the help.
+void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group);
+
+// The options that verbs which read traces have in common, spelled and told the
+// same everywhere.
 
 class Trace;
 

@@ -1,20 +1,81 @@
-// A RuntimeRequest with everything that it points to. Make it with new and leave
-// it: the traced program may end in an exit handler, when main()'s frame is gone.
+// A run from its command line to the runtime library that does it.
 
 #ifndef TORCHTRACE_CMD_RUN_RUN_REQUEST_H_
 #define TORCHTRACE_CMD_RUN_RUN_REQUEST_H_
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "tracer/launch/find_python.h"
 #include "tracer/launch/output_folder.h"
 #include "tracer/launch/run_ending.h"
 #include "tracer/launch/runtime_api.h"
 
 namespace torchtrace {
+
+// Where torchtrace's own options end and the traced program begins.
+//
+//   run -l 1,2 train.py --lr 1     options `-l 1,2`, program `train.py --lr 1`
+//   run -q -m pkg.train -l x       options `-q`, program `-m pkg.train -l x`
+//   run -qc 'print(1)'             options `-q`, program `-c 'print(1)'`
+//   run -o out -- train.py         the same without the `--`
+//
+// The program's part stands as python would be given it.
+
+// The options that are followed by a value, as typed ("--output", "-o"). All
+// others are taken for flags.
+using OptionsWithValue = std::set<std::string>;
+
+struct RunArguments {
+  std::vector<std::string> options;
+  std::vector<std::string> program;  // empty: none was named
+};
+
+// InvalidArgument: `-m` or `-c` without what they need, or an option of python's
+// after `--`.
+absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& args,
+                                               const OptionsWithValue& options_with_value);
+
+// What the trace is named after: the script without its folder and suffix, the
+// module's last part (`pkg` for pkg.__main__), `c` for -c, `stdin` for `-`.
+std::string ProgramStem(const std::vector<std::string>& program);
+
+// Finds and loads the runtime library: the part of torchtrace that embeds
+// Python, one build of it for each pair of Python and torch. They lie in
+//
+//   <the executable's folder>/../runtime/py3.11.7-torch2.13.0+cpu/
+//
+// or, where a wheel installed them, in ../lib/python3.11/site-packages/torchtrace/runtime/,
+// or in $TORCHTRACE_RUNTIME_DIR, which may be such a folder or hold several.
+
+struct RuntimeLibrary {
+  RuntimeCheckFunction check = nullptr;
+  RuntimeRunFunction run = nullptr;
+};
+
+// "py3.11.7-torch2.13.0+cpu".
+std::string RuntimeKey(const std::string& python_version, const std::string& torch_version);
+
+// The keys of the runtimes that are there, sorted.
+std::vector<std::string> AvailableRuntimes();
+
+// The folder of the runtime for this pair. A Python without torch (an empty
+// version) takes any of its own version. NotFound says what there is, and how to
+// build what is missing.
+absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info,
+                                              const std::string& torch_version);
+
+// Loads libpython and the runtime for the rest of the process's life, their
+// symbols for all libraries to see: Python's extension modules count on that.
+absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const PythonInfo& info);
+
+// A RuntimeRequest with everything that it points to. Make it with new and leave
+// it: the traced program may end in an exit handler, when main()'s frame is gone.
 
 class RunRequest {
  public:

@@ -1,11 +1,10 @@
-#include "dialects/scan/api_rules.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/glob.h"
+#include "dialects/scan/scan.h"
+#include "serialize/base/matching.h"
 #include "yaml-cpp/yaml.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "dialects/scan/api_rules.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,8 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "dialects/scan/scan.h"
 #include "dialects/torch/api_list/torch_api_list.h"
-#include "serialize/apis/api_list.h"
+#include "serialize/apis/apis.h"
 
 namespace torchtrace {
 namespace {

@@ -1,13 +1,12 @@
-#include "dialects/scan/scan_library.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "dialects/scan/scan.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/hash.h"
-#include "tracer/launch/run_command.h"
+#include "serialize/base/bytes.h"
+#include "tracer/launch/find_python.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "dialects/scan/traced_list.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -12,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "dialects/scan/scan_library.h"
+#include "dialects/scan/scan.h"
 #include "dialects/torch/api_list/torch_api_list.h"
 #include "nlohmann/json.hpp"
-#include "serialize/apis/api_list.h"
-#include "serialize/base/hash.h"
-#include "serialize/base/output_file.h"
+#include "serialize/apis/apis.h"
+#include "serialize/base/bytes.h"
+#include "serialize/base/files.h"
 #include "serialize/model/levels.h"
 
 namespace torchtrace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "dialects/python/setattr/library_level.h"
+#include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/torch/torch_module.h"
 #include "local_torch/environment.h"
 #include "serialize/model/levels.h"

@@ -1,5 +1,3 @@
-#include "serialize/apis/api_groups.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -8,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "serialize/base/edit_distance.h"
+#include "serialize/apis/apis.h"
+#include "serialize/base/matching.h"
 #include "yaml-cpp/yaml.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/apis/api_groups.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +9,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "serialize/base/glob.h"
+#include "serialize/apis/apis.h"
+#include "serialize/base/matching.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/configs/coarsen.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -8,9 +6,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "serialize/base/edit_distance.h"
-#include "serialize/model/placeholder.h"
-#include "serialize/model/value_tree.h"
+#include "serialize/base/matching.h"
+#include "serialize/configs/dedup.h"
+#include "serialize/model/config.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {

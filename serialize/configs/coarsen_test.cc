@@ -1,5 +1,3 @@
-#include "serialize/configs/coarsen.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,10 +5,9 @@
 
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/forms/yaml_form.h"
-#include "serialize/model/placeholder.h"
+#include "serialize/configs/dedup.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/value_samples.h"
 

@@ -5,11 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "serialize/base/plain_text.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
-#include "serialize/model/placeholder.h"
-#include "serialize/model/readable_config.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {

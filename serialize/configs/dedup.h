@@ -1,10 +1,4 @@
-// Dedup gathers the unique configurations of any number of traces. Each trace is
-// counted once and may be closed then: memory goes with the configurations (and,
-// with provenance, with the processes that each came from), not with calls or traces.
-//
-//   Dedup dedup(options);
-//   for (each trace) dedup.Add(trace, path);
-//   const std::vector<DedupConfig> configs = dedup.Finish();
+// Unique configs of traces, or a covering subset of them, and the facts that may be left out of account.
 
 #ifndef TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_
 #define TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_
@@ -19,12 +13,56 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "serialize/base/glob.h"
-#include "serialize/configs/coarsen.h"
-#include "serialize/trace/config_table.h"
+#include "absl/status/statusor.h"
+#include "serialize/base/matching.h"
+#include "serialize/model/config.h"
+#include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// Coarsening forgets parts of configurations, so that those which differ in
+// nothing else become equal: `--ignore device,stride,dtype` of dedup, diff and stats.
+//
+//   torch.add(Tensor([2, 3], "float32"), alpha=10)     shape,scalars,device:
+//   torch.add(Tensor([*, *], "float32", device=*), alpha=*)
+
+class Coarsening {
+ public:
+  Coarsening() = default;
+  // Names of what to forget. InvalidArgument with the choices and the nearest one.
+  //   device   of tensors, storages and generators; torch.device arguments, arguments
+  //            named `device`, and strings that name a device
+  //   stride   of tensors: whether they are contiguous, and how not
+  //   layout   of tensors; torch.layout and torch.memory_format arguments
+  //   dtype    of tensors and NumPy's values; torch.dtype arguments
+  //   shape    sizes of tensors and arrays, and their strides where there are any,
+  //            bytes of storages, numbers in a torch.Size; ranks stay
+  //   scalars  numbers and bools, those in containers too, but for keys of dicts
+  //   strings  texts and bytes, but for keys of dicts
+  //   level    the level of the call
+  static absl::StatusOr<Coarsening> Parse(const std::vector<std::string>& names);
+  // "device, stride, ...", for help.
+  static std::string Choices();
+
+  bool empty() const { return parts_ == 0; }
+  // What is forgotten takes a placeholder (config.h) that text shows as `*`; the
+  // result is a valid config. Applied again, it changes nothing.
+  Config Apply(Config config) const;
+  // The same bytes when nothing is forgotten, or when they are no config.
+  std::string Apply(std::string_view identity) const;
+
+ private:
+  unsigned parts_ = 0;
+};
+
+// Dedup gathers the unique configurations of any number of traces. Each trace is
+// counted once and may be closed then: memory goes with the configurations (and,
+// with provenance, with the processes that each came from), not with calls or traces.
+//
+//   Dedup dedup(options);
+//   for (each trace) dedup.Add(trace, path);
+//   const std::vector<DedupConfig> configs = dedup.Finish();
 
 struct DedupOptions {
   GlobFilter filter;        // over API names

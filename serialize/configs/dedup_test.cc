@@ -13,7 +13,6 @@
 #include "nlohmann/json.hpp"
 #include "serialize/model/config.h"
 #include "serialize/render/render.h"
-#include "serialize/render/render_formats.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/value_samples.h"
 

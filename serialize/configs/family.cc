@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/model/placeholder.h"
-#include "serialize/model/value_tree.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {

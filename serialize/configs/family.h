@@ -1,10 +1,4 @@
-// A family is the set of configurations that differ only in sizes and numbers: same
-// API, structure, dtypes, devices, names, strings and bools. Used by dedup
-// --generalize, diff and stats --by family.
-//
-// Ranks, lengths of containers and whether a tensor has strides are structure. An
-// int and a float in the same place are the same family. Complex numbers, ints
-// beyond 64 bits and keys of dicts are taken as they are.
+// Families: configs that differ in sizes alone, and what marks each of them.
 
 #ifndef TORCHTRACE_SERIALIZE_CONFIGS_FAMILY_H_
 #define TORCHTRACE_SERIALIZE_CONFIGS_FAMILY_H_
@@ -18,6 +12,14 @@
 #include "serialize/model/config.h"
 
 namespace torchtrace {
+
+// A family is the set of configurations that differ only in sizes and numbers: same
+// API, structure, dtypes, devices, names, strings and bools. Used by dedup
+// --generalize, diff and stats --by family.
+//
+// Ranks, lengths of containers and whether a tensor has strides are structure. An
+// int and a float in the same place are the same family. Complex numbers, ints
+// beyond 64 bits and keys of dicts are taken as they are.
 
 // One size, stride, int or float of a configuration, in the order of its text.
 struct FamilyNumber {
@@ -56,6 +58,43 @@ struct FamilyNames {
   std::vector<std::string> tensors;
 };
 FamilyNames NameFamily(const Config& member);
+
+// The features of a family's members that generalize.h keeps covered, as numbers.
+
+struct Feature {
+  enum Kind : uint8_t {
+    kValue,      // of number a: FeatureValue
+    kSign,       // of number a: negative
+    kPower,      // of number a: 1 a power of two, 0 not
+    kKind,       // of number a: FamilyNumber::Kind
+    kExtreme,    // of number a: 0 the family's least, 1 its greatest
+    kQuarter,    // of number a: 0 to 3
+    kEqual,      // of the numbers a and b: 1 equal, 0 not
+    kBroadcast,  // of the tensors a and b: FeatureBroadcast
+  } kind = kValue;
+  uint8_t value = 0;
+  uint32_t a = 0;
+  uint32_t b = 0;
+
+  bool operator==(const Feature& other) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Feature& f) {
+    return H::combine(std::move(h), f.kind, f.value, f.a, f.b);
+  }
+};
+
+// Features as numbers from 0.
+struct FamilyFeatures {
+  std::vector<Feature> features;
+  // By member: its features, rising. Without those that all members have.
+  std::vector<std::vector<uint32_t>> of;
+};
+
+// Of members of one family.
+FamilyFeatures FindFeatures(const std::vector<FamilyMember>& members);
+
+// In words: `args[0].shape[1]: multiple of 8`.
+std::string DescribeFeature(const Feature& feature, const FamilyNames& names);
 
 }  // namespace torchtrace
 

@@ -1,5 +1,3 @@
-#include "serialize/configs/family_features.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/configs/family.h"
 
 namespace torchtrace {
 namespace {

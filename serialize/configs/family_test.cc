@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/value_samples.h"
 

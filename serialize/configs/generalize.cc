@@ -5,9 +5,8 @@
 #include <queue>
 
 #include "absl/container/flat_hash_map.h"
-#include "serialize/base/hash.h"
+#include "serialize/base/bytes.h"
 #include "serialize/configs/family.h"
-#include "serialize/configs/family_features.h"
 #include "serialize/model/config.h"
 
 namespace torchtrace {

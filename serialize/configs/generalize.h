@@ -1,3 +1,23 @@
+// Configs with what varies replaced by placeholders, and the proof that each stands for what it replaced.
+
+#ifndef TORCHTRACE_SERIALIZE_CONFIGS_GENERALIZE_H_
+#define TORCHTRACE_SERIALIZE_CONFIGS_GENERALIZE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "serialize/configs/dedup.h"
+
+namespace torchtrace {
+
 // Generalizing keeps, of each family of configurations (family.h), a subset that
 // covers what can matter to a kernel or a compiler. Of every number: zero, one,
 // minus one, odd, and the largest of 2, 4, ... 128 that divides it; whether it is a
@@ -11,22 +31,6 @@
 // superfluous. Quarters are of the range, not of the ranks, for the result to
 // have the same features: generalizing it again keeps it all. The choice depends on the
 // configurations and the seed alone, not on their order.
-
-#ifndef TORCHTRACE_SERIALIZE_CONFIGS_GENERALIZE_H_
-#define TORCHTRACE_SERIALIZE_CONFIGS_GENERALIZE_H_
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-
-namespace torchtrace {
 
 inline constexpr uint64_t kDefaultFamilyBudget = 64;
 
@@ -64,6 +68,36 @@ struct GeneralizeResult {
 using GeneralizeAudit = std::function<absl::Status(const GeneralizeEntry&)>;
 absl::StatusOr<GeneralizeResult> Generalize(const std::vector<std::string_view>& identities,
                                             const GeneralizeOptions& options, const GeneralizeAudit& audit = {});
+
+// The audit of `dedup --generalize`: a file that says of every configuration whether
+// it was kept, what it stands for or what stands for it, and why (generalize.h).
+// docs/DEDUP.md describes the columns.
+
+enum class AuditFormat : uint8_t { kJson, kJsonl, kCsv };
+
+// By the file name's suffix (.json, .jsonl, .csv); InvalidArgument with the choices.
+absl::StatusOr<AuditFormat> AuditFormatOf(std::string_view file_name);
+
+class AuditWriter {
+ public:
+  // `configs`, which the entries count, and `out` must outlive it.
+  AuditWriter(AuditFormat format, const std::vector<DedupConfig>* configs, std::ostream* out);
+
+  // Aborted when `out` fails, as Finish.
+  absl::Status Add(const GeneralizeEntry& entry);
+  absl::Status Finish(const GeneralizeOptions& options, const GeneralizeResult& result);
+
+ private:
+  void AddJson(const GeneralizeEntry& entry);
+  void AddCsv(const GeneralizeEntry& entry);
+  const std::string& Line(size_t config) const { return (*configs_)[config].line; }
+  absl::Status StreamStatus() const;
+
+  const AuditFormat format_;
+  const std::vector<DedupConfig>* const configs_;
+  std::ostream* const out_;
+  size_t entries_ = 0;
+};
 
 }  // namespace torchtrace
 

@@ -1,5 +1,3 @@
-#include "serialize/configs/generalize_audit.h"
-
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -7,9 +5,9 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/configs/family.h"
-#include "serialize/forms/json_form.h"
+#include "serialize/configs/generalize.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
-#include "serialize/model/placeholder.h"
 
 namespace torchtrace {
 namespace {

@@ -13,8 +13,7 @@
 
 #include "absl/strings/str_join.h"
 #include "serialize/configs/family.h"
-#include "serialize/configs/family_features.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/testing/fake_trace.h"
 

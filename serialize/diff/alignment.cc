@@ -1,10 +1,9 @@
-#include "serialize/diff/alignment.h"
-
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "serialize/diff/sequence_diff.h"
 
 namespace torchtrace {
 namespace {

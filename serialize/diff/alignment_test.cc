@@ -1,5 +1,3 @@
-#include "serialize/diff/alignment.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "serialize/diff/sequence_diff.h"
 
 namespace torchtrace {
 namespace {

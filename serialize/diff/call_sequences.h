@@ -1,12 +1,11 @@
-// The calls of a trace as sequences of symbols (common_configs.h), four bytes a
-// call: one for each thread and level, or for each thread. What else is to be known
-// of a few calls, such as what they are inside, a second reading finds out.
+// The calls of two traces as sequences, thread by thread, and which threads belong together.
 
 #ifndef TORCHTRACE_SERIALIZE_DIFF_CALL_SEQUENCES_H_
 #define TORCHTRACE_SERIALIZE_DIFF_CALL_SEQUENCES_H_
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +13,10 @@
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// The calls of a trace as sequences of symbols (config_diff.h), four bytes a
+// call: one for each thread and level, or for each thread. What else is to be known
+// of a few calls, such as what they are inside, a second reading finds out.
 
 struct CallSequence {
   uint32_t process = 0;  // index into trace.processes()
@@ -55,6 +58,22 @@ struct SequenceQuery {
 
 // Reads as far as the last call that is asked for. Queries are sorted as sequences are.
 absl::Status FindPlaces(Trace* trace, const std::vector<uint32_t>& symbols, std::vector<SequenceQuery>* queries);
+
+// Which thread of one run is which of another. Processes belong together by
+// rank and role, threads by name and number, each in order where several are alike.
+
+struct ThreadId {
+  uint32_t process = 0;  // index into trace.processes()
+  uint32_t thread = 0;   // its number
+  friend auto operator<=>(const ThreadId&, const ThreadId&) = default;
+};
+
+// Of the threads given, sorted, those that belong together.
+std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const std::vector<ThreadId>& a_threads,
+                                                        const Trace& b, const std::vector<ThreadId>& b_threads);
+
+// `rank 0, main-1234, thread 1 (worker)`
+std::string DescribeThread(const Trace& trace, ThreadId thread);
 
 }  // namespace torchtrace
 

@@ -1,5 +1,3 @@
-#include "serialize/diff/config_report.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -10,14 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/counted_text.h"
-#include "serialize/base/plain_text.h"
-#include "serialize/diff/changed_text.h"
-#include "serialize/diff/colors.h"
+#include "serialize/base/text.h"
 #include "serialize/diff/config_diff.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/model/placeholder.h"
+#include "serialize/diff/reports.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/diff/config_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/diff/reports.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {

@@ -1,12 +1,113 @@
-#include "serialize/diff/report_parts.h"
-
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/plain_text.h"
+#include "serialize/base/text.h"
+#include "serialize/diff/reports.h"
+#include "serialize/diff/sequence_diff.h"
 
 namespace torchtrace {
+namespace {
+
+constexpr std::string_view kPunctuation = "()[]{}=, ";
+
+// Where the token that starts `text` ends.
+size_t TokenEnd(std::string_view text) {
+  const size_t quote = text[0] == '"' ? 0 : text.size() > 1 && text[0] == 'b' && text[1] == '"' ? 1 : text.size();
+  if (quote < text.size()) {
+    size_t end = quote + 1;
+    while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+    return end + 1 < text.size() ? end + 1 : text.size();
+  }
+  if (kPunctuation.find(text[0]) != std::string_view::npos) return 1;
+  size_t end = 1;
+  while (end < text.size() && text[end] != '"' && kPunctuation.find(text[end]) == std::string_view::npos) ++end;
+  // A dict's key and what separates it from its value.
+  if (end > 1 && text[end - 1] == ':' && (end == text.size() || text[end] == ' ')) --end;
+  return end;
+}
+
+std::vector<std::string_view> Tokens(std::string_view text) {
+  std::vector<std::string_view> tokens;
+  while (!text.empty()) {
+    const size_t end = TokenEnd(text);
+    tokens.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return tokens;
+}
+
+class Pieces {
+ public:
+  void AddSame(std::string_view text) {
+    if (pieces_.empty() || !pieces_.back().same) pieces_.emplace_back();
+    pieces_.back().before.append(text);
+  }
+  void AddChanged(std::string_view before, std::string_view after) {
+    if (pieces_.empty() || pieces_.back().same) pieces_.push_back({.same = false, .before = "", .after = ""});
+    pieces_.back().before.append(before);
+    pieces_.back().after.append(after);
+  }
+  std::vector<TextPiece> Take() { return std::move(pieces_); }
+
+ private:
+  std::vector<TextPiece> pieces_;
+};
+
+}  // namespace
+
+std::vector<TextPiece> CompareLines(std::string_view before, std::string_view after) {
+  const std::vector<std::string_view> a = Tokens(before), b = Tokens(after);
+  Pieces pieces;
+  // Members of a family differ in their numbers only.
+  if (a.size() == b.size()) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == b[i]) {
+        pieces.AddSame(a[i]);
+      } else {
+        pieces.AddChanged(a[i], b[i]);
+      }
+    }
+    return pieces.Take();
+  }
+  std::map<std::string_view, uint32_t> ids;
+  std::vector<uint32_t> symbols_a, symbols_b;
+  for (const std::string_view token : a) symbols_a.push_back(ids.try_emplace(token, ids.size()).first->second);
+  for (const std::string_view token : b) symbols_b.push_back(ids.try_emplace(token, ids.size()).first->second);
+  AlignEffort effort;
+  effort.left = 1'000'000;
+  const RunList runs = Align(symbols_a, symbols_b, ids.size(), &effort);
+  size_t at_a = 0, at_b = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (uint32_t n = 0; n < runs[i].count; ++n) {
+      if (runs[i].kind == RunKind::kRemoved) {
+        pieces.AddChanged(a[at_a++], "");
+      } else if (runs[i].kind == RunKind::kAdded) {
+        pieces.AddChanged("", b[at_b++]);
+      } else {
+        pieces.AddSame(a[at_a++]);
+        ++at_b;
+      }
+    }
+  }
+  return pieces.Take();
+}
+
+std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color) {
+  std::string line;
+  for (const TextPiece& piece : pieces) {
+    if (piece.same) {
+      line += piece.before;
+    } else if (color) {
+      absl::StrAppend(&line, kRed, piece.before, kReset, " -> ", kGreen, piece.after, kReset);
+    } else {
+      absl::StrAppend(&line, piece.before, " -> ", piece.after);
+    }
+  }
+  return line;
+}
 
 absl::StatusOr<DiffFormat> ParseDiffFormat(std::string_view text) {
   if (text == "text") return DiffFormat::kText;

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "serialize/diff/both_sides.h"
-#include "serialize/diff/thread_match.h"
+#include "serialize/diff/call_sequences.h"
+#include "serialize/diff/reports.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/diff/sequence_report.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -9,11 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/counted_text.h"
-#include "serialize/base/plain_text.h"
-#include "serialize/diff/changed_text.h"
-#include "serialize/diff/colors.h"
-#include "serialize/forms/json_form.h"
+#include "serialize/base/text.h"
+#include "serialize/diff/reports.h"
+#include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 
 namespace torchtrace {

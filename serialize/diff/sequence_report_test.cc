@@ -1,5 +1,3 @@
-#include "serialize/diff/sequence_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/diff/reports.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/edit/filter.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -9,7 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/apis/trace_operators.h"
+#include "serialize/apis/apis.h"
+#include "serialize/edit/edit.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
 

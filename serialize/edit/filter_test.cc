@@ -1,5 +1,3 @@
-#include "serialize/edit/filter.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,8 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/edit/edit.h"
 #include "serialize/log/log_trace.h"
-#include "serialize/reports/stats_report.h"
+#include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/edit/merge.h"
-
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,10 +9,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/edit/edit.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
-#include "serialize/trace/ranks.h"
+#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/edit/merge.h"
-
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/edit/edit.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/log_samples.h"

@@ -1,5 +1,3 @@
-#include "serialize/edit/trace_writer.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,9 +10,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/hash.h"
+#include "serialize/base/bytes.h"
+#include "serialize/base/files.h"
 #include "serialize/base/json_member.h"
-#include "serialize/base/output_file.h"
+#include "serialize/edit/edit.h"
 #include "serialize/log/call_reader.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_format.h"
@@ -22,10 +21,9 @@
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
 #include "serialize/log/log_writer.h"
-#include "serialize/trace/config_table.h"
-#include "serialize/trace/damage.h"
-#include "serialize/trace/operator_metadata.h"
-#include "serialize/trace/stack_table.h"
+#include "serialize/trace/run_facts.h"
+#include "serialize/trace/tables.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

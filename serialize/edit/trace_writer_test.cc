@@ -1,5 +1,3 @@
-#include "serialize/edit/trace_writer.h"
-
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/edit/edit.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/testing/log_samples.h"

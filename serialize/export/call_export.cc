@@ -1,13 +1,11 @@
-#include "serialize/export/call_export.h"
-
 #include <cstddef>
 #include <deque>
 #include <map>
 #include <string_view>
 
-#include "serialize/forms/text_form.h"
+#include "serialize/export/exports.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
-#include "serialize/model/readable_config.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {

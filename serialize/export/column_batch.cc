@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "serialize/base/utf8.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 
 namespace torchtrace {
 namespace {

@@ -1,15 +1,14 @@
-#include "serialize/export/config_export.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
-#include "serialize/export/text_numbers.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/export/exports.h"
+#include "serialize/export/table_writer.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
-#include "serialize/model/readable_config.h"
 
 namespace torchtrace {
 namespace {
@@ -160,6 +159,38 @@ absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const Expor
   }
   if (by_process) return absl::OkStatus();
   return exporter.sorted ? sum.WriteSorted(/*unique=*/!exporter.levels, sink) : sum.WriteInOrder(sink);
+}
+
+absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfig>& configs,
+                                                    const std::vector<DedupSource>& sources, const DedupOutput& output,
+                                                    std::ostream* out) {
+  const Exporter& exporter = *output.exporter;
+  if (output.provenance && std::string_view(exporter.name) == "text") {
+    if (absl::Status s = WriteProvenanceText(configs, sources, output.counts, out); !s.ok()) return s;
+    return std::vector<std::string>();
+  }
+  const absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(exporter, out, {.counts = output.counts});
+  if (!sink.ok()) return sink.status();
+  for (const DedupConfig& config : configs) {
+    ConfigRow row;
+    row.identity = exporter.replayed ? config.example : config.identity;
+    row.calls = config.calls;
+    if (!output.provenance || exporter.provenance == Provenance::kNone) {
+      if (absl::Status s = (*sink)->Add(row); !s.ok()) return s;
+      continue;
+    }
+    for (const auto& [index, calls] : config.sources) {
+      const DedupSource& source = sources[index];
+      row.calls = calls;
+      row.trace = source.trace;
+      row.host = source.host;
+      row.pid = source.pid;
+      row.rank = source.rank;
+      if (absl::Status s = (*sink)->Add(row); !s.ok()) return s;
+    }
+  }
+  if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
+  return (*sink)->notes();
 }
 
 }  // namespace torchtrace

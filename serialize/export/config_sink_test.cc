@@ -1,5 +1,3 @@
-#include "serialize/export/config_sink.h"
-
 #include <ostream>
 #include <sstream>
 #include <string>

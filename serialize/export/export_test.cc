@@ -1,4 +1,4 @@
-// What export makes of traces, config_export.h and call_export.h, as its tables show it.
+// What export makes of traces, exports.h and exports.h, as its tables show it.
 
 #include <cstdint>
 #include <memory>
@@ -9,10 +9,8 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/export/call_export.h"
-#include "serialize/export/config_export.h"
-#include "serialize/export/config_sink.h"
 #include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/testing/fake_trace.h"
 

@@ -1,12 +1,12 @@
-// An exporter writes configs, and where it has tables calls, in one format of other tools
-// or of ours. exporters.cc lists them; a new one is a file with a ConfigSink or a
-// TableWriter, and a line there.
+// What writes configs or calls in a format, and the list of those that there are. A new format is a file with an
+// Exporter, declared here and listed in exporters.cc.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_EXPORTER_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_EXPORTER_H_
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -15,10 +15,77 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "serialize/export/config_sink.h"
+#include "absl/strings/str_cat.h"
 #include "serialize/export/table_writer.h"
 
 namespace torchtrace {
+
+// Counts the configs that a format can't hold, by the reason why, for the
+// sentence that the user is told.
+
+class LeftOut {
+ public:
+  void Add(std::string_view reason, uint64_t calls) {
+    Count& count = reasons_[std::string(reason)];
+    ++count.configs;
+    count.calls += calls;
+  }
+
+  // `torchbench leaves out 3 configs (12 calls): not of level 2`, one for each reason.
+  std::vector<std::string> Notes(std::string_view format) const {
+    std::vector<std::string> notes;
+    for (const auto& [reason, count] : reasons_) {
+      notes.push_back(absl::StrCat(std::string(format), " leaves out ", count.configs,
+                                   count.configs == 1 ? " config (" : " configs (", count.calls,
+                                   count.calls == 1 ? " call): " : " calls): ", reason));
+    }
+    return notes;
+  }
+
+ private:
+  struct Count {
+    uint64_t configs = 0;
+    uint64_t calls = 0;
+  };
+  std::map<std::string, Count> reasons_;
+};
+
+// ConfigSink writes configurations with their counts in one output format: what
+// `dedup -o` and `export` write through. One file per format implements it (exporter.h).
+//
+//   absl::StatusOr<std::unique_ptr<ConfigSink>> sink = MakeConfigSink(exporter, &out);
+//   (*sink)->Add({.identity = trace.identity(config), .calls = calls});
+//   (*sink)->Finish();
+//
+// Rows are written in the order added; torchbench and tritonbench group them by
+// operator and write at Finish. Memory goes with the configurations at most.
+
+struct ConfigRow {
+  std::string_view identity = {};  // config.h; valid during the call
+  std::string_view facets = {};    // empty: none
+  uint64_t calls = 1;
+  int64_t time_ns = -1;  // of all its calls; -1: not known
+  // Where it comes from; empty: not asked for, or several.
+  std::string_view trace = {};  // path or label
+  std::string_view host = {};
+  int64_t pid = -1;
+  int64_t rank = -1;
+};
+
+class ConfigSink {
+ public:
+  virtual ~ConfigSink() = default;
+  virtual absl::Status Add(const ConfigRow& row) = 0;
+  // Aborted when the stream failed, as Add.
+  virtual absl::Status Finish() = 0;
+  // What the format can't hold and was left out, a sentence each, for the user to be
+  // told. Complete once Finish has returned.
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+// An exporter writes configs, and where it has tables calls, in one format of other tools
+// or of ours. exporters.cc lists them; a new one is a file with a ConfigSink or a
+// TableWriter, and a line there.
 
 // What an export may be told of besides its rows. A format takes what it has a place for.
 struct ExportOptions {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/base/edit_distance.h"
+#include "serialize/base/matching.h"
 #include "serialize/export/exporter.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/export/operator_inputs.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -10,13 +8,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "serialize/base/utf8.h"
-#include "serialize/export/spelling_writer.h"
-#include "serialize/export/value_kind.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/model/dtype_abbreviations.h"
+#include "serialize/base/text.h"
+#include "serialize/export/spellings.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/levels.h"
-#include "serialize/model/value_tree.h"
+#include "serialize/model/torch_names.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {

@@ -1,11 +1,10 @@
-#include "serialize/export/operator_inputs.h"
-
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "serialize/export/spellings.h"
 #include "serialize/model/value.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/value_samples.h"

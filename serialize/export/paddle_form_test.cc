@@ -1,11 +1,10 @@
-#include "serialize/export/paddle_form.h"
-
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "serialize/export/spellings.h"
 #include "serialize/model/value.h"
 #include "serialize/testing/fake_trace.h"
 

@@ -1,12 +1,10 @@
-#include "serialize/export/spelling_writer.h"
-
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/export/spellings.h"
 
 namespace torchtrace {
-
 absl::StatusOr<std::string> SpellingWriter::Finish() {
   if (!problem_.empty()) return absl::UnimplementedError(problem_);
   return std::move(out_);
@@ -64,6 +62,61 @@ void SpellingWriter::AppendDims(const std::vector<Dim>& dims, char open, char cl
   }
   if (open == '(' && dims.size() == 1) out_ += ',';
   out_ += close;
+}
+
+std::string_view ValueKind(ValueTag tag) {
+  switch (tag) {
+    case ValueTag::kBytes:
+      return "bytes";
+    case ValueTag::kSet:
+    case ValueTag::kFrozenSet:
+      return "a set";
+    case ValueTag::kDict:
+      return "a dict";
+    case ValueTag::kRange:
+      return "a range";
+    case ValueTag::kUndefined:
+      return "an undefined tensor";
+    case ValueTag::kLayout:
+      return "a layout";
+    case ValueTag::kMemoryFormat:
+      return "a memory format";
+    case ValueTag::kGenerator:
+      return "a torch.Generator";
+    case ValueTag::kStorage:
+      return "a storage";
+    case ValueTag::kFunction:
+      return "a function";
+    case ValueTag::kType:
+      return "a type";
+    case ValueTag::kNdarray:
+    case ValueTag::kNumpyScalar:
+      return "a NumPy value";
+    case ValueTag::kObject:
+      return "an object of another library";
+    case ValueTag::kSymbol:
+      return "a symbolic number";
+    case ValueTag::kDeep:
+      return "a container nested too deeply";
+    case ValueTag::kNone:
+    case ValueTag::kFalse:
+    case ValueTag::kTrue:
+    case ValueTag::kInt:
+    case ValueTag::kBigInt:
+    case ValueTag::kFloat:
+    case ValueTag::kComplex:
+    case ValueTag::kString:
+    case ValueTag::kList:
+    case ValueTag::kTuple:
+    case ValueTag::kSize:
+    case ValueTag::kSlice:
+    case ValueTag::kEllipsis:
+    case ValueTag::kTensor:
+    case ValueTag::kDtype:
+    case ValueTag::kDevice:
+      break;
+  }
+  return "a value";
 }
 
 }  // namespace torchtrace

@@ -1,13 +1,11 @@
-#include "serialize/forms/json_form.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "nlohmann/json.hpp"
-#include "serialize/base/utf8.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 #include "serialize/forms/plain_form.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/model/placeholder.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {

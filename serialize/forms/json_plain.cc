@@ -1,5 +1,3 @@
-#include "serialize/forms/json_plain.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -8,7 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/forms/plain_builder.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/plain_form.h"
 
 namespace torchtrace {
 namespace {

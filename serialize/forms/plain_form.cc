@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "serialize/base/utf8.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/model/placeholder.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {

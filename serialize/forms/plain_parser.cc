@@ -1,5 +1,3 @@
-#include "serialize/forms/plain_parser.h"
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -10,12 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/base/utf8.h"
-#include "serialize/base/varint.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/forms/text_parser.h"
+#include "serialize/base/bytes.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/plain_form.h"
 #include "serialize/model/config.h"
-#include "serialize/model/placeholder.h"
 
 namespace torchtrace {
 namespace {

@@ -1,12 +1,11 @@
-#include "serialize/forms/text_form.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 
-#include "serialize/base/utf8.h"
-#include "serialize/model/placeholder.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 
 namespace torchtrace {

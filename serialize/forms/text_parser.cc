@@ -1,12 +1,10 @@
-#include "serialize/forms/text_parser.h"
-
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "serialize/forms/text_scanner.h"
-#include "serialize/forms/text_value.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/text_parts.h"
 
 namespace torchtrace {
 namespace {

@@ -1,12 +1,11 @@
-#include "serialize/forms/text_scanner.h"
-
 #include <algorithm>
 #include <charconv>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/utf8.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/text_parts.h"
 
 namespace torchtrace {
 namespace {

@@ -1,12 +1,10 @@
-#include "serialize/forms/yaml_form.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "serialize/base/utf8.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 
 namespace torchtrace {
 namespace {

@@ -2,8 +2,6 @@
 // reads: testdata/forms/values.yaml and .json. After a wanted change, run this
 // test with UPDATE_GOLDENS set to the checkout's folder.
 
-#include "serialize/forms/yaml_form.h"
-
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
@@ -14,8 +12,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/testing/value_samples.h"
 
 namespace torchtrace {

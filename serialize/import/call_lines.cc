@@ -1,5 +1,3 @@
-#include "serialize/import/call_lines.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -13,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/forms/json_plain.h"
-#include "serialize/forms/plain_parser.h"
-#include "serialize/forms/text_parser.h"
-#include "serialize/import/identity_cache.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/plain_form.h"
+#include "serialize/import/imported_trace.h"
+#include "serialize/import/importer.h"
 
 namespace torchtrace {
 namespace {

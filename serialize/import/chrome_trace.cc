@@ -1,5 +1,3 @@
-#include "serialize/import/chrome_trace.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -13,15 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "serialize/base/json_member.h"
-#include "serialize/import/c10_names.h"
-#include "serialize/import/json_dims.h"
+#include "serialize/import/importer.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
-#include "serialize/model/tensor_strides.h"
-#include "serialize/model/value_tree.h"
-#include "serialize/trace/config_table.h"
+#include "serialize/model/torch_names.h"
+#include "serialize/model/value.h"
+#include "serialize/trace/tables.h"
 
 namespace torchtrace {
 namespace {

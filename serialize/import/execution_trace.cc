@@ -1,5 +1,3 @@
-#include "serialize/import/execution_trace.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +10,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/json_member.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/import/c10_names.h"
-#include "serialize/import/json_dims.h"
+#include "serialize/forms/forms.h"
+#include "serialize/import/importer.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/import/op_schema.h"
 #include "serialize/model/config.h"
-#include "serialize/model/tensor_strides.h"
-#include "serialize/model/value_tree.h"
-#include "serialize/trace/config_table.h"
+#include "serialize/model/torch_names.h"
+#include "serialize/model/value.h"
+#include "serialize/trace/tables.h"
 
 namespace torchtrace {
 namespace {

@@ -2,8 +2,6 @@
 // with what it is read as. To write these anew:
 //   TORCHTRACE_BLESS=$PWD bazel run //serialize/import:execution_trace_test
 
-#include "serialize/import/execution_trace.h"
-
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,7 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "serialize/testing/import_testing.h"
+#include "serialize/import/importer.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

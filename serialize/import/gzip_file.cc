@@ -1,5 +1,3 @@
-#include "serialize/import/gzip_file.h"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/import/input_file.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/import/gzip_file.h"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -14,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "serialize/import/input_file.h"
-#include "serialize/log/log_file.h"
+#include "serialize/log/log_reader.h"
 
 namespace torchtrace {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "serialize/import/import_fuzzer.h"
 #include "serialize/import/importer.h"
-#include "serialize/testing/fuzz_corpus.h"
+#include "serialize/testing/value_samples.h"
 
 namespace torchtrace {
 namespace {

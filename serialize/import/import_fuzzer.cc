@@ -23,8 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/forms/text_parser.h"
+#include "serialize/forms/forms.h"
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/input_file.h"

@@ -1,15 +1,12 @@
-// ImportedTrace is a file of another format as a Trace. It streams: memory goes
-// with configurations and threads. Owns its source.
-//
-// Where the format has no times, all times and durations are 0: a made-up clock
-// would be taken for a real one. Calls come in the source's order, which is by time
-// where there are times; ends are put where their times say, but never before the
-// end of a call inside.
+// A file of another format as a Trace: its calls as a source gives them, what was parsed before, and the trace
+// that they become.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_IMPORTED_TRACE_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_IMPORTED_TRACE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,12 +14,99 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "serialize/import/call_source.h"
-#include "serialize/trace/config_table.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+#include "serialize/forms/plain_form.h"
+#include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// Keeps what each distinct piece of a file was parsed to: calls repeat, and parsing
+// costs a hundred times what a look-up does. Bounded: when it is full it begins
+// anew. Not thread-safe; owns its content.
+
+class IdentityCache {
+ public:
+  static constexpr size_t kMaxBytes = size_t{64} << 20;
+
+  // Null when the text was not seen. Valid until the next Add.
+  const ParsedCall* Find(std::string_view text) const {
+    const auto at = calls_.find(absl::string_view(text.data(), text.size()));
+    return at == calls_.end() ? nullptr : &at->second;
+  }
+
+  const ParsedCall& Add(std::string_view text, ParsedCall call) {
+    bytes_ += text.size() + call.identity.size() + call.facets.size() + 128;
+    if (bytes_ > kMaxBytes) {
+      calls_.clear();
+      bytes_ = 0;
+    }
+    return calls_.insert_or_assign(std::string(text), std::move(call)).first->second;
+  }
+
+ private:
+  absl::flat_hash_map<std::string, ParsedCall> calls_;
+  size_t bytes_ = 0;
+};
+
+// CallSource is a file of another format, read as calls: what an importer
+// implements. ImportedTrace (imported_trace.h) makes a Trace of it, so that every
+// verb reads it like a log.
+
+inline constexpr int64_t kUnknownTime = INT64_MIN;
+
+struct ImportedCall {
+  std::string_view identity;  // config.h
+  std::string_view facets;    // empty: none
+  // So many equal calls, one after the other; 1 where times or children are known.
+  uint64_t count = 1;
+  uint32_t process = 0;  // index into CallSource::processes()
+  uint32_t thread = 0;
+  uint32_t depth = 0;  // calls open around it on its thread
+  int64_t start_ns = kUnknownTime;
+  int64_t end_ns = kUnknownTime;
+  CallOutcome outcome = CallOutcome::kReturned;
+  std::string_view exception;
+};
+
+struct ImportedProcess {
+  nlohmann::json metadata = nlohmann::json::object();  // keys as in docs/FORMAT.md
+  std::vector<std::string> thread_names;               // by thread number; may be shorter
+  std::string name;                                    // as dump shows it, "main-1234"; may be empty
+};
+
+class CallSource {
+ public:
+  virtual ~CallSource() = default;
+
+  // As `info` names it: "api_trace.yaml", "TorchBench operator inputs".
+  virtual std::string format() const = 0;
+
+  // Every call in program order, by time where there are times, a call before the calls that it made. May be
+  // called again and then says the same; memory goes with the configurations where the
+  // format allows it. Errors name file, line or offset, and what was expected.
+  using Visitor = std::function<absl::Status(const ImportedCall&)>;
+  virtual absl::Status Scan(const Visitor& visit) = 0;
+
+  // At least one. Complete once Scan has returned.
+  virtual const std::vector<ImportedProcess>& processes() const = 0;
+
+  // What the format can't say ("no keyword names"), a sentence each, for the user to
+  // be told once. Complete once Scan has returned.
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+// ImportedTrace is a file of another format as a Trace. It streams: memory goes
+// with configurations and threads. Owns its source.
+//
+// Where the format has no times, all times and durations are 0: a made-up clock
+// would be taken for a real one. Calls come in the source's order, which is by time
+// where there are times; ends are put where their times say, but never before the
+// end of a call inside.
 
 class ImportedTrace : public Trace {
  public:

@@ -1,14 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "serialize/import/call_lines.h"
-#include "serialize/import/chrome_trace.h"
-#include "serialize/import/execution_trace.h"
 #include "serialize/import/importer.h"
-#include "serialize/import/text_list.h"
-#include "serialize/import/torchbench.h"
-#include "serialize/import/tritonbench.h"
-#include "serialize/import/yaml_list.h"
 
 namespace torchtrace {
 namespace {

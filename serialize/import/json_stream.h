@@ -1,9 +1,4 @@
-// Reads JSON files whose bulk is one array of small elements (`nodes`,
-// `traceEvents`): each element is given out as a document of its own and then
-// forgotten, so that memory goes with the largest element and not with the
-// file. Nothing here throws or recurses, whatever the bytes are.
-//
-//   {"schema": "1.1.1", "nodes": [{...}, {...}], "finish_ts": 3}
+// JSON read as a stream, an element at a time.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_JSON_STREAM_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_JSON_STREAM_H_
@@ -17,8 +12,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
+
+// Reads JSON files whose bulk is one array of small elements (`nodes`,
+// `traceEvents`): each element is given out as a document of its own and then
+// forgotten, so that memory goes with the largest element and not with the
+// file. Nothing here throws or recurses, whatever the bytes are.
+//
+//   {"schema": "1.1.1", "nodes": [{...}, {...}], "finish_ts": 3}
 
 // Containers in one element, or in one member, nest no deeper; a file in which
 // they do is refused.
@@ -57,6 +60,19 @@ struct JsonStreamEnd {
 // Errors name the file, the offset and what was expected there.
 absl::StatusOr<JsonStreamEnd> ReadJsonStream(const JsonFile& file, const JsonStreamOptions& options,
                                              JsonStreamVisitor* visitor);
+
+// Sizes and strides in the JSON of PyTorch's profilers.
+
+// Appends to `out`. False for what is no list of integers.
+inline bool ReadJsonDims(const nlohmann::json& list, std::vector<Dim>* out) {
+  if (!list.is_array()) return false;
+  out->reserve(list.size());
+  for (const nlohmann::json& size : list) {
+    if (!size.is_number_integer()) return false;
+    out->emplace_back(size.get<int64_t>());
+  }
+  return true;
+}
 
 }  // namespace torchtrace
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "serialize/testing/import_testing.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {

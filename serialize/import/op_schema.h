@@ -1,11 +1,4 @@
-// OpSchema is what an operator's schema tells of its arguments, read from the
-// text that PyTorch prints:
-//
-//   aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
-//
-// With it, values in the schema's order become a call as __torch_dispatch__
-// shows it, and as torchtrace's level 2 records it: keyword-only arguments by
-// name, enums by name, defaults at the end left out.
+// Schemas of operators as other tools write them, and c10's names of dtypes, layouts and devices.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_OP_SCHEMA_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_OP_SCHEMA_H_
@@ -17,9 +10,30 @@
 #include <vector>
 
 #include "serialize/model/config.h"
-#include "serialize/model/value_tree.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
+
+// PyTorch's names for what its own tools write as C++ type names and as enum
+// numbers.
+
+// "float" -> "float32", "long int" -> "int64", "c10::Half" -> "float16"; a name
+// that is not known comes back without its namespace. Empty: a tensor that is not defined.
+std::string DtypeOfCppName(std::string_view name);
+
+// c10::ScalarType, c10::Layout and c10::MemoryFormat by number; empty when out of range.
+std::string_view DtypeOfNumber(int64_t number);
+std::string_view LayoutOfNumber(int64_t number);
+std::string_view MemoryFormatOfNumber(int64_t number);
+
+// OpSchema is what an operator's schema tells of its arguments, read from the
+// text that PyTorch prints:
+//
+//   aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+//
+// With it, values in the schema's order become a call as __torch_dispatch__
+// shows it, and as torchtrace's level 2 records it: keyword-only arguments by
+// name, enums by name, defaults at the end left out.
 
 enum class IntMeaning : uint8_t { kInt, kDtype, kLayout, kMemoryFormat };
 

@@ -5,8 +5,7 @@
 #include <string_view>
 
 #include "gtest/gtest.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/import/c10_names.h"
+#include "serialize/forms/forms.h"
 
 namespace torchtrace {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/trace/reading_observer.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {

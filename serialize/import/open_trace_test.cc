@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/forms/text_form.h"
-#include "serialize/forms/yaml_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/import/importer.h"
 #include "serialize/model/config.h"
-#include "serialize/reports/dump.h"
+#include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/testing/value_samples.h"
 

@@ -1,5 +1,3 @@
-#include "serialize/import/text_list.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -8,8 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/forms/text_parser.h"
-#include "serialize/import/identity_cache.h"
+#include "serialize/forms/forms.h"
+#include "serialize/import/imported_trace.h"
+#include "serialize/import/importer.h"
 #include "serialize/model/config.h"
 
 namespace torchtrace {

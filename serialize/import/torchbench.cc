@@ -1,5 +1,3 @@
-#include "serialize/import/torchbench.h"
-
 #include <charconv>
 #include <cstdint>
 #include <string>
@@ -10,11 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/forms/parsed_call.h"
-#include "serialize/forms/text_parser.h"
-#include "serialize/import/operator_input_notes.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/plain_form.h"
+#include "serialize/import/importer.h"
 #include "serialize/model/config.h"
-#include "serialize/model/operator_name.h"
+#include "serialize/model/torch_names.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/import/yaml_list.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -14,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/forms/json_plain.h"
-#include "serialize/forms/plain_builder.h"
-#include "serialize/forms/plain_parser.h"
-#include "serialize/import/identity_cache.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/plain_form.h"
+#include "serialize/import/imported_trace.h"
+#include "serialize/import/importer.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/exceptions.h"
 #include "yaml-cpp/parser.h"

@@ -13,9 +13,9 @@
 #include <memory>
 #include <string_view>
 
-#include "serialize/base/varint.h"
-#include "serialize/log/log_file.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
+#include "serialize/log/log_reader.h"
 
 namespace torchtrace {
 

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_writer.h"
 

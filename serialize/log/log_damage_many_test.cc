@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/edit/trace_writer.h"
+#include "serialize/edit/edit.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_trace.h"

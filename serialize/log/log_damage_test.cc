@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/testing/log_samples.h"

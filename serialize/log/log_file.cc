@@ -1,5 +1,3 @@
-#include "serialize/log/log_file.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/base/hash.h"
+#include "serialize/base/bytes.h"
+#include "serialize/log/log_reader.h"
 
 namespace torchtrace {
 namespace {

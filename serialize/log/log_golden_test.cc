@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/edit/trace_writer.h"
+#include "serialize/edit/edit.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"

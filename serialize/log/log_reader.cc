@@ -9,8 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/base/hash.h"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/call_reader.h"
 
 namespace torchtrace {

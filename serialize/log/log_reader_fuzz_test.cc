@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
-#include "serialize/testing/fuzz_corpus.h"
 #include "serialize/testing/log_samples.h"
+#include "serialize/testing/value_samples.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

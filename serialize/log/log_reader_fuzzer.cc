@@ -24,8 +24,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/hash.h"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/trace/trace.h"

@@ -15,8 +15,8 @@
 
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
-#include "serialize/trace/config_table.h"
-#include "serialize/trace/damage.h"
+#include "serialize/trace/tables.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 

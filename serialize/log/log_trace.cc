@@ -13,11 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/log/call_reader.h"
-#include "serialize/log/log_file.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
-#include "serialize/log/process_order.h"
 #include "serialize/log/thread_reader.h"
 
 namespace torchtrace {

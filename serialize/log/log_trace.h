@@ -11,8 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "serialize/log/log_file.h"
-#include "serialize/trace/reading_observer.h"
+#include "serialize/log/log_reader.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {

@@ -1,16 +1,4 @@
-// LogWriter owns one log file and hands out its frames: space that is already
-// reserved on the disk and mapped, so that writing to it can neither fail nor
-// be lost when the process dies. It allocates no memory per frame. Reserve and
-// Close may be called from any thread; a frame belongs to one thread at a time.
-//
-// It keeps no descriptor: a program may close all of them and get the number for
-// a file of its own. The file is opened anew for each frame, and must still be the
-// one that was created. Its first page stays mapped while the writer lives, so no other
-// file can have its inode's number.
-//
-// After a fork the child must not use its parent's writer, and finds its frames
-// unmapped: they are the parent's bytes. It forgets it (never deletes it) and
-// creates its own.
+// Writing a log: frames of a file, mapped into memory, and what keeps a frame that is gone from killing the program.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_LOG_WRITER_H_
 #define TORCHTRACE_SERIALIZE_LOG_LOG_WRITER_H_
@@ -28,6 +16,20 @@
 #include "serialize/log/log_format.h"
 
 namespace torchtrace {
+
+// LogWriter owns one log file and hands out its frames: space that is already
+// reserved on the disk and mapped, so that writing to it can neither fail nor
+// be lost when the process dies. It allocates no memory per frame. Reserve and
+// Close may be called from any thread; a frame belongs to one thread at a time.
+//
+// It keeps no descriptor: a program may close all of them and get the number for
+// a file of its own. The file is opened anew for each frame, and must still be the
+// one that was created. Its first page stays mapped while the writer lives, so no other
+// file can have its inode's number.
+//
+// After a fork the child must not use its parent's writer, and finds its frames
+// unmapped: they are the parent's bytes. It forgets it (never deletes it) and
+// creates its own.
 
 // A mapped frame; plain data, empty when header is null.
 struct Frame {
@@ -74,6 +76,20 @@ class LogWriter {
   uint64_t end_offset_ = kPageBytes;
   uint64_t frames_ = 0;
 };
+
+// Which addresses are frames of logs. A log that is cut under a running program, or whose
+// disk is gone, makes a store to one of its frames a SIGBUS: whoever handles that asks
+// here. Lock-free; all of it may be called from a signal handler, on any thread.
+
+// `begin` is a page's. Where there is no memory to remember it, it is forgotten.
+void AddMappedFrame(const void* begin, uint64_t bytes);
+void RemoveMappedFrame(const void* begin, uint64_t bytes);
+// In a forked child, where no frame is mapped.
+void ForgetMappedFrames();
+
+// When `address` is in a frame, its file gives way to zeros: the access that failed works
+// when it is done again. False: it is not ours.
+bool MapZerosOverFrame(const void* address);
 
 }  // namespace torchtrace
 

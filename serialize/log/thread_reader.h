@@ -17,9 +17,7 @@
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
-#include "serialize/trace/config_table.h"
-#include "serialize/trace/stack_table.h"
-#include "serialize/trace/tag_table.h"
+#include "serialize/trace/tables.h"
 
 namespace torchtrace {
 

@@ -14,13 +14,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/hash.h"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/log/log_writer.h"
 #include "serialize/testing/log_samples.h"
-#include "serialize/trace/reading_observer.h"
 
 namespace torchtrace {
 namespace {

@@ -1,8 +1,12 @@
 #include "serialize/model/config.h"
 
+#include <string>
+#include <utility>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 
 namespace torchtrace {
 namespace {
@@ -85,6 +89,24 @@ ConfigHead ReadConfigHead(std::string_view identity) {
   std::string_view api;
   if (!reader.Byte(&level) || !reader.String(&api)) return {};
   return {level, api};
+}
+
+Config ReadableConfig(std::string_view identity) {
+  absl::StatusOr<Config> config = ParseConfig(identity);
+  if (config.ok()) return *std::move(config);
+  const ConfigHead head = ReadConfigHead(identity);
+  Config stand_in;
+  stand_in.level = head.level;
+  stand_in.api = head.api;
+  Value& why = stand_in.args.emplace_back();
+  why.tag = ValueTag::kObject;
+  why.text = "unreadable: " + std::string(config.status().message());
+  return stand_in;
+}
+
+std::vector<TensorFacet> ReadableFacets(std::string_view facets) {
+  absl::StatusOr<std::vector<TensorFacet>> parsed = ParseFacets(facets);
+  return parsed.ok() ? *std::move(parsed) : std::vector<TensorFacet>();
 }
 
 }  // namespace torchtrace

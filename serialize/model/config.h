@@ -1,14 +1,5 @@
-// A call configuration as bytes. Its identity is (level, API, described
-// arguments): two calls have the same configuration exactly when these bytes
-// are equal, in whatever thread, frame or file they stand. Facets are what
-// belongs beside the identity: gradient and subclass of each tensor argument.
-//
-//   identity:  byte level, string api,
-//              varint n, n values, varint k, k times (string name, value)
-//   facets:    varint n, n times (varint tensor ordinal, varint FacetBits,
-//              with kFacetSubclass a string); tensors without one are left out
-//
-// Ordinals count the identity's tensors (kTensor) from 0 in the order written.
+// Configs: what one call is, as bytes that are equal exactly when the calls are; their head, their facets, what
+// placeholders stand for in generalized ones.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_CONFIG_H_
 #define TORCHTRACE_SERIALIZE_MODEL_CONFIG_H_
@@ -20,9 +11,21 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/model/value_tree.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
+
+// A call configuration as bytes. Its identity is (level, API, described
+// arguments): two calls have the same configuration exactly when these bytes
+// are equal, in whatever thread, frame or file they stand. Facets are what
+// belongs beside the identity: gradient and subclass of each tensor argument.
+//
+//   identity:  byte level, string api,
+//              varint n, n values, varint k, k times (string name, value)
+//   facets:    varint n, n times (varint tensor ordinal, varint FacetBits,
+//              with kFacetSubclass a string); tensors without one are left out
+//
+// Ordinals count the identity's tensors (kTensor) from 0 in the order written.
 
 enum FacetBits : uint64_t {
   kFacetRequiresGrad = 1,
@@ -56,6 +59,39 @@ struct ConfigHead {
   std::string_view api;
 };
 ConfigHead ReadConfigHead(std::string_view identity);
+
+// A config's parts whatever its bytes hold. A definition that can't be taken
+// apart, which only a faulty writer leaves, still gets a config that says so.
+
+// What can't be parsed becomes its API with one argument that says why.
+Config ReadableConfig(std::string_view identity);
+
+// What can't be parsed becomes no facets.
+std::vector<TensorFacet> ReadableFacets(std::string_view facets);
+
+// What stands in a configuration for a part that was forgotten (dedup.h,
+// family.h). No traced program has these values, so that the config stays an
+// ordinary one, and every form tells them from real ones: text shows a bare `*`.
+// CRITICAL: what writes and what reads the text form share these.
+
+// A dtype, device or layout; and as a kSymbol, a whole argument.
+inline constexpr std::string_view kAnyName = "*";
+// A size or stride: the least one that can be encoded.
+inline constexpr int64_t kAnySize = INT64_MIN + 1;
+// The bytes of a storage.
+inline constexpr uint64_t kAnyBytes = UINT64_MAX;
+// A level.
+inline constexpr int kAnyLevel = 255;
+
+// An argument of which only its place is known.
+inline Value AnyValue() {
+  Value value;
+  value.tag = ValueTag::kSymbol;
+  value.text = kAnyName;
+  return value;
+}
+
+inline bool IsAny(const Value& value) { return value.tag == ValueTag::kSymbol && value.text == kAnyName; }
 
 }  // namespace torchtrace
 

@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "serialize/base/byte_buffer.h"
+#include "serialize/base/bytes.h"
 #include "serialize/model/config.h"
 #include "serialize/model/value.h"
 

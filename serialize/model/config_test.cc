@@ -77,4 +77,5 @@ TEST(Config, Facets) {
 }
 
 }  // namespace
+
 }  // namespace torchtrace

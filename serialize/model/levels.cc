@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "serialize/base/edit_distance.h"
+#include "serialize/base/matching.h"
 
 namespace torchtrace {
 namespace {

@@ -1,9 +1,8 @@
-#include "serialize/model/value_tree.h"
-
 #include <bit>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {

@@ -1,10 +1,9 @@
-#include "serialize/model/value_tree.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
+#include "serialize/model/value.h"
 #include "serialize/testing/value_samples.h"
 
 namespace torchtrace {

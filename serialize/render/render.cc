@@ -13,16 +13,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/output_file.h"
-#include "serialize/base/shell_quote.h"
-#include "serialize/base/unfinished.h"
-#include "serialize/forms/line_cache.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/files.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
-#include "serialize/forms/yaml_form.h"
 #include "serialize/model/config.h"
-#include "serialize/render/statistics_files.h"
-#include "serialize/trace/damage.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

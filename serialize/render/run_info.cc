@@ -1,5 +1,3 @@
-#include "serialize/render/run_info.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,15 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/counted_text.h"
+#include "serialize/base/files.h"
 #include "serialize/base/json_member.h"
-#include "serialize/base/output_file.h"
-#include "serialize/base/shell_quote.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/log/process_order.h"
-#include "serialize/trace/damage.h"
-#include "serialize/trace/ranks.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/log/log_metadata.h"
+#include "serialize/render/render.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/render/run_info.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "serialize/render/render.h"
 #include "serialize/testing/fake_trace.h"
 #include "serialize/trace/run_facts.h"
 

@@ -1,6 +1,6 @@
-#include "serialize/reports/call_totals.h"
-
 #include <cstddef>
+
+#include "serialize/reports/reports.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/reports/census.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -14,13 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/counted_text.h"
-#include "serialize/base/csv_cell.h"
-#include "serialize/base/text_table.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
+#include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/reports/coverage.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,14 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/counted_text.h"
-#include "serialize/base/csv_cell.h"
-#include "serialize/base/hash.h"
-#include "serialize/base/text_table.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/bytes.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
-#include "serialize/model/operator_name.h"
+#include "serialize/model/torch_names.h"
+#include "serialize/reports/reports.h"
 
 namespace torchtrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "serialize/reports/coverage.h"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -7,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "nlohmann/json.hpp"
+#include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {

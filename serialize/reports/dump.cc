@@ -1,5 +1,3 @@
-#include "serialize/reports/dump.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -14,13 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/duration_text.h"
-#include "serialize/base/plain_text.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/line_cache.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {

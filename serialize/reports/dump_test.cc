@@ -1,5 +1,3 @@
-#include "serialize/reports/dump.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/reports/info_report.h"
-
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -8,14 +6,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/duration_text.h"
-#include "serialize/base/plain_text.h"
-#include "serialize/base/shell_quote.h"
-#include "serialize/base/text_table.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/render/run_info.h"
-#include "serialize/trace/completeness.h"
-#include "serialize/trace/ranks.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/render/render.h"
+#include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/statistics.h"
 

@@ -1,5 +1,3 @@
-#include "serialize/reports/stats_report.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -18,19 +16,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/counted_text.h"
-#include "serialize/base/csv_cell.h"
-#include "serialize/base/duration_text.h"
-#include "serialize/base/edit_distance.h"
 #include "serialize/base/json_member.h"
-#include "serialize/base/text_table.h"
+#include "serialize/base/matching.h"
+#include "serialize/base/text.h"
 #include "serialize/configs/family.h"
-#include "serialize/forms/json_form.h"
-#include "serialize/forms/stack_text.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
-#include "serialize/reports/call_totals.h"
+#include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {

@@ -1,5 +1,3 @@
-#include "serialize/reports/stats_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {

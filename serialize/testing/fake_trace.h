@@ -1,5 +1,4 @@
-// A trace that a test writes call by call, in memory. Configs and variants are
-// numbered, counted and nested as Trace promises.
+// Traces for tests: one that a test writes call by call, and what an importer made of a file.
 
 #ifndef TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
 #define TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
@@ -12,10 +11,15 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "serialize/import/imported_trace.h"
+#include "serialize/import/json_stream.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// A trace that a test writes call by call, in memory. Configs and variants are
+// numbered, counted and nested as Trace promises.
 
 class FakeTrace : public Trace {
  public:
@@ -84,6 +88,23 @@ Config MakeConfig(int level, std::string api, std::vector<Value> args = {},
 
 // The four calls of the project's first example, at level 1.
 void AddExampleCalls(FakeTrace* trace);
+
+// For tests of importers: what a CallSource gives, as lines that a person reads.
+
+// A line per call, indented by its depth: the text form, behind it "@process.thread" where that isn't 0.0, and
+// its times if there are any. Scans twice and expects the same. An error is a line "error: ...".
+std::string CallLines(CallSource* source);
+
+// The same, then the processes and the notes.
+std::string AllLines(CallSource* source);
+
+// `bytes` as a file named "file.json"; keeps a copy of them.
+JsonFile MemoryFile(std::string_view bytes);
+
+std::string ReadTestFile(const std::string& path);
+
+// Expects `lines` to be what stands in the file. With TORCHTRACE_BLESS, a workspace's folder, writes it there.
+void ExpectGolden(const std::string& lines, const std::string& path);
 
 }  // namespace torchtrace
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/varint.h"
+#include "serialize/base/bytes.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {

@@ -2,14 +2,141 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
+#include <map>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/json_member.h"
+#include "serialize/base/text.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
+nlohmann::json FormatOperators(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  std::map<std::string, std::string> spaces;
+  for (const std::string& name : names) {
+    const size_t colons = name.find("::");
+    if (colons == std::string::npos) continue;
+    std::string& inside = spaces[name.substr(0, colons)];
+    if (!inside.empty()) inside += ' ';
+    inside.append(name, colons + 2);
+  }
+  return spaces;
+}
+
+std::string TorchVersion(const nlohmann::json& metadata) {
+  const nlohmann::json* const packages = FindMember(metadata, "packages");
+  const nlohmann::json* version = packages == nullptr ? nullptr : FindMember(*packages, "torch");
+  if (version != nullptr && version->is_object()) version = FindMember(*version, "version");
+  return version != nullptr && version->is_string() ? version->get<std::string>() : std::string();
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Larger ones are nobody's.
+constexpr int64_t kMaxWorldSize = 1'000'000;
+// A sentence names no more.
+constexpr size_t kMaxNamed = 20;
+
+std::optional<int64_t> Number(const Json& metadata, const char* key, std::initializer_list<const char*> variables) {
+  const auto accepted = [](int64_t number) { return number >= 0 && number <= kMaxWorldSize; };
+  if (const Json* const value = FindMember(metadata, key); value != nullptr && value->is_number_integer()) {
+    const int64_t number = value->get<int64_t>();
+    return accepted(number) ? std::optional(number) : std::nullopt;
+  }
+  const Json* const environment = FindMember(metadata, "environment");
+  if (environment == nullptr) return std::nullopt;
+  for (const char* variable : variables) {
+    const Json* const value = FindMember(*environment, variable);
+    int64_t number;
+    if (value != nullptr && value->is_string() && absl::SimpleAtoi(value->get<std::string>(), &number) &&
+        accepted(number)) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+// `ranks 1-3, 7`
+std::string NameRanks(const std::vector<int64_t>& ranks) {
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    ranges.push_back(last == i ? absl::StrCat(ranks[i])
+                               : absl::StrCat(ranks[i], last == i + 1 ? ", " : "-", ranks[last]));
+    i = last + 1;
+  }
+  std::string text = absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ");
+  const size_t named = std::min(ranges.size(), kMaxNamed);
+  for (size_t i = 0; i < named; ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", ranges[i]);
+  if (named < ranges.size()) absl::StrAppend(&text, " and more");
+  return text;
+}
+
+}  // namespace
+
+ProcessRank ReadRank(const Json& metadata) {
+  return {Number(metadata, "rank", {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}),
+          Number(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})};
+}
+
+std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
+  struct Run {
+    int64_t world_size = 0;
+    std::map<int64_t, int> ranks;
+  };
+  std::map<std::string, Run> runs;  // by label
+  for (const ProcessInfo& process : processes) {
+    const ProcessRank rank = ReadRank(*process.metadata);
+    // A forked process has its parent's rank.
+    if (!rank.rank || process.known.role == "fork") continue;
+    Run& run = runs[process.known.label];
+    ++run.ranks[*rank.rank];
+    run.world_size = std::max(run.world_size, rank.world_size.value_or(0));
+  }
+  std::vector<RankGap> gaps;
+  for (const auto& [label, run] : runs) {
+    RankGap gap;
+    gap.label = label;
+    gap.world_size = run.world_size;
+    for (int64_t rank = 0; rank < run.world_size; ++rank) {
+      if (run.ranks.count(rank) == 0) gap.missing.push_back(rank);
+    }
+    for (const auto& [rank, count] : run.ranks) {
+      if (count > 1) gap.duplicate.push_back(rank);
+    }
+    if (!gap.missing.empty() || !gap.duplicate.empty()) gaps.push_back(std::move(gap));
+  }
+  return gaps;
+}
+
+std::vector<std::string> RankSentences(const std::vector<RankGap>& gaps) {
+  std::vector<std::string> sentences;
+  for (const RankGap& gap : gaps) {
+    const std::string run = gap.label.empty() ? "" : absl::StrCat(" (", gap.label, ")");
+    if (!gap.missing.empty()) {
+      sentences.push_back(absl::StrCat(NameRanks(gap.missing), " of ", gap.world_size,
+                                       gap.missing.size() == 1 ? " is missing" : " are missing", run));
+    }
+    if (!gap.duplicate.empty()) {
+      sentences.push_back(absl::StrCat(NameRanks(gap.duplicate), gap.duplicate.size() == 1 ? " is" : " are",
+                                       " there more than once", run));
+    }
+  }
+  return sentences;
+}
+
 namespace {
 
 // `3 processes that were started as new programs: /usr/bin/python3 (2, Python), /bin/sh`
@@ -127,6 +254,44 @@ std::string DescribeEnd(const ProcessInfo& process) {
   }
   if (known.exit_code.has_value()) return absl::StrCat("exit code ", *known.exit_code);
   return "closed without saying how the program ended";
+}
+
+std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
+                                              const std::vector<std::string>& ranks) {
+  std::vector<std::string> lines = ranks;
+  for (const std::string& reason : facts.stopped) {
+    lines.push_back(absl::StrCat("tracing stopped before the program's end: ", reason));
+  }
+  for (const auto& [reason, count] : facts.dropped) {
+    lines.push_back(absl::StrCat(Counted(count, "call", "calls"), " dropped: ", reason));
+  }
+  if (facts.lost_calls > 0 || !facts.lost_calls_exact) {
+    lines.push_back(
+        absl::StrCat(CountLostCalls(facts.lost_calls, facts.lost_calls_exact), " lost to damage of the log"));
+  }
+  if (facts.unclosed > 0) {
+    lines.push_back(absl::StrCat("logs not closed, of processes killed or still running: ", facts.unclosed, " of ",
+                                 facts.processes));
+  }
+  for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
+  if (capped.calls > 0) {
+    lines.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
+                                 Counted(capped.configs, "config", "configs"), " are not kept whole"));
+  }
+  for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
+
+  // What the program or its user left out, or the default.
+  std::vector<std::string> left_out;
+  if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
+  if (facts.getters > 0 || facts.getters_unknown) {
+    left_out.push_back(absl::StrCat(facts.getters > 0 ? Counted(facts.getters, "call", "calls") : "any calls",
+                                    " of property getters, left out by default (--include-getters records them)",
+                                    facts.getters_unknown ? "; not counted where a process died of a signal" : ""));
+  }
+  if (lines.empty() && !left_out.empty()) left_out[0] = absl::StrCat("yes, but for ", left_out[0]);
+  lines.insert(lines.end(), left_out.begin(), left_out.end());
+  if (lines.empty()) lines.push_back("yes: no call was dropped, lost or cut");
+  return lines;
 }
 
 }  // namespace torchtrace

@@ -1,5 +1,4 @@
-// What is known of a whole run, of all its processes' metadata: the ground that
-// run.json, the end of a run and `torchtrace info` stand on.
+// What the metadata of a trace tells of its run: facts with checked types, ranks, operators, how complete it is.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_RUN_FACTS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_RUN_FACTS_H_
@@ -15,6 +14,48 @@
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
+
+// How a log's metadata keeps the names of the operators that PyTorch had
+// (docs/FORMAT.md, `operators`). Apart from apis.h because a traced program
+// writes it.
+
+inline constexpr char kOperatorsKey[] = "operators";
+
+// The version of PyTorch that a process's metadata tells; may be empty.
+std::string TorchVersion(const nlohmann::json& metadata);
+
+// The value of the key for operators by name, `aten::add.Tensor`, in any order.
+nlohmann::json FormatOperators(std::vector<std::string> names);
+
+// The ranks of a trace's processes: which one each has, and which ones a run
+// lacks or has twice.
+
+struct ProcessRank {
+  std::optional<int64_t> rank;
+  std::optional<int64_t> world_size;
+};
+
+// metadata["rank"] and ["world_size"], else what the environment in it says as
+// torchrun, Open MPI, PMI or Slurm set it.
+ProcessRank ReadRank(const nlohmann::json& metadata);
+
+// What is wrong with the ranks of one run: the processes of one label, or those
+// without one.
+struct RankGap {
+  std::string label;
+  int64_t world_size = 0;
+  std::vector<int64_t> missing;    // of 0 to world_size - 1
+  std::vector<int64_t> duplicate;  // several processes that weren't forked have it
+};
+
+// Of runs in which a process knows its rank.
+std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes);
+
+// "ranks 1-3, 7 of 8 are missing", "rank 2 is there more than once", of each run.
+std::vector<std::string> RankSentences(const std::vector<RankGap>& gaps);
+
+// What is known of a whole run, of all its processes' metadata: the ground that
+// run.json, the end of a run and `torchtrace info` stand on.
 
 struct RunFacts {
   size_t processes = 0;
@@ -57,6 +98,14 @@ std::string ProcessName(const ProcessInfo& process);
 // How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, `trace closed, and the program
 // went on`, or `not closed: killed or still running`.
 std::string DescribeEnd(const ProcessInfo& process);
+
+// Whether a trace has all calls of its program, as `info` tells people.
+
+// One sentence for all that is missing, the gravest first, or one that begins with `yes`. What torchtrace
+// leaves out unless told otherwise, or was told to by the program, comes last, and doesn't make a trace incomplete.
+// `ranks`: RankSentences of the processes (serialize/trace/run_facts.h).
+std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
+                                              const std::vector<std::string>& ranks);
 
 }  // namespace torchtrace
 

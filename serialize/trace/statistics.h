@@ -1,7 +1,7 @@
 // How often each API and config was called: the numbers behind
 // api_statistics.txt, run.json and the message at the end of a run. Counts
 // without times come from Trace::Count, which is the fastest way through a log;
-// `torchtrace stats`, which shows times, is stats_report.h.
+// `torchtrace stats`, which shows times, is reports.h.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_STATISTICS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_STATISTICS_H_

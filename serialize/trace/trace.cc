@@ -1,9 +1,191 @@
 #include "serialize/trace/trace.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/json_member.h"
+#include "serialize/model/levels.h"
+#include "serialize/trace/tables.h"
+
 namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+
+const json& Member(const json& object, const char* name) {
+  static const json* const none = new json(nullptr);
+  const json* const member = FindMember(object, name);
+  return member == nullptr ? *none : *member;
+}
+
+std::optional<std::string> OptionalText(const json& object, const char* name) {
+  const json& member = Member(object, name);
+  return member.is_string() ? std::optional(member.get<std::string>()) : std::nullopt;
+}
+
+std::map<std::string, uint64_t> CountsMember(const json& object, const char* name) {
+  std::map<std::string, uint64_t> counts;
+  const json* const member = FindMember(object, name);
+  if (member == nullptr || !member->is_object()) return counts;
+  for (const auto& [what, count] : member->items()) {
+    if (count.is_number_unsigned()) counts[what] = count.get<uint64_t>();
+  }
+  return counts;
+}
+
+std::vector<std::string> TextsMember(const json& object, const char* name) {
+  std::vector<std::string> texts;
+  const json* const member = FindMember(object, name);
+  if (member == nullptr || !member->is_array()) return texts;
+  for (const json& text : *member) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+std::map<std::string, StartedProgram> StartedMember(const json& object) {
+  std::map<std::string, StartedProgram> started;
+  const json* const list = FindMember(object, "started_programs");
+  if (list == nullptr || !list->is_array()) return started;
+  for (const json& each : *list) {
+    const std::string program = TextMember(each, "program");
+    const std::optional<int64_t> count = IntMember(each, "count");
+    const json* const python = FindMember(each, "python");
+    if (program.empty() || count.value_or(0) <= 0) continue;
+    StartedProgram& total = started[program];
+    total.count += static_cast<uint64_t>(*count);
+    total.python = total.python || (python != nullptr && python->is_boolean() && python->get<bool>());
+  }
+  return started;
+}
+
+std::vector<int> NumbersMember(const json& object, const char* name) {
+  std::vector<int> numbers;
+  const json& member = Member(object, name);
+  if (!member.is_array()) return numbers;
+  for (const json& number : member) {
+    if (number.is_number_integer()) numbers.push_back(number.get<int>());
+  }
+  return numbers;
+}
+
+// Of each package its version, or an object that tells it with more.
+std::map<std::string, std::string, std::less<>> VersionsMember(const json& object, const char* name) {
+  std::map<std::string, std::string, std::less<>> versions;
+  const json& member = Member(object, name);
+  if (!member.is_object()) return versions;
+  for (const auto& [package, told] : member.items()) {
+    const json& version = told.is_object() ? Member(told, "version") : told;
+    if (version.is_string()) versions[package] = version.get<std::string>();
+  }
+  return versions;
+}
+
+void CountGetters(const json& metadata, const json& end, ProcessMetadata* known) {
+  const auto add = [known](std::optional<int64_t> getters) {
+    known->getters += static_cast<uint64_t>(std::max<int64_t>(0, getters.value_or(0)));
+  };
+  if (const json& threads = Member(end, "threads"); threads.is_array()) {
+    for (const json& thread : threads) add(IntMember(thread, "getters"));
+  } else if (const std::optional<int64_t> all = IntMember(end, "getters")) {
+    add(all);
+  } else if (known->signal.has_value()) {
+    const json& levels = Member(metadata, "levels");
+    const bool some_level =
+        std::any_of(levels.begin(), levels.end(), [](const json& level) { return level != kDispatchLevel; });
+    known->getters_unknown = some_level && Member(metadata, "include_getters") != true;
+  }
+}
+
+}  // namespace
+
+ProcessMetadata ParseProcessMetadata(const json& metadata) {
+  ProcessMetadata known;
+  known.role = TextMember(metadata, "role");
+  known.host = TextMember(metadata, "host");
+  known.pid = IntMember(metadata, "pid");
+  known.rank = IntMember(metadata, "rank");
+  known.cwd = OptionalText(metadata, "cwd");
+  known.package_versions = VersionsMember(metadata, "packages");
+  known.has_source = FindMember(metadata, "source") != nullptr;
+  known.source = TextMember(metadata, "source");
+  known.label = TextMember(metadata, "label");
+  known.levels = NumbersMember(metadata, "levels");
+  known.stacks = OptionalText(metadata, "stacks");
+  known.stack_format = OptionalText(metadata, "stack_format");
+  known.paused = Member(metadata, "paused") == true;
+
+  const json& clock = Member(metadata, "clock");
+  known.has_clock = FindMember(metadata, "clock") != nullptr;
+  known.origin_realtime_ns = IntMember(clock, "origin_realtime_ns");
+
+  const json& end = Member(metadata, "end");
+  known.exit_code = IntMember(end, "exit_code");
+  known.signal = IntMember(end, "signal");
+  known.program_goes_on = Member(end, "program_goes_on") == true;
+  known.stopped = TextMember(end, "stopped");
+  const std::optional<int64_t> began = IntMember(clock, "origin_monotonic_ns");
+  const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
+  if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
+  CountGetters(metadata, end, &known);
+  known.cut = CountsMember(end, "cut");
+  // What was told as it came is the least that there was.
+  known.not_seen = TextsMember(FindMember(end, "not_seen") != nullptr ? end : metadata, "not_seen");
+  known.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
+  return known;
+}
+
+namespace {
+constexpr size_t kBlockBytes = 64 << 10;
+}  // namespace
+
+VariantId ConfigTable::Intern(std::string_view identity, std::string_view facets) {
+  const auto known = config_ids_.find(identity);
+  if (known == config_ids_.end()) {
+    const auto config = static_cast<ConfigId>(configs_.size());
+    const std::string_view kept = Keep(identity);
+    config_ids_.emplace(kept, config);
+    const VariantId variant = AddVariant(config, facets);
+    configs_.push_back({kept, variant});
+    return variant;
+  }
+  const ConfigId config = known->second;
+  const VariantId first = configs_[config].first_variant;
+  if (variants_[first].facets == facets) return first;
+  const auto other = other_variants_.find({config, facets});
+  if (other != other_variants_.end()) return other->second;
+  const VariantId variant = AddVariant(config, facets);
+  other_variants_.emplace(std::pair(config, variants_[variant].facets), variant);
+  return variant;
+}
+
+VariantId ConfigTable::AddVariant(ConfigId config, std::string_view facets) {
+  variants_.push_back({config, Keep(facets)});
+  return static_cast<VariantId>(variants_.size() - 1);
+}
+
+std::string_view ConfigTable::Keep(std::string_view bytes) {
+  if (bytes.empty()) return {};
+  if (bytes.size() > block_left_) {
+    const size_t size = std::max(bytes.size(), kBlockBytes);
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));
+    block_at_ = blocks_.back().get();
+    block_left_ = size;
+  }
+  char* const to = block_at_;
+  std::memcpy(to, bytes.data(), bytes.size());
+  block_at_ += bytes.size();
+  block_left_ -= bytes.size();
+  return std::string_view(to, bytes.size());
+}
+
+std::string CountLostCalls(uint64_t lost_calls, bool exact) {
+  if (lost_calls == 0) return exact ? "no calls" : "an unknown number of calls";
+  return absl::StrCat(exact ? "" : "at least ", lost_calls, lost_calls == 1 ? " call" : " calls");
+}
 
 void ProcessInfo::SetMetadata(std::shared_ptr<const nlohmann::json> json) {
   metadata = std::move(json);

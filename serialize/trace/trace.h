@@ -1,6 +1,6 @@
-// A trace as its readers see it: the processes of a run, and their calls in program
-// order, wherever they were read from. Logs are opened by OpenLogs (log_trace.h), files of
-// any format by OpenTrace (import/open_trace.h). Nothing here throws.
+// A trace as its readers see it: the processes of a run with what their metadata tells, and their calls in program
+// order, wherever they were read from. Logs are opened by OpenLogs (log_trace.h), files of any format by OpenTrace
+// (open_trace.h). Nothing here throws.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_TRACE_H_
 #define TORCHTRACE_SERIALIZE_TRACE_TRACE_H_
@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,13 +17,93 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "serialize/trace/config_table.h"
-#include "serialize/trace/damage.h"
-#include "serialize/trace/process_metadata.h"
-#include "serialize/trace/stack_table.h"
-#include "serialize/trace/tag_table.h"
+#include "serialize/trace/tables.h"
 
 namespace torchtrace {
+
+// What the metadata of a process tells, as plain data with checked types, parsed once for all
+// readers. Metadata may be damaged, missing or anybody's; what has another type than expected
+// counts as missing. docs/FORMAT.md lists the keys. Who copies metadata copies the JSON.
+
+// A program that a traced one started in a process of its own, which was not traced.
+struct StartedProgram {
+  bool python = false;
+  uint64_t count = 0;
+};
+
+struct ProcessMetadata {
+  // Texts are empty where they are missing.
+  std::string role;
+  std::string host;
+  std::optional<int64_t> pid;
+  std::optional<int64_t> rank;  // as it is written there; ReadRank asks the environment too
+  std::optional<std::string> cwd;
+  std::map<std::string, std::string, std::less<>> package_versions;
+
+  // Where it was copied from: the log, and its run.
+  bool has_source = false;
+  std::string source;
+  std::string label;
+
+  // What was asked for.
+  std::vector<int> levels;
+  std::optional<std::string> stacks;
+  std::optional<std::string> stack_format;
+
+  bool has_clock = false;
+  std::optional<int64_t> origin_realtime_ns;
+
+  bool paused = false;  // for some of the time
+
+  // How it ended.
+  std::optional<int64_t> exit_code;
+  std::optional<int64_t> signal;
+  bool program_goes_on = false;        // its trace was closed before its end
+  std::optional<int64_t> duration_ns;  // from its first record to its end
+  std::string stopped;                 // why tracing stopped before that
+
+  // What isn't there.
+  uint64_t getters = 0;          // calls of property getters that were left out
+  bool getters_unknown = false;  // nobody could count them: it died of a signal
+  std::map<std::string, uint64_t> cut;
+  std::vector<std::string> not_seen;
+  std::map<std::string, StartedProgram> started;  // by the program's path
+};
+
+ProcessMetadata ParseProcessMetadata(const nlohmann::json& metadata);
+
+// A trace as its readers see it: the processes of a run, and their calls in program order, wherever they were
+// read from. Logs are opened by OpenLogs (log_trace.h), files of any format by OpenTrace (open_trace.h). Nothing
+// here throws.
+
+// A ReadingObserver is told how far the reading of a trace has come: for a person who
+// waits. Each pass over a trace begins anew.
+
+class ReadingObserver {
+ public:
+  enum Unit : uint8_t { kBytes, kCalls };
+
+  virtual ~ReadingObserver() = default;
+
+  // Now and then, from the thread that reads. `total` is 0 when it isn't known.
+  virtual void OnRead(Unit unit, uint64_t done, uint64_t total) = 0;
+};
+
+// What a log lost or lacks, told exactly where it can be known.
+
+struct Damage {
+  std::vector<std::string> sentences;  // one for each thing found, with its byte offset
+  uint64_t lost_calls = 0;             // calls that were recorded and can't be read
+  uint64_t lost_bytes = 0;
+  bool lost_calls_exact = true;  // false: at least lost_calls
+};
+
+// "no calls", "1 call", "at least 3 calls", "an unknown number of calls".
+std::string CountLostCalls(uint64_t lost_calls, bool exact);
+
+// A trace as its readers see it: the processes of a run, and their calls in program
+// order, wherever they were read from. Logs are opened by OpenLogs (log_trace.h), files of
+// any format by OpenTrace (import/open_trace.h). Nothing here throws.
 
 // ConfigId and VariantId number the whole trace's configurations by content, in
 // the order in which its processes' logs define them.
@@ -103,7 +184,7 @@ class Trace {
   virtual ~Trace() = default;
 
   // Calls the visitor for every record, ordered by time over all threads and
-  // processes (process_order.h), and on one thread in the order written. May be called again:
+  // processes (log_metadata.h), and on one thread in the order written. May be called again:
   // ids and numbers are the same each time. Fills in what counting can tell
   // about processes(). A visitor's error ends the reading and is returned.
   using Visitor = std::function<absl::Status(const CallRecord&)>;
@@ -131,7 +212,7 @@ class Trace {
   // The stacks that CallRecords name; it grows while Read runs. Valid as long as the trace.
   virtual const StackTable& stacks() const = 0;
 
-  // In the order of process_order.h: by start. Path, metadata, closed and file_bytes are there from the
+  // In the order of log_metadata.h: by start. Path, metadata, closed and file_bytes are there from the
   // beginning, the rest once Read or Count was called.
   virtual const std::vector<ProcessInfo>& processes() const = 0;
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "serialize/where/where_subject.h"
+#include "serialize/where/where_parts.h"
 
 namespace torchtrace {
 

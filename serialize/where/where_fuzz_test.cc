@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "serialize/testing/fuzz_corpus.h"
+#include "serialize/testing/value_samples.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/edit/trace_writer.h"
+#include "serialize/edit/edit.h"
 #include "serialize/model/config.h"
 
 namespace torchtrace {

@@ -1,6 +1,4 @@
-// Finds the Python that a program is run with, and what is known of it before it
-// starts. Python is run once, isolated and without site, so that no code of the
-// user's runs. Needs no libpython. Thread-safe as long as nobody sets variables.
+// Finding the Python that is to run the program: commands are run, and their answers read.
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_FIND_PYTHON_H_
 #define TORCHTRACE_TRACER_LAUNCH_FIND_PYTHON_H_
@@ -11,6 +9,22 @@
 #include "absl/status/statusor.h"
 
 namespace torchtrace {
+
+// Runs a command to its end and keeps what it wrote. It reads nothing: its
+// standard input is /dev/null. Thread-safe.
+
+struct CommandResult {
+  int exit_code = 0;  // 128 + the signal when it died of one
+  std::string standard_output;
+  std::string standard_error;
+};
+
+// `command[0]` without a slash is looked for on PATH.
+absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command);
+
+// Finds the Python that a program is run with, and what is known of it before it
+// starts. Python is run once, isolated and without site, so that no code of the
+// user's runs. Needs no libpython. Thread-safe as long as nobody sets variables.
 
 struct FoundPython {
   std::string path;    // may be a name on PATH, or a script that starts Python

@@ -136,4 +136,5 @@ TEST_F(FindPythonTest, ReadsDevelopmentInstalls) {
 }
 
 }  // namespace
+
 }  // namespace torchtrace

@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "serialize/render/render_formats.h"
+#include "serialize/render/render.h"
 
 namespace torchtrace {
 namespace {

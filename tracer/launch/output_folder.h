@@ -1,5 +1,5 @@
 // The folder that a run or a torchtrace.trace() writes its trace to. One process gets it:
-// whoever creates its log/, or, over an earlier trace, takes its lock (serialize/base/folder_lock.h).
+// whoever creates its log/, or, over an earlier trace, takes its lock (serialize/base/files.h).
 // Links in it are refused: they are never followed, nor removed through.
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_OUTPUT_FOLDER_H_
@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "serialize/base/folder_lock.h"
+#include "serialize/base/files.h"
 
 namespace torchtrace {
 

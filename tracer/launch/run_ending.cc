@@ -8,13 +8,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/plain_text.h"
-#include "serialize/base/shell_quote.h"
+#include "serialize/base/text.h"
 #include "serialize/log/log_trace.h"
-#include "serialize/render/run_info.h"
+#include "serialize/render/render.h"
 #include "serialize/trace/statistics.h"
 #include "serialize/trace/trace.h"
-#include "tracer/launch/say_lines.h"
+#include "tracer/record/standard_error.h"
 
 namespace torchtrace {
 namespace {

@@ -9,10 +9,8 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
-#include "tracer/launch/version.h"
 
 extern char** environ;
-
 namespace torchtrace {
 namespace {
 

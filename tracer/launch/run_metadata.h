@@ -1,3 +1,19 @@
+// What a run tells of itself in its log.
+
+#ifndef TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
+#define TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
+
+#include <string>
+#include <vector>
+
+#include "tracer/record/recording_options.h"
+
+namespace torchtrace {
+
+// The version of torchtrace.
+
+inline constexpr char kVersion[] = "0.1.0";
+
 // What is known of a run before it starts, as it stands at the head of every log:
 //
 //   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
@@ -10,16 +26,6 @@
 //
 // Only those variables of the environment are kept that change what PyTorch
 // does, or tell which of several processes this is.
-
-#ifndef TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
-#define TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
-
-#include <string>
-#include <vector>
-
-#include "tracer/record/recording_options.h"
-
-namespace torchtrace {
 
 struct RunMetadata {
   std::vector<std::string> command;  // as it was typed

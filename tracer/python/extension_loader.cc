@@ -3,13 +3,81 @@
 #include "tracer/python/extension_loader.h"
 
 #include <Python.h>
+#include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace torchtrace {
+namespace {
+
+// The package's folder. It lies beside the runtime library, or, in an installed
+// package, around it: torchtrace/runtime/<pair>/libtorchtrace_runtime.so.
+std::string PackageFolder() {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&OfferPythonModule), &self) == 0) return "";
+  const std::string library(self.dli_fname);
+  const std::string folder = library.substr(0, library.rfind('/'));
+  const std::string beside = absl::StrCat(folder, "/torchtrace");
+  const std::string runtimes = folder.substr(0, folder.rfind('/'));
+  const std::string around = runtimes.substr(0, runtimes.rfind('/'));
+  for (const std::string& candidate : {beside, around}) {
+    if (access(absl::StrCat(candidate, "/__init__.py").c_str(), R_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+PyObject* g_original = nullptr;  // PathFinder.find_spec, bound to its class
+
+PyObject* SpecOfPackage(PyObject* name, const std::string& folder) {
+  PyObject* const util = PyImport_ImportModule("importlib.util");
+  PyObject* const make = util == nullptr ? nullptr : PyObject_GetAttrString(util, "spec_from_file_location");
+  Py_XDECREF(util);
+  if (make == nullptr) return nullptr;
+  PyObject* const positional = Py_BuildValue("(Os)", name, absl::StrCat(folder, "/__init__.py").c_str());
+  PyObject* const named = Py_BuildValue("{s:[s]}", "submodule_search_locations", folder.c_str());
+  PyObject* const spec = positional == nullptr || named == nullptr ? nullptr : PyObject_Call(make, positional, named);
+  Py_XDECREF(named);
+  Py_XDECREF(positional);
+  Py_DECREF(make);
+  return spec;
+}
+
+// PathFinder.find_spec(name, path=None, target=None)
+PyObject* FindSpec(PyObject*, PyObject* args, PyObject* kwargs) {
+  PyObject* const found = PyObject_Call(g_original, args, kwargs);
+  if (found != Py_None || PyTuple_GET_SIZE(args) == 0) return found;
+  PyObject* const name = PyTuple_GET_ITEM(args, 0);
+  if (!PyUnicode_Check(name) || PyUnicode_CompareWithASCIIString(name, "torchtrace") != 0) return found;
+  const std::string folder = PackageFolder();
+  if (folder.empty()) return found;
+  Py_DECREF(found);
+  return SpecOfPackage(name, folder);
+}
+
+PyMethodDef g_find_spec = {"find_spec", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(FindSpec)),
+                           METH_VARARGS | METH_KEYWORDS, nullptr};
+
+}  // namespace
+
+void OfferPythonModule() {
+  if (PackageFolder().empty()) return;
+  PyObject* const external = PyImport_ImportModule("_frozen_importlib_external");
+  PyObject* const finder = external == nullptr ? nullptr : PyObject_GetAttrString(external, "PathFinder");
+  Py_XDECREF(external);
+  g_original = finder == nullptr ? nullptr : PyObject_GetAttrString(finder, "find_spec");
+  // Asked of the class, a builtin function isn't bound to it.
+  PyObject* const ours = g_original == nullptr ? nullptr : PyCFunction_New(&g_find_spec, nullptr);
+  if (ours != nullptr) PyObject_SetAttrString(finder, "find_spec", ours);
+  PyErr_Clear();
+  Py_XDECREF(ours);
+  Py_XDECREF(finder);
+}
+
 namespace {
 
 struct Waiting {

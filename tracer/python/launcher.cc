@@ -13,8 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/python/extension_loader.h"
-#include "tracer/python/levels.h"
-#include "tracer/python/module_finder.h"
 #include "tracer/python/program_end.h"
 #include "tracer/python/session.h"
 #include "tracer/record/fatal_signals.h"

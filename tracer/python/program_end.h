@@ -1,3 +1,36 @@
+// How the program ends, and the programs that it starts.
+
+#ifndef TORCHTRACE_TRACER_PYTHON_PROGRAM_END_H_
+#define TORCHTRACE_TRACER_PYTHON_PROGRAM_END_H_
+
+#include <Python.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tracer/launch/runtime_api.h"
+
+namespace torchtrace {
+
+// Processes that a traced program starts as new programs (subprocess, multiprocessing's
+// spawn, os.system, os.posix_spawn): they are not traced, so the trace names them. Native
+// functions stand in the few of Python's own that start them; nothing else costs more. What C
+// code starts by itself isn't seen. Needs the GIL.
+
+// The path that a str or bytes is; of anything else none: asking it could run the program's code.
+std::optional<std::string> PathOf(PyObject* path);
+
+// A file that can be executed.
+bool IsProgram(const std::string& path);
+
+// Once per process; while no session is on nothing is told.
+void WatchStartedPrograms();
+
+// `program` is started in place of this forked process.
+void NoteStartedProgram(const std::string& program);
+
 // The end of a traced program, however it comes: the script's end, sys.exit,
 // os._exit, os.exec*, an exit() of C code, Ctrl-C. The hooks go after the last of the
 // program's own atexit functions; the log gets its last words as late as the
@@ -5,16 +38,6 @@
 // both happen once. A death by signal is fatal_signals.h.
 //
 // A forked child ends its own log by the same ways, and does nothing else.
-
-#ifndef TORCHTRACE_TRACER_PYTHON_PROGRAM_END_H_
-#define TORCHTRACE_TRACER_PYTHON_PROGRAM_END_H_
-
-#include <functional>
-
-#include "absl/status/status.h"
-#include "tracer/launch/runtime_api.h"
-
-namespace torchtrace {
 
 struct ProgramEndOptions {
   // Before the interpreter is finalised; with the GIL. Once.

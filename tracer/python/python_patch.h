@@ -1,6 +1,4 @@
-// Puts a native function in place of one of Python's own, inside the function
-// object, so that whoever holds that object gets the new one and sees no other:
-// `os._exit is posix._exit` and its repr stay. Needs the GIL.
+// Changes of Python's own objects that can be undone, and the memory that they are in.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_PYTHON_PATCH_H_
 #define TORCHTRACE_TRACER_PYTHON_PYTHON_PATCH_H_
@@ -9,6 +7,16 @@ struct PyMethodDef;
 typedef struct _object PyObject;
 
 namespace torchtrace {
+
+// Whether a word of the process may be stored to: tables of C extensions may be constant, and a store
+// to one would end the program.
+
+// Guarded by the GIL.
+bool IsWritable(const void* place);
+
+// Puts a native function in place of one of Python's own, inside the function
+// object, so that whoever holds that object gets the new one and sees no other:
+// `os._exit is posix._exit` and its repr stay. Needs the GIL.
 
 // What sys.modules has under the name; borrowed, null where it has nothing. An import would go through
 // the program's __import__ and importlib, and run Python code.

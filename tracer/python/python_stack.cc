@@ -15,8 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "serialize/trace/stack_table.h"
-#include "tracer/python/running_frames.h"
+#include "serialize/trace/tables.h"
 #include "tracer/record/recorder.h"
 
 namespace torchtrace {

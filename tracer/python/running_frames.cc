@@ -1,8 +1,8 @@
 // Python.h first, as it demands.
 #define PY_SSIZE_T_CLEAN
-#include "tracer/python/running_frames.h"
-
 #include <algorithm>
+
+#include "tracer/python/python_stack.h"
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 

@@ -4,16 +4,115 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tracer/python/levels.h"
+#include "serialize/model/levels.h"
+#include "tracer/python/import_watch.h"
 #include "tracer/python/program_end.h"
 #include "tracer/python/python_stack.h"
 #include "tracer/record/fatal_signals.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace {
+namespace {
+
+struct Armed {
+  std::vector<std::shared_ptr<TracingHook>> hooks;  // those installed
+  std::string package;                              // whose import is waited for; empty: it came
+  uint64_t session = 0;                             // how often levels were armed
+  bool armed = false;
+  bool wants_package = true;  // calls of it are to be recorded
+};
+
+// Never destroyed: hooks hold Python objects, and Python may be gone by then.
+Armed& State() {
+  static auto* const armed = new Armed;
+  return *armed;
+}
+
+// Also called where the hooks were being installed and one failed.
+void UninstallAll() {
+  // Python code runs there.
+  const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(State().hooks, {});
+  for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) (*hook)->Uninstall();
+}
+
+// False: one failed and nothing is recorded any more, or `session` is over.
+bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t session) {
+  for (std::unique_ptr<TracingHook>& made : hooks) {
+    const std::shared_ptr<TracingHook> hook = std::move(made);
+    const absl::Status status = hook->Install();
+    // Python code ran there: another thread may have ended the session meanwhile.
+    if (!State().armed || State().session != session) {
+      hook->Uninstall();
+      return false;
+    }
+    if (!status.ok()) {
+      UninstallAll();
+      Recorder::Get()->Stop(absl::StrCat("level ", hook->level(), " cannot be installed: ", status.message()));
+      return false;
+    }
+    State().hooks.push_back(hook);
+  }
+  return true;
+}
+
+// `session`: of which the import was waited for.
+void Install(FrameworkDialect* dialect, const RecordingOptions& options, uint64_t session) {
+  if (!State().armed || State().session != session) return;
+  Recorder* const recorder = Recorder::Get();
+  State().package.clear();
+  if (recorder->stopped()) return;
+  auto hooks = dialect->CreateHooks(recorder, options);
+  if (!hooks.ok()) {
+    recorder->Stop(std::string(hooks.status().message()));
+    return;
+  }
+  InstallAll(*std::move(hooks), session);
+}
+
+// Whether calls of the package itself are to be recorded.
+bool WantsPackage(const FrameworkDialect& dialect, const RecordingOptions& options) {
+  const auto of_package = [&](const std::string& api) { return IsOf(dialect.package(), api); };
+  return options.default_apis || options.levels != std::vector<int>{kSetattrLevel} ||
+         std::any_of(options.apis.begin(), options.apis.end(), of_package);
+}
+
+}  // namespace
+
+absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>& levels) {
+  const std::vector<int> known = dialect.levels();
+  for (int level : levels) {
+    if (std::find(known.begin(), known.end(), level) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("level ", level, " cannot be traced by this build: it can trace ",
+                                                   known.size() == 1 ? "level " : "levels ",
+                                                   absl::StrJoin(known, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options) {
+  State().package = dialect->package();
+  State().wants_package = WantsPackage(*dialect, options);
+  State().armed = true;
+  const uint64_t session = ++State().session;
+  if (!InstallAll(dialect->CreateEarlyHooks(options), session)) return absl::OkStatus();
+  return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &State());
+}
+
+void DisarmLevels() {
+  if (!std::exchange(State().armed, false)) return;
+  Recorder* const recorder = Recorder::Get();
+  if (!State().package.empty() && State().wants_package && !recorder->forked()) {
+    recorder->NoteNotSeen(absl::StrCat("any call", State().hooks.empty() ? "" : " of it",
+                                       ": the program did not import ", State().package));
+  }
+  UnwatchImports(&State());
+  UninstallAll();
+}
 
 absl::Status CheckDialect(const std::string& name, const std::string& package_version, const std::vector<int>& levels) {
   const FrameworkDialect* const dialect = FindDialect(name);

@@ -1,7 +1,4 @@
-// A session: the time in which calls are recorded into one trace. `torchtrace run`
-// makes one of a program's whole life; the Python module makes one of each
-// torchtrace.trace(). Sessions of a process come one after another.
-// Needs the GIL.
+// A session: from a start of tracing to its end, and the levels that are installed meanwhile.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_SESSION_H_
 #define TORCHTRACE_TRACER_PYTHON_SESSION_H_
@@ -16,9 +13,28 @@
 #include "tracer/launch/runtime_api.h"
 #include "tracer/record/export.h"
 #include "tracer/record/recorder.h"
-#include "tracer/record/thread_stack.h"
 
 namespace torchtrace {
+
+// Arms the levels of a dialect: its hooks are made and installed when the
+// program has imported the dialect's package, and uninstalled in reverse order
+// when the session ends. Whatever fails stops tracing, never the program.
+// Needs the GIL; owns the hooks.
+
+// InvalidArgument, in a sentence for the user, when this build of `dialect`
+// cannot trace one of the levels.
+absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>& levels);
+
+// Once per session, when Python is initialised and Recorder::Start was called.
+absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options);
+
+// Uninstalls the hooks. Idempotent.
+void DisarmLevels();
+
+// A session: the time in which calls are recorded into one trace. `torchtrace run`
+// makes one of a program's whole life; the Python module makes one of each
+// torchtrace.trace(). Sessions of a process come one after another.
+// Needs the GIL.
 
 // What can be said before anything starts: the dialect is known, and so are its
 // levels, and it was built for this version of its package (empty: not installed).

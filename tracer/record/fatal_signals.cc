@@ -13,7 +13,6 @@
 
 #include "tracer/record/recorder.h"
 #include "tracer/record/standard_error.h"
-#include "tracer/record/write_without_signal.h"
 
 namespace torchtrace {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "serialize/base/hash.h"
+#include "serialize/base/bytes.h"
 
 namespace torchtrace {
 namespace {

@@ -16,12 +16,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/counted_text.h"
-#include "serialize/base/glob.h"
-#include "serialize/base/utf8.h"
-#include "serialize/log/mapped_frames.h"
+#include "serialize/base/matching.h"
+#include "serialize/base/text.h"
+#include "serialize/log/log_writer.h"
 #include "serialize/model/config.h"
-#include "tracer/record/write_without_signal.h"
+#include "tracer/record/standard_error.h"
 
 namespace torchtrace {
 namespace {

@@ -1,20 +1,4 @@
-// The recorder turns calls that hooks see into the records of a log.
-//
-// Recorder: one per process, never destroyed. It records sessions, one after
-// another: a traced program is one, and each torchtrace.trace() inside a program
-// is one. It owns the session's log and survives forks: a child goes on in a log of
-// its own from its first call. ThreadRecorder: one per thread that records; it
-// owns the thread's open frame and its table of known configurations. Nothing
-// in a ThreadRecorder is shared, so recording takes no lock: whatever changes for
-// all threads (a session, a pause, tags) changes the epoch, which every Enter
-// compares with the one its thread knows.
-//
-// Nothing here throws: where memory or the disk runs out, recording stops and says so, and
-// the program goes on.
-//
-// A hook describes a call as bytes (serialize/model/config.h). Bytes that were seen
-// before cost a hash and a comparison; at first sight they are also written to
-// the log as a definition.
+// The recorder: takes calls and writes them to the log.
 
 #ifndef TORCHTRACE_TRACER_RECORD_RECORDER_H_
 #define TORCHTRACE_TRACER_RECORD_RECORDER_H_
@@ -32,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "serialize/base/hash.h"
+#include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
 #include "tracer/record/clock.h"
@@ -40,9 +24,64 @@
 #include "tracer/record/intern_table.h"
 #include "tracer/record/recording_options.h"
 #include "tracer/record/standard_error.h"
-#include "tracer/record/thread_stack.h"
 
 namespace torchtrace {
+
+// Where a thread's program stands when it enters a call: what the recorder asks for, and
+// writes into the log (docs/STACKS.md). Knows no Python; python_stack.h does.
+
+// Of each thread and configuration, so many calls are recorded with their stacks.
+inline constexpr uint32_t kFirstStacks = 3;
+inline constexpr uint32_t kAllStacks = UINT32_MAX;
+
+// A number that the log's frame knows something by.
+struct InFrame {
+  uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet
+  uint64_t number = 0;
+};
+
+struct RecordedCode {
+  std::string file;
+  std::string function;  // qualified
+  std::string module;
+  bool library = false;  // of the traced library or Python's own: no calling line is in it
+  InFrame written;
+};
+
+struct RecordedPlace {
+  RecordedPlace* caller = nullptr;
+  RecordedCode* code = nullptr;
+  uint32_t line = 0;  // 0: not known
+  InFrame written;
+};
+
+// One for each thread that records, and used by that thread alone.
+class ThreadStack {
+ public:
+  virtual ~ThreadStack() = default;
+  // The calling thread's innermost place, with those that called it behind it; null when
+  // it runs no Python code. Valid until the next Take. Places that are equal are mostly
+  // one object. Keeps a Python error that is set.
+  virtual RecordedPlace* Take() = 0;
+};
+
+// The recorder turns calls that hooks see into the records of a log.
+//
+// Recorder: one per process, never destroyed. It records sessions, one after
+// another: a traced program is one, and each torchtrace.trace() inside a program
+// is one. It owns the session's log and survives forks: a child goes on in a log of
+// its own from its first call. ThreadRecorder: one per thread that records; it
+// owns the thread's open frame and its table of known configurations. Nothing
+// in a ThreadRecorder is shared, so recording takes no lock: whatever changes for
+// all threads (a session, a pause, tags) changes the epoch, which every Enter
+// compares with the one its thread knows.
+//
+// Nothing here throws: where memory or the disk runs out, recording stops and says so, and
+// the program goes on.
+//
+// A hook describes a call as bytes (serialize/model/config.h). Bytes that were seen
+// before cost a hash and a comparison; at first sight they are also written to
+// the log as a definition.
 
 class Recorder;
 

@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dialects/python/describe/traced_api.h"
+#include "dialects/python/describe/describe_call.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/value.h"
 

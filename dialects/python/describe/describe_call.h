@@ -1,4 +1,4 @@
-// The arguments of one call that a native entry sees, laid out by a ConfigBuilder.
+// A call of a traced API as bytes.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
@@ -7,13 +7,58 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
-#include "dialects/python/describe/python_text.h"
-#include "dialects/python/describe/traced_api.h"
+#include "dialects/python/describe/object_names.h"
 #include "serialize/model/config_builder.h"
 
 namespace torchtrace::python_dialect {
+
+// What a call that a native entry sees is made of, and who is told of it. Nothing here knows a
+// framework: a dialect brings the observer.
+
+class ArgumentForm;
+
+// An API whose calls are seen. Lives for ever: calls may be under way when the
+// hook is uninstalled.
+struct TracedApi {
+  std::string name;
+  std::string head;     // level and name, as a config's first bytes
+  bool getter = false;  // a property's read: noise, left out by default
+  // Of a Python function whose arguments are told in another form than the call's own (argument_form.h).
+  const ArgumentForm* form = nullptr;
+  // Not 0: what is told is the call of the first argument, with those from this one on.
+  Py_ssize_t first_argument = 0;
+  bool asks = false;  // no API, but how a function asks whether it is overridden
+  // The callable or descriptor as Python code holds it. A reference of ours
+  // keeps it alive.
+  PyObject* object = nullptr;
+};
+
+// The arguments in either of CPython's two forms. Borrowed.
+struct CallArguments {
+  PyObject* self = nullptr;  // goes before the others when not null
+  PyObject* const* positional = nullptr;
+  Py_ssize_t count = 0;
+  PyObject* names = nullptr;     // a tuple: keywords whose values follow the positional ones
+  PyObject* keywords = nullptr;  // or a dict
+};
+
+// Told of calls, on the thread that makes them, with the GIL held. It runs no
+// Python code and keeps a Python error that is set.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  // Before the call. True: the call was recorded, and End follows.
+  virtual bool Begin(const TracedApi& api, const CallArguments& arguments) = 0;
+  // `result` as the call returned it: null means that a Python error is set.
+  virtual void End(PyObject* result) = 0;
+  // Instead, for a property's read that is left out.
+  virtual void CountGetter() = 0;
+};
+
+// The arguments of one call that a native entry sees, laid out by a ConfigBuilder.
 
 // `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)` appends an argument's description to `config`.
 template <typename Describe>

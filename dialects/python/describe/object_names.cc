@@ -2,9 +2,129 @@
 #define PY_SSIZE_T_CLEAN
 #include "dialects/python/describe/object_names.h"
 
-#include "dialects/python/describe/python_text.h"
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "serialize/base/text.h"
 
 namespace torchtrace {
+namespace {
+
+// False also for a str that deprecated functions of C have not filled yet.
+bool IsText(PyObject* text) { return text != nullptr && PyUnicode_Check(text) && PyUnicode_IS_READY(text); }
+
+std::string_view AsciiText(PyObject* text) {
+  return {static_cast<const char*>(PyUnicode_DATA(text)), static_cast<size_t>(PyUnicode_GET_LENGTH(text))};
+}
+
+template <typename Char>
+uint64_t Utf8Bytes(const Char* text, size_t length) {
+  uint64_t bytes = length;
+  for (size_t i = 0; i < length; ++i) {
+    bytes += text[i] >= 0x80;
+    if constexpr (sizeof(Char) > 1) bytes += text[i] >= 0x800;
+    if constexpr (sizeof(Char) > 2) bytes += text[i] >= 0x10000;
+  }
+  return bytes;
+}
+
+template <typename Char>
+uint64_t Encode(PyObject* text, size_t most_bytes, std::string* out) {
+  const auto* const data = static_cast<const Char*>(PyUnicode_DATA(text));
+  const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
+  for (size_t i = 0; i < length; ++i) {
+    const size_t before = out->size();
+    AppendUtf8(data[i], out);
+    if (out->size() <= most_bytes) continue;
+    out->resize(before);
+    break;
+  }
+  return Utf8Bytes(data, length);
+}
+
+}  // namespace
+
+PythonText::PythonText(PyObject* text, size_t most_bytes) {
+  if (!IsText(text)) return;
+  if (PyUnicode_IS_ASCII(text)) {
+    kept_ = AsciiText(text).substr(0, most_bytes);
+    whole_bytes_ = AsciiText(text).size();
+    return;
+  }
+  switch (PyUnicode_KIND(text)) {
+    case PyUnicode_1BYTE_KIND:
+      whole_bytes_ = Encode<Py_UCS1>(text, most_bytes, &encoded_);
+      break;
+    case PyUnicode_2BYTE_KIND:
+      whole_bytes_ = Encode<Py_UCS2>(text, most_bytes, &encoded_);
+      break;
+    default:
+      whole_bytes_ = Encode<Py_UCS4>(text, most_bytes, &encoded_);
+  }
+  kept_ = encoded_;
+}
+
+bool TextIs(PyObject* text, std::string_view ascii) {
+  return IsText(text) && PyUnicode_IS_ASCII(text) && AsciiText(text) == ascii;
+}
+
+namespace {
+
+constexpr size_t kLimbs = kMaxIntBits / 32;
+using Limbs = std::array<uint32_t, kLimbs>;  // the least first
+
+// Of an int of at most kMaxIntBits.
+Limbs Magnitude(PyObject* number, bool negative) {
+  unsigned char bytes[kMaxIntBits / 8 + 1];  // and a sign
+  auto* const value = reinterpret_cast<PyLongObject*>(number);
+#if PY_VERSION_HEX >= 0x030D0000
+  _PyLong_AsByteArray(value, bytes, sizeof bytes, /*little_endian=*/1, /*is_signed=*/1, /*with_exceptions=*/0);
+#else
+  _PyLong_AsByteArray(value, bytes, sizeof bytes, /*little_endian=*/1, /*is_signed=*/1);
+#endif
+  Limbs limbs;
+  std::memcpy(limbs.data(), bytes, sizeof limbs);
+  if (!negative) return limbs;
+  uint64_t carry = 1;
+  for (uint32_t& limb : limbs) {
+    carry += static_cast<uint32_t>(~limb);
+    limb = static_cast<uint32_t>(carry);
+    carry >>= 32;
+  }
+  return limbs;
+}
+
+}  // namespace
+
+std::string IntDigits(PyObject* number) {
+  const bool negative = _PyLong_Sign(number) < 0;
+  const auto bits = static_cast<size_t>(_PyLong_NumBits(number));
+  if (bits > kMaxIntBits) return (negative ? "-" : "") + std::to_string(bits) + " bits";
+
+  Limbs limbs = Magnitude(number, negative);
+  size_t used = (bits + 31) / 32;
+  std::string digits;  // the least first
+  do {
+    constexpr uint32_t kBase = 1'000'000'000;
+    constexpr int kBaseDigits = 9;
+    uint64_t rest = 0;
+    for (size_t i = used; i-- > 0;) {
+      rest = rest << 32 | limbs[i];
+      limbs[i] = static_cast<uint32_t>(rest / kBase);
+      rest %= kBase;
+    }
+    while (used > 0 && limbs[used - 1] == 0) --used;
+    for (int i = 0; i < kBaseDigits && (used > 0 || rest > 0); ++i, rest /= 10) {
+      digits.push_back(static_cast<char>('0' + rest % 10));
+    }
+  } while (used > 0);
+  if (negative) digits.push_back('-');
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
 namespace {
 
 // A dictionary's own look-up asks keys of the program's types whether they are

@@ -14,9 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "dialects/python/describe/int_digits.h"
 #include "dialects/python/describe/object_names.h"
-#include "dialects/python/describe/python_text.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/value.h"
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "dialects/python/describe/traced_api.h"
+#include "dialects/python/describe/describe_call.h"
 #include "tracer/record/static_tls.h"
 
 namespace torchtrace::python_dialect {

@@ -1,12 +1,11 @@
-#include "dialects/python/setattr/callable_patch.h"
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "dialects/python/setattr/call_through.h"
-#include "dialects/python/setattr/pointer_map.h"
-#include "tracer/python/writable_memory.h"
+#include "dialects/python/setattr/patch_list.h"
+#include "dialects/python/setattr/patches.h"
+#include "tracer/python/python_patch.h"
 
 namespace torchtrace::python_dialect {
 namespace {

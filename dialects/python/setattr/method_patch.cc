@@ -1,13 +1,12 @@
-#include "dialects/python/setattr/method_patch.h"
-
 #include <array>
 #include <cstddef>
 #include <utility>
 
-#include "dialects/python/setattr/builtin_identity.h"
+#include "dialects/python/setattr/attribute_path.h"
 #include "dialects/python/setattr/call_through.h"
-#include "dialects/python/setattr/pointer_map.h"
-#include "tracer/python/writable_memory.h"
+#include "dialects/python/setattr/patch_list.h"
+#include "dialects/python/setattr/patches.h"
+#include "tracer/python/python_patch.h"
 
 namespace torchtrace::python_dialect {
 namespace {

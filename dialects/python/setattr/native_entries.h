@@ -1,13 +1,4 @@
-// Sees the calls of the functions, classes, properties and operators that a list of dotted names
-// names, of any library.
-//
-// Nothing in any namespace is replaced. A native entry is put where the object itself keeps the
-// pointer to what is called, so that the object stays what it is (identity, type, signature,
-// pickling, what Dynamo, torch.jit and torch.fx make of it), and every alias of it is seen, however
-// early it was made. docs/SETATTR.md says how each kind is entered.
-//
-// Entries that are taken out leave nothing but their places in tables, which are taken again by the
-// next ones. All of it is guarded by the GIL.
+// The hook of level 0, and the entries that it makes; level 1 makes them too.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_
@@ -18,14 +9,27 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "dialects/python/describe/traced_api.h"
+#include "dialects/python/describe/describe_call.h"
 #include "dialects/python/setattr/patch_list.h"
+#include "tracer/framework_dialect.h"
 #include "tracer/record/export.h"
 
 namespace torchtrace::python_dialect {
+
+// Sees the calls of the functions, classes, properties and operators that a list of dotted names
+// names, of any library.
+//
+// Nothing in any namespace is replaced. A native entry is put where the object itself keeps the
+// pointer to what is called, so that the object stays what it is (identity, type, signature,
+// pickling, what Dynamo, torch.jit and torch.fx make of it), and every alias of it is seen, however
+// early it was made. docs/SETATTR.md says how each kind is entered.
+//
+// Entries that are taken out leave nothing but their places in tables, which are taken again by the
+// next ones. All of it is guarded by the GIL.
 
 // What a dialect adds. Lives for ever.
 class EntryDialect : public CallObserver {
@@ -75,6 +79,22 @@ class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<Nati
   std::vector<std::string> closed_;  // there, but no entry can be made
   bool installed_ = false;
   bool needs_frames_ = false;  // some stand in Python functions
+};
+
+// Level 0: the calls of a list of names of any library, by native entries. docs/SETATTR.md.
+
+class SetattrHook : public TracingHook {
+ public:
+  SetattrHook(EntryDialect* dialect, EntryOptions options)
+      : entries_(std::make_shared<NativeEntries>(dialect, std::move(options))) {}
+
+  int level() const override { return 0; }
+  std::string name() const override { return "setattr"; }
+  absl::Status Install() override { return entries_->Install(); }
+  void Uninstall() override { entries_->Uninstall(); }
+
+ private:
+  const std::shared_ptr<NativeEntries> entries_;
 };
 
 }  // namespace torchtrace::python_dialect

@@ -1,12 +1,64 @@
-// Pointers of the process that were replaced, and how to put them back.
+// What is patched, by address, and how it is undone.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_PATCH_LIST_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_PATCH_LIST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace torchtrace::python_dialect {
+
+// A hash table from addresses to pointers, for look-ups at every call. Entries
+// are never removed. Guarded by the GIL.
+
+template <typename Value>
+class PointerMap {
+ public:
+  // Null when it isn't there.
+  Value* Find(const void* key) const {
+    for (size_t i = Start(key, cells_.size()); !cells_.empty(); i = (i + 1) & (cells_.size() - 1)) {
+      if (cells_[i].key == key) return cells_[i].value;
+      if (cells_[i].key == nullptr) break;
+    }
+    return nullptr;
+  }
+
+  void Insert(const void* key, Value* value) {
+    if (2 * (used_ + 1) > cells_.size()) Grow();
+    Cell& cell = Place(&cells_, key);
+    used_ += cell.key == nullptr;
+    cell = {key, value};
+  }
+
+ private:
+  struct Cell {
+    const void* key = nullptr;
+    Value* value = nullptr;
+  };
+
+  static size_t Start(const void* key, size_t cells) {
+    const uint64_t mixed = (reinterpret_cast<uintptr_t>(key) >> 4) * 0x9e3779b97f4a7c15u;
+    return static_cast<size_t>(mixed >> 32) & (cells - 1);
+  }
+  static Cell& Place(std::vector<Cell>* cells, const void* key) {
+    size_t i = Start(key, cells->size());
+    while ((*cells)[i].key != nullptr && (*cells)[i].key != key) i = (i + 1) & (cells->size() - 1);
+    return (*cells)[i];
+  }
+  void Grow() {
+    std::vector<Cell> larger(cells_.empty() ? 64 : 2 * cells_.size());
+    for (const Cell& cell : cells_) {
+      if (cell.key != nullptr) Place(&larger, cell.key) = cell;
+    }
+    cells_.swap(larger);
+  }
+
+  std::vector<Cell> cells_;
+  size_t used_ = 0;
+};
+
+// Pointers of the process that were replaced, and how to put them back.
 
 class PatchList {
  public:

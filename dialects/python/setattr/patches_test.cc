@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "dialects/python/setattr/patch_list.h"
-#include "dialects/python/setattr/pointer_map.h"
 #include "gtest/gtest.h"
 
 namespace torchtrace::python_dialect {

@@ -1,8 +1,7 @@
-#include "dialects/python/setattr/property_patch.h"
-
 #include "dialects/python/setattr/call_through.h"
-#include "dialects/python/setattr/pointer_map.h"
-#include "tracer/python/writable_memory.h"
+#include "dialects/python/setattr/patch_list.h"
+#include "dialects/python/setattr/patches.h"
+#include "tracer/python/python_patch.h"
 
 namespace torchtrace::python_dialect {
 namespace {

@@ -1,20 +1,25 @@
-// Records the calls that native entries see, around their execution. Needs the GIL, and keeps a
-// Python error that is set.
+// Calls of patched functions, recorded; and level 0 of any Python library, which records them so.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_RECORDED_CALLS_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_RECORDED_CALLS_H_
 
 #include <Python.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dialects/python/describe/describe_call.h"
 #include "dialects/python/describe/object_names.h"
 #include "dialects/python/setattr/native_entries.h"
+#include "tracer/framework_dialect.h"
 #include "tracer/record/thread_state.h"
 
 namespace torchtrace::python_dialect {
+
+// Records the calls that native entries see, around their execution. Needs the GIL, and keeps a
+// Python error that is set.
 
 // `result` as the call returned it: null means that a Python error is set.
 inline void EndCall(PyObject* result) {
@@ -43,6 +48,12 @@ class RecordedCalls : public EntryDialect {
     });
   }
 };
+
+// Level 0 of libraries that are no framework's, from the program's start: nothing of a
+// framework is needed. A framework's own hook, installed later, records and describes all calls
+// of level 0 from then on.
+
+std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options);
 
 }  // namespace torchtrace::python_dialect
 

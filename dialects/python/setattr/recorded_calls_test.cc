@@ -19,7 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "serialize/forms/text_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
@@ -296,4 +296,5 @@ TEST_F(ArgumentFormTest, OtherCodeIsAnotherFunction) {
 }
 
 }  // namespace
+
 }  // namespace torchtrace::python_dialect

@@ -1,5 +1,3 @@
-#include "dialects/python/setattr/slot_patch.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,7 +7,8 @@
 #include <utility>
 
 #include "dialects/python/setattr/call_through.h"
-#include "tracer/python/writable_memory.h"
+#include "dialects/python/setattr/patches.h"
+#include "tracer/python/python_patch.h"
 
 namespace torchtrace::python_dialect {
 namespace {

@@ -7,10 +7,10 @@
 
 namespace torchtrace {
 
-// torch_api_list.yaml, in the form of serialize/apis/api_list.h: what level 0 wraps.
+// torch_api_list.yaml, in the form of serialize/apis/apis.h: what level 0 wraps.
 std::string_view TorchApiList();
 
-// rules.yaml, in the form of dialects/scan/api_rules.h: what that list leaves out.
+// rules.yaml, in the form of dialects/scan/scan.h: what that list leaves out.
 std::string_view TorchApiRules();
 
 }  // namespace torchtrace

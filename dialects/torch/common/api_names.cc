@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "dialects/torch/describe/describe_python.h"
+#include "dialects/torch/describe/describe.h"
 #include "serialize/model/config_builder.h"
 
 namespace torchtrace::torch_dialect {

@@ -4,7 +4,7 @@
 
 #include <Python.h>
 
-#include "dialects/python/setattr/builtin_identity.h"
+#include "dialects/python/setattr/attribute_path.h"
 #include "dialects/python/setattr/frame_evaluation.h"
 
 namespace torchtrace::torch_dialect {

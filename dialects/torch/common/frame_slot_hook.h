@@ -7,8 +7,8 @@
 
 #include <string>
 
+#include "tracer/framework_dialect.h"
 #include "tracer/python/python_patch.h"
-#include "tracer/tracing_hook.h"
 
 namespace torchtrace::torch_dialect {
 

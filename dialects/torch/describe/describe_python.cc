@@ -1,5 +1,3 @@
-#include "dialects/torch/describe/describe_python.h"
-
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Generator.h>
@@ -12,7 +10,7 @@
 #include <unordered_map>
 
 #include "dialects/python/describe/value_describer.h"
-#include "dialects/torch/describe/describe_tensor.h"
+#include "dialects/torch/describe/describe.h"
 #include "tracer/python/python_patch.h"
 
 namespace torchtrace::torch_dialect {

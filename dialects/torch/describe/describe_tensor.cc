@@ -1,9 +1,9 @@
-#include "dialects/torch/describe/describe_tensor.h"
-
 #include <c10/core/TensorImpl.h>
 
 #include <array>
 #include <optional>
+
+#include "dialects/torch/describe/describe.h"
 
 namespace torchtrace::torch_dialect {
 namespace {

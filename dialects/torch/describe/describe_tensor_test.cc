@@ -1,11 +1,10 @@
-#include "dialects/torch/describe/describe_tensor.h"
-
 #include <c10/core/TensorImpl.h>
 
 #include <string>
 
+#include "dialects/torch/describe/describe.h"
 #include "gtest/gtest.h"
-#include "serialize/forms/text_form.h"
+#include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 
 namespace torchtrace::torch_dialect {

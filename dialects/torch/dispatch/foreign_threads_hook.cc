@@ -1,5 +1,3 @@
-#include "dialects/torch/dispatch/foreign_threads_hook.h"
-
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -10,7 +8,7 @@
 #include <mutex>
 
 #include "dialects/torch/common/thread_starts.h"
-#include "dialects/torch/dispatch/dispatch_key.h"
+#include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "tracer/record/native_threads.h"
 #include "tracer/record/recorder.h"
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "dialects/torch/describe/describe_tensor.h"
+#include "dialects/torch/describe/describe.h"
 
 namespace torchtrace::torch_dialect {
 namespace {

@@ -14,10 +14,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "dialects/torch/common/python_source.h"
+#include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
-#include "dialects/torch/describe/describe_python.h"
-#include "dialects/torch/dispatch/dispatch_key.h"
+#include "dialects/torch/describe/describe.h"
 #include "dialects/torch/dispatch/forwarding_interpreter.h"
 #include "dialects/torch/dispatch/operator_plan.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"

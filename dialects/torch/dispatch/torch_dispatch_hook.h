@@ -1,3 +1,33 @@
+// Level 2: its dispatch key, its hook, and the hook that finds operators on threads which it is not on.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
+#define TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
+
+#include <c10/core/DispatchKey.h>
+
+#include <string>
+
+#include "tracer/framework_dialect.h"
+
+namespace torchtrace::torch_dialect {
+
+// The dispatch key that level 2 stands on: just below Python's, and without kernels in the versions
+// of torch that this was checked with.
+
+inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::Fake;
+
+// Names what level 2 does not see: operators that are called on threads which C++ made, and which
+// have called no Python yet. No dispatch mode sees them either, the keys and modes being the thread's.
+// One at a time is installed.
+
+class ForeignThreadsHook : public TracingHook {
+ public:
+  int level() const override { return 2; }
+  std::string name() const override { return "foreign threads"; }
+  absl::Status Install() override;
+  void Uninstall() override;
+};
+
 // Level 2: ATen operators below autograd, backward included, as
 // __torch_dispatch__ would show them.
 //
@@ -9,15 +39,6 @@
 // that are not safe for tensor subclasses. Calls that go to a subclass's own
 // __torch_dispatch__ never come down to the key; they are seen by a wrapper
 // around the Python interpreter's dispatch().
-
-#ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
-#define TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
-
-#include <string>
-
-#include "tracer/tracing_hook.h"
-
-namespace torchtrace::torch_dialect {
 
 class TorchDispatchHook : public TracingHook {
  public:

@@ -13,10 +13,28 @@
 #include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/thread_starts.h"
-#include "dialects/torch/describe/describe_python.h"
-#include "dialects/torch/function/function_protocol.h"
+#include "dialects/torch/describe/describe.h"
 
 namespace torchtrace::torch_dialect {
+namespace {
+
+// An array of pieces: no string literal may be so long.
+constexpr std::string_view kTable[] = {
+#include "dialects/torch/function/function_protocol.inc"
+};
+
+}  // namespace
+
+std::vector<HandedOn> FunctionProtocol() {
+  std::vector<HandedOn> rows;
+  for (const std::string_view line : kTable) {
+    const size_t told = line.find('\t') + 1;
+    const size_t form = line.find('\t', told);
+    rows.push_back({line.substr(0, told - 1), line.substr(told, form - told),
+                    form == std::string_view::npos ? std::string_view() : line.substr(form + 1)});
+  }
+  return rows;
+}
 
 struct OpenFunction {
   bool open = false;      // the thread is inside a call of level 1: what it calls is its own affair

@@ -1,22 +1,46 @@
-// Level 1: the calls that a function mode at the bottom of the stack would be told of.
-//
-// There is no mode: nothing is on the program's stack, and PyTorch is never asked to hand a call
-// over. Native entries (dialects/python/setattr/native_entries.h) stand in the functions that would ask a
-// mode, which is known ahead (function_protocol.h). An entry records its call when a mode would be
-// told of it: no mode of the program is on, which would be told first and then calls the function
-// again; torch functions aren't disabled; nothing compiles; and the thread is in no other call that a
-// mode was told of, since modes are off within.
+// Level 1: its hook, and what it knows of the functions that would ask a function mode.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_FUNCTION_TORCH_FUNCTION_HOOK_H_
 #define TORCHTRACE_DIALECTS_TORCH_FUNCTION_TORCH_FUNCTION_HOOK_H_
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "dialects/python/setattr/native_entries.h"
-#include "tracer/tracing_hook.h"
+#include "tracer/framework_dialect.h"
 
 namespace torchtrace::torch_dialect {
+
+// How PyTorch's functions hand their calls to a function mode: a table of this version of torch, read
+// ahead by read_function_protocol.py in a process of its own.
+//
+// A line of the table is `function TAB told [TAB form]`:
+//   function   where it stands: "torch._C.TensorBase.__add__", "torch._tensor.Tensor.backward",
+//              "torch._C.TensorBase.data.__set__"
+//   told       the function that a mode is told of: "torch.Tensor.add"; "self": the first argument,
+//              an operator's object
+//   form       of a function written in Python: how its arguments are handed on
+//              (dialects/python/describe/argument_form.h); empty or absent: as the call has them
+
+struct HandedOn {
+  std::string_view function;
+  std::string_view told;
+  std::string_view form;
+};
+
+// The texts live for ever.
+std::vector<HandedOn> FunctionProtocol();
+
+// Level 1: the calls that a function mode at the bottom of the stack would be told of.
+//
+// There is no mode: nothing is on the program's stack, and PyTorch is never asked to hand a call
+// over. Native entries (dialects/python/setattr/native_entries.h) stand in the functions that would ask a
+// mode, which is known ahead (torch_function_hook.h). An entry records its call when a mode would be
+// told of it: no mode of the program is on, which would be told first and then calls the function
+// again; torch functions aren't disabled; nothing compiles; and the thread is in no other call that a
+// mode was told of, since modes are off within.
 
 class TorchFunctionHook : public TracingHook {
  public:

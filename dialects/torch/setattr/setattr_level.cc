@@ -3,16 +3,36 @@
 #include <Python.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "dialects/python/setattr/native_entries.h"
 #include "dialects/python/setattr/recorded_calls.h"
-#include "dialects/python/setattr/setattr_hook.h"
 #include "dialects/torch/common/api_names.h"
-#include "dialects/torch/describe/describe_python.h"
-#include "dialects/torch/setattr/default_apis.h"
+#include "dialects/torch/describe/describe.h"
 
 namespace torchtrace::torch_dialect {
+namespace {
+
+// One name a line.
+constexpr std::string_view kNames =
+#include "dialects/torch/setattr/default_apis.inc"
+    ;
+
+}  // namespace
+
+std::vector<std::string> DefaultApis() {
+  std::vector<std::string> names;
+  for (size_t start = 0; start < kNames.size();) {
+    size_t end = kNames.find('\n', start);
+    if (end == std::string_view::npos) end = kNames.size();
+    if (end > start) names.emplace_back(kNames.substr(start, end - start));
+    start = end + 1;
+  }
+  return names;
+}
+
 namespace {
 
 class TorchCalls final : public python_dialect::RecordedCalls<DescribePython> {

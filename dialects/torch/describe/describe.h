@@ -1,0 +1,52 @@
+// Tensors and torch's objects as bytes.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_DESCRIBE_H_
+#define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_DESCRIBE_H_
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+
+#include <string_view>
+
+#include "dialects/python/describe/object_names.h"  // IWYU pragma: export
+#include "dialects/python/describe/object_names.h"  // IWYU pragma: export
+#include "serialize/model/config_builder.h"
+
+namespace torchtrace::torch_dialect {
+
+// Describes a tensor by its metadata, passively: nothing here is virtual in a
+// way that could reach Python, adds a guard, throws or needs the GIL.
+
+// `device` overrides the tensor's own when not empty (fake tensors).
+void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
+                    std::string_view device = {});
+
+// The value behind a number that PyTorch wrapped into a 0-d tensor (`x + 1e-12`),
+// as a number. False, and nothing appended, for any other tensor.
+bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config);
+
+// "float32", "cuda:0", "strided", "channels_last"; "unknown" for what
+// this version of torch does not name.
+std::string_view DtypeName(c10::ScalarType type);
+std::string DeviceName(c10::Device device);
+std::string_view LayoutName(c10::Layout layout);
+std::string_view MemoryFormatName(c10::MemoryFormat format);
+
+// Describes any Python object, those of PyTorch too, as dialects/python/describe/value_describer.h says.
+// Needs the GIL.
+
+// Looks up the Python types of torch that the description knows. Call once,
+// after torch was imported. False with a Python error set when torch lacks one.
+bool InitDescribePython();
+
+// torch.Tensor itself.
+bool IsTensorType(const PyTypeObject* type);
+
+void DescribePython(PyObject* value, ConfigBuilder* config);
+
+// A tensor argument (of torch.Tensor or a subclass), with its subclass.
+void DescribePythonTensor(PyObject* tensor, ConfigBuilder* config);
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_DESCRIBE_DESCRIBE_H_

@@ -1,0 +1,288 @@
+#include "serialize/base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr size_t kRandomLetters = 12;  // 60 bits
+
+std::string RandomLetters() {
+  constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz234567";
+  uint8_t bytes[kRandomLetters] = {};
+  // As few bytes as these are given at once, once the machine has started.
+  if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) bytes[0] = 0;
+  std::string letters;
+  for (const uint8_t byte : bytes) letters += kLetters[byte % 32];
+  return letters;
+}
+
+}  // namespace
+
+std::string TemporaryName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const size_t name = slash == std::string::npos ? 0 : slash + 1;
+  const std::string shown = path.substr(name, NAME_MAX - kRandomLetters - sizeof "...tmp");
+  return absl::StrCat(path.substr(0, name), ".", shown, ".", RandomLetters(), ".tmp");
+}
+
+int CreateNewFile(const std::string& path, mode_t mode) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+namespace {
+
+constexpr size_t kBytes = 4096;
+constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+constexpr int kOpenFile = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+
+absl::Status Failed(const std::string& log, int error) {
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot lock ", log, "/", FolderLock::kName));
+}
+
+// The file says `123 host`; it may be anybody's.
+std::string Holder(int file) {
+  char text[300] = "";
+  const ssize_t bytes = pread(file, text, sizeof text - 1, 0);
+  const std::string_view all(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const size_t space = all.find(' ');
+  const std::string_view number = all.substr(0, space);
+  int pid = 0;
+  if (!absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &pid)) return "another process";
+  char own[256] = "";
+  gethostname(own, sizeof own - 1);
+  const std::string_view host = space == std::string_view::npos ? "" : all.substr(space + 1);
+  bool plain = host != own && !host.empty();
+  for (const char c : host) plain = plain && c > ' ' && c < 127;
+  return absl::StrCat("process ", pid, plain ? absl::StrCat(" on ", std::string(host)) : "");
+}
+
+void WriteHolder(int file) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const std::string text = absl::StrCat(getpid(), " ", host);
+  // On a full disk nobody is named.
+  if (ftruncate(file, 0) != 0 || pwrite(file, text.data(), text.size(), 0) < 0) return;
+}
+
+// False when another file has the name by now: who held the lock before took it away.
+bool HasItsName(int folder, int file) {
+  struct stat opened, named;
+  return fstat(file, &opened) == 0 && fstatat(folder, FolderLock::kName, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& log) {
+  const int folder = open(log.c_str(), kOpenFolder);
+  // What it is, then, has to be asked.
+  if (struct stat is; folder < 0 && lstat(log.c_str(), &is) == 0 && !S_ISDIR(is.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(log, S_ISLNK(is.st_mode) ? " is a link" : " is no folder"));
+  }
+  if (folder < 0) return Failed(log, errno);
+  const absl::Cleanup close_folder = [folder] { close(folder); };
+  while (true) {
+    const int file = openat(folder, kName, kOpenFile | O_CREAT, 0600);
+    if (file < 0) return Failed(log, errno);
+    const absl::Cleanup close_file = [file] { close(file); };
+    struct stat info;
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return Failed(log, EINVAL);
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) {
+        return absl::AlreadyExistsError(absl::StrCat(
+            "is in use: ", Holder(file), ", or one that it forked, still writes its trace there; wait for its end"));
+      }
+      return std::unique_ptr<FolderLock>(new FolderLock(log, nullptr));
+    }
+    if (!HasItsName(folder, file)) continue;
+    WriteHolder(file);
+    void* const mapping = mmap(nullptr, kBytes, PROT_NONE, MAP_SHARED, file, 0);
+    return std::unique_ptr<FolderLock>(new FolderLock(log, mapping == MAP_FAILED ? nullptr : mapping));
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (mapping_ == nullptr) return;
+  munmap(mapping_, kBytes);
+  const int folder = open(log_.c_str(), kOpenFolder);
+  if (folder < 0) return;
+  const int file = openat(folder, kName, kOpenFile);
+  // Nobody gets the lock of a file that has lost its name: see HasItsName.
+  if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && HasItsName(folder, file)) unlinkat(folder, kName, 0);
+  if (file >= 0) close(file);
+  close(folder);
+}
+
+namespace {
+
+absl::Status CannotWrite(const std::string& path, int error) {
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path,
+                                                               const OutputFileOptions& options) {
+  std::string target = path;
+  struct stat file;
+  if (!options.follow) {
+    if (lstat(path.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot write ", path, ": it is ", S_ISLNK(file.st_mode) ? "a link" : "no regular file"));
+    }
+  } else if (stat(path.c_str(), &file) == 0) {
+    if (!S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) {
+      const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+      if (fd < 0) return CannotWrite(path, errno);
+      return std::unique_ptr<OutputFile>(new OutputFile(path, path, nullptr, fd));
+    }
+    if (lstat(path.c_str(), &file) == 0 && S_ISLNK(file.st_mode)) {
+      std::error_code error;
+      target = std::filesystem::canonical(path, error).string();
+      if (error) return CannotWrite(path, error.value());
+    }
+  }
+  auto temporary = std::make_unique<Unfinished>(TemporaryName(target), Unfinished::kFile);
+  const int fd = CreateNewFile(temporary->path(), options.mode);
+  if (fd < 0) return CannotWrite(path, errno);
+  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(target), std::move(temporary), fd));
+}
+
+OutputFile::OutputFile(std::string path, std::string target, std::unique_ptr<Unfinished> temporary, int fd)
+    : path_(std::move(path)), target_(std::move(target)), temporary_(std::move(temporary)), fd_(fd) {
+  buffer_.reserve(kBufferBytes);
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void OutputFile::Flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty() && status_.ok()) {
+    const ssize_t written = write(fd_, rest.data(), rest.size());
+    if (written >= 0) {
+      rest.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      status_ = CannotWrite(path_, errno);
+    }
+  }
+  buffer_.clear();
+}
+
+absl::Status OutputFile::Finish() {
+  if (fd_ < 0) return status_;
+  Flush();
+  // Some file systems tell of a full disk only here.
+  if (close(fd_) != 0 && status_.ok()) status_ = CannotWrite(path_, errno);
+  fd_ = -1;
+  buffer_ = std::string();
+  return status_;
+}
+
+absl::Status OutputFile::Commit() {
+  if (absl::Status s = Finish(); !s.ok()) return s;
+  if (temporary_ == nullptr) return absl::OkStatus();
+  const auto lock = Unfinished::Lock();
+  if (std::rename(temporary_->path().c_str(), target_.c_str()) != 0) return CannotWrite(path_, errno);
+  temporary_->Complete();
+  return absl::OkStatus();
+}
+
+absl::Status WriteOutputFile(const std::string& path, std::string_view content, const OutputFileOptions& options) {
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path, options);
+  if (!file.ok()) return file.status();
+  (*file)->Append(content);
+  return (*file)->Commit();
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Entry {
+  const Unfinished* owner;
+  std::string path;
+  Unfinished::Kind kind;
+};
+
+struct Registry {
+  std::recursive_mutex mutex;
+  std::vector<Entry> entries;  // what stands in another one's folder comes behind it
+};
+Registry& TheRegistry() {
+  static auto* const registry = new Registry;  // a thread uses it until the process ends
+  return *registry;
+}
+
+void Remove(const std::string& path, Unfinished::Kind kind) {
+  std::error_code error;
+  if (kind == Unfinished::kFile) {
+    fs::remove(path, error);
+    return;
+  }
+  // While it goes, another thread may write into it.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    fs::remove_all(path, error);
+    if (!fs::exists(path, error)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+}  // namespace
+
+Unfinished::Unfinished(std::string path, Kind kind) : path_(std::move(path)), kind_(kind) {
+  const auto lock = Lock();
+  TheRegistry().entries.push_back({this, path_, kind_});
+}
+
+Unfinished::~Unfinished() {
+  if (complete_) return;
+  const auto lock = Lock();
+  Remove(path_, kind_);
+  Complete();
+}
+
+void Unfinished::Complete() {
+  const auto lock = Lock();
+  complete_ = true;
+  std::erase_if(TheRegistry().entries, [this](const Entry& entry) { return entry.owner == this; });
+}
+
+std::unique_lock<std::recursive_mutex> Unfinished::Lock() {
+  return std::unique_lock<std::recursive_mutex>(TheRegistry().mutex);
+}
+
+void RemoveUnfinished() {
+  Registry& registry = TheRegistry();
+  registry.mutex.lock();  // and never unlocked
+  std::for_each(registry.entries.rbegin(), registry.entries.rend(),
+                [](const Entry& entry) { Remove(entry.path, entry.kind); });
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,54 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "serialize/diff/reports.h"
+
+namespace torchtrace {
+namespace {
+
+TEST(ChangedText, WholeTokens) {
+  const struct {
+    const char *before, *after, *line;
+  } cases[] = {
+      {"f()", "f()", "f()"},
+      {"torch.add(Tensor([8, 128], \"float32\"), 1)", "torch.add(Tensor([16, 128], \"float32\"), 1)",
+       "torch.add(Tensor([8 -> 16, 128], \"float32\"), 1)"},
+      {"f(-1, 1e-05, a=2)", "f(1, 1e-06, a=-2)", "f(-1 -> 1, 1e-05 -> 1e-06, a=2 -> -2)"},
+      {"f(\"a, b\")", "f(\"a, c\")", "f(\"a, b\" -> \"a, c\")"},
+      {"f(\"a\\\"1\", 2)", "f(\"a\\\"1\", 3)", "f(\"a\\\"1\", 2 -> 3)"},
+      {"f(b\"x\", inf)", "f(b\"y\", nan)", "f(b\"x\" -> b\"y\", inf -> nan)"},
+      {"f(\"abc\"...+997)", "f(\"abc\"...+998)", "f(\"abc\"...+997 -> ...+998)"},
+      {"f(dict{1: 2, \"a\": 3})", "f(dict{5: 2, \"a\": 4})", "f(dict{1 -> 5: 2, \"a\": 3 -> 4})"},
+      {"f(Tensor([SymInt, 1], \"float32\"))", "f(Tensor([4, 1], \"float32\"))",
+       "f(Tensor([SymInt -> 4, 1], \"float32\"))"},
+      // As many tokens or not.
+      {"f(1)", "f(1, a=2)", "f(1 -> , a=2)"},
+      {"f(\"\\", "f(\"\\", "f(\"\\"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(FormatPieces(CompareLines(c.before, c.after), false), c.line);
+}
+
+TEST(ChangedText, Colors) {
+  EXPECT_EQ(FormatPieces(CompareLines("f(1)", "f(2)"), true), "f(\x1b[31m1\x1b[0m -> \x1b[32m2\x1b[0m)");
+}
+
+// Nothing is lost: both lines can be had from the pieces.
+TEST(ChangedText, PiecesMakeBothLines) {
+  const std::string lines[] = {"f(1, \"x\", a=2)", "f(1, a=2)", "g(list[1, 2, ...+5])", "\"", "b\"", "f(\"\\"};
+  for (const std::string& before : lines) {
+    for (const std::string& after : lines) {
+      std::string a, b;
+      for (const TextPiece& piece : CompareLines(before, after)) {
+        a += piece.before;
+        b += piece.same ? piece.before : piece.after;
+      }
+      EXPECT_EQ(a, before);
+      EXPECT_EQ(b, after);
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace torchtrace

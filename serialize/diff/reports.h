@@ -1,0 +1,129 @@
+// The reports of a comparison, and what they are made of: both sides, colours, texts with what changed.
+
+#ifndef TORCHTRACE_SERIALIZE_DIFF_REPORTS_H_
+#define TORCHTRACE_SERIALIZE_DIFF_REPORTS_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "serialize/diff/config_diff.h"
+#include "serialize/diff/sequence_diff.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// What the reports of a comparison are made of: both sides, colours, texts with what changed.
+
+// Does the same for both traces of a diff, at the same time where a second
+// thread can be had: the traces share nothing.
+
+// The functions return absl::Status. The first one's error is returned first.
+template <typename A, typename B>
+absl::Status DoBoth(const A& a, const B& b) {
+  absl::Status b_status;
+  std::thread thread;
+  try {
+    thread = std::thread([&] { b_status = b(); });
+  } catch (const std::system_error&) {
+    // None to be had: one after the other.
+  }
+  const absl::Status a_status = a();
+  if (thread.joinable()) {
+    thread.join();
+  } else {
+    b_status = b();
+  }
+  return a_status.ok() ? b_status : a_status;
+}
+
+// The ANSI colours of differences, as diff tools have them.
+
+inline constexpr char kRed[] = "\x1b[31m";     // what A has
+inline constexpr char kGreen[] = "\x1b[32m";   // what B has
+inline constexpr char kYellow[] = "\x1b[33m";  // what changed
+inline constexpr char kCyan[] = "\x1b[36m";    // where
+inline constexpr char kBold[] = "\x1b[1m";
+inline constexpr char kDim[] = "\x1b[2m";
+inline constexpr char kReset[] = "\x1b[0m";
+
+// Two configs of one shape as one line: what both have in common once, and
+// where they differ `before -> after`.
+//
+//   torch.add(Tensor([8 -> 16, 128], "float32"), alpha=10)
+
+// Either common text, or what stands in its place before and after.
+struct TextPiece {
+  bool same = true;
+  std::string before;  // same: the common text
+  std::string after;   // same: empty
+};
+
+// Of two lines of the text form. Pieces are whole tokens: numbers, strings, names.
+std::vector<TextPiece> CompareLines(std::string_view before, std::string_view after);
+
+// The pieces as one line. With colour, what goes is red and what comes green.
+std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color);
+
+// What the reports of both kinds of diff have in common.
+
+enum class DiffFormat : uint8_t { kText, kJson, kMarkdown };
+// `text`, `json` or `markdown`; InvalidArgument with the choices.
+absl::StatusOr<DiffFormat> ParseDiffFormat(std::string_view text);
+
+struct DiffOptions {
+  DiffScope scope;
+  bool compare_counts = true;
+  std::vector<std::string> ignored;  // what the scope forgets, and "counts", as the report names it
+  std::string a_name = "A";          // of the traces
+  std::string b_name = "B";
+  DiffFormat format = DiffFormat::kText;
+  bool color = false;    // ANSI colours; text only
+  bool summary = false;  // numbers only
+  uint64_t top = 0;      // so many APIs and configs, the most called first; 0: all
+};
+
+// `text` as code in a cell of a Markdown table, whatever it holds.
+std::string MarkdownCode(std::string_view text);
+
+// `torchtrace diff`: the report of what config_diff.h finds, as text, JSON or
+// Markdown. As text, two traces without a difference are reported in no line,
+// unless the summary was asked for.
+//
+// JSON: {"different", "ignored": [names], "a": {"trace", "calls", "apis",
+// "configs"}, "b": the same, "summary": {"apis": {"removed", "added", "count",
+// "same"}, "configs": {the same and "changed"}}, "apis": [{"change", "level",
+// "api", "a_calls", "b_calls"}], "configs": [{the same, "a", "b": lines of text,
+// "differences": [{"a", "b"}]}], "left_out": {"apis", "configs"}}
+
+// Returns whether they differ, also when `out` fails: its state tells that.
+absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& options, std::ostream* out);
+
+// `torchtrace diff --sequence`: the report of what sequence_diff.h finds, as text,
+// JSON or Markdown. Calls have the numbers that `torchtrace dump` shows. As text,
+// two traces without a difference are reported in no line, unless the summary was
+// asked for.
+//
+// JSON: {"different", "ignored": [names], "shortest", "a": {"trace", "calls"}, "b":
+// the same, "summary": {"same", "changed", "removed", "added", "hunks", "sequences",
+// "sequences_that_differ"}, "first_divergence": {"sequence": index, "a_call",
+// "b_call", "inside": [{"call", "config"}], "inside_of": "a" or "b"} or null,
+// "sequences": [{"a_thread", "b_thread", "level", "a_calls", "b_calls", "same",
+// "changed", "removed", "added", "hunks_found", "hunks": [{"a_first", "a_count",
+// "b_first", "b_count", "inside", "inside_of", "lines": [{"change", "depth",
+// "a_call", "b_call", "config", or "a" and "b"}], "lines_left_out"}]}]}
+// Sequences that are the same have no "hunks".
+
+// Returns whether they differ, also when `out` fails: its state tells that.
+absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& options,
+                                       const SequenceOptions& sequence_options, std::ostream* out);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_DIFF_REPORTS_H_

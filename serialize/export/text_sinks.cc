@@ -1,0 +1,218 @@
+// JSON and JSON Lines: an object per config, its values as docs/TEXT.md has them.
+
+// YAML: a list as api_configs.yaml has it, with what else is known of each config.
+
+// Text: the lines of api_configs.txt, docs/TEXT.md.
+
+// A config's row in a table, CSV or Parquet.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "serialize/export/exporter.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string JsonRow(const ConfigRow& row) {
+  ordered_json json = ConfigToJson(ReadableConfig(row.identity), ReadableFacets(row.facets));
+  json["calls"] = row.calls;
+  if (row.time_ns >= 0) json["time_ns"] = row.time_ns;
+  if (!row.trace.empty()) json["trace"] = std::string(row.trace);
+  if (!row.host.empty()) json["host"] = std::string(row.host);
+  if (row.pid >= 0) json["pid"] = row.pid;
+  if (row.rank >= 0) json["rank"] = row.rank;
+  return DumpJson(json);
+}
+
+class JsonlSink final : public ConfigSink {
+ public:
+  explicit JsonlSink(std::ostream* out) : out_(out) {}
+
+  absl::Status Add(const ConfigRow& row) override {
+    *out_ << JsonRow(row) << '\n';
+    return StreamStatus(*out_);
+  }
+
+  absl::Status Finish() override { return FinishStream(out_); }
+
+ private:
+  std::ostream* const out_;
+};
+
+// One list, an element per line.
+class JsonSink final : public ConfigSink {
+ public:
+  explicit JsonSink(std::ostream* out) : out_(out) {}
+
+  absl::Status Add(const ConfigRow& row) override {
+    *out_ << (empty_ ? "[\n" : ",\n") << JsonRow(row);
+    empty_ = false;
+    return StreamStatus(*out_);
+  }
+
+  absl::Status Finish() override {
+    *out_ << (empty_ ? "[]\n" : "\n]\n");
+    return FinishStream(out_);
+  }
+
+ private:
+  std::ostream* const out_;
+  bool empty_ = true;
+};
+
+}  // namespace
+
+extern const Exporter kJsonExporter;
+const Exporter kJsonExporter = {
+    .name = "json",
+    .help = "a list of objects",
+    .suffixes = {"json"},
+    .provenance = Provenance::kWhenAsked,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<JsonSink>(out);
+    },
+};
+
+extern const Exporter kJsonlExporter;
+const Exporter kJsonlExporter = {
+    .name = "jsonl",
+    .help = "an object per line",
+    .suffixes = {"jsonl"},
+    .provenance = Provenance::kAlways,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<JsonlSink>(out);
+    },
+    .make_table = [](std::vector<Column> columns, std::ostream* out, const ExportOptions&)
+        -> absl::StatusOr<std::unique_ptr<TableWriter>> { return MakeJsonlTable(std::move(columns), out); },
+};
+
+namespace {
+
+class YamlSink final : public ConfigSink {
+ public:
+  explicit YamlSink(std::ostream* out) : out_(out) {}
+
+  absl::Status Add(const ConfigRow& row) override {
+    empty_ = false;
+    const Config config = ReadableConfig(row.identity);
+    std::vector<std::string> extra = {config.level == kAnyLevel ? "level: null" : absl::StrCat("level: ", config.level),
+                                      absl::StrCat("calls: ", row.calls)};
+    const auto text = [&](const char* key, std::string_view value) {
+      if (!value.empty()) extra.push_back(absl::StrCat(key, ": ", YamlScalar(value, /*in_flow=*/false)));
+    };
+    const auto number = [&](const char* key, int64_t value) {
+      if (value >= 0) extra.push_back(absl::StrCat(key, ": ", value));
+    };
+    number("time_ns", row.time_ns);
+    text("trace", row.trace);
+    text("host", row.host);
+    number("pid", row.pid);
+    number("rank", row.rank);
+    *out_ << FormatYamlItem(config, ReadableFacets(row.facets), extra);
+    return StreamStatus(*out_);
+  }
+
+  absl::Status Finish() override {
+    if (empty_) *out_ << "[]\n";
+    return FinishStream(out_);
+  }
+
+ private:
+  std::ostream* const out_;
+  bool empty_ = true;
+};
+
+}  // namespace
+
+extern const Exporter kYamlExporter;
+const Exporter kYamlExporter = {
+    .name = "yaml",
+    .help = "the list of api_configs.yaml",
+    .suffixes = {"yaml", "yml"},
+    .provenance = Provenance::kWhenAsked,
+    .sorted = true,
+    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<YamlSink>(out);
+    },
+};
+
+namespace {
+
+class TextSink final : public ConfigSink {
+ public:
+  TextSink(std::ostream* out, bool counts) : out_(out), counts_(counts) {}
+
+  absl::Status Add(const ConfigRow& row) override {
+    if (counts_) *out_ << absl::StrFormat("%7d  ", row.calls);
+    *out_ << FormatConfig(ReadableConfig(row.identity)) << '\n';
+    return StreamStatus(*out_);
+  }
+
+  absl::Status Finish() override { return FinishStream(out_); }
+
+ private:
+  std::ostream* const out_;
+  const bool counts_;
+};
+
+}  // namespace
+
+extern const Exporter kTextExporter;
+const Exporter kTextExporter = {
+    .name = "text",
+    .help = "the lines of api_configs.txt",
+    .suffixes = {"txt"},
+    .provenance = Provenance::kWhenAsked,
+    .levels = false,
+    .sorted = true,
+    .make_sink = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
+      return std::make_unique<TextSink>(out, options.counts);
+    },
+};
+
+namespace {
+
+class TableSink final : public ConfigSink {
+ public:
+  explicit TableSink(std::unique_ptr<TableWriter> table) : table_(std::move(table)) {}
+
+  absl::Status Add(const ConfigRow& row) override {
+    const Config config = ReadableConfig(row.identity);
+    return table_->Add({config.level == kAnyLevel ? kNullCell : config.level, table_->Intern(FormatApi(config.api)),
+                        table_->Intern(FormatConfig(config)), static_cast<int64_t>(row.calls),
+                        NumberOrNull(row.time_ns), TextOrNull(row.trace), TextOrNull(row.host), NumberOrNull(row.pid),
+                        NumberOrNull(row.rank)});
+  }
+
+  absl::Status Finish() override { return table_->Finish(); }
+
+ private:
+  static int64_t NumberOrNull(int64_t number) { return number < 0 ? kNullCell : number; }
+  int64_t TextOrNull(std::string_view text) { return text.empty() ? kNullCell : table_->Intern(text); }
+
+  const std::unique_ptr<TableWriter> table_;
+};
+
+}  // namespace
+
+std::vector<Column> ConfigColumns() {
+  return {{"level", ColumnType::kInt}, {"api", ColumnType::kText},        {"config", ColumnType::kText},
+          {"calls", ColumnType::kInt}, {"time_ns", ColumnType::kCounter}, {"trace", ColumnType::kText},
+          {"host", ColumnType::kText}, {"pid", ColumnType::kInt},         {"rank", ColumnType::kInt}};
+}
+
+std::unique_ptr<ConfigSink> MakeTableSink(std::unique_ptr<TableWriter> table) {
+  return std::make_unique<TableSink>(std::move(table));
+}
+
+}  // namespace torchtrace

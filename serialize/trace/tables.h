@@ -1,0 +1,193 @@
+// What the calls of a trace name by number: configs and variants, stacks, tags.
+
+#ifndef TORCHTRACE_SERIALIZE_TRACE_TABLES_H_
+#define TORCHTRACE_SERIALIZE_TRACE_TABLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+
+namespace torchtrace {
+
+// ConfigTable numbers configurations by content: equal identities have one
+// ConfigId, equal pairs of identity and facets one VariantId, both dense from 0
+// in the order they come. Owns copies of the bytes; they stay where they are.
+// Not thread-safe.
+
+// Dense from 0. A variant is a config with particular facets.
+using ConfigId = uint32_t;
+using VariantId = uint32_t;
+
+class ConfigTable {
+ public:
+  VariantId Intern(std::string_view identity, std::string_view facets);
+
+  size_t config_count() const { return configs_.size(); }
+  size_t variant_count() const { return variants_.size(); }
+  std::string_view identity(ConfigId config) const { return configs_[config].identity; }
+  std::string_view facets(VariantId variant) const { return variants_[variant].facets; }
+  ConfigId config_of(VariantId variant) const { return variants_[variant].config; }
+
+ private:
+  struct ConfigEntry {
+    std::string_view identity;
+    VariantId first_variant;
+  };
+  struct VariantEntry {
+    ConfigId config;
+    std::string_view facets;
+  };
+
+  std::string_view Keep(std::string_view bytes);
+  VariantId AddVariant(ConfigId config, std::string_view facets);
+
+  std::vector<ConfigEntry> configs_;
+  std::vector<VariantEntry> variants_;
+  absl::flat_hash_map<std::string_view, ConfigId> config_ids_;
+  // Without each config's first variant, which is nearly always the only one.
+  absl::flat_hash_map<std::pair<ConfigId, std::string_view>, VariantId> other_variants_;
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* block_at_ = nullptr;
+  size_t block_left_ = 0;
+};
+
+// The Python stacks that go with calls (docs/FORMAT.md), interned by content. A stack
+// is its innermost place and, behind it, the stack that called; equal stacks have equal
+// ids, whichever frame of whichever log defined them. One thread.
+
+using StackId = uint32_t;
+using LineId = uint32_t;
+inline constexpr StackId kNoStack = 0;
+
+// The innermost ones are recorded. A place may have any number of callers behind it, in a log that
+// isn't the recorder's.
+inline constexpr size_t kMaxStackFrames = 256;
+
+// A piece of Python code: a function's, a module's.
+struct StackCode {
+  std::string_view file;
+  std::string_view function;  // its qualified name: `Net.forward`, `main.<locals>.<lambda>`, `<module>`
+  std::string_view module;    // the __name__ of its globals; may be empty
+  bool library = false;       // of the traced library or Python's own: no calling line is in it
+};
+
+struct StackPlace {
+  StackId caller = kNoStack;
+  uint32_t code = 0;
+  uint32_t line = 0;  // from 1; 0: not known
+};
+
+class StackTable {
+ public:
+  StackTable() : places_(1), calling_lines_(1) {}
+  StackTable(const StackTable&) = delete;
+  StackTable& operator=(const StackTable&) = delete;
+
+  uint32_t InternCode(const StackCode& code) {
+    const auto known = code_ids_.find({code.file, code.function, code.module, code.library});
+    if (known != code_ids_.end()) return known->second;
+    const StackCode kept = {Keep(code.file), Keep(code.function), Keep(code.module), code.library};
+    codes_.push_back(kept);
+    const auto id = static_cast<uint32_t>(codes_.size() - 1);
+    code_ids_.emplace(std::tuple(kept.file, kept.function, kept.module, kept.library), id);
+    return id;
+  }
+
+  // `place.code` and `place.caller` must be of this table.
+  StackId InternPlace(const StackPlace& place) {
+    const auto [at, fresh] =
+        place_ids_.try_emplace({place.caller, place.code, place.line}, static_cast<StackId>(places_.size()));
+    if (!fresh) return at->second;
+    places_.push_back(place);
+    calling_lines_.push_back(FindCallingLine(at->second));
+    return at->second;
+  }
+
+  // Of an id that is not kNoStack.
+  const StackPlace& place(StackId stack) const { return places_[stack]; }
+  const StackCode& code(uint32_t code) const { return codes_[code]; }
+
+  // The calling line of a stack: that of the innermost place outside of the traced
+  // library; where all are inside, the innermost. Of a stack that is not kNoStack.
+  LineId calling_line(StackId stack) const { return calling_lines_[stack].line; }
+  // Lines are numbered from 0; what a place says beside its caller.
+  size_t line_count() const { return lines_.size(); }
+  const StackPlace& line(LineId line) const { return lines_[line]; }
+
+ private:
+  struct CallingLine {
+    LineId line = 0;
+    bool outside = false;
+  };
+
+  std::string_view Keep(std::string_view text) {
+    if (const auto known = texts_index_.find(text); known != texts_index_.end()) return *known;
+    texts_.emplace_back(text);
+    texts_index_.insert(texts_.back());
+    return texts_.back();
+  }
+
+  CallingLine FindCallingLine(StackId stack) {
+    const StackPlace& place = places_[stack];
+    if (codes_[place.code].library && place.caller != kNoStack && calling_lines_[place.caller].outside) {
+      return calling_lines_[place.caller];
+    }
+    const auto [at, fresh] = line_ids_.try_emplace({place.code, place.line}, static_cast<LineId>(lines_.size()));
+    if (fresh) lines_.push_back({kNoStack, place.code, place.line});
+    return {at->second, !codes_[place.code].library};
+  }
+
+  std::deque<std::string> texts_;  // they stay where they are
+  absl::flat_hash_set<std::string_view> texts_index_;
+  std::vector<StackCode> codes_;
+  absl::flat_hash_map<std::tuple<std::string_view, std::string_view, std::string_view, bool>, uint32_t> code_ids_;
+  std::vector<StackPlace> places_;  // by StackId; the first one stands for kNoStack
+  absl::flat_hash_map<std::tuple<StackId, uint32_t, uint32_t>, StackId> place_ids_;
+  std::vector<CallingLine> calling_lines_;  // by StackId
+  std::vector<StackPlace> lines_;           // by LineId
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, LineId> line_ids_;
+};
+
+// The tags that go with calls (docs/FORMAT.md), as JSON texts with small numbers.
+// One thread.
+
+inline constexpr uint32_t kNoTags = 0;
+
+class TagTable {
+ public:
+  TagTable() { texts_.emplace_back(); }
+  TagTable(const TagTable&) = delete;
+  TagTable& operator=(const TagTable&) = delete;
+
+  // Equal texts have equal numbers; kNoTags for an empty one.
+  uint32_t Intern(std::string_view text) {
+    if (text.empty()) return kNoTags;
+    const absl::string_view key(text.data(), text.size());
+    if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
+    const std::string& kept = texts_.emplace_back(text);
+    const auto id = static_cast<uint32_t>(texts_.size() - 1);
+    ids_.emplace(absl::string_view(kept), id);
+    return id;
+  }
+
+  // Valid as long as the table; empty for numbers that it hasn't given.
+  std::string_view text(uint32_t id) const { return id < texts_.size() ? std::string_view(texts_[id]) : ""; }
+
+ private:
+  std::deque<std::string> texts_;  // by number; they stay where they are
+  absl::flat_hash_map<absl::string_view, uint32_t> ids_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TRACE_TABLES_H_
