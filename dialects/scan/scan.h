@@ -94,7 +94,7 @@ struct ScannedPython {
   std::function<void(const std::string& text)> tell;
 };
 
-// Sets `apis` and `default_apis` as `api_list` (a file in any form of serialize/api_list.h),
+// Sets `apis` and `default_apis` as `api_list` (a file in any form of serialize/apis/apis.h),
 // `libraries` (`numpy`, `mypackage.ops`; without them, and without a list, the dialect's) and
 // `disable_torch_api_list` have it. The dialect's own list is there at once, and its names are
 // not in `apis`. Returns what the list is made of, for the trace's metadata: JSON, a list of

@@ -169,7 +169,7 @@ class Trace:
         self._output = None if output is None else os.fsdecode(output)
         if self._output is not None and "\0" in self._output:
             raise ValueError("the output folder's name has a null character in it")
-        # RecordingOptions (tracer/recording_options.h), as far as they are the trace's own.
+        # RecordingOptions (tracer/record/recording_options.h), as far as they are the trace's own.
         self._options = {
             "levels": None if levels is None else level_numbers(levels),
             "dialect": dialect,

@@ -1,7 +1,7 @@
 // The two halves of an export to Parquet. C++ reads the traces and offers their rows as
 // Arrow C streams; Python, in the same process, pulls them into a file by pyarrow:
 //
-//   torchtrace             becomes `python -c parquet_writer.py LIBRARY VERB ...` (cmd/in_python.h)
+//   torchtrace             becomes `python -c parquet_writer.py LIBRARY VERB ...` (cmd/export_in_python.h)
 //   parquet_writer.py      loads the library, which is torchtrace's verb once more, and runs
 //                          that with a function that writes rows
 //   parquet_table.cc       calls the function for each row group

@@ -292,7 +292,7 @@ _install_package() {
   for file in "$ROOT"/python/torchtrace/*.py; do
     install_file "$file" "$1/${file##*/}"
   done
-  install_file "$ROOT/dialects/torch/api_names.py" "$1/_torch_names.py"
+  install_file "$ROOT/dialects/torch/common/api_names.py" "$1/_torch_names.py"
 }
 
 RUNTIME_TARGETS=(//tracer:torchtrace_runtime //dialects/torch:torchtrace_torch //python:torchtrace_native)
