@@ -74,16 +74,6 @@ bool Strings(PyObject* list, std::vector<std::string>* strings) {
   return good;
 }
 
-// Also what `torchtrace run` calls a group of APIs is replaced by what is in it.
-absl::Status ExpandGroups(const std::string& groups_file, std::vector<std::string>* patterns) {
-  absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
-  if (!groups.ok()) return groups.status();
-  absl::StatusOr<std::vector<std::string>> expanded = groups->Expand(*patterns);
-  if (!expanded.ok()) return expanded.status();
-  *patterns = *std::move(expanded);
-  return absl::OkStatus();
-}
-
 struct BeginArguments {
   std::string folder;
   std::string shown_name;
@@ -115,10 +105,8 @@ absl::Status FindApis(BeginArguments* arguments) {
 
 absl::Status BeginTrace(BeginArguments arguments) {
   RecordingOptions& recording = arguments.recording;
-  std::vector<std::string> include = recording.include, exclude = recording.exclude;
-  for (std::vector<std::string>* patterns : {&include, &exclude}) {
-    if (absl::Status status = ExpandGroups(recording.groups, patterns); !status.ok()) return status;
-  }
+  absl::StatusOr<GlobFilter> globs = ExpandGroups({recording.include, recording.exclude}, recording.groups);
+  if (!globs.ok()) return globs.status();
   absl::Status status = CheckDialect(recording.dialect, arguments.metadata.package_version, recording.levels);
   if (status.ok() && !arguments.extension) status = FindApis(&arguments);
   if (!status.ok()) return status;
@@ -134,8 +122,8 @@ absl::Status BeginTrace(BeginArguments arguments) {
   session.recorder.log_folder = arguments.folder + "/log";
   session.recorder.metadata_json = FormatRunMetadata(arguments.metadata, recording);
   session.recorder.tags = arguments.tags;
-  recording.include = std::move(include);
-  recording.exclude = std::move(exclude);
+  recording.include = std::move(globs->include);
+  recording.exclude = std::move(globs->exclude);
   session.recorder.recording = recording;
   auto ending =
       std::make_shared<ModuleSession>(RunEnding::Options{arguments.folder, arguments.shown_name, std::move(recording)});

@@ -94,27 +94,11 @@ void RenderingOptions::Apply(RenderOptions* options) const {
 
 namespace {
 
-bool HasGroup(const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
-    return pattern.rfind('%', 0) == 0 || pattern.rfind("?%", 0) == 0;
-  });
-}
-
 }  // namespace
 
 absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, const std::vector<std::string>& exclude,
                                        const std::string& groups_file) {
-  GlobFilter globs = {.include = SplitLists(include), .exclude = SplitLists(exclude)};
-  // The built-in groups take a millisecond to read.
-  if (groups_file.empty() && !HasGroup(globs.include) && !HasGroup(globs.exclude)) return globs;
-  absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
-  if (!groups.ok()) return groups.status();
-  for (std::vector<std::string>* const list : {&globs.include, &globs.exclude}) {
-    absl::StatusOr<std::vector<std::string>> expanded = groups->Expand(*list);
-    if (!expanded.ok()) return expanded.status();
-    *list = *std::move(expanded);
-  }
-  return globs;
+  return ExpandGroups({.include = SplitLists(include), .exclude = SplitLists(exclude)}, groups_file);
 }
 
 void TellNotes(const Trace& trace) {

@@ -188,4 +188,22 @@ std::vector<std::string> ApiGroups::names() const {
   return names;
 }
 
+absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& groups_file) {
+  const auto has_group = [](const std::vector<std::string>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
+      return pattern.starts_with('%') || pattern.starts_with("?%");
+    });
+  };
+  // The built-in groups take a millisecond to read.
+  if (groups_file.empty() && !has_group(filter.include) && !has_group(filter.exclude)) return filter;
+  absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
+  if (!groups.ok()) return groups.status();
+  for (std::vector<std::string>* const list : {&filter.include, &filter.exclude}) {
+    absl::StatusOr<std::vector<std::string>> expanded = groups->Expand(*list);
+    if (!expanded.ok()) return expanded.status();
+    *list = *std::move(expanded);
+  }
+  return filter;
+}
+
 }  // namespace torchtrace

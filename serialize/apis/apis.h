@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
+#include "serialize/base/matching.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -100,6 +101,10 @@ class ApiGroups {
 
   std::map<std::string, Group> groups_;
 };
+
+// The filter with its groups replaced by their globs: built-in groups, and those of a file
+// unless its name is empty.
+absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& groups_file);
 
 // The operators that PyTorch had in a traced process: names kept in the metadata of a log
 // (docs/FORMAT.md, `operators`), once in a trace for each version of PyTorch.

@@ -285,4 +285,18 @@ void RemoveUnfinished() {
                 [](const Entry& entry) { Remove(entry.path, entry.kind); });
 }
 
+absl::Status FileError(std::string_view what, int error) {
+  const std::string text = absl::StrCat(std::string(what), ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(text);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
 }  // namespace torchtrace

@@ -16,6 +16,9 @@
 
 namespace torchtrace {
 
+// `what` and what errno says of it: NotFound, PermissionDenied or Unavailable.
+absl::Status FileError(std::string_view what, int error);
+
 // Files and folders that stand under a temporary name until they are complete. The name
 // can't be known before, and nothing that has it already is taken: who can write to the
 // same folder (/tmp) can't have us write to a file of his choice. Thread-safe.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -228,6 +229,14 @@ TEST_F(UnfinishedTest, AllIsRemovedAtOnce) {
   EXPECT_FALSE(Exists("a"));
   EXPECT_FALSE(Exists("t"));
   EXPECT_TRUE(Exists("complete"));
+}
+
+TEST(FileError, SaysWhatAndWhy) {
+  EXPECT_EQ(FileError("cannot read x", ENOENT), absl::NotFoundError("cannot read x: No such file or directory"));
+  EXPECT_EQ(FileError("cannot read x", ENOTDIR).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(FileError("cannot read x", EACCES).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(FileError("cannot read x", EPERM).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(FileError("cannot read x", EIO).code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

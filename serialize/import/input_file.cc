@@ -13,26 +13,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/files.h"
 
 namespace torchtrace {
 namespace {
 
 constexpr size_t kBlockBytes = 256 << 10;
 constexpr char kStandardInput[] = "standard input";
-
-absl::Status Failed(const std::string& what, int error) {
-  const std::string text = absl::StrCat(what, ": ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(text);
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(text);
-    default:
-      return absl::UnavailableError(text);
-  }
-}
 
 // A file without a name in the folder for temporary files.
 int OpenUnlinked(std::string* folder) {
@@ -54,7 +41,7 @@ CopySource FromDescriptor(int fd, const std::string& name) {
     while (true) {
       const ssize_t got = read(fd, to, bytes);
       if (got >= 0) return static_cast<size_t>(got);
-      if (errno != EINTR) return Failed(absl::StrCat("cannot read ", name), errno);
+      if (errno != EINTR) return FileError(absl::StrCat("cannot read ", name), errno);
     }
   };
 }
@@ -63,7 +50,7 @@ CopySource FromDescriptor(int fd, const std::string& name) {
 absl::StatusOr<int> Copy(const CopySource& from, const std::string& name, ReadingObserver* observer) {
   std::string folder;
   const int to = OpenUnlinked(&folder);
-  if (to < 0) return Failed(absl::StrCat("cannot create a temporary file in ", folder, " (see TMPDIR)"), errno);
+  if (to < 0) return FileError(absl::StrCat("cannot create a temporary file in ", folder, " (see TMPDIR)"), errno);
   std::vector<char> block(kBlockBytes);
   uint64_t copied = 0;
   while (true) {
@@ -79,7 +66,7 @@ absl::StatusOr<int> Copy(const CopySource& from, const std::string& name, Readin
       if (put < 0) {
         const int error = errno;
         close(to);
-        return Failed(absl::StrCat("cannot copy ", name, " to a temporary file in ", folder, " (see TMPDIR)"), error);
+        return FileError(absl::StrCat("cannot copy ", name, " to a temporary file in ", folder, " (see TMPDIR)"), error);
       }
       at += static_cast<size_t>(put);
     }
@@ -94,7 +81,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   const bool standard = path == "-";
   struct stat file;
   if (!standard) {
-    if (stat(path.c_str(), &file) != 0) return Failed(absl::StrCat("cannot read ", path), errno);
+    if (stat(path.c_str(), &file) != 0) return FileError(absl::StrCat("cannot read ", path), errno);
     if (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) {
       absl::StatusOr<std::unique_ptr<LogFile>> opened = LogFile::Open(path);
       if (!opened.ok()) return opened.status();
@@ -103,9 +90,9 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   }
   const std::string name = standard ? kStandardInput : path;
   const int from = standard ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (from < 0) return Failed(absl::StrCat("cannot read ", name), errno);
+  if (from < 0) return FileError(absl::StrCat("cannot read ", name), errno);
   // Closed: the copy would get its number.
-  if (fcntl(from, F_GETFD) < 0) return Failed(absl::StrCat("cannot read ", name), errno);
+  if (fcntl(from, F_GETFD) < 0) return FileError(absl::StrCat("cannot read ", name), errno);
   const absl::StatusOr<int> copy = Copy(FromDescriptor(from, name), name, observer);
   if (!standard) close(from);
   if (!copy.ok()) return copy.status();

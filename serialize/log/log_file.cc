@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/bytes.h"
+#include "serialize/base/files.h"
 #include "serialize/log/log_reader.h"
 
 namespace torchtrace {
@@ -18,17 +19,7 @@ namespace {
 constexpr size_t kChunkBytes = 256 << 10;
 
 absl::Status CannotOpen(const std::string& path, int error) {
-  const std::string text = absl::StrCat("cannot read ", path, ": ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(text);
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(text);
-    default:
-      return absl::UnavailableError(text);
-  }
+  return FileError(absl::StrCat("cannot read ", path), error);
 }
 
 // O_NONBLOCK: opening a pipe would wait for its writer.
