@@ -92,9 +92,7 @@ void RenderingOptions::Apply(RenderOptions* options) const {
   options->merge_output = merge_output;
 }
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, const std::vector<std::string>& exclude,
                                        const std::string& groups_file) {

@@ -66,7 +66,8 @@ absl::StatusOr<int> Copy(const CopySource& from, const std::string& name, Readin
       if (put < 0) {
         const int error = errno;
         close(to);
-        return FileError(absl::StrCat("cannot copy ", name, " to a temporary file in ", folder, " (see TMPDIR)"), error);
+        return FileError(absl::StrCat("cannot copy ", name, " to a temporary file in ", folder, " (see TMPDIR)"),
+                         error);
       }
       at += static_cast<size_t>(put);
     }

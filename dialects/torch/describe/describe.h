@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "dialects/python/describe/object_names.h"  // IWYU pragma: export
-#include "dialects/python/describe/object_names.h"  // IWYU pragma: export
 #include "serialize/model/config_builder.h"
 
 namespace torchtrace::torch_dialect {
