@@ -92,8 +92,6 @@ void RenderingOptions::Apply(RenderOptions* options) const {
   options->merge_output = merge_output;
 }
 
-namespace {}  // namespace
-
 absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, const std::vector<std::string>& exclude,
                                        const std::string& groups_file) {
   return ExpandGroups({.include = SplitLists(include), .exclude = SplitLists(exclude)}, groups_file);
