@@ -1,19 +1,14 @@
 """APITracer as users of api_tracer call it, and the names of APIs."""
 
-import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-_spec = importlib.util.spec_from_file_location(
-    "module_testing", Path(__file__).parent / "module_testing.py"
-)
-testing = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(testing)
+from python import module_testing as testing
+
 python = testing.python
 
 pytestmark = pytest.mark.torch

@@ -1,15 +1,11 @@
 """Dialects and hooks written in Python: that of docs/EXTENDING.md, and those that fail."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "module_testing", Path(__file__).parent / "module_testing.py"
-)
-testing = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(testing)
+from python import module_testing as testing
+
 python, run = testing.python, testing.run
 
 EXAMPLE = Path(__file__).parent / "examples/numpy_dialect.py"

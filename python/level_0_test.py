@@ -1,15 +1,9 @@
 """Level 0 within a program: any number of traces, and nothing left behind."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "module_testing", Path(__file__).parent / "module_testing.py"
-)
-testing = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(testing)
+from python import module_testing as testing
+
 python = testing.python
 
 pytestmark = pytest.mark.torch

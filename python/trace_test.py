@@ -1,17 +1,12 @@
 """torchtrace.trace() and its like, in programs as users write them."""
 
-import importlib.util
 import subprocess
 import textwrap
-from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location(
-    "module_testing", Path(__file__).parent / "module_testing.py"
-)
-testing = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(testing)
+from python import module_testing as testing
+
 python, run = testing.python, testing.run
 
 pytestmark = pytest.mark.torch

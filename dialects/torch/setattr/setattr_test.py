@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-from dialects.torch import function_test, thread_test
+from dialects.torch.function import function_test
+from dialects.torch.testing import thread_test
 from dialects.torch.testing.trace_testing import (
     TORCHTRACE,
     environment,
