@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -93,7 +92,7 @@ class Census {
       }
     };
     add_kinds();
-    if (absl::Status s = CheckLevels(trace, kinds); !s.ok()) return s;
+    if (absl::Status s = CheckLevels(trace); !s.ok()) return s;
     std::map<std::pair<uint32_t, uint32_t>, size_t> index;  // into threads_
     std::pair<uint32_t, uint32_t> last_key;
     size_t last = SIZE_MAX;
@@ -128,15 +127,10 @@ class Census {
   }
 
   // By what was asked for, or, where the metadata doesn't tell, by what is there.
-  static absl::Status CheckLevels(const StatsTrace& trace, const std::vector<ConfigKind>& kinds) {
-    std::set<int> levels;
-    for (const ProcessInfo& process : trace.trace->processes()) {
-      levels.insert(process.known.levels.begin(), process.known.levels.end());
-    }
-    if (levels.empty()) {
-      for (const ConfigKind& kind : kinds) levels.insert(kind.level);
-    }
-    if (levels.count(kFunctionLevel) != 0 && levels.count(kDispatchLevel) != 0) return absl::OkStatus();
+  static absl::Status CheckLevels(const StatsTrace& trace) {
+    const std::vector<int> levels = RecordedLevels(*trace.trace);
+    const auto has = [&](int level) { return std::find(levels.begin(), levels.end(), level) != levels.end(); };
+    if (has(kFunctionLevel) && has(kDispatchLevel)) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         trace.name, levels.empty() ? " has no calls" : absl::StrCat(" has only level ", absl::StrJoin(levels, ", ")),
         ": a census compares level 2 with level 1; record with --levels 1,2"));
