@@ -329,16 +329,16 @@ const json* OwnOperators(const ProcessInfo& process) {
   return operators != nullptr && operators->is_object() ? operators : nullptr;
 }
 
-std::string VersionOf(const ProcessInfo& process) {
-  const auto version = process.known.package_versions.find("torch");
+std::string VersionOf(const ProcessInfo& process, const std::string& package = "torch") {
+  const auto version = process.known.package_versions.find(package);
   return version == process.known.package_versions.end() ? "" : version->second;
 }
 
 }  // namespace
 
-std::set<std::string> TorchVersions(const Trace& trace) {
+std::set<std::string> PackageVersions(const Trace& trace, const std::string& package) {
   std::set<std::string> versions;
-  for (const ProcessInfo& process : trace.processes()) versions.insert(VersionOf(process));
+  for (const ProcessInfo& process : trace.processes()) versions.insert(VersionOf(process, package));
   versions.erase("");
   return versions;
 }

@@ -148,7 +148,7 @@ TEST(TraceOperators, OncePerVersion) {
   EXPECT_EQ(*FindOperators(trace, trace.processes()[0]), operators);
   EXPECT_EQ(FindOperators(trace, trace.processes()[1])->at("aten"), "gone mm");
   EXPECT_EQ(FindOperators(trace, trace.processes()[3]), nullptr);
-  EXPECT_EQ(TorchVersions(trace), (std::set<std::string>{"2.11.0", "2.12.0", "2.13.0"}));
+  EXPECT_EQ(PackageVersions(trace, "torch"), (std::set<std::string>{"2.11.0", "2.12.0", "2.13.0"}));
   ApiList list;
   ASSERT_TRUE(AddOperators(trace, "t", "aten", &list).ok());
   EXPECT_EQ(Names(list), (std::vector<std::string>{"aten::add.Tensor", "aten::gone", "aten::mm"}));

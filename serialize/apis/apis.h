@@ -109,8 +109,8 @@ absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& gr
 // The operators that PyTorch had in a traced process: names kept in the metadata of a log
 // (docs/FORMAT.md, `operators`), once in a trace for each version of PyTorch.
 
-// Those that the processes of a trace tell of.
-std::set<std::string> TorchVersions(const Trace& trace);
+// The versions of a package that the processes of a trace tell of.
+std::set<std::string> PackageVersions(const Trace& trace, const std::string& package);
 
 // The value of the key for a process, which another process of the trace with the same
 // version may have; null when none has.

@@ -24,7 +24,8 @@ namespace torchtrace {
 // character. Facets are not part of it. Functions may be called from any thread.
 
 std::string FormatConfig(const Config& config);
-std::string FormatValue(const Value& value);
+// Of a value that stands alone, whose names are this framework's.
+std::string FormatValue(const Value& value, std::string_view framework = kFrameworks[0]);
 
 // The name before the parenthesis: bare, or quoted where that would not be read
 // back or break the line. For every place that shows an API's name.

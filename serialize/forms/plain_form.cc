@@ -95,12 +95,6 @@ Plain DimsToPlain(const std::vector<Dim>& dims) {
   return MakeList(std::move(items));
 }
 
-// The name of a dtype or layout, which may be forgotten.
-Plain TorchName(std::string_view name) {
-  if (name == kAnyName) return MakeText(name);
-  return MakeText(ReadableText("torch." + std::string(name)));
-}
-
 Plain StringToPlain(const Value& value) {
   const bool valid = IsValidUtf8(value.text);
   if (valid && value.whole <= value.text.size()) return MakeText(value.text);
@@ -122,7 +116,8 @@ Plain BytesToPlain(const Value& value) {
 // Walks a config's values and hands each tensor its facet.
 class Converter {
  public:
-  explicit Converter(const std::vector<TensorFacet>* facets) : facets_(facets) {}
+  Converter(std::string_view framework, const std::vector<TensorFacet>* facets)
+      : framework_(framework), facets_(facets) {}
 
   Plain Convert(const Value& value) {
     switch (value.tag) {
@@ -160,7 +155,7 @@ class Converter {
       case ValueTag::kFrozenSet:
         return Items("frozenset", value);
       case ValueTag::kSize:
-        return Items("torch.Size", value);
+        return Items(Own("Size"), value);
       case ValueTag::kSlice:
         return Items("slice", value);
       case ValueTag::kRange:
@@ -172,25 +167,25 @@ class Converter {
       case ValueTag::kTensor:
         return Tensor(value);
       case ValueTag::kUndefined: {
-        Plain tagged = Tagged("torch.Tensor");
+        Plain tagged = Tagged(Own("Tensor"));
         tagged.fields.push_back({"defined", MakeBool(false)});
         return tagged;
       }
       case ValueTag::kDtype:
-        return Tagged("torch.dtype", "torch." + value.text);
+        return Tagged(Own("dtype"), Own(value.text));
       case ValueTag::kDevice:
-        return Tagged("torch.device", value.text);
+        return Tagged(Own("device"), value.text);
       case ValueTag::kLayout:
-        return Tagged("torch.layout", "torch." + value.text);
+        return Tagged(Own("layout"), Own(value.text));
       case ValueTag::kMemoryFormat:
-        return Tagged("torch.memory_format", "torch." + value.text);
+        return Tagged(Own("memory_format"), Own(value.text));
       case ValueTag::kGenerator: {
-        Plain tagged = Tagged("torch.Generator");
+        Plain tagged = Tagged(Own("Generator"));
         tagged.fields.push_back({"device", MakeText(ReadableText(value.text))});
         return tagged;
       }
       case ValueTag::kStorage: {
-        Plain tagged = Tagged("torch.UntypedStorage");
+        Plain tagged = Tagged(Own("UntypedStorage"));
         tagged.fields.push_back({"device", MakeText(ReadableText(value.text))});
         tagged.fields.push_back({"nbytes", value.whole == kAnyBytes ? MakeText(kAnyName) : MakeUint(value.whole)});
         return tagged;
@@ -221,6 +216,19 @@ class Converter {
   }
 
  private:
+  // torch.float32
+  std::string Own(std::string_view name) const {
+    std::string text(framework_);
+    text.push_back('.');
+    text.append(name);
+    return text;
+  }
+
+  // The name of a dtype or layout, which may be forgotten.
+  Plain OwnName(std::string_view name) const {
+    return name == kAnyName ? MakeText(name) : MakeText(ReadableText(Own(name)));
+  }
+
   std::vector<Plain> ConvertAll(const std::vector<Value>& values) {
     std::vector<Plain> items;
     items.reserve(values.size());
@@ -258,16 +266,16 @@ class Converter {
   }
 
   Plain Tensor(const Value& value) {
-    Plain tagged = Tagged("torch.Tensor");
+    Plain tagged = Tagged(Own("Tensor"));
     const bool shaped = (value.tensor_bits & kTensorShapeUnknown) == 0;
     tagged.fields.push_back({"shape", shaped ? DimsToPlain(value.shape) : Plain()});
-    tagged.fields.push_back({"dtype", TorchName(value.text)});
+    tagged.fields.push_back({"dtype", OwnName(value.text)});
     tagged.fields.push_back({"device", MakeText(ReadableText(value.device))});
     if (shaped && (value.tensor_bits & kTensorHasStride) != 0) {
       tagged.fields.push_back({"stride", DimsToPlain(value.strides)});
     }
     if ((value.tensor_bits & kTensorHasLayout) != 0) {
-      tagged.fields.push_back({"layout", TorchName(value.layout)});
+      tagged.fields.push_back({"layout", OwnName(value.layout)});
     }
     const uint64_t ordinal = tensors_++;
     if (facets_ == nullptr) return tagged;
@@ -281,6 +289,7 @@ class Converter {
     return tagged;
   }
 
+  const std::string_view framework_;
   const std::vector<TensorFacet>* facets_;  // not owned; null: none
   uint64_t tensors_ = 0;
 };
@@ -289,7 +298,7 @@ class Converter {
 
 PlainCall ToPlain(const Config& config, const std::vector<TensorFacet>& facets) {
   PlainCall call;
-  Converter converter(&facets);
+  Converter converter(config.framework(), &facets);
   for (const Value& arg : config.args) call.args.push_back(converter.Convert(arg));
   for (const auto& [name, value] : config.kwargs) {
     call.kwargs.push_back({ReadableText(name), converter.Convert(value)});
@@ -297,6 +306,6 @@ PlainCall ToPlain(const Config& config, const std::vector<TensorFacet>& facets) 
   return call;
 }
 
-Plain ToPlain(const Value& value) { return Converter(nullptr).Convert(value); }
+Plain ToPlain(const Value& value) { return Converter(kFrameworks[0], nullptr).Convert(value); }
 
 }  // namespace torchtrace

@@ -27,9 +27,20 @@ std::string Shown(std::string_view name) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-void CutPrefix(std::string_view prefix, std::string* text) {
-  if (text->starts_with(prefix)) text->erase(0, prefix.size());
+// The framework that a name begins with, as in torch.float32; empty: none.
+std::string_view FrameworkOf(std::string_view name) {
+  const std::string_view framework = name.substr(0, std::min(name.find('.'), name.size()));
+  const bool known = std::find(std::begin(kFrameworks), std::end(kFrameworks), framework) != std::end(kFrameworks);
+  return known && framework.size() < name.size() ? framework : "";
 }
+
+void CutFramework(std::string* name) {
+  if (const std::string_view framework = FrameworkOf(*name); !framework.empty()) name->erase(0, framework.size() + 1);
+}
+
+// Types of a framework's values, by the name behind its own.
+constexpr std::string_view kOwnTypes[] = {"Tensor", "Size",   "UntypedStorage", "dtype",
+                                          "device", "layout", "memory_format",  "Generator"};
 
 class Converter {
  public:
@@ -65,6 +76,9 @@ class Converter {
     return absl::OkStatus();
   }
 
+  // Whose values there were; empty: nobody's.
+  const std::string& framework() const { return framework_; }
+
   // varint n, n facets, as in config.h; empty when there are none.
   std::string Facets() const {
     if (facet_count_ == 0) return "";
@@ -78,10 +92,12 @@ class Converter {
     const Plain* const type = FindField(map, "type");
     // Nobody's: a dict of what it holds.
     if (type == nullptr || type->kind != Plain::kString) return Dict(map, where, depth, value);
-    const std::string_view name = type->text;
-    static constexpr std::pair<std::string_view, ValueTag> kContainers[] = {
-        {"list", ValueTag::kList},           {"tuple", ValueTag::kTuple},     {"set", ValueTag::kSet},
-        {"frozenset", ValueTag::kFrozenSet}, {"torch.Size", ValueTag::kSize}, {"paddle.Size", ValueTag::kSize}};
+    const std::string_view name = OwnName(type->text);
+    static constexpr std::pair<std::string_view, ValueTag> kContainers[] = {{"list", ValueTag::kList},
+                                                                            {"tuple", ValueTag::kTuple},
+                                                                            {"set", ValueTag::kSet},
+                                                                            {"frozenset", ValueTag::kFrozenSet},
+                                                                            {"Size", ValueTag::kSize}};
     for (const auto& [container, tag] : kContainers) {
       if (name != container) continue;
       const Plain* const items = FindField(map, "value");
@@ -99,7 +115,7 @@ class Converter {
       if (absl::Status s = Dict(*content, where, depth, value); !s.ok()) return s;
       return Cut(map, where, value->items.size() / 2, value);
     }
-    if (name == "torch.Tensor" || name == "paddle.Tensor") return Tensor(map, where, value);
+    if (name == "Tensor") return Tensor(map, where, value);
     if (name == "slice" || name == "range") return Three(map, name, where, depth, value);
     if (name == "ellipsis" || name == "deep") {
       value->tag = name == "deep" ? ValueTag::kDeep : ValueTag::kEllipsis;
@@ -113,7 +129,7 @@ class Converter {
       if (absl::Status s = Dims(map, "shape", where, &value->shape); !s.ok()) return s;
       return Text(map, "dtype", where, &value->text);
     }
-    if (name == "torch.UntypedStorage") {
+    if (name == "UntypedStorage") {
       value->tag = ValueTag::kStorage;
       if (absl::Status s = Text(map, "device", where, &value->text); !s.ok()) return s;
       const Plain* const bytes = FindField(map, "nbytes");
@@ -127,29 +143,29 @@ class Converter {
       std::string_view type;
       ValueTag tag;
       const char* field;
-      std::string_view prefix;
+      bool own;  // the name is the framework's
     };
-    static constexpr Named kNamed[] = {{"int", ValueTag::kBigInt, "value", ""},
-                                       {"torch.dtype", ValueTag::kDtype, "value", "torch."},
-                                       {"torch.device", ValueTag::kDevice, "value", ""},
-                                       {"torch.layout", ValueTag::kLayout, "value", "torch."},
-                                       {"torch.memory_format", ValueTag::kMemoryFormat, "value", "torch."},
-                                       {"torch.Generator", ValueTag::kGenerator, "device", ""},
-                                       {"function", ValueTag::kFunction, "value", ""},
-                                       {"type", ValueTag::kType, "value", ""},
-                                       {"object", ValueTag::kObject, "value", ""},
-                                       {"symbol", ValueTag::kSymbol, "value", ""},
-                                       {"numpy.generic", ValueTag::kNumpyScalar, "dtype", ""}};
+    static constexpr Named kNamed[] = {{"int", ValueTag::kBigInt, "value", false},
+                                       {"dtype", ValueTag::kDtype, "value", true},
+                                       {"device", ValueTag::kDevice, "value", false},
+                                       {"layout", ValueTag::kLayout, "value", true},
+                                       {"memory_format", ValueTag::kMemoryFormat, "value", true},
+                                       {"Generator", ValueTag::kGenerator, "device", false},
+                                       {"function", ValueTag::kFunction, "value", false},
+                                       {"type", ValueTag::kType, "value", false},
+                                       {"object", ValueTag::kObject, "value", false},
+                                       {"symbol", ValueTag::kSymbol, "value", false},
+                                       {"numpy.generic", ValueTag::kNumpyScalar, "dtype", false}};
     for (const Named& named : kNamed) {
       if (name != named.type) continue;
       value->tag = named.tag;
       if (absl::Status s = Text(map, named.field, where, &value->text); !s.ok()) return s;
-      CutPrefix(named.prefix, &value->text);
+      if (named.own) CutFramework(&value->text);
       return absl::OkStatus();
     }
     // A kind of value that this version doesn't know keeps its name.
     value->tag = ValueTag::kObject;
-    value->text = name;
+    value->text = type->text;
     return absl::OkStatus();
   }
 
@@ -362,8 +378,7 @@ class Converter {
       if (absl::Status s = Dims(map, "shape", where, &value->shape); !s.ok()) return s;
     }
     if (absl::Status s = Text(map, "dtype", where, &value->text); !s.ok()) return s;
-    CutPrefix("torch.", &value->text);
-    CutPrefix("paddle.", &value->text);
+    CutFramework(&value->text);
     value->device = "cpu";
     if (FindField(map, "device") != nullptr) {
       if (absl::Status s = Text(map, "device", where, &value->device); !s.ok()) return s;
@@ -378,7 +393,7 @@ class Converter {
     if (FindField(map, "layout") != nullptr) {
       value->tensor_bits |= kTensorHasLayout;
       if (absl::Status s = Text(map, "layout", where, &value->layout); !s.ok()) return s;
-      CutPrefix("torch.", &value->layout);
+      CutFramework(&value->layout);
     }
     const uint64_t ordinal = tensors_++;
     const Plain* const grad = FindField(map, "requires_grad");
@@ -394,6 +409,18 @@ class Converter {
     return absl::OkStatus();
   }
 
+  // Tensor, for torch.Tensor and paddle.Tensor: the framework is noted. Names that are no framework's stay.
+  std::string_view OwnName(std::string_view type) {
+    const std::string_view framework = FrameworkOf(type);
+    const std::string_view name = framework.empty() ? type : type.substr(framework.size() + 1);
+    const bool own = std::find(std::begin(kOwnTypes), std::end(kOwnTypes), name) != std::end(kOwnTypes);
+    if (framework.empty()) return own ? "" : type;
+    if (!own) return type;
+    framework_ = framework;
+    return name;
+  }
+
+  std::string framework_;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   std::string facets_;  // without their number
@@ -444,6 +471,7 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
     call.count = static_cast<uint64_t>(count->integer);
     break;
   }
+  if (converter.framework() != FrameworkOfApi(config.api)) config.other_framework = converter.framework();
   call.identity = EncodeConfig(config);
   call.facets = converter.Facets();
   return call;

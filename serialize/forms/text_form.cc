@@ -103,8 +103,6 @@ bool IsDecimal(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-bool IsPlainDtype(std::string_view name) { return IsIdentifier(name) && KindOfTorchName(name) == ValueTag::kDtype; }
-
 void AppendCall(std::string_view name, std::string_view argument, std::string* out) {
   out->append(name);
   out->push_back('(');
@@ -127,15 +125,6 @@ void AppendCallOrAny(std::string_view name, std::string_view argument, std::stri
   out->push_back('(');
   AppendQuotedOrAny(argument, out);
   out->push_back(')');
-}
-
-void AppendTorchName(std::string_view kind, std::string_view name, bool plain, std::string* out) {
-  if (plain) {
-    out->append("torch.");
-    out->append(name);
-  } else {
-    AppendCall(kind, name, out);
-  }
 }
 
 void AppendInt(int64_t value, std::string* out) {
@@ -181,19 +170,39 @@ void AppendStrides(const std::vector<Dim>& strides, std::string* out) {
   }
 }
 
-void AppendValue(const Value& value, std::string* out);
+// The names of a config's framework: torch.float32, paddle.float32.
+struct Spelling {
+  std::string_view framework;
+  bool of_tensors = false;  // paddle.Tensor(...): the API doesn't tell whose they are
+};
+
+// torch.float32 where that name is always of this kind, else torch.dtype("float32").
+void AppendOwnName(const Spelling& spelling, std::string_view kind, const Value& value, std::string* out) {
+  const bool plain =
+      KindOfTorchName(value.text) == value.tag && (value.tag != ValueTag::kDtype || IsIdentifier(value.text));
+  out->append(spelling.framework);
+  out->push_back('.');
+  if (plain) {
+    out->append(value.text);
+  } else {
+    AppendCall(kind, value.text, out);
+  }
+}
+
+void AppendValue(const Value& value, const Spelling& spelling, std::string* out);
 
 // `open` may name the kind. A dict's items are pairs.
-void AppendItems(const Value& value, std::string_view open, std::string_view close, std::string* out) {
+void AppendItems(const Value& value, std::string_view open, std::string_view close, const Spelling& spelling,
+                 std::string* out) {
   const bool pairs = value.tag == ValueTag::kDict;
   const uint64_t shown = value.items.size() / (pairs ? 2 : 1);
   out->append(open);
   for (uint64_t i = 0; i < shown; ++i) {
     if (i > 0) out->append(", ");
-    AppendValue(value.items[pairs ? 2 * i : i], out);
+    AppendValue(value.items[pairs ? 2 * i : i], spelling, out);
     if (pairs) {
       out->append(": ");
-      AppendValue(value.items[2 * i + 1], out);
+      AppendValue(value.items[2 * i + 1], spelling, out);
     }
   }
   const bool counted = IsContainer(value.tag);
@@ -204,8 +213,17 @@ void AppendItems(const Value& value, std::string_view open, std::string_view clo
   out->append(close);
 }
 
-void AppendTensor(const Value& value, std::string* out) {
-  out->append("Tensor(");
+void AppendTensorName(const Spelling& spelling, std::string* out) {
+  if (spelling.of_tensors) {
+    out->append(spelling.framework);
+    out->push_back('.');
+  }
+  out->append("Tensor");
+}
+
+void AppendTensor(const Value& value, const Spelling& spelling, std::string* out) {
+  AppendTensorName(spelling, out);
+  out->push_back('(');
   if ((value.tensor_bits & kTensorShapeUnknown) != 0) {
     out->append("None");
   } else {
@@ -228,7 +246,7 @@ void AppendTensor(const Value& value, std::string* out) {
   out->push_back(')');
 }
 
-void AppendValue(const Value& value, std::string* out) {
+void AppendValue(const Value& value, const Spelling& spelling, std::string* out) {
   switch (value.tag) {
     case ValueTag::kNone:
       out->append("None");
@@ -265,40 +283,43 @@ void AppendValue(const Value& value, std::string* out) {
       AppendQuotedBytes(value.text, out);
       return AppendCutText(value.whole, value.text.size(), out);
     case ValueTag::kList:
-      return AppendItems(value, "list[", "]", out);
+      return AppendItems(value, "list[", "]", spelling, out);
     case ValueTag::kTuple:
-      return AppendItems(value, "tuple(", ")", out);
+      return AppendItems(value, "tuple(", ")", spelling, out);
     case ValueTag::kSet:
-      return AppendItems(value, "set(", ")", out);
+      return AppendItems(value, "set(", ")", spelling, out);
     case ValueTag::kFrozenSet:
-      return AppendItems(value, "frozenset(", ")", out);
+      return AppendItems(value, "frozenset(", ")", spelling, out);
     case ValueTag::kDict:
-      return AppendItems(value, "dict{", "}", out);
+      return AppendItems(value, "dict{", "}", spelling, out);
     case ValueTag::kSize:
-      return AppendItems(value, "torch.Size([", "])", out);
+      out->append(spelling.framework);
+      return AppendItems(value, ".Size([", "])", spelling, out);
     case ValueTag::kSlice:
-      return AppendItems(value, "slice(", ")", out);
+      return AppendItems(value, "slice(", ")", spelling, out);
     case ValueTag::kRange:
-      return AppendItems(value, "range(", ")", out);
+      return AppendItems(value, "range(", ")", spelling, out);
     case ValueTag::kEllipsis:
       out->append("Ellipsis");
       return;
     case ValueTag::kTensor:
-      return AppendTensor(value, out);
+      return AppendTensor(value, spelling, out);
     case ValueTag::kUndefined:
-      out->append("Tensor(undefined)");
+      AppendTensorName(spelling, out);
+      out->append("(undefined)");
       return;
     case ValueTag::kDtype:
-      return AppendTorchName("torch.dtype", value.text, IsPlainDtype(value.text), out);
+      return AppendOwnName(spelling, "dtype", value, out);
     case ValueTag::kDevice:
-      return AppendCall("torch.device", value.text, out);
+      out->append(spelling.framework);
+      return AppendCall(".device", value.text, out);
     case ValueTag::kLayout:
-      return AppendTorchName("torch.layout", value.text, KindOfTorchName(value.text) == ValueTag::kLayout, out);
+      return AppendOwnName(spelling, "layout", value, out);
     case ValueTag::kMemoryFormat:
-      return AppendTorchName("torch.memory_format", value.text, KindOfTorchName(value.text) == ValueTag::kMemoryFormat,
-                             out);
+      return AppendOwnName(spelling, "memory_format", value, out);
     case ValueTag::kGenerator:
-      return AppendCallOrAny("torch.Generator", value.text, out);
+      out->append(spelling.framework);
+      return AppendCallOrAny(".Generator", value.text, out);
     case ValueTag::kStorage:
       out->append("Storage(");
       AppendQuotedOrAny(value.text, out);
@@ -359,22 +380,23 @@ std::string QuoteText(std::string_view text) {
   return out;
 }
 
-std::string FormatValue(const Value& value) {
+std::string FormatValue(const Value& value, std::string_view framework) {
   std::string out;
-  AppendValue(value, &out);
+  AppendValue(value, {.framework = framework}, &out);
   return out;
 }
 
 std::string FormatApi(std::string_view api) { return IsBareApi(api) ? std::string(api) : QuoteText(api); }
 
 std::string FormatConfig(const Config& config) {
+  const Spelling spelling = {.framework = config.framework(), .of_tensors = !config.other_framework.empty()};
   std::string out = FormatApi(config.api);
   out.push_back('(');
   const char* separator = "";
   for (const Value& arg : config.args) {
     out.append(separator);
     separator = ", ";
-    AppendValue(arg, &out);
+    AppendValue(arg, spelling, &out);
   }
   for (const auto& [name, value] : config.kwargs) {
     out.append(separator);
@@ -385,7 +407,7 @@ std::string FormatConfig(const Config& config) {
       AppendQuoted(name, &out);
     }
     out.push_back('=');
-    AppendValue(value, &out);
+    AppendValue(value, spelling, &out);
   }
   out.push_back(')');
   return out;

@@ -138,12 +138,11 @@ absl::Status ReadBareName(TextScanner* scanner, std::string_view name, Value* va
     const std::string_view dtype = DtypeOfAbbreviation(name);
     if (!dtype.empty()) return Tag(ValueTag::kDtype, dtype, value);
   }
-  for (const std::string_view module : {"torch.", "th."}) {
-    if (!name.starts_with(module) || (module == "th." && !scanner->python())) continue;
-    const std::string_view member = name.substr(module.size());
-    if (member.find('.') != std::string_view::npos) break;
-    const ValueTag tag = KindOfTorchName(member);
-    return Tag(tag, tag == ValueTag::kType ? name : member, value);
+  if (const std::string_view own = scanner->OwnName(name); !own.empty() && own.find('.') == std::string_view::npos) {
+    const ValueTag tag = KindOfTorchName(own);
+    if (tag == ValueTag::kType) return Tag(tag, name, value);
+    scanner->NoteFramework(name);
+    return Tag(tag, own, value);
   }
   // api_tracer writes types so: builtins.float, numpy.int64.
   if (name.find('.') != std::string_view::npos) return Tag(ValueTag::kType, name, value);
@@ -164,25 +163,28 @@ absl::Status ReadLeafCall(TextScanner* scanner, std::string_view name, Value* va
   struct Single {
     std::string_view name;
     ValueTag tag;
+    bool own;     // a framework's name stands before it
     bool quoted;  // always; else PaddleAPITest leaves the quotes out
   };
-  static constexpr Single kSingles[] = {{"int", ValueTag::kBigInt, true},
-                                        {"torch.dtype", ValueTag::kDtype, true},
-                                        {"torch.device", ValueTag::kDevice, true},
-                                        {"device", ValueTag::kDevice, true},
-                                        {"torch.layout", ValueTag::kLayout, true},
-                                        {"torch.memory_format", ValueTag::kMemoryFormat, true},
-                                        {"torch.Generator", ValueTag::kGenerator, true},
-                                        {"function", ValueTag::kFunction, true},
-                                        {"numpy_scalar", ValueTag::kNumpyScalar, true},
-                                        {"object", ValueTag::kObject, true},
-                                        {"symbol", ValueTag::kSymbol, true},
-                                        {"type", ValueTag::kType, false},
-                                        {"Dtype", ValueTag::kDtype, false},
-                                        {"VarType", ValueTag::kDtype, false},
-                                        {"Place", ValueTag::kDevice, false}};
+  static constexpr Single kSingles[] = {{"int", ValueTag::kBigInt, false, true},
+                                        {"dtype", ValueTag::kDtype, true, true},
+                                        {"device", ValueTag::kDevice, true, true},
+                                        {"device", ValueTag::kDevice, false, true},
+                                        {"layout", ValueTag::kLayout, true, true},
+                                        {"memory_format", ValueTag::kMemoryFormat, true, true},
+                                        {"Generator", ValueTag::kGenerator, true, true},
+                                        {"function", ValueTag::kFunction, false, true},
+                                        {"numpy_scalar", ValueTag::kNumpyScalar, false, true},
+                                        {"object", ValueTag::kObject, false, true},
+                                        {"symbol", ValueTag::kSymbol, false, true},
+                                        {"type", ValueTag::kType, false, false},
+                                        {"Dtype", ValueTag::kDtype, false, false},
+                                        {"VarType", ValueTag::kDtype, false, false},
+                                        {"Place", ValueTag::kDevice, false, false}};
+  const std::string_view own_name = scanner->OwnName(name);
   for (const Single& single : kSingles) {
-    if (name != single.name) continue;
+    if ((single.own ? own_name : name) != single.name) continue;
+    if (single.own) scanner->NoteFramework(name);
     value->tag = single.tag;
     absl::Status read = single.quoted || scanner->QuoteComes()
                             ? ReadTextString(scanner, "a string in quotes", &value->text)

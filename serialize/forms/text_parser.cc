@@ -71,6 +71,7 @@ absl::Status Call(TextScanner* scanner, Config* config) {
   if (absl::Status s = scanner->Require('(', "\"(\" behind the API's name"); !s.ok()) return s;
   if (absl::Status s = Arguments(scanner, config); !s.ok()) return s;
   config->level = GuessLevel(config->api);
+  if (scanner->framework() != FrameworkOfApi(config->api)) config->other_framework = scanner->framework();
   return scanner->RequireEnd();
 }
 

@@ -82,6 +82,12 @@ class TextScanner {
     MoveTo(at);
     return Expected(what);
   }
+  // float32 of torch.float32: what a framework's name stands before; empty: it doesn't.
+  std::string_view OwnName(std::string_view name) const;
+  // That name is a value of its framework.
+  void NoteFramework(std::string_view name) { framework_ = name.substr(0, name.find('.')); }
+  // The last one noted; empty: none.
+  std::string_view framework() const { return framework_; }
   // That `,` or `close` comes next.
   absl::Status ExpectedCommaOr(char close) const;
 
@@ -93,6 +99,7 @@ class TextScanner {
 
   const std::string_view line_;
   const TextDialect dialect_;
+  std::string_view framework_;
   size_t at_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/text_parts.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {
@@ -42,6 +43,14 @@ absl::Status TextScanner::QuotedString(std::string* out, bool bytes) {
   }
   at_ = begin;
   return Expected(absl::StrCat("a string that ends with ", std::string(1, quote), " on its line"));
+}
+
+std::string_view TextScanner::OwnName(std::string_view name) const {
+  const size_t dot = std::min(name.find('.'), name.size());
+  const std::string_view framework = name.substr(0, dot);
+  const bool known = std::find(std::begin(kFrameworks), std::end(kFrameworks), framework) != std::end(kFrameworks) ||
+                     (python() && framework == "th");
+  return known && dot < name.size() ? name.substr(dot + 1) : std::string_view();
 }
 
 absl::Status TextScanner::Expected(const std::string& what) const {

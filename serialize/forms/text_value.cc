@@ -321,14 +321,17 @@ class Reader {
     if (name == "slice") return Three(ValueTag::kSlice, value, depth);
     if (name == "range") return Three(ValueTag::kRange, value, depth);
     if (name == "dict") return DictCall(value, depth);
-    if (name == "torch.Size" || name == "paddle.Size" || name == "Size") return Size(value, depth);
+    const std::string_view own_name = scanner_.OwnName(name);
+    // PaddleAPITest's own, of tuples that PyTorch calls so too: it doesn't tell whose.
+    if (name == "Size" || own_name == "Size") return Size(value, depth);
+    if (own_name == "Tensor") scanner_.NoteFramework(name);
     using TensorReader = absl::Status (*)(TextScanner*, Value*);
-    const TensorReader tensor = name == "Tensor"     ? ReadTensorCall
-                                : name == "ndarray"  ? ReadNdarrayCall
-                                : !scanner_.python() ? nullptr
-                                : name == "T"        ? ReadShortTensor
-                                : name == "ST"       ? ReadShortSparseTensor
-                                                     : nullptr;
+    const TensorReader tensor = name == "Tensor" || own_name == "Tensor" ? ReadTensorCall
+                                : name == "ndarray"                      ? ReadNdarrayCall
+                                : !scanner_.python()                     ? nullptr
+                                : name == "T"                            ? ReadShortTensor
+                                : name == "ST"                           ? ReadShortSparseTensor
+                                                                         : nullptr;
     if (tensor == nullptr) return ReadLeafCall(&scanner_, name, value);
     scanner_.Skip(1);
     return tensor(&scanner_, value);

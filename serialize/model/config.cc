@@ -1,5 +1,7 @@
 #include "serialize/model/config.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -16,6 +18,13 @@ absl::Status Expected(const ByteReader& reader, const std::string& what) {
 }
 
 }  // namespace
+
+std::string_view FrameworkOfApi(std::string_view api) {
+  for (const std::string_view framework : kFrameworks) {
+    if (api.starts_with(framework) && api.substr(framework.size()).starts_with('.')) return framework;
+  }
+  return kFrameworks[0];
+}
 
 absl::StatusOr<Config> ParseConfig(std::string_view identity) {
   ByteReader reader(identity);
@@ -42,6 +51,13 @@ absl::StatusOr<Config> ParseConfig(std::string_view identity) {
     if (!reader.String(&text)) return Expected(reader, "a keyword");
     name = text;
     if (absl::Status s = ReadValue(&reader, &value); !s.ok()) return s;
+  }
+  if (!reader.done()) {
+    if (!reader.String(&text) ||
+        std::find(std::begin(kFrameworks), std::end(kFrameworks), text) == std::end(kFrameworks)) {
+      return Expected(reader, "a framework or the end of the config");
+    }
+    config.other_framework = text;
   }
   if (!reader.done()) return Expected(reader, "the end of the config");
   return config;
@@ -80,6 +96,7 @@ std::string EncodeConfig(const Config& config) {
     AppendString(name, &out);
     EncodeValue(value, &out);
   }
+  if (!config.other_framework.empty()) AppendString(config.other_framework, &out);
   return out;
 }
 

@@ -21,7 +21,8 @@ namespace torchtrace {
 // belongs beside the identity: gradient and subclass of each tensor argument.
 //
 //   identity:  byte level, string api,
-//              varint n, n values, varint k, k times (string name, value)
+//              varint n, n values, varint k, k times (string name, value),
+//              string framework where values are another framework's than the API's
 //   facets:    varint n, n times (varint tensor ordinal, varint FacetBits,
 //              with kFacetSubclass a string); tensors without one are left out
 //
@@ -38,12 +39,22 @@ struct TensorFacet {
   std::string subclass;  // empty: torch.Tensor itself
 };
 
+// The frameworks whose tensors and dtypes are values here, by the package that stands before their names.
+// What has no API of another one is the first one's.
+inline constexpr std::string_view kFrameworks[] = {"torch", "paddle"};
+
+// Whose values the calls of an API take: "paddle" for paddle.add, "torch" for torch.add, aten::add and numpy.sum.
+std::string_view FrameworkOfApi(std::string_view api);
+
 // A configuration taken apart.
 struct Config {
   int level = 0;
   std::string api;
+  std::string other_framework;  // whose values these are, where it is not FrameworkOfApi(api)
   std::vector<Value> args;
   std::vector<std::pair<std::string, Value>> kwargs;
+
+  std::string_view framework() const { return other_framework.empty() ? FrameworkOfApi(api) : other_framework; }
 };
 
 // Errors name the byte offset and what was expected there.

@@ -55,6 +55,7 @@ class ConfigBuilder {
     facets_.clear();
     tensors_ = 0;
     facet_count_ = 0;
+    framework_ = {};
     depth_ = 0;
   }
   // So many values follow.
@@ -121,8 +122,14 @@ class ConfigBuilder {
     ++tensors_;
   }
 
+  // Some of the values are this framework's, which outlives the config. Not said of torch's, which are described often.
+  void OfFramework(std::string_view framework) { framework_ = framework; }
+
   // The whole config; the identity is its first identity_bytes().
   std::string_view Finish() {
+    if (!framework_.empty() && framework_ != FrameworkOfApi(ReadConfigHead(bytes_.view()).api)) {
+      AppendString(framework_, &bytes_);
+    }
     identity_bytes_ = static_cast<uint32_t>(bytes_.size());
     AppendVarint(facet_count_, &bytes_);
     bytes_.append(facets_.view());
@@ -149,6 +156,7 @@ class ConfigBuilder {
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;
+  std::string_view framework_;  // empty: as the API says
   int depth_ = 0;
 };
 

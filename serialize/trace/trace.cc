@@ -105,6 +105,7 @@ void CountGetters(const json& metadata, const json& end, ProcessMetadata* known)
 ProcessMetadata ParseProcessMetadata(const json& metadata) {
   ProcessMetadata known;
   known.role = TextMember(metadata, "role");
+  known.dialect = TextMember(metadata, "dialect");
   known.host = TextMember(metadata, "host");
   known.pid = IntMember(metadata, "pid");
   known.rank = IntMember(metadata, "rank");

@@ -34,6 +34,7 @@ struct StartedProgram {
 struct ProcessMetadata {
   // Texts are empty where they are missing.
   std::string role;
+  std::string dialect;
   std::string host;
   std::optional<int64_t> pid;
   std::optional<int64_t> rank;  // as it is written there; ReadRank asks the environment too

@@ -320,7 +320,12 @@ bool TextEquals(WhereField field, std::string_view value, std::string_view wante
   if (value == wanted) return true;
   // `torch.float16` is float16, `half` too, and `cuda` any of its devices.
   if (field == WhereField::kDtype || field == WhereField::kLayout || field == WhereField::kArg) {
-    if (wanted.starts_with("torch.")) wanted.remove_prefix(6);
+    for (const std::string_view framework : kFrameworks) {
+      if (wanted.starts_with(framework) && wanted.substr(framework.size()).starts_with('.')) {
+        wanted.remove_prefix(framework.size() + 1);
+        break;
+      }
+    }
     return value == wanted || (field == WhereField::kDtype && value == CanonicalDtype(wanted));
   }
   return field == WhereField::kDevice && value.substr(0, value.find(':')) == wanted;
