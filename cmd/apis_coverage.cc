@@ -16,9 +16,10 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
-#include "dialects/torch/api_list/torch_api_list.h"
+#include "dialects/table/dialects.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
+#include "serialize/model/config.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
@@ -61,8 +62,9 @@ absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* o
 constexpr char kAten[] = "aten";
 
 // What --list names.
-absl::StatusOr<ApiList> FindList(const std::string& name, const std::vector<StatsTrace>& traces) {
-  if (name.empty()) return ParseApiList(TorchApiList(), "torch_api_list.yaml");
+absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dialect,
+                                 const std::vector<StatsTrace>& traces) {
+  if (name.empty()) return DefaultApiList(dialect);
   if (name != kAten) return ReadApiList(name);
   ApiList list;
   for (const StatsTrace& trace : traces) {
@@ -71,13 +73,22 @@ absl::StatusOr<ApiList> FindList(const std::string& name, const std::vector<Stat
   return list;
 }
 
-// Says which traces are of another PyTorch than the list.
-void TellOtherVersions(const std::vector<StatsTrace>& traces, const std::string& version) {
+// Of the first trace, as its metadata says it, or the framework of its first config.
+const DialectInfo& DialectOf(Trace* trace) {
+  for (const ProcessInfo& process : trace->processes()) {
+    if (const DialectInfo* const known = FindDialectInfo(process.known.dialect)) return *known;
+  }
+  const bool any = trace->Count().ok() && trace->config_count() > 0;
+  return DialectInfoOr(any ? ReadableConfig(trace->identity(0)).framework() : std::string_view());
+}
+
+// Says which traces are of another version of the framework than the list.
+void TellOtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo& dialect, const std::string& version) {
   for (const StatsTrace& trace : traces) {
-    std::set<std::string> others = TorchVersions(*trace.trace);
+    std::set<std::string> others = PackageVersions(*trace.trace, dialect.name);
     others.erase(version);
     if (others.empty()) continue;
-    Say(absl::StrCat(trace.name, " is of PyTorch ", absl::StrJoin(others, ", "), ", the list of ", version,
+    Say(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "), ", the list of ", version,
                      "; `torchtrace apis scan --default` makes one for another version"));
   }
 }
@@ -91,7 +102,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("TRACE", paths, kTraceText)->required();
   app->add_option("--list", list_name,
                   "What to measure against: a file of names, of APIs or operators (see docs/APIS.md); or aten, the "
-                  "ATen operators that the traced PyTorch had (default: PyTorch's public APIs)")
+                  "ATen operators that the traced PyTorch had (default: the public APIs of the trace's framework)")
       ->option_text("FILE");
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
@@ -121,9 +132,10 @@ int Run(const std::vector<std::string>& args) {
     traces.push_back({opened.back().get(), path});
   }
   options.exact_overloads = list_name == kAten;
-  const absl::StatusOr<ApiList> list = FindList(list_name, traces);
+  const DialectInfo& dialect = DialectOf(traces.front().trace);
+  const absl::StatusOr<ApiList> list = FindList(list_name, dialect, traces);
   if (!list.ok()) return Fail(kExitTrouble, list.status());
-  const std::string shown_name = list_name.empty()    ? absl::StrCat("PyTorch ", list->version)
+  const std::string shown_name = list_name.empty()    ? absl::StrCat(dialect.title, " ", list->version)
                                  : list_name == kAten ? absl::StrCat("the ATen of PyTorch ", list->version)
                                                       : list_name;
 
@@ -132,7 +144,7 @@ int Run(const std::vector<std::string>& args) {
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
   for (const StatsTrace& trace : traces) TellWhatIsMissing(trace.name, *trace.trace);
-  if (list_name.empty()) TellOtherVersions(traces, list->version);
+  if (list_name.empty()) TellOtherVersions(traces, dialect, list->version);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
   return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))
                : static_cast<int>(kExitOk);

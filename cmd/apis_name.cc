@@ -14,7 +14,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "dialects/scan/scan.h"
-#include "dialects/torch/api_list/torch_api_list.h"
+#include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
@@ -165,14 +165,16 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const bool is_operator = name.find("::") != std::string::npos;
+  const size_t dot = name.find('.');
+  const DialectInfo* const dialect = dot == std::string::npos ? nullptr : FindDialectInfo(name.substr(0, dot));
   if (is_operator && *python_option) return Fail(kExitTrouble, "--python: operators are looked for in a list");
   ApiList list;
   if (*list_option) {
     absl::StatusOr<ApiList> read = ReadApiList(list_path);
     if (!read.ok()) return Fail(kExitTrouble, read.status());
     list = *std::move(read);
-  } else if (is_operator || (!*python_option && name.substr(0, 6) == "torch.")) {
-    absl::StatusOr<ApiList> read = ParseApiList(TorchApiList(), "torch_api_list.yaml");
+  } else if (is_operator || (!*python_option && dialect != nullptr)) {
+    absl::StatusOr<ApiList> read = DefaultApiList(dialect == nullptr ? AllDialects().front() : *dialect);
     if (!read.ok()) return Fail(kExitTrouble, read.status());
     list = *std::move(read);
   }
@@ -184,8 +186,9 @@ int Run(const std::vector<std::string>& args) {
     if (!answer.ok()) {
       return Fail(kExitTrouble,
                   absl::StrCat(list.apis.empty() ? ""
-                                                 : absl::StrCat(name, " is not in the list of PyTorch's public APIs",
-                                                                Suggest({&list}, name), " and "),
+                                                 : absl::StrCat(name, " is not in the list of ",
+                                                                dialect == nullptr ? "" : dialect->title,
+                                                                "'s public APIs", Suggest({&list}, name), " and "),
                                answer.status().message()));
     }
     asked = *std::move(answer);

@@ -15,6 +15,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "dialects/scan/scan.h"
+#include "dialects/table/dialects.h"
 #include "serialize/apis/apis.h"
 #include "tracer/launch/find_python.h"
 
@@ -39,21 +40,25 @@ absl::StatusOr<double> ParseSeconds(const std::string& text) {
 std::string Comment(const ScanOptions& scan, bool is_default) {
   std::string made = "torchtrace apis scan";
   if (is_default) absl::StrAppend(&made, " --default");
-  if (scan.library != "torch") absl::StrAppend(&made, " --library ", scan.library);
+  if (scan.library != AllDialects().front().name) absl::StrAppend(&made, " --library ", scan.library);
   if (!scan.imports.empty()) absl::StrAppend(&made, " --import ", absl::StrJoin(scan.imports, ","));
   return absl::StrCat("# Made by `", made, "`: edit nothing here, it would be lost (see docs/APIS.md).\n");
 }
 
 int Run(const std::vector<std::string>& args) {
   ScanOptions scan;
-  std::string dialect = "torch", library, python, output, timeout = "120";
+  std::string dialect = AllDialects().front().name, library, python, output, timeout = "120";
   std::vector<std::string> imports;
   bool is_default = false, force = false, quiet = false;
   const auto app = MakeApp(kApisScanCommand, "[OPTIONS] [-o FILE]", kFooter);
   const auto module_name = [](const std::string& text) { return std::string(CheckModuleName(text).message()); };
-  app->add_option("--dialect", dialect, "The framework whose library to scan (default: torch)")
+  app->add_option(
+         "--dialect", dialect,
+         absl::StrCat("The framework whose library to scan: ", DescribeDialects(), " (default: ", dialect, ")"))
       ->option_text("NAME")
-      ->check([](const std::string& name) { return name == "torch" ? "" : "unknown dialect: this build knows torch"; });
+      ->check([](const std::string& name) {
+        return FindDialectInfo(name) != nullptr ? "" : "unknown dialect: this build knows " + DescribeDialects();
+      });
   app->add_option("--library", library, "Any Python library instead: numpy, mypackage.ops")
       ->option_text("NAME")
       ->check(module_name);

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dialects/scan/scan.h"
+#include "dialects/table/dialects.h"
 #include "python/python_dialect.h"
 #include "serialize/apis/apis.h"
 #include "serialize/import/open_trace.h"
@@ -181,6 +182,7 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   begin.metadata.python_executable = executable;
   begin.metadata.python_version = python;
   begin.metadata.package_version = package_version;
+  begin.metadata.variables = DialectInfoOr(begin.recording.dialect).variables;
   begin.metadata.inside = true;
   if (absl::Status status = BeginTrace(std::move(begin)); !status.ok()) return Raise(status);
   Py_RETURN_NONE;

@@ -65,7 +65,6 @@ class PythonDialect : public FrameworkDialect {
   std::string package() const override { return package_; }
   std::vector<int> levels() const override { return levels_; }
   std::string required_version() const override { return ""; }
-  void Describe(PyObject*, std::string*) override {}
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
                                                                         const RecordingOptions& options) override {

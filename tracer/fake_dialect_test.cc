@@ -90,7 +90,6 @@ class FakeDialect : public FrameworkDialect {
     for (int level : options.levels) hooks.push_back(std::make_unique<FakeHook>(level));
     return hooks;
   }
-  void Describe(PyObject*, std::string*) override {}
 };
 
 // ---- Running programs ----

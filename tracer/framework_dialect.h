@@ -34,7 +34,7 @@ class TORCHTRACE_EXPORT TracingHook : public std::enable_shared_from_this<Tracin
 };
 
 // What a framework is to the tracer. A dialect knows the package whose import
-// arms the levels, makes the hooks of each level, and describes values. It
+// arms the levels, and makes the hooks of each level. It
 // registers itself; tracer/ names no framework.
 
 // True of a dotted name in a package.
@@ -66,11 +66,6 @@ class TORCHTRACE_EXPORT FrameworkDialect {
   // Hooks are installed in the order given and uninstalled in reverse.
   virtual absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
                                                                                 const RecordingOptions& options) = 0;
-
-  // Appends the description of `value` (serialize/model/value.h). Passive: calls no
-  // Python code, keeps nothing alive, raises nothing. Needs the GIL and
-  // CreateHooks before.
-  virtual void Describe(_object* value, std::string* out) = 0;
 };
 
 // The registry. Register before main or before a run; not thread-safe.

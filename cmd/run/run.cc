@@ -17,6 +17,7 @@
 #include "cmd/reading/reading_options.h"
 #include "cmd/run/run_request.h"
 #include "dialects/scan/scan.h"
+#include "dialects/table/dialects.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/levels.h"
@@ -66,7 +67,8 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   };
 
   list("-l,--levels", &options->levels,
-       absl::StrCat("What to trace, by number or name: ", DescribeLevels(), ". Several with commas (default: 1)"))
+       absl::StrCat("What to trace, by number or name: ", DescribeLevels(),
+                    ". Several with commas (default: 1; 0 where the dialect has no other)"))
       ->option_text("LEVELS")
       ->envname("TORCHTRACE_LEVELS")
       ->group("Capture")
@@ -126,8 +128,10 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_STACK_FORMAT")
       ->group("Capture")
       ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
-  app->add_option("--dialect", recording->dialect,
-                  "The framework to trace: torch, or module:Class in Python (see docs/EXTENDING.md; default: torch)")
+  app->add_option(
+         "--dialect", recording->dialect,
+         absl::StrCat("The framework to trace: ", DescribeDialects(),
+                      ", or module:Class in Python (see docs/EXTENDING.md; default: ", recording->dialect, ")"))
       ->option_text("NAME")
       ->envname("TORCHTRACE_DIALECT")
       ->group("Capture");
@@ -210,11 +214,15 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   RecordingOptions recording = options.recording;
   // A dialect of Python's has levels of its own, which it is asked for when the program starts.
   const bool extension = recording.dialect.find(':') != std::string::npos;
-  std::vector<std::string> level_names = options.levels;
-  if (level_names.empty() && !extension) level_names = {"1"};
-  absl::StatusOr<std::vector<int>> levels = level_names.empty() ? std::vector<int>() : ParseLevels(level_names);
-  if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
-  recording.levels = *std::move(levels);
+  if (absl::Status status = CheckDialectName(recording.dialect); !status.ok()) return Fail(kExitNotStarted, status);
+  const DialectInfo& dialect = DialectInfoOr(recording.dialect);
+  if (!options.levels.empty()) {
+    absl::StatusOr<std::vector<int>> levels = ParseLevels(options.levels);
+    if (!levels.ok()) return Fail(kExitNotStarted, levels.status());
+    recording.levels = *std::move(levels);
+  } else if (!extension) {
+    recording.levels = dialect.default_levels;
+  }
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
@@ -247,8 +255,10 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   const absl::StatusOr<PythonInfo> python = AskPython(*found);
   if (!python.ok()) return Fail(kExitNotStarted, python.status());
   const std::vector<std::string> package_folders = PackageFolders(*python, options.python_args);
-  const std::string package_version = PackageVersion(extension ? "torch" : recording.dialect, package_folders);
-  const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python, package_version);
+  const std::string package_version = InstalledVersion(dialect, package_folders);
+  // What is built for one version of torch serves programs without torch too.
+  const absl::StatusOr<std::string> runtime_folder =
+      FindRuntimeFolder(*found, *python, dialect.runtime_by_version ? package_version : "");
   if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
   if (options.verbose > 0) {
     Say(absl::StrCat("python: ", python->executable, " ", python->version, " (named by ", found->source, ")"));
@@ -274,6 +284,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   metadata.python_executable = python->executable;
   metadata.python_version = python->version;
   metadata.package_version = extension ? "" : package_version;
+  metadata.variables = dialect.variables;
 
   RunRequest::Content content;
   content.argv = {python->argv0};

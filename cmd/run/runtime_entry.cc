@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "dialects/paddle/paddle_dialect.h"
 #include "dialects/torch/torch_dialect.h"
 #include "tracer/launch/runtime_api.h"
 #include "tracer/python/launcher.h"
@@ -34,6 +35,7 @@ absl::Status CheckVersion(const RuntimeRequest& request) {
 void RegisterDialects() {
   static const bool once = [] {
     RegisterTorchDialect();
+    RegisterPaddleDialect();
     return true;
   }();
   static_cast<void>(once);

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "dialects/scan/scan.h"
-#include "dialects/torch/api_list/torch_api_list.h"
+#include "dialects/table/dialects.h"
 #include "serialize/apis/apis.h"
 
 namespace torchtrace {
@@ -63,7 +63,9 @@ TEST(ApiRules, BuiltInRulesAreRead) {
   ASSERT_FALSE(generic.empty());
   ApiRules rules;
   EXPECT_EQ(rules.Add(generic, "rules.yaml"), absl::OkStatus());
-  EXPECT_EQ(rules.Add(TorchApiRules(), "torch"), absl::OkStatus());
+  for (const DialectInfo& dialect : AllDialects()) {
+    EXPECT_EQ(rules.Add(dialect.api_rules(), dialect.name), absl::OkStatus());
+  }
 }
 
 // What is part of torchtrace is read, and is what the rules leave in.
@@ -71,15 +73,18 @@ TEST(ApiRules, BuiltInListAgrees) {
   std::ifstream file("dialects/scan/rules.yaml");
   ApiRules rules;
   ASSERT_TRUE(rules.Add(std::string{std::istreambuf_iterator<char>(file), {}}, "rules.yaml").ok());
-  ASSERT_TRUE(rules.Add(TorchApiRules(), "torch").ok());
-  const absl::StatusOr<ApiList> list = ParseApiList(TorchApiList(), "torch_api_list.yaml");
-  ASSERT_TRUE(list.ok()) << list.status();
-  EXPECT_EQ(list->library, "torch");
-  EXPECT_GT(list->apis.size(), 2000U);
-  ApiList again = *list;
-  for (ApiEntry& entry : again.apis) entry.is_public = true;
-  rules.DropUnsafe(&again);
-  EXPECT_EQ(Names(rules.Default(again)), Names(*list));
+  for (const DialectInfo& dialect : AllDialects()) {
+    SCOPED_TRACE(dialect.name);
+    ASSERT_TRUE(rules.Add(dialect.api_rules(), dialect.name).ok());
+    const absl::StatusOr<ApiList> list = DefaultApiList(dialect);
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_EQ(list->library, dialect.name);
+    EXPECT_GT(list->apis.size(), 1000U);
+    ApiList again = *list;
+    for (ApiEntry& entry : again.apis) entry.is_public = true;
+    rules.DropUnsafe(&again);
+    EXPECT_EQ(Names(rules.Default(again)), Names(*list));
+  }
 }
 
 }  // namespace

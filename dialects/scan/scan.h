@@ -76,7 +76,7 @@ absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options);
 // Another one with any change in what a scan of the same library would give.
 uint64_t ScanVersion();
 
-// The rules for any library and, for PyTorch, its own.
+// The rules for any library, and those of each dialect for its own.
 const ApiRules& BuiltInApiRules();
 
 // What level 0 is to trace, of the lists and libraries that the user names. A library is

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "dialects/scan/scan.h"
-#include "dialects/torch/api_list/torch_api_list.h"
+#include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/bytes.h"
 #include "tracer/launch/find_python.h"
@@ -88,16 +88,17 @@ absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options) {
 }
 
 uint64_t ScanVersion() {
-  const std::string text = absl::StrCat(Program(), kRules, std::string(TorchApiRules()));
+  std::string text = absl::StrCat(Program(), kRules);
+  for (const DialectInfo& dialect : AllDialects()) text.append(dialect.api_rules());
   return Hash64(text.data(), text.size());
 }
 
 const ApiRules& BuiltInApiRules() {
   static const auto* const rules = [] {
     auto* const made = new ApiRules;
-    // api_rules_test reads both files.
+    // api_rules_test reads all of them.
     made->Add(kRules, "rules.yaml").IgnoreError();
-    made->Add(TorchApiRules(), "torch rules.yaml").IgnoreError();
+    for (const DialectInfo& dialect : AllDialects()) made->Add(dialect.api_rules(), dialect.name).IgnoreError();
     return made;
   }();
   return *rules;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "dialects/scan/scan.h"
-#include "dialects/torch/api_list/torch_api_list.h"
+#include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
 #include "serialize/apis/apis.h"
 #include "serialize/base/bytes.h"
@@ -38,12 +38,10 @@ std::vector<std::string> TraceableNames(const ApiList& list) {
   return names;
 }
 
-std::string BuiltInVersion() {
-  static const auto* const version = [] {
-    const absl::StatusOr<ApiList> list = ParseApiList(TorchApiList(), "torch_api_list.yaml");
-    return new std::string(list.ok() ? list->version : "");
-  }();
-  return *version;
+// Of the library that a dialect's default list was made from.
+std::string BuiltInVersion(const DialectInfo& dialect) {
+  const absl::StatusOr<ApiList> list = DefaultApiList(dialect);
+  return list.ok() ? list->version : "";
 }
 
 // ---- Lists that are kept ----
@@ -216,9 +214,10 @@ absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, Recordin
   std::vector<std::string> libraries = options->libraries;
   if (libraries.empty() && options->api_list.empty()) libraries = {options->dialect};
   for (const std::string& library : libraries) {
-    const bool own = library == options->dialect;
-    if (own && !everything &&
-        (python.dialect_version.empty() || options->libraries.empty() || python.dialect_version == BuiltInVersion())) {
+    const DialectInfo* const own = library == options->dialect ? FindDialectInfo(library) : nullptr;
+    if (own != nullptr && !everything &&
+        (python.dialect_version.empty() || options->libraries.empty() ||
+         python.dialect_version == BuiltInVersion(*own))) {
       options->default_apis = true;
       parts.push_back({{"list", "default"}, {"library", library}});
       continue;

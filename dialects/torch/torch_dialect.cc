@@ -27,13 +27,7 @@ class TorchDialect : public FrameworkDialect {
 
   // Level 0 of other libraries.
   std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
-    std::vector<std::unique_ptr<TracingHook>> hooks;
-    std::vector<std::string> names;
-    for (const std::string& api : options.apis) {
-      if (!IsOf(package(), api)) names.push_back(api);
-    }
-    if (!names.empty()) hooks.push_back(python_dialect::MakeLibraryHook(std::move(names), options));
-    return hooks;
+    return python_dialect::MakeOtherLibrariesHooks(package(), options);
   }
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
@@ -43,8 +37,6 @@ class TorchDialect : public FrameworkDialect {
     if (absl::Status status = module_->CreateHooks(recorder, options, &hooks); !status.ok()) return status;
     return hooks;
   }
-
-  void Describe(_object* value, std::string* out) override { module_->Describe(value, out); }
 
  private:
   // The library takes torch's libraries from the process: torch is imported.

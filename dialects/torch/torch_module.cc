@@ -15,6 +15,7 @@
 #include "dialects/torch/function/torch_function_hook.h"
 #include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
+#include "serialize/model/levels.h"
 #include "serialize/trace/run_facts.h"
 #include "tracer/python/import_watch.h"
 #include "tracer/python/python_patch.h"
@@ -111,20 +112,14 @@ class Module final : public TorchModule {
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
-    if (wanted(0) || wanted(1)) hooks->push_back(std::make_unique<FrameSlotHook>(wanted(1) ? 1 : 0));
-    if (wanted(1)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
-    if (wanted(2)) hooks->push_back(std::make_unique<TorchDispatchHook>());
-    if (wanted(2)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
-    if (wanted(2) && !wanted(1)) hooks->push_back(std::make_unique<ArmingHook>());
-    if (wanted(0)) hooks->push_back(MakeSetattrHook(options));
+    if (wanted(kSetattrLevel) || wanted(kFunctionLevel))
+      hooks->push_back(std::make_unique<FrameSlotHook>(wanted(kFunctionLevel) ? kFunctionLevel : kSetattrLevel));
+    if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
+    if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
+    if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
+    if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>());
+    if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(options));
     return absl::OkStatus();
-  }
-
-  void Describe(PyObject* value, std::string* out) override {
-    ConfigBuilder config;
-    config.Begin({});
-    DescribePython(value, &config);
-    out->append(config.bytes()->view());
   }
 };
 

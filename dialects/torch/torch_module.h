@@ -5,7 +5,6 @@
 #define TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,7 +18,6 @@ class TorchModule {
   // See FrameworkDialect.
   virtual absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
                                    std::vector<std::unique_ptr<TracingHook>>* hooks) = 0;
-  virtual void Describe(_object* value, std::string* out) = 0;
 };
 
 // The module's one symbol: TorchModule* torchtrace_torch_module().

@@ -97,6 +97,22 @@ def fuzzer(name, deps = [], data = []):
         ],
     )
 
+def api_names(name, api_list, more = []):
+    """The names of a list of APIs, one a line, as a C++ string literal: `name`.inc.
+
+    Args:
+      name: of the rule.
+      api_list: as `torchtrace apis scan` writes it: an entry is one line, and its name the first thing in it.
+      more: files of further names.
+    """
+    native.genrule(
+        name = name,
+        srcs = [api_list] + more,
+        outs = [name + ".inc"],
+        cmd = "(printf 'R\"torchtrace('; sed -n 's/^- {api: \\([^,}]*\\).*/\\1/p' $(location " + api_list + "); " +
+              "".join(["cat $(location " + file + "); " for file in more]) + "printf ')torchtrace\"') > $@",
+    )
+
 def embedded_text(name, srcs):
     """Texts as C++ string literals, one after the other: `name`.inc."""
     native.genrule(

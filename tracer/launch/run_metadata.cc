@@ -16,11 +16,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool IsOfInterest(std::string_view name) {
+bool IsOfInterest(std::string_view name, const std::vector<const char*>& prefixes) {
+  for (std::string_view prefix : prefixes) {
+    if (name.substr(0, prefix.size()) == prefix) return true;
+  }
   for (std::string_view prefix :
-       {"TORCH",   "PYTORCH_", "ATEN_",  "CUDA_",        "CUBLAS_",      "CUDNN_",          "NCCL_",
-        "GLOO_",   "OMP_",     "MKL_",   "KMP_",         "HIP_",         "ROCR_",           "XPU_",
-        "TRITON_", "PYTHON",   "LOCAL_", "SLURM_PROCID", "SLURM_JOB_ID", "OMPI_COMM_WORLD_"}) {
+       {"TORCHTRACE_", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "GLOO_", "OMP_", "MKL_", "KMP_", "HIP_", "ROCR_", "XPU_",
+        "TRITON_", "PYTHON", "LOCAL_", "SLURM_PROCID", "SLURM_JOB_ID", "OMPI_COMM_WORLD_"}) {
     if (name.substr(0, prefix.size()) == prefix) return true;
   }
   for (std::string_view whole : {"RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "VIRTUAL_ENV",
@@ -30,12 +32,12 @@ bool IsOfInterest(std::string_view name) {
   return false;
 }
 
-Json Environment() {
+Json Environment(const std::vector<const char*>& prefixes) {
   Json environment = Json::object();
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || !IsOfInterest(text.substr(0, equals))) continue;
+    if (equals == std::string_view::npos || !IsOfInterest(text.substr(0, equals), prefixes)) continue;
     environment[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
   }
   return environment;
@@ -72,7 +74,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
       {"include_getters", options.include_getters},
       {"outermost", options.outermost},
       {"recorded_by", metadata.inside ? "torchtrace.trace" : "torchtrace run"},
-      {"environment", Environment()},
+      {"environment", Environment(metadata.variables)},
   };
   if (!metadata.api_list.empty())
     json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);

@@ -24,7 +24,7 @@ inline constexpr char kVersion[] = "0.1.0";
 //    "recorded_by": "torchtrace run",
 //    "environment": {"RANK": "0", ...}}
 //
-// Only those variables of the environment are kept that change what PyTorch
+// Only those variables of the environment are kept that change what the framework
 // does, or tell which of several processes this is.
 
 struct RunMetadata {
@@ -32,9 +32,10 @@ struct RunMetadata {
   std::vector<std::string> program;  // its part that python would have been given
   std::string python_executable;
   std::string python_version;
-  std::string package_version;  // of the dialect's package; empty: it isn't installed
-  bool inside = false;          // torchtrace.trace() within the program, and not `torchtrace run`
-  std::string api_list;         // what level 0 traces: a JSON list; empty: it isn't on
+  std::string package_version;         // of the dialect's package; empty: it isn't installed
+  std::vector<const char*> variables;  // of the environment that the dialect's framework reads, by prefix
+  bool inside = false;                 // torchtrace.trace() within the program, and not `torchtrace run`
+  std::string api_list;                // what level 0 traces: a JSON list; empty: it isn't on
 };
 
 // A JSON object's text; `options` as the user gave them. Bytes that are no UTF-8 are replaced.

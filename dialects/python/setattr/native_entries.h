@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "dialects/python/describe/describe_call.h"
 #include "dialects/python/setattr/patch_list.h"
+#include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/record/export.h"
 
@@ -88,7 +89,7 @@ class SetattrHook : public TracingHook {
   SetattrHook(EntryDialect* dialect, EntryOptions options)
       : entries_(std::make_shared<NativeEntries>(dialect, std::move(options))) {}
 
-  int level() const override { return 0; }
+  int level() const override { return kSetattrLevel; }
   std::string name() const override { return "setattr"; }
   absl::Status Install() override { return entries_->Install(); }
   void Uninstall() override { entries_->Uninstall(); }

@@ -6,24 +6,55 @@
 
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "dialects/python/describe/value_describer.h"
 #include "dialects/python/setattr/native_entries.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace::python_dialect {
 namespace {
 
 void DescribeValue(PyObject* value, ConfigBuilder* config) { ValueDescriber<NoFramework>(config).Value(value); }
 
+EntryOptions LevelZeroEntries(std::vector<std::string> names, const RecordingOptions& options) {
+  return {.level = kSetattrLevel,
+          .names = std::move(names),
+          .outermost = options.outermost,
+          .include_getters = options.include_getters,
+          .constructors = true};
+}
+
 }  // namespace
 
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options) {
   // Never destroyed: calls may be under way when the hook is uninstalled.
   static auto* const calls = new RecordedCalls<DescribeValue>;
-  return std::make_unique<SetattrHook>(calls, EntryOptions{.level = 0,
-                                                           .names = std::move(names),
-                                                           .outermost = options.outermost,
-                                                           .include_getters = options.include_getters,
-                                                           .constructors = true});
+  return std::make_unique<SetattrHook>(calls, LevelZeroEntries(std::move(names), options));
+}
+
+std::vector<std::unique_ptr<TracingHook>> MakeOtherLibrariesHooks(std::string_view package,
+                                                                  const RecordingOptions& options) {
+  std::vector<std::unique_ptr<TracingHook>> hooks;
+  std::vector<std::string> names;
+  for (const std::string& api : options.apis) {
+    if (!IsOf(package, api)) names.push_back(api);
+  }
+  if (!names.empty()) hooks.push_back(MakeLibraryHook(std::move(names), options));
+  return hooks;
+}
+
+EntryOptions FrameworkEntries(std::string_view package, std::string_view default_names,
+                              const RecordingOptions& options) {
+  std::vector<std::string> names;
+  for (const std::string& api : options.apis) {
+    if (IsOf(package, api)) names.push_back(api);
+  }
+  if (options.default_apis) {
+    for (const auto name : absl::StrSplit(std::string(default_names), '\n', absl::SkipEmpty())) {
+      names.emplace_back(name);
+    }
+  }
+  return LevelZeroEntries(std::move(names), options);
 }
 
 }  // namespace torchtrace::python_dialect

@@ -36,7 +36,7 @@ class RecordedCalls : public EntryDialect {
   void End(PyObject* result) override { EndCall(result); }
   void CountGetter() override { t_thread.CountGetter(); }
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    return MakeTracedApi(0, name, object);
+    return MakeTracedApi(kSetattrLevel, name, object);
   }
   void NoteNotSeen(const std::string& text) override { Recorder::Get()->NoteNotSeen(text); }
 
@@ -54,6 +54,16 @@ class RecordedCalls : public EntryDialect {
 // of level 0 from then on.
 
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options);
+
+// What a dialect whose level 0 is SetattrHook makes of the options.
+
+// Its early hooks: those of the names that are not its package's.
+std::vector<std::unique_ptr<TracingHook>> MakeOtherLibrariesHooks(std::string_view package,
+                                                                  const RecordingOptions& options);
+
+// Its own hook's: the names in its package, and where they are asked for those of `default_names`, one a line.
+TORCHTRACE_EXPORT EntryOptions FrameworkEntries(std::string_view package, std::string_view default_names,
+                                                const RecordingOptions& options);
 
 }  // namespace torchtrace::python_dialect
 

@@ -3,11 +3,10 @@
 #include <string_view>
 
 #include "dialects/torch/describe/describe.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
-
-constexpr int kLevel = 2;
 
 IntKind KindOf(const c10::Argument& argument) {
   // real_type keeps what the plain type turns into int.
@@ -127,7 +126,7 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::OperatorHandle& op)
   const c10::OperatorName& name = op.operator_name();
   std::string shown = name.name;
   if (!name.overload_name.empty()) shown += "." + name.overload_name;
-  plan->head = ConfigBuilder::EncodeHead(kLevel, shown);
+  plan->head = ConfigBuilder::EncodeHead(kDispatchLevel, shown);
   const std::string_view space = std::string_view(shown).substr(0, shown.find(':'));
   plan->foreign = space != "aten" && space != "prim" && space != "prims" && space != "quantized" && space != "mkldnn" &&
                   space != "mkl" && space != "onednn" && space != "inductor" && space != "c10d" &&

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace::torch_dialect {
@@ -22,7 +23,7 @@ inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::Fake;
 
 class ForeignThreadsHook : public TracingHook {
  public:
-  int level() const override { return 2; }
+  int level() const override { return kDispatchLevel; }
   std::string name() const override { return "foreign threads"; }
   absl::Status Install() override;
   void Uninstall() override;
@@ -42,7 +43,7 @@ class ForeignThreadsHook : public TracingHook {
 
 class TorchDispatchHook : public TracingHook {
  public:
-  int level() const override { return 2; }
+  int level() const override { return kDispatchLevel; }
   std::string name() const override { return "dispatch"; }
   absl::Status Install() override;
   void Uninstall() override;

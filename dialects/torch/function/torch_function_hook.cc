@@ -52,8 +52,6 @@ using python_dialect::EntryOptions;
 using python_dialect::NativeEntries;
 using python_dialect::TracedApi;
 
-constexpr int kLevel = 1;
-
 // False in a backward pass on a thread that came from C++: autograd has lent it the levels of the
 // thread that called it, which is inside a call.
 bool ArmOrInside() {
@@ -150,19 +148,19 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
 
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
     if (name.starts_with(kAsks)) {
-      TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
+      TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, name, object);
       api->asks = true;
       return api;
     }
     if (name == kHandler) {
-      TracedApi* const api = python_dialect::MakeTracedApi(kLevel, name, object);
+      TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, name, object);
       api->first_argument = 2;  // after those that may override it
       return api;
     }
     const auto row = rows_.find(name);
     if (row == rows_.end() || IsOfProgram(object)) return nullptr;
     const HandedOn& handed_on = row->second;
-    TracedApi* const api = python_dialect::MakeTracedApi(kLevel, ToldName(handed_on, object), object);
+    TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, ToldName(handed_on, object), object);
     if (handed_on.told == "self") api->first_argument = 1;
     // One function tells under one name alone, so it is this form's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
@@ -245,7 +243,7 @@ class Arming final : public EntryDialect {
   void End(PyObject*) override {}
   void CountGetter() override {}
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    return python_dialect::MakeTracedApi(kLevel, name, object);
+    return python_dialect::MakeTracedApi(kFunctionLevel, name, object);
   }
   void NoteNotSeen(const std::string&) override {}
 };
@@ -260,7 +258,7 @@ bool IsOfC(const std::string& function) { return function.starts_with("torch._C.
 absl::Status TorchFunctionHook::Install() {
   Calls().include_getters = include_getters_;
   EntryOptions options;
-  options.level = kLevel;
+  options.level = kFunctionLevel;
   options.include_getters = true;  // whether a mode would be told of them must be known to count them
   for (const auto& [function, row] : Calls().rows()) options.names.push_back(function);
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
@@ -280,7 +278,7 @@ void TorchFunctionHook::Uninstall() {
 absl::Status ArmingHook::Install() {
   static auto* const arming = new Arming;
   EntryOptions options;
-  options.level = kLevel;
+  options.level = kFunctionLevel;
   options.include_getters = true;
   for (const auto& [function, row] : Calls().rows()) {
     if (IsOfC(function)) options.names.push_back(function);

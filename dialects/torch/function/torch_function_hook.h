@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dialects/python/setattr/native_entries.h"
+#include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace::torch_dialect {
@@ -46,7 +47,7 @@ class TorchFunctionHook : public TracingHook {
  public:
   explicit TorchFunctionHook(bool include_getters) : include_getters_(include_getters) {}
 
-  int level() const override { return 1; }
+  int level() const override { return kFunctionLevel; }
   std::string name() const override { return "function"; }
   absl::Status Install() override;
   void Uninstall() override;
@@ -60,7 +61,7 @@ class TorchFunctionHook : public TracingHook {
 // first call of a PyTorch function that is written in C, as level 1 does on the way.
 class ArmingHook : public TracingHook {
  public:
-  int level() const override { return 2; }
+  int level() const override { return kDispatchLevel; }
   std::string name() const override { return "arming"; }
   absl::Status Install() override;
   void Uninstall() override;

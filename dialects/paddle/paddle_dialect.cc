@@ -1,0 +1,55 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "dialects/paddle/paddle_dialect.h"
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dialects/paddle/describe_paddle.h"
+#include "dialects/python/setattr/recorded_calls.h"
+#include "serialize/model/levels.h"
+#include "tracer/framework_dialect.h"
+
+namespace torchtrace {
+namespace {
+
+// One name a line.
+constexpr std::string_view kDefaultApis =
+#include "dialects/paddle/default_apis.inc"
+    ;
+
+class PaddleDialect : public FrameworkDialect {
+ public:
+  std::string name() const override { return "paddle"; }
+  std::string package() const override { return "paddle"; }
+  std::vector<int> levels() const override { return {kSetattrLevel}; }
+  std::string required_version() const override { return ""; }
+
+  std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
+    return python_dialect::MakeOtherLibrariesHooks(package(), options);
+  }
+
+  absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
+                                                                        const RecordingOptions& options) override {
+    if (!paddle_dialect::InitDescribePaddle()) {
+      PyErr_Clear();
+      return absl::InternalError("this paddle is not as expected: torchtrace knows 3.0 to 3.3");
+    }
+    // Never destroyed: calls may be under way when the hook is uninstalled.
+    static auto* const calls = new python_dialect::RecordedCalls<paddle_dialect::DescribePaddle>;
+    std::vector<std::unique_ptr<TracingHook>> hooks;
+    hooks.push_back(std::make_unique<python_dialect::SetattrHook>(
+        calls, python_dialect::FrameworkEntries(package(), kDefaultApis, options)));
+    return hooks;
+  }
+};
+
+}  // namespace
+
+void RegisterPaddleDialect() { RegisterDialect(std::make_unique<PaddleDialect>()); }
+
+}  // namespace torchtrace

@@ -1,0 +1,71 @@
+#include "dialects/table/dialects.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "dialects/paddle/api_list/paddle_api_list.h"
+#include "dialects/torch/api_list/torch_api_list.h"
+#include "serialize/base/matching.h"
+#include "serialize/model/levels.h"
+#include "tracer/launch/find_python.h"
+
+namespace torchtrace {
+
+std::span<const DialectInfo> AllDialects() {
+  static const auto* const dialects = new std::vector<DialectInfo>{
+      {.name = "torch",
+       .title = "PyTorch",
+       .distributions = {"torch"},
+       .default_levels = {kFunctionLevel},
+       .runtime_by_version = true,
+       .variables = {"TORCH", "PYTORCH_", "ATEN_"},
+       .api_list = TorchApiList,
+       .api_rules = TorchApiRules},
+      {.name = "paddle",
+       .title = "PaddlePaddle",
+       .distributions = {"paddlepaddle", "paddlepaddle-gpu"},
+       .default_levels = {kSetattrLevel},
+       .runtime_by_version = false,
+       .variables = {"PADDLE_", "FLAGS_"},
+       .api_list = PaddleApiList,
+       .api_rules = PaddleApiRules},
+  };
+  return *dialects;
+}
+
+const DialectInfo* FindDialectInfo(std::string_view name) {
+  for (const DialectInfo& dialect : AllDialects()) {
+    if (dialect.name == name) return &dialect;
+  }
+  return nullptr;
+}
+
+const DialectInfo& DialectInfoOr(std::string_view name) {
+  const DialectInfo* const found = FindDialectInfo(name);
+  return found == nullptr ? AllDialects().front() : *found;
+}
+
+std::string DescribeDialects() {
+  return absl::StrJoin(AllDialects(), ", ",
+                       [](std::string* out, const DialectInfo& dialect) { out->append(dialect.name); });
+}
+
+absl::Status CheckDialectName(const std::string& name) {
+  if (FindDialectInfo(name) != nullptr || name.find(':') != std::string::npos) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const DialectInfo& dialect : AllDialects()) names.emplace_back(dialect.name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown dialect '", name, "'", DidYouMean(name, names), ": this build knows ", DescribeDialects()));
+}
+
+absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect) {
+  return ParseApiList(dialect.api_list(), absl::StrCat(dialect.name, "_api_list.yaml"));
+}
+
+std::string InstalledVersion(const DialectInfo& dialect, const std::vector<std::string>& folders) {
+  for (const char* const distribution : dialect.distributions) {
+    if (std::string version = PackageVersion(distribution, folders); !version.empty()) return version;
+  }
+  return "";
+}
+
+}  // namespace torchtrace
