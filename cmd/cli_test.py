@@ -135,7 +135,7 @@ def test_trouble(args, message):
         (("--formats", "yml", "x.py"), "yml"),
         (("--render-limit", "-1", "x.py"), "--render-limit"),
         (("-o", "%x", "x.py"), "unknown placeholder"),
-        (("--dialect", "jax", "x.py"), "unknown dialect 'jax': this build knows torch"),
+        (("--dialect", "jax", "x.py"), "unknown dialect 'jax': this build knows torch, paddle"),
         (("--python-arg", "x.py", "-c", "pass"), "is no option of python's"),
         (("--python-arg=-c", "x.py"), "is no option of python's"),
         (("--python", "/not/there", "x.py"), "no Python at /not/there, which --python names"),

@@ -92,7 +92,7 @@ def test_an_earlier_trace_is_overwritten_and_nothing_else(tmp_path):
     "arguments, error",
     [
         ("stack_format='long'", "ValueError: unknown stack_format 'long'"),
-        ("dialect='paddle', levels=1).start(", "ValueError: unknown dialect 'paddle'"),
+        ("dialect='jax', levels=1).start(", "ValueError: unknown dialect 'jax'"),
         ("buffer=3", "TypeError: "),
     ],
 )

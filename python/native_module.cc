@@ -288,6 +288,29 @@ PyObject* LevelNumbers() {
   return numbers;
 }
 
+// {"torch": (("torch",), [1]), ...}: the distributions that bring a dialect's package, and its usual levels.
+PyObject* Dialects() {
+  PyObject* const dialects = PyDict_New();
+  for (const DialectInfo& dialect : AllDialects()) {
+    PyObject* const distributions = PyList_New(0);
+    for (const char* const name : dialect.distributions) {
+      PyObject* const text = PyUnicode_FromString(name);
+      PyList_Append(distributions, text);
+      Py_XDECREF(text);
+    }
+    PyObject* const levels = PyList_New(0);
+    for (const int level : dialect.default_levels) {
+      PyObject* const number = PyLong_FromLong(level);
+      PyList_Append(levels, number);
+      Py_XDECREF(number);
+    }
+    PyObject* const pair = Py_BuildValue("(NN)", distributions, levels);
+    PyDict_SetItemString(dialects, dialect.name, pair);
+    Py_XDECREF(pair);
+  }
+  return dialects;
+}
+
 PyMethodDef g_functions[] = {
     {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Begin)), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"end", End, METH_NOARGS, nullptr},
@@ -318,5 +341,8 @@ PyMODINIT_FUNC PyInit__native() {
   PyObject* const levels = torchtrace::LevelNumbers();
   PyModule_AddObjectRef(module, "LEVELS", levels);
   Py_XDECREF(levels);
+  PyObject* const dialects = torchtrace::Dialects();
+  PyModule_AddObjectRef(module, "DIALECTS", dialects);
+  Py_XDECREF(dialects);
   return module;
 }

@@ -317,7 +317,7 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 TEST_F(FakeDialectTest, RefusesBeforeAnythingStarts) {
   EXPECT_THAT(Run("print('it ran')", {1, 4}).error,
-              HasSubstr("level 4 cannot be traced by this build: it can trace levels 1, 2"));
+              HasSubstr("level 4 cannot be traced by this build: of fake it can trace levels 1, 2"));
   options_.dialect = "other";
   EXPECT_THAT(Run("print('it ran')").error, HasSubstr("unknown dialect 'other': this build knows fake"));
   options_.dialect = "fake";

@@ -54,7 +54,7 @@ absl::Status CheckDialectName(const std::string& name) {
   std::vector<std::string> names;
   for (const DialectInfo& dialect : AllDialects()) names.emplace_back(dialect.name);
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown dialect '", name, "'", DidYouMean(name, names), ": this build knows ", DescribeDialects()));
+      absl::StrCat("unknown dialect '", name, "': this build knows ", DescribeDialects(), DidYouMean(name, names)));
 }
 
 absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect) {

@@ -323,8 +323,8 @@ class Trace:
         if extension:
             options["dialect"], levels = _extension.load(options["dialect"])
         else:
-            version = package_version(options["dialect"])
-            levels = [1]
+            distributions, levels = native.DIALECTS.get(options["dialect"], ((), [1]))
+            version = next(filter(None, map(package_version, distributions)), "")
         if options["levels"] is None:
             options["levels"] = levels
         for option, name in _LEVEL_0_OPTIONS.items():

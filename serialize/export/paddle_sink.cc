@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
@@ -77,9 +76,9 @@ class PaddleWriter : private SpellingWriter {
   }
 
   void Place(std::string_view device) {
-    const bool cuda = device == "cuda" || absl::StartsWith(absl::string_view(device.data(), device.size()), "cuda:");
-    const std::string place = cuda ? absl::StrCat("gpu", std::string(device.substr(4))) : std::string(device);
-    if (device != "cpu" && !cuda) Cannot("a device that is neither cpu nor cuda");
+    const std::string_view type = device.substr(0, device.find(':'));
+    const std::string place = type == "cuda" ? absl::StrCat("gpu", std::string(device.substr(4))) : std::string(device);
+    if (device != "cpu" && type != "cuda" && type != "gpu") Cannot("a device that is neither cpu nor cuda");
     absl::StrAppend(&out_, "Place(", place, ")");
   }
 

@@ -188,6 +188,19 @@ setup_test_env() {
   setup_buildifier
 }
 
+# PaddlePaddle, in an environment without torch: what the tests of its dialect trace.
+PADDLE_VENV=$BUILD_DIR/venv/paddle
+setup_paddle() {
+  local stamp=$PADDLE_VENV/requirements wanted=$ROOT/tools/requirements-paddle.txt
+  cmp -s "$wanted" "$stamp" && return
+  say "setup: installing PaddlePaddle into ${PADDLE_VENV#"$ROOT/"} for the tests"
+  # Of the Python that .venv is of, for which the runtime is built.
+  logged venv-paddle "$VENV/bin/python3" -m venv "$PADDLE_VENV" || die "setup: could not make $PADDLE_VENV"
+  local install=("$PADDLE_VENV/bin/python3" -m pip install --disable-pip-version-check -r "$wanted")
+  logged pip-paddle "${install[@]}" || die "setup: could not install; type: ${install[*]}"
+  cp "$wanted" "$stamp"
+}
+
 BUILDIFIER_VERSION=8.2.1
 BUILDIFIER=$BUILD_DIR/node/node_modules/.bin/buildifier
 setup_buildifier() {

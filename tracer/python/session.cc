@@ -87,9 +87,9 @@ absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>
   const std::vector<int> known = dialect.levels();
   for (int level : levels) {
     if (std::find(known.begin(), known.end(), level) != known.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("level ", level, " cannot be traced by this build: it can trace ",
-                                                   known.size() == 1 ? "level " : "levels ",
-                                                   absl::StrJoin(known, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("level ", level, " cannot be traced by this build: of ", dialect.name(), " it can trace ",
+                     known.size() == 1 ? "level " : "levels ", absl::StrJoin(known, ", ")));
   }
   return absl::OkStatus();
 }
