@@ -1,5 +1,4 @@
 // TorchBench's operator inputs: what OperatorInputsMode writes and its loader reads.
-
 // TritonBench's JSON: by operator a list of inputs with counts, and `metadata`.
 
 #include <cstddef>
@@ -18,30 +17,39 @@
 namespace torchtrace {
 namespace {
 
-class TorchBenchSink final : public ConfigSink {
+// What both have in common: the configs by operator, written at the end.
+class OperatorSink : public ConfigSink {
  public:
-  explicit TorchBenchSink(std::ostream* out) : out_(out) {}
+  OperatorSink(std::ostream* out, const char* format) : out_(*out), format_(format) {}
 
   absl::Status Add(const ConfigRow& row) override {
     operators_.Add(row);
     return absl::OkStatus();
   }
 
-  absl::Status Finish() override {
-    for (const auto& [name, group] : operators_.groups()) {
-      *out_ << "Operator: " << name << '\n';
-      for (size_t i = 0; i < group.calls.size(); ++i) {
-        *out_ << "cnt: " << group.calls[i] << ", " << group.inputs.text(i) << '\n';
-      }
-    }
-    return FinishStream(out_);
-  }
+  std::vector<std::string> notes() const override { return operators_.left_out().Notes(format_); }
 
-  std::vector<std::string> notes() const override { return operators_.left_out().Notes("torchbench"); }
+ protected:
+  std::ostream& out_;
+  OperatorGroups operators_;
 
  private:
-  std::ostream* const out_;
-  OperatorGroups operators_;
+  const char* const format_;
+};
+
+class TorchBenchSink final : public OperatorSink {
+ public:
+  explicit TorchBenchSink(std::ostream* out) : OperatorSink(out, "torchbench") {}
+
+  absl::Status Finish() override {
+    for (const auto& [name, group] : operators_.groups()) {
+      out_ << "Operator: " << name << '\n';
+      for (size_t i = 0; i < group.calls.size(); ++i) {
+        out_ << "cnt: " << group.calls[i] << ", " << group.inputs.text(i) << '\n';
+      }
+    }
+    return FinishStream(&out_);
+  }
 };
 
 }  // namespace
@@ -60,40 +68,31 @@ namespace {
 
 using nlohmann::ordered_json;
 
-class TritonBenchSink final : public ConfigSink {
+class TritonBenchSink final : public OperatorSink {
  public:
-  TritonBenchSink(std::ostream* out, const ExportOptions& options) : out_(out) {
+  TritonBenchSink(std::ostream* out, const ExportOptions& options) : OperatorSink(out, "tritonbench") {
     if (options.version.empty()) return;
     metadata_["generator"] = absl::StrCat("torchtrace ", options.version);
     metadata_["traces"] = absl::StrJoin(options.traces, ", ");
   }
 
-  absl::Status Add(const ConfigRow& row) override {
-    operators_.Add(row);
-    return absl::OkStatus();
-  }
-
   // One line for each of an operator's inputs.
   absl::Status Finish() override {
-    *out_ << "{\n";
+    out_ << "{\n";
     for (const auto& [name, group] : operators_.groups()) {
-      *out_ << DumpJson(name) << ": [";
+      out_ << DumpJson(name) << ": [";
       for (size_t i = 0; i < group.calls.size(); ++i) {
         const ordered_json inputs = {{"count", group.calls[i]}, {"inputs", std::string(group.inputs.text(i))}};
-        *out_ << (i == 0 ? "\n" : ",\n") << DumpJson(inputs);
+        out_ << (i == 0 ? "\n" : ",\n") << DumpJson(inputs);
       }
-      *out_ << "\n],\n";
+      out_ << "\n],\n";
     }
-    *out_ << "\"metadata\": " << DumpJson(metadata_) << "\n}\n";
-    return FinishStream(out_);
+    out_ << "\"metadata\": " << DumpJson(metadata_) << "\n}\n";
+    return FinishStream(&out_);
   }
 
-  std::vector<std::string> notes() const override { return operators_.left_out().Notes("tritonbench"); }
-
  private:
-  std::ostream* const out_;
   ordered_json metadata_ = ordered_json::object();
-  OperatorGroups operators_;
 };
 
 }  // namespace

@@ -105,6 +105,58 @@ TEST(TextParser, EverySampleBothWays) {
   }
 }
 
+// Whether a text with the value alone says whose it is: NumPy's functions take values of any framework.
+bool TellsFramework(const Value& value) {
+  switch (value.tag) {
+    case ValueTag::kTensor:
+    case ValueTag::kUndefined:
+    case ValueTag::kDtype:
+    case ValueTag::kDevice:
+    case ValueTag::kLayout:
+    case ValueTag::kMemoryFormat:
+    case ValueTag::kGenerator:
+      return true;
+    default:
+      return false;
+  }
+}
+
+TEST(TextParser, EverySampleOfAnotherFramework) {
+  size_t told = 0;
+  for (const ValueSample& sample : ValueSamples()) {
+    for (const char* const api : {"paddle.f", "numpy.f"}) {
+      Config config = SampleConfig(sample, api);
+      config.level = 1;
+      if (config.framework() != "paddle" && TellsFramework(config.args[0])) {
+        config.other_framework = "paddle";
+        ++told;
+      }
+      const std::string line = FormatConfig(config);
+      const absl::StatusOr<Config> parsed = ParseConfigText(line);
+      ASSERT_TRUE(parsed.ok()) << line << ": " << parsed.status();
+      EXPECT_EQ(EncodeConfig(*parsed), EncodeConfig(config)) << line;
+      if (config.framework() == "paddle" && TellsFramework(config.args[0])) {
+        EXPECT_EQ(line.find("torch."), std::string::npos) << line;
+      }
+    }
+  }
+  EXPECT_GT(told, 10u);
+}
+
+TEST(TextForm, NamesOfTheFramework) {
+  const auto same = [](const std::string& line) {
+    const absl::StatusOr<Config> config = ParseConfigText(line);
+    return config.ok() ? FormatConfig(*config) : std::string(config.status().message());
+  };
+  for (const std::string line :
+       {R"(paddle.f(Tensor([2], "float32"), paddle.float16, paddle.device("gpu:0"), paddle.Size([2])))",
+        R"(numpy.f(paddle.Tensor([2], "float32"), paddle.bool))", R"(numpy.f(Tensor([2], "float32"), torch.bool))",
+        R"(paddle.f(torch.Tensor([2], "float32"), torch.bool))", R"(paddle.f(type("torch.Tensor"), "torch.bool"))"}) {
+    EXPECT_EQ(same(line), line);
+  }
+  EXPECT_EQ(same(R"(numpy.f(torch.Tensor([2], "float32")))"), R"(numpy.f(Tensor([2], "float32")))");
+}
+
 TEST(TextParser, TextThatWeDontWrite) {
   const std::string surrogates =
       "\xed\xa0\x80\xed\xb0\x80";  // two, and not the one character that UTF-16 makes of them

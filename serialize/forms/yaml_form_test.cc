@@ -81,6 +81,27 @@ TEST(YamlForm, YamlCppReadsWhatJsonSays) {
   }
 }
 
+// Both forms name the framework, and are read back as the same call.
+TEST(Forms, OfAnotherFramework) {
+  for (const ValueSample& sample : ValueSamples()) {
+    for (const char* const api : {"paddle.f", "numpy.f"}) {
+      Config config = SampleConfig(sample, api);
+      config.level = 1;
+      const std::string torch_form = FormatYaml(ToPlain(config.args[0]));
+      const bool has_names = torch_form.find("type: torch.") != std::string::npos;
+      if (has_names && config.framework() != "paddle") config.other_framework = "paddle";
+      const std::string yaml = FormatYamlItem(config, {});
+      EXPECT_EQ(has_names, yaml.find("type: paddle.") != std::string::npos) << yaml;
+      EXPECT_EQ(yaml.find("type: torch."), std::string::npos) << yaml;
+      const absl::StatusOr<Plain> plain = ParseJsonText(DumpJson(ConfigToJson(config, {})));
+      ASSERT_TRUE(plain.ok()) << sample.name << ": " << plain.status();
+      const absl::StatusOr<ParsedCall> parsed = ParsePlainCall(*plain);
+      ASSERT_TRUE(parsed.ok()) << sample.name << ": " << parsed.status();
+      EXPECT_EQ(parsed->identity, EncodeConfig(config)) << yaml;
+    }
+  }
+}
+
 // Whatever bytes can be read can be shown, and read back from YAML and JSON.
 TEST(Forms, OfDamagedValuesThatCanBeRead) {
   for (const ValueSample& sample : ValueSamples()) {

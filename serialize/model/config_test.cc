@@ -40,7 +40,30 @@ TEST(Config, EveryCutAndAnyRestIsAnError) {
   }
   const absl::Status status = ParseConfig(identity + "x").status();
   EXPECT_EQ(std::string(status.message()),
-            "byte " + std::to_string(identity.size()) + ": expected the end of the config");
+            "byte " + std::to_string(identity.size()) + ": expected a framework or the end of the config");
+  EXPECT_FALSE(ParseConfig(identity + std::string("\4nobo", 5)).ok());
+  EXPECT_FALSE(ParseConfig(identity + std::string("\0", 1)).ok());
+}
+
+TEST(Config, FrameworkIsTheApisUnlessSaid) {
+  EXPECT_EQ(FrameworkOfApi("torch.add"), "torch");
+  EXPECT_EQ(FrameworkOfApi("aten::add.Tensor"), "torch");
+  EXPECT_EQ(FrameworkOfApi("numpy.sum"), "torch");
+  EXPECT_EQ(FrameworkOfApi("paddle.add"), "paddle");
+  EXPECT_EQ(FrameworkOfApi("paddlenlp.add"), "torch");
+  EXPECT_EQ(FrameworkOfApi("paddle"), "torch");
+
+  Config config = Example();
+  const std::string bare = EncodeConfig(config);
+  EXPECT_EQ(config.framework(), "torch");
+  config.other_framework = "paddle";
+  const std::string marked = EncodeConfig(config);
+  EXPECT_EQ(marked, bare + "\6paddle");
+  const absl::StatusOr<Config> parsed = ParseConfig(marked);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->framework(), "paddle");
+  EXPECT_EQ(EncodeConfig(*parsed), marked);
+  EXPECT_EQ(ReadConfigHead(marked).api, config.api);
 }
 
 TEST(Config, HeadReadsLevelAndApi) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "dialects/python/testing/embedded_python.h"
 #include "gtest/gtest.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
@@ -57,21 +58,7 @@ class AllocationCounter {
   std::array<PyMemAllocatorEx, 2> originals_;
 };
 
-void Execute(const std::string& code) {
-  PyObject* const globals = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* const result = PyRun_String(code.c_str(), Py_file_input, globals, globals);
-  if (result == nullptr) PyErr_Print();
-  ASSERT_NE(result, nullptr) << code;
-  Py_DECREF(result);
-}
-
-PyObject* Evaluate(const std::string& expression) {
-  PyObject* const globals = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* const value = PyRun_String(expression.c_str(), Py_eval_input, globals, globals);
-  if (value == nullptr) PyErr_Print();
-  EXPECT_NE(value, nullptr) << expression;
-  return value;
-}
+void RunAll(const std::string& code) { ASSERT_EQ(Execute(code), "") << code; }
 
 std::string EvaluateText(const std::string& expression) {
   PyObject* const value = Evaluate(expression);
@@ -93,7 +80,7 @@ std::string Describe(PyObject* value) {
 // The description of a value that an expression makes; that it is passive is checked.
 std::string Describe(const std::string& expression) {
   PyObject* const value = Evaluate(expression);
-  Execute("gc.collect()");  // also empties the lists of free objects
+  RunAll("gc.collect()");  // also empties the lists of free objects
   const Py_ssize_t references = Py_REFCNT(value);
   PyErr_SetString(PyExc_KeyError, "the program's own");
   int allocations;
@@ -116,12 +103,12 @@ class ValueDescriberTest : public ::testing::Test {
   static void SetUpTestSuite() {
     if (Py_IsInitialized() != 0) return;
     Py_Initialize();
-    Execute("import gc, sys\nsys.set_int_max_str_digits(0)\ncalls = []\n");
+    RunAll("import gc, sys\nsys.set_int_max_str_digits(0)\ncalls = []\n");
   }
 };
 
 TEST_F(ValueDescriberTest, EveryKind) {
-  Execute(R"(
+  RunAll(R"(
 class Own:
     def method(self): pass
 class Items(list): pass
@@ -165,7 +152,7 @@ TEST_F(ValueDescriberTest, Strings) {
 }
 
 TEST_F(ValueDescriberTest, StringsStayAsTheyAre) {
-  Execute(R"(
+  RunAll(R"(
 text = ''.join(['\xe9'] * 10)
 class Named: pass
 Named.__qualname__ = ''.join(['N', '\xe9', 'e'])
@@ -178,7 +165,7 @@ before = sizes()
   EXPECT_EQ(Describe("Named()"),
             "object(\"m\xe2\x82\xac.N\xc3\xa9"
             "e\")");
-  Execute("assert sizes() == before, (before, sizes())");
+  RunAll("assert sizes() == before, (before, sizes())");
 }
 
 TEST_F(ValueDescriberTest, Ints) {
@@ -191,7 +178,7 @@ TEST_F(ValueDescriberTest, Ints) {
 }
 
 TEST_F(ValueDescriberTest, KeysAreNotCompared) {
-  Execute(R"(
+  RunAll(R"(
 class Key(str):
     armed = False
     __hash__ = str.__hash__
@@ -209,11 +196,11 @@ Key.armed = True
   EXPECT_EQ(Describe("{Key('a'): 1}"), R"(dict{"a": 1})");
   PyObject* const odd = Evaluate("odd");
   EXPECT_NE(InstanceAttribute(odd, "name"), nullptr);
-  Execute("Key.armed = False\nassert calls == [], calls");
+  RunAll("Key.armed = False\nassert calls == [], calls");
 }
 
 TEST_F(ValueDescriberTest, InstanceAttributes) {
-  Execute(R"(
+  RunAll(R"(
 class Plain:
     def __init__(self):
         self.first = 1
@@ -236,7 +223,7 @@ asked.__dict__["third"] = 3
 }
 
 TEST_F(ValueDescriberTest, TheClassIsNotAsked) {
-  Execute(R"(
+  RunAll(R"(
 class Asked:
     @property
     def __class__(self):
@@ -244,7 +231,7 @@ class Asked:
         raise RuntimeError
 )");
   EXPECT_EQ(Describe("Asked()"), R"(object("__main__.Asked"))");
-  Execute("assert calls == [], calls");
+  RunAll("assert calls == [], calls");
 }
 
 TEST_F(ValueDescriberTest, TupleThatIsBeingMade) {
@@ -254,7 +241,7 @@ TEST_F(ValueDescriberTest, TupleThatIsBeingMade) {
 }
 
 TEST_F(ValueDescriberTest, NoFinalizerRunsMeanwhile) {
-  Execute(R"(
+  RunAll(R"(
 items = ['\udc80', 1 << 100, range(3), 'a\xe9', len, object()] * 50
 class Cycle:
     def __init__(self):
@@ -274,7 +261,7 @@ for _ in range(10):
   const std::string text = Describe(items);
   PyGC_Disable();
   EXPECT_EQ(PyList_GET_SIZE(items), 300);
-  Execute("assert calls == [], calls\ngc.set_threshold(*old)\ngc.enable()\ngc.collect()\ncalls.clear()");
+  RunAll("assert calls == [], calls\ngc.set_threshold(*old)\ngc.enable()\ngc.collect()\ncalls.clear()");
   EXPECT_TRUE(text.starts_with(R"(list["\udc80", 1267650600228229401496703205376, range(0, 3, 1), )")) << text;
 }
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "dialects/python/setattr/call_through.h"
+#include "dialects/python/testing/embedded_python.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -143,28 +144,6 @@ class Observer final : public EntryDialect {
   int asked = 0;
   int fail_at = 0;
 };
-
-// Runs statements in __main__; "" or the exception's type and text.
-std::string Execute(const std::string& code) {
-  PyObject* const globals = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* const result = PyRun_String(code.c_str(), Py_file_input, globals, globals);
-  if (result != nullptr) {
-    Py_DECREF(result);
-    return "";
-  }
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  PyObject* const text = PyObject_Str(value);
-  return absl::StrCat(reinterpret_cast<PyTypeObject*>(type)->tp_name, ": ", PyUnicode_AsUTF8(text));
-}
-
-PyObject* Evaluate(const char* expression) {
-  PyObject* const globals = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* const value = PyRun_String(expression, Py_eval_input, globals, globals);
-  EXPECT_NE(value, nullptr) << expression;
-  return value;
-}
 
 const std::vector<std::string>& AllNames() {
   static const auto* const names = new std::vector<std::string>{

@@ -16,6 +16,7 @@
 #include "dialects/python/describe/argument_form.h"
 #include "dialects/python/describe/value_describer.h"
 #include "dialects/python/setattr/native_entries.h"
+#include "dialects/python/testing/embedded_python.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -31,26 +32,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 void DescribeValue(PyObject* value, ConfigBuilder* config) { ValueDescriber<NoFramework>(config).Value(value); }
-
-// "" or the exception's type.
-std::string Execute(const std::string& code) {
-  PyObject* const globals = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* const result = PyRun_String(code.c_str(), Py_file_input, globals, globals);
-  if (result != nullptr) {
-    Py_DECREF(result);
-    return "";
-  }
-  const std::string type = reinterpret_cast<PyTypeObject*>(PyErr_Occurred())->tp_name;
-  PyErr_Clear();
-  return type;
-}
-
-PyObject* Evaluate(const std::string& expression) {
-  PyObject* const globals = PyModule_GetDict(PyImport_AddModule("__main__"));
-  PyObject* const value = PyRun_String(expression.c_str(), Py_eval_input, globals, globals);
-  EXPECT_NE(value, nullptr) << expression;
-  return value;
-}
 
 // "f(1, axis=2)", as the bytes say it.
 std::string Text(std::string_view identity) {
@@ -166,7 +147,7 @@ lib.array.array('d', [1])
 TEST_F(RecordedCallsTest, NestingAndExceptions) {
   EXPECT_THAT(Recorded("lib.outer(1)\nlib.failing(2)"), ElementsAre("lib.outer(1)", "  lib.failing(1)", "  KeyError",
                                                                     "  lib.function(1)", "lib.failing(2)", "KeyError"));
-  EXPECT_EQ(error_, "KeyError");
+  EXPECT_EQ(error_, "KeyError: 2");
   EXPECT_THAT(Recorded("lib.outer(1)\nlib.failing(2)", /*outermost=*/true),
               ElementsAre("lib.outer(1)", "lib.failing(2)", "KeyError"));
 }
