@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "serialize/base/json_member.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/configs/family.h"
@@ -213,14 +212,11 @@ class StatsReport {
   void AddThread(size_t trace, uint32_t process, uint32_t thread, const ThreadTotal& total,
                  const std::vector<size_t>& ids) {
     const ProcessInfo& info = traces_[trace].trace->processes()[process];
-    ordered_json value;  // of a rank or a label
+    ReportCell value(nullptr, "none");  // of a rank or a label
+    if (options_.by == StatsBy::kRank && info.known.rank.has_value()) value = *info.known.rank;
+    if (options_.by == StatsBy::kLabel && !info.known.label.empty()) value = ApiCell(info.known.label);
     ThreadKey key(trace, process, options_.by == StatsBy::kThread ? thread : 0, "");
-    if (!grouping_.of_one_trace) {
-      const nlohmann::json* const member =
-          info.metadata == nullptr ? nullptr : FindMember(*info.metadata, grouping_.name);
-      if (member != nullptr && (member->is_number_integer() || member->is_string())) value = *member;
-      key = {0, 0, 0, DumpJson(value)};
-    }
+    if (!grouping_.of_one_trace) key = {0, 0, 0, DumpJson(value.value)};
     const auto [at, fresh] = threads_.try_emplace(std::move(key));
     ThreadRow& row = at->second;
     if (fresh) {
@@ -228,7 +224,9 @@ class StatsReport {
       if (grouping_.of_one_trace) {
         LabelThread(trace, info, thread, &row.row);
       } else {
-        LabelValue(value, &row.row);
+        row.row.labels = {value};
+        row.row.text_label = value.text.has_value() ? *value.text : value.value.dump();
+        if (options_.by == StatsBy::kRank) row.row.number = info.known.rank;
       }
     }
     AddToTally(total, ids, &row.all);
@@ -291,13 +289,6 @@ class StatsReport {
     row->labels.push_back(known ? ordered_json(info->os_id) : ordered_json());
     row->labels.push_back(known ? info->name : "");
     if (known && !info->name.empty()) absl::StrAppend(&row->text_label, " ", FormatApi(info->name));
-  }
-
-  // Of a rank or a label; null where the process has none.
-  void LabelValue(const ordered_json& value, Row* row) const {
-    row->labels = {value};
-    row->text_label = value.is_null() ? "none" : value.is_string() ? FormatApi(value.get<std::string>()) : value.dump();
-    if (value.is_number_integer()) row->number = value.get<int64_t>();
   }
 
   // Rows of threads and processes say whose they are.
