@@ -329,27 +329,22 @@ const json* OwnOperators(const ProcessInfo& process) {
   return operators != nullptr && operators->is_object() ? operators : nullptr;
 }
 
-std::string VersionOf(const ProcessInfo& process, const std::string& package = "torch") {
-  const auto version = process.known.package_versions.find(package);
-  return version == process.known.package_versions.end() ? "" : version->second;
-}
-
 }  // namespace
 
 std::set<std::string> PackageVersions(const Trace& trace, const std::string& package) {
   std::set<std::string> versions;
-  for (const ProcessInfo& process : trace.processes()) versions.insert(VersionOf(process, package));
+  for (const ProcessInfo& process : trace.processes()) versions.insert(process.known.PackageVersion(package));
   versions.erase("");
   return versions;
 }
 
 const json* FindOperators(const Trace& trace, const ProcessInfo& process) {
   if (const json* const own = OwnOperators(process); own != nullptr) return own;
-  const std::string version = VersionOf(process);
+  const std::string version = process.known.PackageVersion("torch");
   if (version.empty()) return nullptr;
   for (const ProcessInfo& other : trace.processes()) {
     const json* const operators = OwnOperators(other);
-    if (operators != nullptr && VersionOf(other) == version) return operators;
+    if (operators != nullptr && other.known.PackageVersion("torch") == version) return operators;
   }
   return nullptr;
 }
@@ -369,7 +364,7 @@ absl::Status AddOperators(const Trace& trace, std::string_view name, std::string
     for (const auto part : absl::StrSplit(inside->get_ref<const std::string&>(), ' ', absl::SkipEmpty())) {
       names.insert(absl::StrCat(std::string(space), "::", part));
     }
-    if (list->version.empty()) list->version = VersionOf(process);
+    if (list->version.empty()) list->version = process.known.PackageVersion("torch");
   }
   if (!told) {
     return absl::NotFoundError(

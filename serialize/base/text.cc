@@ -273,6 +273,11 @@ std::vector<std::pair<size_t, size_t>> TextTable::Groups() const {
 }
 
 std::string TextTable::FormatMarkdown() const {
+  if (columns_.size() == 1) {
+    std::string list = EscapeMarkdown(columns_[0].title) + "\n\n";
+    for (size_t row = 1; row < rows_.size(); ++row) list += "- " + MarkdownCode(rows_[row][0]) + '\n';
+    return list;
+  }
   std::string out = "|";
   for (const Column& column : columns_) {
     out += ' ' + EscapeMarkdown(column.group) + (column.group.empty() ? "" : " ") + EscapeMarkdown(column.title) + " |";

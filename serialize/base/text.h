@@ -137,7 +137,7 @@ class TextTable {
 
   // Each line ends in a line break and has no blanks before it.
   std::string Format() const;
-  // As GitHub's tables: cells of left columns are shown as code.
+  // As GitHub's tables: cells of left columns are shown as code. A single column is a list of code below its title.
   std::string FormatMarkdown() const;
 
  private:

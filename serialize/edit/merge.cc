@@ -13,7 +13,6 @@
 #include "serialize/import/open_trace.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
-#include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
@@ -26,9 +25,9 @@ Json WithOrigin(const ProcessInfo& info, const std::string& label) {
   Json metadata = info.metadata != nullptr && info.metadata->is_object() ? *info.metadata : Json::object();
   if (!metadata.contains("source")) metadata["source"] = info.path;
   if (!label.empty() && !metadata.contains("label")) metadata["label"] = label;
-  const ProcessRank rank = ReadRank(metadata);
-  if (rank.rank && !metadata.contains("rank")) metadata["rank"] = *rank.rank;
-  if (rank.world_size && !metadata.contains("world_size")) metadata["world_size"] = *rank.world_size;
+  const auto& [rank, world_size] = info.known.ranked;
+  if (rank && !metadata.contains("rank")) metadata["rank"] = *rank;
+  if (world_size && !metadata.contains("world_size")) metadata["world_size"] = *world_size;
   return metadata;
 }
 

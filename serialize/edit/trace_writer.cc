@@ -21,7 +21,6 @@
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
 #include "serialize/log/log_writer.h"
-#include "serialize/trace/run_facts.h"
 #include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
 
@@ -399,7 +398,9 @@ class LogTraceWriter : public TraceWriter {
   // Without the operators of PyTorch where a process before has the same.
   Json WithNewOperators(Json metadata) {
     const Json* const operators = FindMember(metadata, "operators");
-    if (operators != nullptr && !operators_.emplace(TorchVersion(metadata), operators->dump()).second) {
+    if (operators == nullptr) return metadata;
+    const std::string version = ParseProcessMetadata(metadata).PackageVersion("torch");
+    if (!operators_.emplace(version, operators->dump()).second) {
       metadata.erase("operators");
     }
     return metadata;

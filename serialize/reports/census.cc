@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -10,18 +9,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
+#include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct Tally {
   uint64_t inside = 0;
@@ -48,10 +45,6 @@ struct CensusThread {
   bool backward() const { return absl::StartsWith(name, "pt_autograd"); }
 };
 
-double Percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : std::round(1e6 * static_cast<double>(part) / static_cast<double>(whole)) / 1e4;
-}
-
 class Census {
  public:
   Census(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out)
@@ -62,14 +55,10 @@ class Census {
       if (absl::Status s = Add(trace); !s.ok()) return s;
     }
     Sort();
-    return WriteInFormat(options_.format, "the census", this, out_);
+    return Write();
   }
 
  private:
-  template <typename Report>
-  friend absl::Status torchtrace::WriteInFormat(StatsFormat format, const char* what, Report* report,
-                                                std::ostream* out);
-
   static constexpr uint32_t kNoOperator = UINT32_MAX;
 
   struct Operator {
@@ -171,77 +160,55 @@ class Census {
                         thread.backward() ? " (backward)" : "");
   }
 
-  void WriteText() {
-    const bool markdown = options_.format == StatsFormat::kMarkdown;
-    *out_ << Counted(totals_.calls(), "call", "calls") << " of level 2: " << totals_.inside
-          << " inside a call of level 1, " << totals_.outside << " outside ("
-          << FormatPercent(totals_.outside, totals_.calls()) << "), which level 1 did not see\n\n";
-    const auto write = [&](const TextTable& table) { *out_ << (markdown ? table.FormatMarkdown() : table.Format()); };
-    const auto add = [](TextTable* table, const std::string& label, const Tally& tally) {
-      table->AddRow({label, std::to_string(tally.calls()), std::to_string(tally.inside), std::to_string(tally.outside),
-                     FormatPercent(tally.outside, tally.calls())});
+  absl::Status Write() const {
+    ReportWriter report(options_.format, out_);
+    report.AddLine(absl::StrCat(Counted(totals_.calls(), "call", "calls"), " of level 2: ", totals_.inside,
+                                " inside a call of level 1, ", totals_.outside, " outside (",
+                                FormatPercent(totals_.outside, totals_.calls()), "), which level 1 did not see"));
+    report.AddMembers({{"total_calls", totals_.calls()}, {"inside", totals_.inside}, {"outside", totals_.outside}});
+
+    report.BeginTable("operators", WithTally({{"operator", "api", "", TextTable::kLeft}}, /*csv=*/false));
+    for (const uint32_t i : order_) report.AddRow(WithTally({ApiCell(operators_[i].api)}, operators_[i].all));
+    report.EndTable(operator_count_ - order_.size());
+
+    // CSV has a row for each operator on each thread.
+    report.BeginTable("threads", WithTally({{"thread", "", "", TextTable::kLeft},
+                                            {"", "", "operator"},
+                                            {"", traces_.size() > 1 ? "trace" : "", "trace"},
+                                            {"", "process", "process"},
+                                            {"", "thread", "thread"},
+                                            {"", "name", "thread_name"},
+                                            {"", "backward", "backward"}},
+                                           /*csv=*/true));
+    const auto add = [&](const CensusThread& thread, const std::string& api, const Tally& tally) {
+      if (tally.calls() == 0) return;
+      report.AddRow(WithTally(
+          {ThreadLabel(thread), api, thread.trace->name, thread.process, thread.number, thread.name, thread.backward()},
+          tally));
     };
-    TextTable operators({{"operator", TextTable::kLeft}, {"calls"}, {"inside"}, {"outside"}, {"outside %"}});
-    for (const uint32_t i : order_) add(&operators, FormatApi(operators_[i].api), operators_[i].all);
-    write(operators);
-    if (order_.size() < operator_count_) {
-      *out_ << (markdown ? "\n" : "") << "... and " << operator_count_ - order_.size() << " more\n";
-    }
-    *out_ << "\n";
-    TextTable threads({{"thread", TextTable::kLeft}, {"calls"}, {"inside"}, {"outside"}, {"outside %"}});
-    for (const CensusThread& thread : threads_) {
-      if (thread.all.calls() > 0) add(&threads, ThreadLabel(thread), thread.all);
-    }
-    write(threads);
-  }
-
-  static void AddTally(const Tally& tally, ordered_json* json) {
-    (*json)["calls"] = tally.calls();
-    (*json)["inside"] = tally.inside;
-    (*json)["outside"] = tally.outside;
-    (*json)["percent_outside"] = Percent(tally.outside, tally.calls());
-  }
-
-  void WriteJson() {
-    *out_ << "{\n  \"total_calls\": " << totals_.calls() << ",\n  \"inside\": " << totals_.inside
-          << ",\n  \"outside\": " << totals_.outside << ",\n  \"operators\": [";
-    const char* separator = "";
-    for (const uint32_t i : order_) {
-      ordered_json json = {{"api", operators_[i].api}};
-      AddTally(operators_[i].all, &json);
-      *out_ << separator << "\n    " << DumpJson(json);
-      separator = ",";
-    }
-    *out_ << (order_.empty() ? "]" : "\n  ]") << ",\n  \"threads\": [";
-    separator = "";
-    for (const CensusThread& thread : threads_) {
-      if (thread.all.calls() == 0) continue;
-      ordered_json json = ordered_json::object();
-      if (traces_.size() > 1) json["trace"] = thread.trace->name;
-      json["process"] = thread.process;
-      json["thread"] = thread.number;
-      json["name"] = thread.name;
-      json["backward"] = thread.backward();
-      AddTally(thread.all, &json);
-      *out_ << separator << "\n    " << DumpJson(json);
-      separator = ",";
-    }
-    *out_ << (*separator == '\0' ? "]\n}\n" : "\n  ]\n}\n");
-  }
-
-  // A row for each operator on each thread.
-  void WriteCsv() {
-    *out_ << "operator,trace,process,thread,thread_name,backward,calls,inside,outside\n";
-    for (const uint32_t i : order_) {
-      for (const CensusThread& thread : threads_) {
-        if (i >= thread.operators.size() || thread.operators[i].calls() == 0) continue;
-        const Tally& tally = thread.operators[i];
-        *out_ << absl::StrCat(CsvCell(operators_[i].api), ",", CsvCell(thread.trace->name), ",",
-                              CsvCell(thread.process), ",", thread.number, ",", CsvCell(thread.name), ",",
-                              thread.backward() ? "true" : "false", ",", tally.calls(), ",", tally.inside, ",",
-                              tally.outside, "\n");
+    if (options_.format == StatsFormat::kCsv) {
+      for (const uint32_t i : order_) {
+        for (const CensusThread& thread : threads_) {
+          if (i < thread.operators.size()) add(thread, operators_[i].api, thread.operators[i]);
+        }
       }
+    } else {
+      for (const CensusThread& thread : threads_) add(thread, "", thread.all);
     }
+    report.EndTable();
+    return report.Finish("the census");
+  }
+
+  static std::vector<ReportColumn> WithTally(std::vector<ReportColumn> columns, bool csv) {
+    for (const char* name : {"calls", "inside", "outside"}) columns.push_back({name, name, csv ? name : ""});
+    columns.push_back({"outside %", "percent_outside"});
+    return columns;
+  }
+
+  static std::vector<ReportCell> WithTally(std::vector<ReportCell> cells, const Tally& tally) {
+    for (const uint64_t calls : {tally.calls(), tally.inside, tally.outside}) cells.emplace_back(calls);
+    cells.push_back(PercentCell(tally.outside, tally.calls()));
+    return cells;
   }
 
   const std::vector<StatsTrace>& traces_;

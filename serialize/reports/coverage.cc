@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -10,18 +9,16 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
 #include "serialize/base/bytes.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
 namespace {
-
-using nlohmann::ordered_json;
 
 bool IsOperator(std::string_view name) { return name.find("::") != std::string_view::npos; }
 
@@ -77,17 +74,10 @@ struct Tally {
   }
 };
 
-double Percent(uint64_t part, uint64_t whole) {
-  return std::round(1e6 * static_cast<double>(part) / static_cast<double>(whole)) / 1e4;
-}
-
-enum class Status : uint8_t { kCalled, kNever, kOutside };
-
 struct Row {
   std::string api;
-  Status status;
-  bool visible;
   const Tally* tally;
+  bool visible;
 };
 
 class Coverage {
@@ -122,22 +112,45 @@ class Coverage {
   }
 
   absl::StatusOr<CoverageTotals> Write() {
-    Collect();
-    switch (options_.format) {
-      case StatsFormat::kText:
-      case StatsFormat::kMarkdown:
-        WriteText();
-        break;
-      case StatsFormat::kJson:
-        WriteJson();
-        break;
-      case StatsFormat::kCsv:
-        WriteCsv();
-        break;
+    std::vector<Row> called, never, outside;
+    size_t invisible = 0;
+    for (const auto& [entry, tally] : entries_) {
+      const std::vector<int>& levels = entry->levels;
+      const bool visible = levels.empty() || levels_.empty() ||
+                           std::any_of(levels.begin(), levels.end(), [&](int l) { return levels_.count(l) != 0; });
+      const bool was_called = !tally.calls.empty();
+      if (!was_called && !visible) ++invisible;
+      (was_called ? called : never).push_back({entry->name, &tally, visible});
     }
-    out_->flush();
-    if (!out_->good()) return absl::AbortedError("cannot write the coverage");
-    return CoverageTotals{entries_.size(), called_};
+    for (const auto& [api, tally] : outside_) outside.push_back({api, &tally, true});
+    const CoverageTotals totals{entries_.size(), called.size()};
+
+    ReportWriter report(options_.format, out_);
+    report.AddLine(absl::StrCat(called.size(), " of ", entries_.size(), " ", What(), " of ", list_name_,
+                                " were called (", FormatPercent(called.size(), entries_.size()), "), ", never.size(),
+                                " never"));
+    if (invisible > 0) {
+      report.AddLine(absl::StrCat(invisible, " of these can't be seen at ", levels_.size() == 1 ? "level " : "levels ",
+                                  absl::StrJoin(levels_, ", "), ", which is what was recorded"));
+    }
+    if (!outside.empty()) {
+      report.AddLine(absl::StrCat(outside.size(), " more ", outside.size() == 1 ? "was" : "were", " called",
+                                  options_.outside ? "" : " (--show outside)"));
+    }
+    report.AddMembers({{"list", list_name_},
+                       {"total", entries_.size()},
+                       {"called", called.size()},
+                       {"never", never.size()},
+                       {"percent", PercentCell(called.size(), entries_.size()).value},
+                       {"not_visible", invisible},
+                       {"outside", outside.size()}});
+    if (!options_.called) called.clear();
+    if (!options_.never) never.clear();
+    AddSection("called", "called", "apis", &called, &report);
+    AddSection("never called", "never", "apis", &never, &report);
+    if (options_.outside) AddSection("not in the list", "outside", "not_in_list", &outside, &report);
+    if (absl::Status s = report.Finish("the coverage"); !s.ok()) return s;
+    return totals;
   }
 
  private:
@@ -185,110 +198,30 @@ class Coverage {
     tally->configs.insert(config);
   }
 
-  // Fills rows_ with what is to be shown, and the totals.
-  void Collect() {
-    std::vector<Row> never;
-    for (const Entry& entry : entries_) {
-      const std::vector<int>& levels = entry.api->levels;
-      const bool visible = levels.empty() || levels_.empty() ||
-                           std::any_of(levels.begin(), levels.end(), [&](int l) { return levels_.count(l) != 0; });
-      if (!entry.tally.calls.empty()) {
-        ++called_;
-        if (options_.called) rows_.push_back({entry.api->name, Status::kCalled, true, &entry.tally});
-        continue;
-      }
-      if (!visible) ++invisible_;
-      if (options_.never) never.push_back({entry.api->name, Status::kNever, visible, &entry.tally});
-    }
-    Sort(0);
-    rows_.insert(rows_.end(), never.begin(), never.end());
-    const size_t begin = rows_.size();
-    if (!options_.outside) return;
-    for (const auto& [api, tally] : outside_) rows_.push_back({api, Status::kOutside, true, &tally});
-    Sort(begin);
-  }
-
-  void Sort(size_t begin) {
-    std::stable_sort(rows_.begin() + static_cast<ptrdiff_t>(begin), rows_.end(),
-                     [](const Row& a, const Row& b) { return a.tally->most_calls() > b.tally->most_calls(); });
-  }
-
   const char* What() const {
     if (lists_operators_ && lists_apis_) return "APIs and operators";
     return lists_operators_ ? "operators" : "APIs";
   }
 
-  void WriteText() {
-    const bool markdown = options_.format == StatsFormat::kMarkdown;
-    *out_ << called_ << " of " << entries_.size() << " " << What() << " of " << list_name_ << " were called ("
-          << FormatPercent(called_, entries_.size()) << "), " << entries_.size() - called_ << " never\n";
-    if (invisible_ > 0) {
-      *out_ << invisible_ << " of these can't be seen at " << (levels_.size() == 1 ? "level " : "levels ")
-            << absl::StrJoin(levels_, ", ") << ", which is what was recorded\n";
+  // The most called first. People see no section without rows, and of what was never called the names alone.
+  static void AddSection(const char* title, std::string_view status, const char* list, std::vector<Row>* rows,
+                         ReportWriter* report) {
+    std::stable_sort(rows->begin(), rows->end(),
+                     [](const Row& a, const Row& b) { return a.tally->most_calls() > b.tally->most_calls(); });
+    const bool never = status == "never";
+    const auto titled = [&](const char* text) { return rows->empty() || never ? "" : text; };
+    report->BeginTable(list, {{rows->empty() ? "" : title, "api", "api", TextTable::kLeft},
+                              {"", "", "status"},
+                              {"", status == "outside" ? "" : "called"},
+                              {titled("calls"), "calls", "calls"},
+                              {titled("configs"), "configs", "configs"},
+                              {titled("level"), "levels", "levels"},
+                              {"", never ? "visible" : ""}});
+    for (const auto& [api, tally, visible] : *rows) {
+      report->AddRow({ApiCell(api), std::string(status), !never, tally->most_calls(), tally->configs.size(),
+                      tally->levels(), visible});
     }
-    if (!outside_.empty()) {
-      *out_ << outside_.size() << " more " << (outside_.size() == 1 ? "was" : "were") << " called"
-            << (options_.outside ? "" : " (--show outside)") << "\n";
-    }
-    const auto section = [&](Status status, const char* title) {
-      TextTable table({{title, TextTable::kLeft}, {"calls"}, {"configs"}, {"level"}});
-      bool any = false;
-      for (const Row& row : rows_) {
-        if (row.status != status) continue;
-        any = true;
-        table.AddRow({FormatApi(row.api), std::to_string(row.tally->most_calls()),
-                      std::to_string(row.tally->configs.size()), absl::StrJoin(row.tally->levels(), ",")});
-      }
-      if (any) *out_ << "\n" << (markdown ? table.FormatMarkdown() : table.Format());
-    };
-    section(Status::kCalled, "called");
-    const char* heading = markdown ? "\nnever called\n\n" : "\nnever called\n";
-    for (const Row& row : rows_) {
-      if (row.status != Status::kNever) continue;
-      *out_ << heading << (markdown ? "- `" : "") << FormatApi(row.api) << (markdown ? "`\n" : "\n");
-      heading = "";
-    }
-    section(Status::kOutside, "not in the list");
-  }
-
-  static ordered_json Numbers(const Row& row) {
-    ordered_json json = {{"api", row.api}};
-    if (row.status != Status::kOutside) json["called"] = row.status == Status::kCalled;
-    json["calls"] = row.tally->most_calls();
-    json["configs"] = row.tally->configs.size();
-    json["levels"] = row.tally->levels();
-    if (row.status == Status::kNever) json["visible"] = row.visible;
-    return json;
-  }
-
-  void WriteJson() {
-    *out_ << "{\n  \"list\": " << DumpJson(list_name_) << ",\n  \"total\": " << entries_.size()
-          << ",\n  \"called\": " << called_ << ",\n  \"never\": " << entries_.size() - called_
-          << ",\n  \"percent\": " << DumpJson(Percent(called_, entries_.size()))
-          << ",\n  \"not_visible\": " << invisible_ << ",\n  \"outside\": " << outside_.size();
-    const auto section = [&](const char* name, bool outside) {
-      *out_ << ",\n  \"" << name << "\": [";
-      const char* separator = "";
-      for (const Row& row : rows_) {
-        if ((row.status == Status::kOutside) != outside) continue;
-        *out_ << separator << "\n    " << DumpJson(Numbers(row));
-        separator = ",";
-      }
-      *out_ << (*separator == '\0' ? "]" : "\n  ]");
-    };
-    section("apis", false);
-    if (options_.outside) section("not_in_list", true);
-    *out_ << "\n}\n";
-  }
-
-  void WriteCsv() {
-    constexpr const char* kStatuses[] = {"called", "never", "outside"};
-    *out_ << "api,status,calls,configs,levels\n";
-    for (const Row& row : rows_) {
-      *out_ << absl::StrCat(CsvCell(row.api), ",", kStatuses[static_cast<int>(row.status)], ",",
-                            row.tally->most_calls(), ",", row.tally->configs.size(), ",",
-                            absl::StrJoin(row.tally->levels(), " "), "\n");
-    }
+    report->EndTable();
   }
 
   const std::string& list_name_;
@@ -302,9 +235,6 @@ class Coverage {
   std::set<int> levels_;  // that the traces were recorded at
   bool lists_operators_ = false;
   bool lists_apis_ = false;
-  std::vector<Row> rows_;
-  size_t called_ = 0;
-  size_t invisible_ = 0;
 };
 
 }  // namespace

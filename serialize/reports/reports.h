@@ -17,7 +17,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "serialize/configs/dedup.h"
@@ -74,29 +73,8 @@ absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(Conf
 // is the config's id, which is in the order of the definitions.
 absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<bool(ConfigId)>& accepts);
 
-// The formats that the tables of `torchtrace stats` are written in.
-
+// The formats of stats, census and coverage (report_table.h).
 enum class StatsFormat : uint8_t { kText, kJson, kCsv, kMarkdown };
-
-// Has a Report written by its WriteText (text and Markdown), WriteJson or WriteCsv to `out`, which it
-// holds. Aborted, naming `what` it is, when `out` fails.
-template <typename Report>
-absl::Status WriteInFormat(StatsFormat format, const char* what, Report* report, std::ostream* out) {
-  switch (format) {
-    case StatsFormat::kText:
-    case StatsFormat::kMarkdown:
-      report->WriteText();
-      break;
-    case StatsFormat::kJson:
-      report->WriteJson();
-      break;
-    case StatsFormat::kCsv:
-      report->WriteCsv();
-      break;
-  }
-  out->flush();
-  return out->good() ? absl::OkStatus() : absl::AbortedError(absl::StrCat("cannot write ", what));
-}
 
 // The tables of `torchtrace stats`: calls, share, configs and time, by API, config,
 // family, level, thread, process, rank, label or calling line, over one trace or several side by

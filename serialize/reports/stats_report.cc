@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <iterator>
@@ -14,15 +13,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
+#include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/configs/family.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
@@ -30,12 +28,6 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
-
-// One field of a row: how JSON and CSV call it and what it holds.
-struct Field {
-  std::string name;
-  ordered_json value;
-};
 
 // What a row shows of all traces together, or of one of them.
 struct Cells {
@@ -45,8 +37,8 @@ struct Cells {
 };
 
 struct Row {
-  std::vector<Field> labels;  // what the row is about
-  std::string text_label;     // the same for the table
+  std::vector<ReportCell> labels;  // what the row is about
+  std::string text_label;          // the same for people
   // For sorting by name: numbers by their value.
   std::optional<int64_t> number;
   uint64_t order = 0;  // tells rows apart that are equal else
@@ -91,11 +83,6 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kLine, "line", "lines", "line", true, true, true, false, "file line function module"},
 };
 
-double Percent(uint64_t part, uint64_t whole) {
-  if (whole == 0) return 0;
-  return std::round(1e6 * static_cast<double>(part) / static_cast<double>(whole)) / 1e4;
-}
-
 absl::Status UnknownChoice(const char* what, std::string_view text, const std::vector<std::string>& names) {
   return absl::InvalidArgumentError(absl::StrCat(what, " \"", std::string(text), "\"", DidYouMean(text, names),
                                                  " (known: ", absl::StrJoin(names, ", "), ")"));
@@ -131,14 +118,10 @@ class StatsReport {
     }
     MakeRows();
     Sort();
-    return WriteInFormat(options_.format, "the statistics", this, out_);
+    return Write();
   }
 
  private:
-  template <typename Report>
-  friend absl::Status torchtrace::WriteInFormat(StatsFormat format, const char* what, Report* report,
-                                                std::ostream* out);
-
   // What one row of threads has in all traces or in one: their configs and APIs are sets.
   struct Tally {
     Cells cells;
@@ -229,14 +212,11 @@ class StatsReport {
   void AddThread(size_t trace, uint32_t process, uint32_t thread, const ThreadTotal& total,
                  const std::vector<size_t>& ids) {
     const ProcessInfo& info = traces_[trace].trace->processes()[process];
-    ordered_json value;  // of a rank or a label
+    ReportCell value(nullptr, "none");  // of a rank or a label
+    if (options_.by == StatsBy::kRank && info.known.rank.has_value()) value = *info.known.rank;
+    if (options_.by == StatsBy::kLabel && !info.known.label.empty()) value = ApiCell(info.known.label);
     ThreadKey key(trace, process, options_.by == StatsBy::kThread ? thread : 0, "");
-    if (!grouping_.of_one_trace) {
-      const nlohmann::json* const member =
-          info.metadata == nullptr ? nullptr : FindMember(*info.metadata, grouping_.name);
-      if (member != nullptr && (member->is_number_integer() || member->is_string())) value = *member;
-      key = {0, 0, 0, DumpJson(value)};
-    }
+    if (!grouping_.of_one_trace) key = {0, 0, 0, DumpJson(value.value)};
     const auto [at, fresh] = threads_.try_emplace(std::move(key));
     ThreadRow& row = at->second;
     if (fresh) {
@@ -244,7 +224,9 @@ class StatsReport {
       if (grouping_.of_one_trace) {
         LabelThread(trace, info, thread, &row.row);
       } else {
-        LabelValue(value, &row.row);
+        row.row.labels = {value};
+        row.row.text_label = value.text.has_value() ? *value.text : value.value.dump();
+        if (options_.by == StatsBy::kRank) row.row.number = info.known.rank;
       }
     }
     AddToTally(total, ids, &row.all);
@@ -255,18 +237,15 @@ class StatsReport {
   // Lines of several traces are the same where file, line and function are.
   void AddLine(size_t trace, LineId line, const StackText& text, const LineTotal& total,
                const std::vector<size_t>& ids) {
-    std::vector<Field> labels = {{"file", nullptr}, {"line", nullptr}, {"function", nullptr}, {"module", nullptr}};
+    std::vector<ReportCell> labels(4);
     if (line != kNoLine) {
       const StackTable& stacks = traces_[trace].trace->stacks();
       const StackPlace& place = stacks.line(line);
       const StackCode& code = stacks.code(place.code);
-      labels = {{"file", std::string(code.file)},
-                {"line", place.line},
-                {"function", std::string(code.function)},
-                {"module", std::string(code.module)}};
+      labels = {std::string(code.file), place.line, std::string(code.function), std::string(code.module)};
     }
     std::string key;
-    for (const Field& label : labels) absl::StrAppend(&key, DumpJson(label.value), ",");
+    for (const ReportCell& label : labels) absl::StrAppend(&key, DumpJson(label.value), ",");
     const auto [at, fresh] = threads_.try_emplace(ThreadKey(0, 0, 0, std::move(key)));
     ThreadRow& row = at->second;
     if (fresh) {
@@ -294,29 +273,22 @@ class StatsReport {
     const std::string name = ProcessName(process);
     row->text_label = name;
     if (ShowsTrace()) {
-      row->labels.push_back({"trace", traces_[trace].name});
+      row->labels.push_back(traces_[trace].name);
       row->text_label = absl::StrCat(traces_[trace].name, " ", name);
     }
-    row->labels.push_back({"process", name});
-    row->labels.push_back({"log", process.path});
+    row->labels.push_back(name);
+    row->labels.push_back(process.path);
     if (options_.by == StatsBy::kProcess) {
-      row->labels.push_back({"ended", DescribeEnd(process)});
+      row->labels.push_back(DescribeEnd(process));
       return;
     }
-    row->labels.push_back({"thread", thread});
+    row->labels.push_back(thread);
     absl::StrAppend(&row->text_label, " thread ", thread);
     const ThreadInfo* const info = FindThread(process, thread);
     const bool known = info != nullptr;
-    row->labels.push_back({"os_id", known ? ordered_json(info->os_id) : ordered_json()});
-    row->labels.push_back({"name", known ? info->name : ""});
+    row->labels.push_back(known ? ordered_json(info->os_id) : ordered_json());
+    row->labels.push_back(known ? info->name : "");
     if (known && !info->name.empty()) absl::StrAppend(&row->text_label, " ", FormatApi(info->name));
-  }
-
-  // Of a rank or a label; null where the process has none.
-  void LabelValue(const ordered_json& value, Row* row) const {
-    row->labels = {{grouping_.name, value}};
-    row->text_label = value.is_null() ? "none" : value.is_string() ? FormatApi(value.get<std::string>()) : value.dump();
-    if (value.is_number_integer()) row->number = value.get<int64_t>();
   }
 
   // Rows of threads and processes say whose they are.
@@ -364,7 +336,7 @@ class StatsReport {
       }
       if (options_.by == StatsBy::kApi) {
         row.text_label = FormatApi(key.second);
-        row.labels = {{"api", std::string(key.second)}, {"level", key.first}};
+        row.labels = {std::string(key.second), key.first};
         row.order = static_cast<uint64_t>(key.first);
         rows_.push_back(std::move(row));
       } else if (options_.by == StatsBy::kLevel) {
@@ -377,7 +349,7 @@ class StatsReport {
     }
     for (auto& [level, row] : levels) {
       row.text_label = std::to_string(level);
-      row.labels = {{"level", level}};
+      row.labels = {level};
       row.number = level;
       rows_.push_back(std::move(row));
     }
@@ -446,8 +418,7 @@ class StatsReport {
           row.text_label = FormatFamily(*parsed);
         }
       }
-      row.labels = {
-          {grouping_.name, row.text_label}, {"api", std::string(config.head.api)}, {"level", config.head.level}};
+      row.labels = {row.text_label, std::string(config.head.api), config.head.level};
     }
   }
 
@@ -458,143 +429,74 @@ class StatsReport {
     return has_level && levels_.size() > 1;
   }
 
-  // What JSON and CSV have of all traces or of one.
-  std::vector<Field> FieldsOf(const Cells& cells, const Totals& totals) const {
-    std::vector<Field> fields = {{"calls", cells.total.calls}};
-    if (grouping_.apis) fields.push_back({"apis", cells.apis});
-    if (grouping_.configs) fields.push_back({"configs", cells.configs});
-    fields.push_back({"percent", Percent(cells.total.calls, totals.calls)});
-    if (has_times_) fields.push_back({"time_ns", cells.total.time_ns});
-    if (has_times_) fields.push_back({"self_time_ns", cells.total.self_time_ns});
-    if (options_.times) fields.push_back({"raised", cells.total.raised});
-    return fields;
+  absl::Status Write() const {
+    ReportWriter report(options_.format, out_);
+    report.AddLine(
+        absl::StrCat(Counted(totals_.calls, "call", "calls"), " of ", Counted(totals_.apis, "API", "APIs"), " in ",
+                     Counted(totals_.configs, "config", "configs"),
+                     traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : ""));
+    report.AddMembers(
+        {{"total_calls", totals_.calls}, {"total_apis", totals_.apis}, {"total_configs", totals_.configs}});
+    if (side_by_side_) {
+      report.BeginTable("traces", {{"", "trace"}, {"", "total_calls"}, {"", "total_apis"}, {"", "total_configs"}});
+      for (size_t i = 0; i < traces_.size(); ++i) {
+        const Totals& totals = trace_totals_[i];
+        report.AddRow({traces_[i].name, totals.calls, totals.apis, totals.configs});
+      }
+      report.EndTable();
+    }
+    report.BeginTable(grouping_.list, Columns());
+    for (const Row& row : rows_) {
+      std::vector<ReportCell> cells;
+      if (!grouping_.label_last) cells.emplace_back(row.text_label);
+      cells.insert(cells.end(), row.labels.begin(), row.labels.end());
+      const auto add = [&](const char*, const char*, ReportCell cell) { cells.push_back(std::move(cell)); };
+      AddNumbers(row.all, totals_, add);
+      for (size_t i = 0; i < row.traces.size(); ++i) AddNumbers(row.traces[i], trace_totals_[i], add);
+      if (grouping_.label_last) cells.emplace_back(row.text_label);
+      report.AddRow(cells);
+    }
+    report.EndTable(rows_left_out_);
+    return report.Finish("the statistics");
   }
 
-  void WriteText() {
-    const bool markdown = options_.format == StatsFormat::kMarkdown;
-    *out_ << Counted(totals_.calls, "call", "calls") << " of " << Counted(totals_.apis, "API", "APIs") << " in "
-          << Counted(totals_.configs, "config", "configs");
-    if (traces_.size() > 1) *out_ << " in " << Counted(traces_.size(), "trace", "traces");
-    *out_ << "\n\n";
-    std::vector<TextTable::Column> columns;
-    const TextTable::Column label{grouping_.title, TextTable::kLeft};
+  std::vector<ReportColumn> Columns() const {
+    std::vector<ReportColumn> columns;
+    const ReportColumn label{grouping_.title, "", "", TextTable::kLeft};
     if (!grouping_.label_last) columns.push_back(label);
-    if (ShowsLevel()) columns.push_back({"level"});
+    if (ShowsTrace()) columns.push_back({"", "trace", "trace"});
+    for (const absl::string_view label_name : absl::StrSplit(grouping_.labels, ' ')) {
+      const std::string name(label_name);
+      columns.push_back({ShowsLevel() && name == "level" ? name : "", name, name});
+    }
+    const auto add_numbers = [&](bool shown, const std::string* trace) {
+      AddNumbers(Cells(), totals_, [&](const char* title, const char* name, const ReportCell&) {
+        columns.push_back({shown ? title : "", name, name, TextTable::kRight, trace});
+      });
+    };
+    add_numbers(!side_by_side_, nullptr);
     if (side_by_side_) {
-      for (const StatsTrace& trace : traces_) AddColumns(trace.name, &columns);
-    } else {
-      AddColumns("", &columns);
+      for (const StatsTrace& trace : traces_) add_numbers(true, &trace.name);
     }
     if (grouping_.label_last) columns.push_back(label);
-    TextTable table(std::move(columns));
-    for (const Row& row : rows_) {
-      std::vector<std::string> cells;
-      if (!grouping_.label_last) cells.push_back(row.text_label);
-      if (ShowsLevel()) cells.push_back(row.labels.back().value.dump());
-      if (!side_by_side_) AddCells(row.all, &cells);
-      for (const Cells& of_trace : row.traces) AddCells(of_trace, &cells);
-      if (grouping_.label_last) cells.push_back(row.text_label);
-      table.AddRow(std::move(cells));
-    }
-    *out_ << (markdown ? table.FormatMarkdown() : table.Format());
-    if (rows_left_out_ > 0) *out_ << (markdown ? "\n" : "") << "... and " << rows_left_out_ << " more\n";
+    return columns;
   }
 
-  // Side by side there is room for less: of the two times, the one that rows are sorted by.
-  bool ShowsTime() const { return has_times_ && !(side_by_side_ && options_.sort == StatsSort::kSelf); }
-  bool ShowsSelfTime() const { return has_times_ && (!side_by_side_ || options_.sort == StatsSort::kSelf); }
-
-  void AddColumns(const std::string& group, std::vector<TextTable::Column>* columns) const {
-    const auto add = [&](const char* title) { columns->push_back({title, TextTable::kRight, group}); };
-    add("calls");
-    if (!side_by_side_) add("percent");
-    if (grouping_.apis) add("APIs");
-    if (grouping_.configs) add("configs");
-    if (ShowsTime()) add("time");
-    if (ShowsSelfTime()) add("self time");
-  }
-
-  void AddCells(const Cells& cells, std::vector<std::string>* texts) const {
-    // A trace without the row has nothing to show in it.
-    const bool none = side_by_side_ && cells.total.calls == 0;
-    const auto add = [&](std::string text) { texts->push_back(none ? "-" : std::move(text)); };
-    add(std::to_string(cells.total.calls));
-    if (!side_by_side_) add(FormatPercent(cells.total.calls, totals_.calls));
-    if (grouping_.apis) add(std::to_string(cells.apis));
-    if (grouping_.configs) add(std::to_string(cells.configs));
-    if (ShowsTime()) add(FormatDuration(cells.total.time_ns));
-    if (ShowsSelfTime()) add(FormatDuration(cells.total.self_time_ns));
-  }
-
-  void WriteJson() {
-    *out_ << "{\n  \"total_calls\": " << totals_.calls << ",\n  \"total_apis\": " << totals_.apis
-          << ",\n  \"total_configs\": " << totals_.configs;
-    const char* separator = "";
-    if (side_by_side_) {
-      *out_ << ",\n  \"traces\": [";
-      for (size_t i = 0; i < traces_.size(); ++i) {
-        const ordered_json json = {{"trace", traces_[i].name},
-                                   {"total_calls", trace_totals_[i].calls},
-                                   {"total_apis", trace_totals_[i].apis},
-                                   {"total_configs", trace_totals_[i].configs}};
-        *out_ << separator << "\n    " << DumpJson(json);
-        separator = ",";
-      }
-      *out_ << "\n  ]";
-    }
-    *out_ << ",\n  \"" << grouping_.list << "\": [";
-    separator = "";
-    for (const Row& row : rows_) {
-      ordered_json json = ordered_json::object();
-      for (const Field& field : row.labels) json[field.name] = field.value;
-      for (Field& field : FieldsOf(row.all, totals_)) json[field.name] = std::move(field.value);
-      if (side_by_side_) json["traces"] = TracesOf(row);
-      *out_ << separator << "\n    " << DumpJson(json);
-      separator = ",";
-    }
-    *out_ << (rows_.empty() ? "]\n}\n" : "\n  ]\n}\n");
-  }
-
-  // In the order of the traces.
-  ordered_json TracesOf(const Row& row) const {
-    ordered_json list = ordered_json::array();
-    for (size_t i = 0; i < row.traces.size(); ++i) {
-      ordered_json json = ordered_json::object();
-      for (Field& field : FieldsOf(row.traces[i], trace_totals_[i])) json[field.name] = std::move(field.value);
-      list.push_back(std::move(json));
-    }
-    return list;
-  }
-
-  static std::string CsvText(const ordered_json& value) {
-    if (value.is_null()) return "";
-    return CsvCell(value.is_string() ? value.get<std::string>() : value.dump());
-  }
-
-  void WriteCsv() {
-    std::vector<std::string> header;
-    if (ShowsTrace()) header.emplace_back("trace");
-    header.emplace_back(absl::StrReplaceAll(grouping_.labels, {{" ", ","}}));
-    for (const Field& field : FieldsOf(Cells(), totals_)) header.push_back(field.name);
-    if (side_by_side_) {
-      for (const StatsTrace& trace : traces_) {
-        for (const Field& field : FieldsOf(Cells(), totals_)) {
-          header.push_back(CsvCell(absl::StrCat(trace.name, " ", field.name)));
-        }
-      }
-    }
-    *out_ << absl::StrJoin(header, ",") << "\n";
-    for (const Row& row : rows_) {
-      std::vector<Field> fields = row.labels;
-      const auto add = [&fields](std::vector<Field> more) {
-        std::move(more.begin(), more.end(), std::back_inserter(fields));
-      };
-      add(FieldsOf(row.all, totals_));
-      for (size_t i = 0; i < row.traces.size(); ++i) add(FieldsOf(row.traces[i], trace_totals_[i]));
-      *out_ << absl::StrJoin(fields, ",", [](std::string* out, const Field& field) {
-        out->append(CsvText(field.value));
-      }) << "\n";
-    }
+  // Calls `add` with each number of all traces or of one, as people and programs call it. Side by side there is room
+  // for less: of the two times, the one that rows are sorted by.
+  template <typename Add>
+  void AddNumbers(const Cells& cells, const Totals& totals, const Add& add) const {
+    const bool by_self = options_.sort == StatsSort::kSelf;
+    const ReportCell percent = PercentCell(cells.total.calls, totals.calls);
+    add("calls", "calls", cells.total.calls);
+    add(side_by_side_ ? "" : "percent", "", percent);
+    if (grouping_.apis) add("APIs", "apis", cells.apis);
+    if (grouping_.configs) add("configs", "configs", cells.configs);
+    add("", "percent", percent);
+    if (has_times_) add(side_by_side_ && by_self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
+    if (has_times_)
+      add(side_by_side_ && !by_self ? "" : "self time", "self_time_ns", TimeCell(cells.total.self_time_ns));
+    if (options_.times) add("", "raised", cells.total.raised);
   }
 
   const std::vector<StatsTrace>& traces_;

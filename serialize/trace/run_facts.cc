@@ -6,14 +6,11 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <initializer_list>
 #include <map>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/base/text.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
@@ -32,40 +29,10 @@ nlohmann::json FormatOperators(std::vector<std::string> names) {
   return spaces;
 }
 
-std::string TorchVersion(const nlohmann::json& metadata) {
-  const nlohmann::json* const packages = FindMember(metadata, "packages");
-  const nlohmann::json* version = packages == nullptr ? nullptr : FindMember(*packages, "torch");
-  if (version != nullptr && version->is_object()) version = FindMember(*version, "version");
-  return version != nullptr && version->is_string() ? version->get<std::string>() : std::string();
-}
-
 namespace {
 
-using Json = nlohmann::json;
-
-// Larger ones are nobody's.
-constexpr int64_t kMaxWorldSize = 1'000'000;
 // A sentence names no more.
 constexpr size_t kMaxNamed = 20;
-
-std::optional<int64_t> Number(const Json& metadata, const char* key, std::initializer_list<const char*> variables) {
-  const auto accepted = [](int64_t number) { return number >= 0 && number <= kMaxWorldSize; };
-  if (const Json* const value = FindMember(metadata, key); value != nullptr && value->is_number_integer()) {
-    const int64_t number = value->get<int64_t>();
-    return accepted(number) ? std::optional(number) : std::nullopt;
-  }
-  const Json* const environment = FindMember(metadata, "environment");
-  if (environment == nullptr) return std::nullopt;
-  for (const char* variable : variables) {
-    const Json* const value = FindMember(*environment, variable);
-    int64_t number;
-    if (value != nullptr && value->is_string() && absl::SimpleAtoi(value->get<std::string>(), &number) &&
-        accepted(number)) {
-      return number;
-    }
-  }
-  return std::nullopt;
-}
 
 // `ranks 1-3, 7`
 std::string NameRanks(const std::vector<int64_t>& ranks) {
@@ -86,11 +53,6 @@ std::string NameRanks(const std::vector<int64_t>& ranks) {
 
 }  // namespace
 
-ProcessRank ReadRank(const Json& metadata) {
-  return {Number(metadata, "rank", {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}),
-          Number(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})};
-}
-
 std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   struct Run {
     int64_t world_size = 0;
@@ -98,12 +60,12 @@ std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   };
   std::map<std::string, Run> runs;  // by label
   for (const ProcessInfo& process : processes) {
-    const ProcessRank rank = ReadRank(*process.metadata);
+    const auto& [rank, world_size] = process.known.ranked;
     // A forked process has its parent's rank.
-    if (!rank.rank || process.known.role == "fork") continue;
+    if (!rank || process.known.role == "fork") continue;
     Run& run = runs[process.known.label];
-    ++run.ranks[*rank.rank];
-    run.world_size = std::max(run.world_size, rank.world_size.value_or(0));
+    ++run.ranks[*rank];
+    run.world_size = std::max(run.world_size, world_size.value_or(0));
   }
   std::vector<RankGap> gaps;
   for (const auto& [label, run] : runs) {

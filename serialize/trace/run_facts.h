@@ -21,23 +21,10 @@ namespace torchtrace {
 
 inline constexpr char kOperatorsKey[] = "operators";
 
-// The version of PyTorch that a process's metadata tells; may be empty.
-std::string TorchVersion(const nlohmann::json& metadata);
-
 // The value of the key for operators by name, `aten::add.Tensor`, in any order.
 nlohmann::json FormatOperators(std::vector<std::string> names);
 
-// The ranks of a trace's processes: which one each has, and which ones a run
-// lacks or has twice.
-
-struct ProcessRank {
-  std::optional<int64_t> rank;
-  std::optional<int64_t> world_size;
-};
-
-// metadata["rank"] and ["world_size"], else what the environment in it says as
-// torchrun, Open MPI, PMI or Slurm set it.
-ProcessRank ReadRank(const nlohmann::json& metadata);
+// Which ranks a run lacks or has twice.
 
 // What is wrong with the ranks of one run: the processes of one label, or those
 // without one.

@@ -44,7 +44,7 @@ TEST(RanksTest, FromMetadataOrEnvironment) {
       {R"([])", -1, -1},
   };
   for (const auto& c : kCases) {
-    const ProcessRank rank = ReadRank(Json::parse(c.metadata));
+    const ProcessRank rank = ParseProcessMetadata(Json::parse(c.metadata)).ranked;
     EXPECT_EQ(rank.rank.value_or(-1), c.rank) << c.metadata;
     EXPECT_EQ(rank.world_size.value_or(-1), c.world_size) << c.metadata;
   }

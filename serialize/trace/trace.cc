@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/json_member.h"
@@ -84,6 +86,24 @@ std::map<std::string, std::string, std::less<>> VersionsMember(const json& objec
   return versions;
 }
 
+// Larger ones are nobody's.
+constexpr int64_t kMaxWorldSize = 1'000'000;
+
+// A rank, or a number of them, by its key or else by one of those variables of the environment.
+std::optional<int64_t> RankMember(const json& metadata, const char* key, std::initializer_list<const char*> variables) {
+  const auto accepted = [](int64_t number) { return number >= 0 && number <= kMaxWorldSize; };
+  if (const std::optional<int64_t> number = IntMember(metadata, key)) {
+    return accepted(*number) ? number : std::nullopt;
+  }
+  for (const char* variable : variables) {
+    int64_t number;
+    if (absl::SimpleAtoi(TextMember(Member(metadata, "environment"), variable), &number) && accepted(number)) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
 void CountGetters(const json& metadata, const json& end, ProcessMetadata* known) {
   const auto add = [known](std::optional<int64_t> getters) {
     known->getters += static_cast<uint64_t>(std::max<int64_t>(0, getters.value_or(0)));
@@ -109,6 +129,9 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.host = TextMember(metadata, "host");
   known.pid = IntMember(metadata, "pid");
   known.rank = IntMember(metadata, "rank");
+  known.ranked.rank = RankMember(metadata, "rank", {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
+  known.ranked.world_size =
+      RankMember(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
   known.cwd = OptionalText(metadata, "cwd");
   known.package_versions = VersionsMember(metadata, "packages");
   known.has_source = FindMember(metadata, "source") != nullptr;
@@ -137,6 +160,11 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.not_seen = TextsMember(FindMember(end, "not_seen") != nullptr ? end : metadata, "not_seen");
   known.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   return known;
+}
+
+std::string ProcessMetadata::PackageVersion(std::string_view package) const {
+  const auto version = package_versions.find(package);
+  return version == package_versions.end() ? "" : version->second;
 }
 
 namespace {

@@ -31,13 +31,22 @@ struct StartedProgram {
   uint64_t count = 0;
 };
 
+// Which rank a process has, of how many.
+struct ProcessRank {
+  std::optional<int64_t> rank;
+  std::optional<int64_t> world_size;
+};
+
 struct ProcessMetadata {
   // Texts are empty where they are missing.
   std::string role;
   std::string dialect;
   std::string host;
   std::optional<int64_t> pid;
-  std::optional<int64_t> rank;  // as it is written there; ReadRank asks the environment too
+  std::optional<int64_t> rank;  // as it is written there
+  // As it is written there, else as torchrun, Open MPI, PMI or Slurm set it in the environment; none where the number
+  // can't be one.
+  ProcessRank ranked;
   std::optional<std::string> cwd;
   std::map<std::string, std::string, std::less<>> package_versions;
 
@@ -69,6 +78,9 @@ struct ProcessMetadata {
   std::map<std::string, uint64_t> cut;
   std::vector<std::string> not_seen;
   std::map<std::string, StartedProgram> started;  // by the program's path
+
+  // The version of that package; empty where it isn't known.
+  std::string PackageVersion(std::string_view package) const;
 };
 
 ProcessMetadata ParseProcessMetadata(const nlohmann::json& metadata);

@@ -68,6 +68,7 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
   EXPECT_EQ(known.rank, 3);
   EXPECT_EQ(known.cwd, "/home");
   EXPECT_THAT(known.package_versions, ElementsAre(Pair("numpy", "2.4.1"), Pair("torch", "2.13.0")));
+  EXPECT_EQ(known.PackageVersion("torch"), "2.13.0");
   EXPECT_TRUE(known.has_source);
   EXPECT_EQ(known.source, "a.ttlog");
   EXPECT_EQ(known.label, "gpt2");
@@ -98,6 +99,7 @@ TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
     EXPECT_FALSE(known.pid || known.rank || known.cwd || known.stacks || known.stack_format) << text;
     EXPECT_FALSE(known.exit_code || known.signal || known.duration_ns || known.origin_realtime_ns) << text;
     EXPECT_FALSE(known.has_source || known.has_clock || known.paused || known.getters_unknown) << text;
+    EXPECT_EQ(known.PackageVersion("torch"), "") << text;
     EXPECT_THAT(known.package_versions, IsEmpty()) << text;
     EXPECT_THAT(known.levels, IsEmpty()) << text;
     EXPECT_THAT(known.cut, IsEmpty()) << text;

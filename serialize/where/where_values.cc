@@ -9,8 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
-#include "serialize/base/json_member.h"
 #include "serialize/base/matching.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/trace.h"
@@ -181,13 +179,11 @@ WhereValue Argument(const WhereFieldUse& field, const Config& config) {
   return {};
 }
 
-WhereValue OfMetadata(const ProcessInfo& process, const char* key) {
-  const nlohmann::json* const member = process.metadata == nullptr ? nullptr : FindMember(*process.metadata, key);
-  if (member == nullptr) return {};
-  if (member->is_number_integer()) return WhereValue::Whole(member->get<int64_t>());
-  if (member->is_string()) return WhereValue::Text(member->get_ref<const std::string&>());
-  return {};
+WhereValue OfNumber(const std::optional<int64_t>& number) {
+  return number.has_value() ? WhereValue::Whole(*number) : WhereValue();
 }
+
+WhereValue OfText(const std::string& text) { return text.empty() ? WhereValue() : WhereValue::Text(text); }
 
 }  // namespace
 
@@ -263,13 +259,13 @@ WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subjec
       return WhereValue::Text(name.substr(0, name.rfind('.')));
     }
     case WhereField::kPid:
-      return OfMetadata(*subject.process, "pid");
+      return OfNumber(subject.process->known.pid);
     case WhereField::kHost:
-      return OfMetadata(*subject.process, "host");
+      return OfText(subject.process->known.host);
     case WhereField::kRank:
-      return OfMetadata(*subject.process, "rank");
+      return OfNumber(subject.process->known.rank);
     case WhereField::kLabel:
-      return OfMetadata(*subject.process, "label");
+      return OfText(subject.process->known.label);
     case WhereField::kReturned:
       return WhereValue::Bool(subject.returned);
     case WhereField::kRaised:

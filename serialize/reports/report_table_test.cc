@@ -1,0 +1,115 @@
+#include "serialize/reports/report_table.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "serialize/reports/reports.h"
+
+namespace torchtrace {
+namespace {
+
+// Two tables that JSON has in one list and of which CSV has the second; that one has a group for each of two traces.
+std::string Report(StatsFormat format) {
+  std::ostringstream out;
+  ReportWriter report(format, &out);
+  report.AddLine("3 calls");
+  report.AddMembers({{"total", 3}, {"of", "a\"b"}});
+  report.BeginTable("rows", {{"API", "api", "", TextTable::kLeft}, {"calls", "calls"}, {"levels", "levels"}});
+  report.AddRow({ApiCell("torch.add"), 2, std::vector<int>{1, 2}});
+  report.EndTable(4);
+  const std::string a = "a", b = "b,c";
+  report.BeginTable("rows", {{"other API", "api", "name", TextTable::kLeft},
+                             {"", "", "levels"},
+                             {"calls", "calls", "count", TextTable::kRight, &a},
+                             {"time", "ns", "", TextTable::kRight, &a},
+                             {"calls", "calls", "count", TextTable::kRight, &b},
+                             {"time", "ns", "", TextTable::kRight, &b}});
+  report.AddRow({ApiCell("not a|name"), std::vector<int>{1, 2}, 0, TimeCell(0), 1, TimeCell(1500)});
+  report.EndTable();
+  EXPECT_TRUE(report.Finish("this").ok());
+  return out.str();
+}
+
+TEST(ReportTable, Text) {
+  EXPECT_EQ(Report(StatsFormat::kText),
+            "3 calls\n"
+            "\n"
+            "API        calls  levels\n"
+            "torch.add      2     1,2\n"
+            "... and 4 more\n"
+            "\n"
+            "                        a             b,c\n"
+            "other API     calls  time  calls     time\n"
+            "\"not a|name\"      -     -      1  1.50 us\n");
+}
+
+TEST(ReportTable, Markdown) {
+  EXPECT_EQ(Report(StatsFormat::kMarkdown),
+            "3 calls\n"
+            "\n"
+            "| API | calls | levels |\n"
+            "|---|--:|--:|\n"
+            "| `torch.add` | 2 | 1,2 |\n"
+            "\n"
+            "... and 4 more\n"
+            "\n"
+            "| other API | a calls | a time | b,c calls | b,c time |\n"
+            "|---|--:|--:|--:|--:|\n"
+            "| `\"not a\\|name\"` | - | - | 1 | 1.50 us |\n");
+}
+
+TEST(ReportTable, Json) {
+  EXPECT_EQ(Report(StatsFormat::kJson),
+            "{\n"
+            "  \"total\": 3,\n"
+            "  \"of\": \"a\\\"b\",\n"
+            "  \"rows\": [\n"
+            "    {\"api\":\"torch.add\",\"calls\":2,\"levels\":[1,2]},\n"
+            "    {\"api\":\"not a|name\",\"traces\":[{\"calls\":0,\"ns\":0},{\"calls\":1,\"ns\":1500}]}\n"
+            "  ]\n"
+            "}\n");
+}
+
+TEST(ReportTable, Csv) {
+  EXPECT_EQ(Report(StatsFormat::kCsv),
+            "name,levels,a count,\"b,c count\"\n"
+            "not a|name,1 2,0,1\n");
+}
+
+TEST(ReportTable, Empty) {
+  const auto report = [](StatsFormat format) {
+    std::ostringstream out;
+    ReportWriter writer(format, &out);
+    writer.BeginTable("rows", {{"API", "api", "name", TextTable::kLeft}});
+    writer.EndTable();
+    writer.BeginTable("more", {{"", "x"}});
+    writer.AddRow({ReportCell()});
+    writer.EndTable();
+    EXPECT_TRUE(writer.Finish("this").ok());
+    return out.str();
+  };
+  // A single column is a list in Markdown.
+  EXPECT_EQ(report(StatsFormat::kText), "\nAPI\n");
+  EXPECT_EQ(report(StatsFormat::kMarkdown), "\nAPI\n\n");
+  EXPECT_EQ(report(StatsFormat::kJson), "{\n  \"rows\": [],\n  \"more\": [\n    {\"x\":null}\n  ]\n}\n");
+  EXPECT_EQ(report(StatsFormat::kCsv), "name\n");
+}
+
+TEST(ReportTable, Cells) {
+  EXPECT_EQ(PercentCell(1, 3).value, 33.3333);
+  EXPECT_EQ(PercentCell(1, 3).text, "33.33%");
+  EXPECT_EQ(PercentCell(0, 0).value, 0.0);
+}
+
+TEST(ReportTable, FailingStream) {
+  std::ostringstream out;
+  ReportWriter report(StatsFormat::kJson, &out);
+  out.setstate(std::ios::badbit);
+  EXPECT_EQ(report.Finish("the numbers").message(), "cannot write the numbers");
+}
+
+}  // namespace
+}  // namespace torchtrace

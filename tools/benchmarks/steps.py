@@ -1,0 +1,170 @@
+"""The cost of a step under each subject, in one process per workload: overhead.py's figures."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import budgets as budgets_module
+from tables import microseconds, progress, ratio
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORKLOADS = ("add", "mlp", "transformer")
+# How often another checkout's process and ours take turns.
+BEFORE_TURNS = 4
+# What is measured in one process, by the beginnings of their names.
+SUBJECTS = ("empty modes,", "hooks,", "torchtrace,", "Python tracer,")
+OBSERVERS = ("torch.profiler", "ExecutionTraceObserver", "DebugMode")
+
+
+def section(run):
+    """The cost of a step under each subject, in one process per workload."""
+    ratios, untraced = {}, {}
+    for workload in WORKLOADS:
+        progress(f"steps: {workload}")
+        results = steps_of(run, workload)
+        run.results.setdefault("steps", {})[workload] = results
+        ratios[workload] = {}
+        for prefix, result in results:
+            bases = [
+                statistics.median(times[run.clock] for times in times_of_round)
+                for times_of_round in result["untraced"]
+            ]
+            untraced.setdefault(workload, statistics.median(bases))
+            for name in result["rounds"][0]:
+                ratios[workload][prefix + name] = statistics.median(
+                    times[name][run.clock] / base
+                    for times, base in zip(result["rounds"], bases, strict=True)
+                )
+    step_tables(run, untraced, ratios)
+
+
+def steps_of(run, workload):
+    """[(prefix of the rows, overhead.py's result)]; with --before, of two that take turns."""
+    ours = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
+    # PyTorch's observers start threads, for which torchtrace would look from then on.
+    parts = [("", [*ours, "--subjects", *SUBJECTS]), ("", [*ours, "--subjects", *OBSERVERS])]
+    turns = 1
+    if run.options.before is not None:
+        turns = BEFORE_TURNS
+        build = f"{run.options.before}/.build"
+        before = command_of(
+            f"{run.options.before}/tools/benchmarks",
+            workload,
+            f"{build}/runtime/{os.path.basename(run.options.runtime)}",
+            f"{build}/bench/torchtrace_bench.so",
+        )
+        parts.append(("before: ", [*before, "--subjects", "torchtrace,"]))
+    rounds = ["--rounds", str(-(-run.options.rounds // turns))]
+    results = [(prefix, {"rounds": [], "untraced": []}) for prefix, _ in parts]
+    for _ in range(turns):
+        for (_, kept), (_, command) in zip(results, parts, strict=True):
+            result = overhead([*command, *rounds], run.options.native_threads)
+            for key, values in kept.items():
+                values.extend(result[key])
+    return results
+
+
+def command_of(folder, workload, runtime, bench_module):
+    """overhead.py of a checkout."""
+    command = [f"{folder}/overhead.py", workload, "--runtime", runtime]
+    return [*command, "--bench-module", bench_module]
+
+
+def overhead(args, native_threads):
+    """What overhead.py prints, with the executable's own pthread_create."""
+    done = subprocess.run(
+        [sys.executable, *args],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"LD_PRELOAD": native_threads},
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {' '.join(args)} failed ({done.returncode}):\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def step_tables(run, untraced, ratios):
+    """The ratios, and what is added to a step by what."""
+    table = run.table(
+        "steps",
+        "A step, as a multiple of the untraced one",
+        ["", "torch.add on 4x4", "MLP train step", "transformer train step"],
+    )
+    table.add(
+        "untraced",
+        microseconds(untraced["add"] / 1000),  # a step is 1,000 calls
+        f"{1e3 * untraced['mlp']:.3f} ms",
+        f"{1e3 * untraced['transformer']:.1f} ms",
+    )
+    for name in ratios["add"]:
+        table.add(name, *(ratio(ratios[workload][name]) for workload in WORKLOADS))
+
+    added = run.table(
+        "recording",
+        "What recording adds, as a multiple of what empty hooks add, levels 1,2",
+        ["", "torch.add on 4x4", "MLP train step", "transformer train step"],
+    )
+
+    def of(workload, name):
+        return ratios[workload][name + ", 1,2"] - 1
+
+    def row(title, function):
+        added.add(title, *(f"{function(workload):.2f}" for workload in WORKLOADS))
+
+    def beyond_modes(workload):
+        empty = of(workload, "empty modes")
+        return (of(workload, "torchtrace") - empty) / empty
+
+    def beyond_hooks(workload):
+        empty = of(workload, "hooks, recording off")
+        return (of(workload, "torchtrace") - empty) / empty
+
+    def recording_per_modes(workload):
+        recording = of(workload, "torchtrace") - of(workload, "hooks, recording off")
+        return recording / of(workload, "empty modes")
+
+    def python_tracer(workload):
+        return of(workload, "Python tracer") / of(workload, "torchtrace")
+
+    row("torchtrace beyond the empty modes / empty modes", beyond_modes)
+    row("torchtrace beyond its own hooks / its own hooks", beyond_hooks)
+    row("torchtrace beyond its own hooks / empty modes", recording_per_modes)
+    row("Python tracer / torchtrace", python_tracer)
+
+    verdict = run.budgets
+    verdict.at_most(
+        "transformer step, levels 1,2",
+        budgets_module.STEP_RATIO,
+        ratios["transformer"]["torchtrace, 1,2"],
+        ratio,
+    )
+    share = budgets_module.RECORDING_SHARE
+    times = "{:.2f} of it".format
+    verdict.at_most(
+        "added beyond PyTorch's own empty modes, transformer",
+        share,
+        beyond_modes("transformer"),
+        times,
+    )
+    verdict.at_most(
+        "added beyond torchtrace's own hooks, transformer",
+        share,
+        beyond_hooks("transformer"),
+        times,
+    )
+    verdict.at_most(
+        "level 0, added to a call of torch.add",
+        budgets_module.LEVEL_0_CALL_SECONDS,
+        (ratios["add"]["torchtrace, 0"] - 1) * untraced["add"] / 1000,
+        microseconds,
+    )
+    verdict.at_least(
+        "Python tracer's added time, transformer",
+        budgets_module.PYTHON_TRACER_TIMES,
+        python_tracer("transformer"),
+        "{:.0f} times ours".format,
+    )
