@@ -1,10 +1,14 @@
 #include "dialects/paddle/describe_paddle.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dialects/python/describe/value_describer.h"
@@ -20,21 +24,45 @@ constexpr std::string_view kFramework = "paddle";
 // objects that hold them.
 struct TensorFunctions {
   PyGetSetDef shape = {}, dtype = {}, place = {}, strides = {}, stop_gradient = {};
-  PyCFunctionWithKeywords is_sparse_coo = nullptr, is_sparse_csr = nullptr;
+  PyCFunctionWithKeywords is_dense = nullptr, is_sparse_coo = nullptr, is_sparse_csr = nullptr,
+                          is_selected_rows = nullptr;
+};
+
+// An enumeration that dtypes are members of. Members are no single objects: copies and unpickled ones are others.
+struct DtypeEnum {
+  PyTypeObject* type = nullptr;
+  std::map<int32_t, std::string> names;  // of what is a dtype
+};
+
+struct PlaceType {
+  PyTypeObject* type = nullptr;
+  PyObject* shown = nullptr;  // what str() calls
 };
 
 // Kept for ever.
 struct Types {
   PyTypeObject* tensor = nullptr;
-  PyTypeObject* size = nullptr;               // a list
-  PyTypeObject* dtype = nullptr;              // an enumeration, whose members are one object each
-  std::map<PyTypeObject*, PyObject*> places;  // and what str() calls
-  std::map<PyObject*, std::string> dtype_names;
+  PyTypeObject* size = nullptr;  // a list
+  // paddle.dtype, and the older one that Paddle's own code still passes.
+  std::array<DtypeEnum, 2> dtypes;
+  std::vector<PlaceType> places;
+  std::map<std::pair<uint16_t, uint64_t>, std::string> place_names;  // by what tells places apart
   TensorFunctions functions;
 };
 Types& Known() {
   static auto* const types = new Types;
   return *types;
+}
+
+// What an object of a C++ class stands for: pybind11 keeps the pointer to it right behind the head. Null before
+// its __init__ has run.
+const void* Behind(PyObject* object) { return *reinterpret_cast<const void* const*>(object + 1); }
+
+template <typename Number>
+Number NumberAt(const void* place, size_t offset) {
+  Number number;
+  std::memcpy(&number, static_cast<const char*>(place) + offset, sizeof number);
+  return number;
 }
 
 // A reference that is ours; the error of who made it is cleared.
@@ -93,30 +121,55 @@ void AppendDims(const std::vector<Dim>& dims, ConfigBuilder::Writer* values) {
   for (const Dim& dim : dims) dim.has_value() ? values->Dim(*dim) : values->SymbolicDim();
 }
 
-std::string_view DtypeName(PyObject* dtype) {
-  const auto found = Known().dtype_names.find(dtype);
-  return found == Known().dtype_names.end() ? std::string_view("unknown") : found->second;
+const DtypeEnum* EnumOf(PyTypeObject* type) {
+  const auto& dtypes = Known().dtypes;
+  const auto found = std::find_if(dtypes.begin(), dtypes.end(), [&](const DtypeEnum& e) { return e.type == type; });
+  return found == dtypes.end() ? nullptr : &*found;
 }
 
-// "gpu:0", of Place(gpu:0) and of a tensor's place.
-std::string PlaceName(PyObject* place) {
-  const auto found = Known().places.find(Py_TYPE(place));
-  if (found == Known().places.end()) return "unknown";
-  const Owned shown(PyObject_CallOneArg(found->second, place));
+// Empty for what is no dtype.
+std::string_view DtypeName(PyObject* dtype) {
+  const DtypeEnum* const members = dtype == nullptr ? nullptr : EnumOf(Py_TYPE(dtype));
+  if (members == nullptr || Behind(dtype) == nullptr) return "";
+  const auto found = members->names.find(NumberAt<int32_t>(Behind(dtype), 0));
+  return found == members->names.end() ? std::string_view() : found->second;
+}
+
+const PlaceType* PlaceTypeOf(PyTypeObject* type) {
+  const auto& places = Known().places;
+  const auto found = std::find_if(places.begin(), places.end(), [&](const PlaceType& p) { return p.type == type; });
+  return found == places.end() ? nullptr : &*found;
+}
+
+// "gpu:0", of Place(gpu:0) and of a tensor's place. Text is made once for each: it takes a microsecond.
+std::string_view PlaceName(PyObject* place) {
+  const PlaceType* const type = place == nullptr ? nullptr : PlaceTypeOf(Py_TYPE(place));
+  if (type == nullptr || Behind(place) == nullptr) return "unknown";
+  // phi::Place is two bytes, the kinds of device and of allocation, and eight for the device's number.
+  const std::pair key(NumberAt<uint16_t>(Behind(place), 0), NumberAt<uint64_t>(Behind(place), 8));
+  if (const auto known = Known().place_names.find(key); known != Known().place_names.end()) return known->second;
+  const Owned shown(PyObject_CallOneArg(type->shown, place));
   if (shown.get() == nullptr || !PyUnicode_Check(shown.get())) return "unknown";
-  const std::string text = TextOf(shown.get());
+  std::string text = TextOf(shown.get());
   constexpr std::string_view kOpen = "Place(";
-  const bool usual = text.starts_with(kOpen) && text.ends_with(')');
-  return usual ? text.substr(kOpen.size(), text.size() - kOpen.size() - 1) : text;
+  if (text.starts_with(kOpen) && text.ends_with(')')) text = text.substr(kOpen.size(), text.size() - kOpen.size() - 1);
+  return Known().place_names.emplace(key, std::move(text)).first->second;
+}
+
+// Null where it is dense.
+const char* LayoutName(PyObject* tensor) {
+  const TensorFunctions& functions = Known().functions;
+  if (Holds(functions.is_dense, tensor)) return nullptr;
+  if (Holds(functions.is_sparse_coo, tensor)) return "sparse_coo";
+  if (Holds(functions.is_sparse_csr, tensor)) return "sparse_csr";
+  return Holds(functions.is_selected_rows, tensor) ? "selected_rows" : nullptr;
 }
 
 void DescribeTensor(PyObject* tensor, PyTypeObject* type, ConfigBuilder* config) {
   const TensorFunctions& functions = Known().functions;
   std::vector<Dim> shape, strides;
   const bool has_shape = ReadSizes(Owned(Get(functions.shape, tensor)).get(), &shape);
-  const char* const layout = Holds(functions.is_sparse_coo, tensor)   ? "sparse_coo"
-                             : Holds(functions.is_sparse_csr, tensor) ? "sparse_csr"
-                                                                      : nullptr;
+  const char* const layout = LayoutName(tensor);
   const bool has_strides = has_shape && layout == nullptr &&
                            ReadSizes(Owned(Get(functions.strides, tensor)).get(), &strides) &&
                            strides.size() == shape.size() && !IsContiguous(shape, strides);
@@ -129,7 +182,8 @@ void DescribeTensor(PyObject* tensor, PyTypeObject* type, ConfigBuilder* config)
   if (has_strides) bits |= kTensorHasStride;
   if (layout != nullptr) bits |= kTensorHasLayout;
   ConfigBuilder::Writer values = config->values();
-  values.BeginTensor(bits, DtypeName(dtype.get()), place.get() == nullptr ? "unknown" : PlaceName(place.get()));
+  const std::string_view dtype_name = DtypeName(dtype.get());
+  values.BeginTensor(bits, dtype_name.empty() ? "unknown" : dtype_name, PlaceName(place.get()));
   if (has_shape) AppendDims(shape, &values);
   if (has_strides) AppendDims(strides, &values);
   if (layout != nullptr) values.Layout(layout);
@@ -157,8 +211,10 @@ struct PaddleValues {
     const Types& known = Known();
     if (PyType_IsSubtype(type, known.tensor)) return DescribeTensor(value, type, describer->config()), true;
     if (type == known.size) return describer->Sequence(ValueTag::kSize, value), true;
-    if (type == known.dtype) return values.Named(ValueTag::kDtype, DtypeName(value)), true;
-    if (known.places.contains(type)) return values.Named(ValueTag::kDevice, PlaceName(value)), true;
+    if (const std::string_view dtype = DtypeName(value); !dtype.empty()) {
+      return values.Named(ValueTag::kDtype, dtype), true;
+    }
+    if (PlaceTypeOf(type) != nullptr) return values.Named(ValueTag::kDevice, PlaceName(value)), true;
     return false;
   }
 };
@@ -184,26 +240,40 @@ bool FindMethod(PyTypeObject* type, const char* name, PyCFunctionWithKeywords* m
   return definition->ml_flags == (METH_VARARGS | METH_KEYWORDS);
 }
 
-// FLOAT32 is float32.
-bool FindDtypes(PyTypeObject* dtype, std::map<PyObject*, std::string>* names) {
-  const Owned members(PyObject_GetAttrString(reinterpret_cast<PyObject*>(dtype), "__members__"));
-  if (members.get() == nullptr || !PyDict_Check(members.get())) return false;
-  PyObject *name, *member;
-  for (Py_ssize_t at = 0; PyDict_Next(members.get(), &at, &name, &member);) {
-    std::string text = TextOf(name);
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-    (*names)[Py_NewRef(member)] = std::move(text);
-  }
-  return !names->empty();
+// FLOAT32 is float32, and FP32 of the older enumeration too.
+std::string SpelledDtype(std::string_view member) {
+  std::string text(member);
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (text.starts_with("fp")) return "float" + text.substr(2);
+  return text == "bf16" ? "bfloat16" : text;
 }
 
-void FindPlaces(PyObject* core, std::map<PyTypeObject*, PyObject*>* places) {
+// `known`: what of it is a dtype; null: all. False where it isn't as expected.
+bool FindDtypes(PyTypeObject* type, const DtypeEnum* known, DtypeEnum* dtypes) {
+  const Owned members(type == nullptr ? nullptr
+                                      : PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__members__"));
+  if (members.get() == nullptr || !PyDict_Check(members.get())) return false;
+  dtypes->type = type;
+  PyObject *name, *member;
+  for (Py_ssize_t at = 0; PyDict_Next(members.get(), &at, &name, &member);) {
+    const Owned number(PyNumber_Long(member));
+    const auto value = NumberAt<int32_t>(Behind(member), 0);
+    if (number.get() == nullptr || PyLong_AsLong(number.get()) != value) return false;
+    std::string text = SpelledDtype(TextOf(name));
+    const bool is_dtype = known == nullptr || std::any_of(known->names.begin(), known->names.end(),
+                                                          [&](const auto& other) { return other.second == text; });
+    if (is_dtype) dtypes->names.emplace(value, std::move(text));
+  }
+  return !dtypes->names.empty();
+}
+
+void FindPlaces(PyObject* core, std::vector<PlaceType>* places) {
   for (const char* const name :
        {"Place", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "XPUPlace", "XPUPinnedPlace", "IPUPlace", "CustomPlace"}) {
     PyTypeObject* const type = TypeIn(core, name);
     PyObject* const shown = type == nullptr ? nullptr : PyDict_GetItemString(type->tp_dict, "__str__");
     if (shown == nullptr || !PyInstanceMethod_Check(shown)) continue;
-    places->emplace(type, Py_NewRef(PyInstanceMethod_Function(shown)));
+    places->push_back({type, Py_NewRef(PyInstanceMethod_Function(shown))});
   }
 }
 
@@ -212,21 +282,24 @@ void FindPlaces(PyObject* core, std::map<PyTypeObject*, PyObject*>* places) {
 bool InitDescribePaddle() {
   Types& known = Known();
   if (known.tensor != nullptr) return true;
-  PyObject* const core = ImportedModule("paddle.base.libpaddle");
+  PyObject* const core = ImportedModule(kCore);
   PyObject* const paddle = ImportedModule("paddle");
   PyTypeObject* const tensor = TypeIn(paddle, "Tensor");
   known.size = TypeIn(core, "Size");  // Paddle before 3.1 has lists in its place
-  known.dtype = TypeIn(paddle, "dtype");
-  if (tensor == nullptr || core == nullptr || known.dtype == nullptr) return false;
+  const Owned variables(core == nullptr ? nullptr : PyObject_GetAttrString(core, "VarDesc"));
+  if (tensor == nullptr || core == nullptr) return false;
   FindPlaces(core, &known.places);
   TensorFunctions& functions = known.functions;
   const bool complete =
       FindProperty(tensor, "shape", &functions.shape) && FindProperty(tensor, "dtype", &functions.dtype) &&
       FindProperty(tensor, "place", &functions.place) && FindProperty(tensor, "strides", &functions.strides) &&
       FindProperty(tensor, "stop_gradient", &functions.stop_gradient) &&
+      FindMethod(tensor, "is_dense", &functions.is_dense) &&
       FindMethod(tensor, "is_sparse_coo", &functions.is_sparse_coo) &&
-      FindMethod(tensor, "is_sparse_csr", &functions.is_sparse_csr) && FindDtypes(known.dtype, &known.dtype_names) &&
-      !known.places.empty();
+      FindMethod(tensor, "is_sparse_csr", &functions.is_sparse_csr) &&
+      FindMethod(tensor, "is_selected_rows", &functions.is_selected_rows) &&
+      FindDtypes(TypeIn(core, "DataType"), nullptr, &known.dtypes[0]) &&
+      FindDtypes(TypeIn(variables.get(), "VarType"), &known.dtypes[0], &known.dtypes[1]) && !known.places.empty();
   if (complete) known.tensor = tensor;
   return complete;
 }

@@ -9,6 +9,8 @@
 
 namespace torchtrace::paddle_dialect {
 
+inline constexpr char kCore[] = "paddle.base.libpaddle";  // Paddle's C++
+
 // Looks up the types and C functions of Paddle that the description knows. Call once, after paddle was
 // imported and before anything in it is patched. False when Paddle lacks one.
 bool InitDescribePaddle();

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "dialects/paddle/describe_paddle.h"
+#include "dialects/python/setattr/frame_slot_hook.h"
 #include "dialects/python/setattr/recorded_calls.h"
 #include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
+#include "tracer/record/fatal_signals.h"
 
 namespace torchtrace {
 namespace {
@@ -39,9 +41,11 @@ class PaddleDialect : public FrameworkDialect {
       PyErr_Clear();
       return absl::InternalError("this paddle is not as expected: torchtrace knows 3.0 to 3.3");
     }
+    WatchHandlersOf("/libpaddle.so");
     // Never destroyed: calls may be under way when the hook is uninstalled.
     static auto* const calls = new python_dialect::RecordedCalls<paddle_dialect::DescribePaddle>;
     std::vector<std::unique_ptr<TracingHook>> hooks;
+    hooks.push_back(std::make_unique<python_dialect::FrameSlotHook>(kSetattrLevel, paddle_dialect::kCore));
     hooks.push_back(std::make_unique<python_dialect::SetattrHook>(
         calls, python_dialect::FrameworkEntries(package(), kDefaultApis, options)));
     return hooks;

@@ -135,6 +135,77 @@ def test_values_in_calls_of_other_libraries_say_whose_they_are(tmp_path):
     assert same.status == 0, same.out
 
 
+def test_what_follows_compiled_code_is_there(tmp_path):
+    code = """
+import paddle
+compiled = paddle.jit.to_static(lambda x: x + x)
+x = paddle.ones([2])
+paddle.nn.functional.relu(x)
+compiled(x)
+paddle.nn.functional.relu(x)
+"""
+    assert sum("functional.relu(" in line for line in lines(tmp_path, code)) == 2
+
+
+def test_dtypes_are_told_by_value(tmp_path):
+    code = """
+import copy, paddle
+x = paddle.ones([2])
+kinds = paddle.base.core.VarDesc.VarType
+for dtype in (copy.deepcopy(paddle.int64), paddle.dtype(int(paddle.int32)), kinds.FP16, kinds.BF16):
+    paddle.cast(x, dtype)
+"""
+    cast = 'paddle.cast(Tensor([2], "float32"), paddle.{})'
+    names = ("int64", "int32", "float16", "bfloat16")
+    assert [line for line in lines(tmp_path, code) if ".cast(" in line] == [
+        cast.format(name) for name in names
+    ]
+
+
+def test_older_representation_of_programs(tmp_path):
+    code = "import paddle; paddle.cast(paddle.ones([2]), paddle.float16)"
+    calls = lines(tmp_path, code, env={"FLAGS_enable_pir_api": "0"})
+    assert calls[-1] == 'paddle.cast(Tensor([2], "float32"), paddle.float16)'
+
+
+def test_gradients_of_selected_rows_are_no_dense_tensors(tmp_path):
+    code = """
+import paddle
+table = paddle.nn.Embedding(100, 4, sparse=True)
+table(paddle.to_tensor([1, 2])).sum().backward()
+try:
+    paddle.add(table.weight.grad, table.weight.grad)
+except Exception:
+    pass
+"""
+    assert any('layout="selected_rows"' in line for line in lines(tmp_path, code))
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGSEGV"])
+def test_death_by_a_signal_that_paddle_handles(name, tmp_path):
+    code = f"import os, signal, paddle; paddle.ones([1]); os.kill(os.getpid(), signal.{name})"
+    untraced = tool.execute([PADDLE, "-c", code], tmp_path)
+    traced = run("-c", code, cwd=tmp_path)
+    assert traced.status == untraced.status
+    info = tool.torchtrace("info", "trace", cwd=tmp_path)
+    assert f"({name})" in info.out
+
+
+def test_its_own_names_come_before_aliases(tmp_path):
+    code = "import paddle; x = paddle.ones([2, 3]); paddle.concat([x]); paddle.transpose(x, [1, 0])"
+    calls = lines(tmp_path, code)
+    assert 'paddle.concat(list[Tensor([2, 3], "float32")])' in calls
+    assert 'paddle.transpose(Tensor([2, 3], "float32"), list[1, 0])' in calls
+
+
+def test_groups_and_text_read_back(trace, tmp_path):
+    same = tool.torchtrace("diff", trace, trace / "api_trace.txt", cwd=tmp_path)
+    assert same.status == 0, same.out
+    tool.torchtrace("filter", trace, "--include", "%activation", "-o", "kept", cwd=tmp_path)
+    kept = (tmp_path / "kept/api_trace.txt").read_text().splitlines()
+    assert {line.partition("(")[0] for line in kept} == {"paddle.nn.functional.relu"}
+
+
 def test_description_is_passive(tmp_path):
     code = """
 import gc, paddle

@@ -68,12 +68,13 @@ class Found:
         return any(self.names.values())
 
     def best(self):
-        """The name that it is known by: the shortest without underscores."""
+        """The name that it is known by: the shortest without underscores, its own before an alias."""
+        own = getattr(self.thing, "__name__", None)
 
         def rank(name):
             parts = name.split(".")
             hidden = (sum(map(is_private, parts)), parts[-1].startswith("_"))
-            return (hidden, len(parts), not self.names[name], len(name), name)
+            return (hidden, len(parts), not self.names[name], parts[-1] != own, len(name), name)
 
         return min(self.names, key=rank)
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "dialects/python/setattr/frame_slot_hook.h"
 #include "dialects/torch/common/compile_contexts.h"
-#include "dialects/torch/common/frame_slot_hook.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
@@ -113,7 +113,8 @@ class Module final : public TorchModule {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
     if (wanted(kSetattrLevel) || wanted(kFunctionLevel))
-      hooks->push_back(std::make_unique<FrameSlotHook>(wanted(kFunctionLevel) ? kFunctionLevel : kSetattrLevel));
+      hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(
+          wanted(kFunctionLevel) ? kFunctionLevel : kSetattrLevel, "torch._C._dynamo.eval_frame"));
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());

@@ -20,8 +20,9 @@ constexpr char kBuiltIn[] =
 
 // Every way in which a call of `name` shows in a trace.
 void AppendSpellings(const std::string& name, std::vector<std::string>* globs) {
-  for (const char* const prefix : {"torch.", "torch.Tensor.", "torch.nn.functional.", "torch.special.",
-                                   "torch.ops.aten.", "aten::", "aten::special_"}) {
+  for (const char* const prefix :
+       {"torch.", "torch.Tensor.", "torch.nn.functional.", "torch.special.", "torch.ops.aten.",
+        "aten::", "aten::special_", "paddle.", "paddle.Tensor.", "paddle.nn.functional."}) {
     for (const char* const in_place : {"", "_"}) {
       const std::string spelled = absl::StrCat(prefix, name, in_place);
       globs->push_back(spelled);

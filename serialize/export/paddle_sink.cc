@@ -78,7 +78,11 @@ class PaddleWriter : private SpellingWriter {
   void Place(std::string_view device) {
     const std::string_view type = device.substr(0, device.find(':'));
     const std::string place = type == "cuda" ? absl::StrCat("gpu", std::string(device.substr(4))) : std::string(device);
-    if (device != "cpu" && type != "cuda" && type != "gpu") Cannot("a device that is neither cpu nor cuda");
+    if (type == "undefined") {
+      Cannot("a tensor that has no memory yet");
+    } else if (device != "cpu" && type != "cuda" && type != "gpu") {
+      Cannot("a device that is neither cpu nor cuda");
+    }
     absl::StrAppend(&out_, "Place(", place, ")");
   }
 

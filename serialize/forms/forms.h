@@ -95,7 +95,8 @@ absl::StatusOr<Value> ParseValueText(std::string_view text);
 // list, then a dict. Fills in args and kwargs.
 absl::Status ParseTorchBenchInputs(std::string_view text, Config* config);
 
-// Text doesn't tell levels: 2 for operators (`aten::add.Tensor`), else 1.
+// Text doesn't tell levels: 2 for operators (`aten::add.Tensor`), 0 for functions of another framework than torch,
+// which have no other, else 1.
 int GuessLevel(std::string_view api);
 
 // JSON text as Plain (plain_form.h): members stay in their order, integers beyond

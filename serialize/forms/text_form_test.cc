@@ -408,6 +408,7 @@ TEST(TextParser, RandomConfigs) {
 
 TEST(TextParser, Levels) {
   EXPECT_EQ(GuessLevel("torch.add"), 1);
+  EXPECT_EQ(GuessLevel("paddle.add"), 0);
   EXPECT_EQ(GuessLevel("aten::add.Tensor"), 2);
   EXPECT_EQ(ParseConfigText("aten::add.Tensor()")->level, 2);
 }

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/text_parts.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace {
 namespace {
@@ -125,6 +126,9 @@ absl::Status ParseTorchBenchInputs(std::string_view text, Config* config) {
   return scanner.RequireEnd();
 }
 
-int GuessLevel(std::string_view api) { return api.find("::") == std::string_view::npos ? 1 : 2; }
+int GuessLevel(std::string_view api) {
+  if (api.find("::") != std::string_view::npos) return kDispatchLevel;
+  return FrameworkOfApi(api) == kFrameworks[0] ? kFunctionLevel : kSetattrLevel;
+}
 
 }  // namespace torchtrace

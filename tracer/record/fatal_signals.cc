@@ -1,5 +1,6 @@
 #include "tracer/record/fatal_signals.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "tracer/record/recorder.h"
@@ -55,10 +57,8 @@ bool IsRecovered(int signal, const siginfo_t* info) {
   return recovered;
 }
 
-// Only async-signal-safe calls.
-void OnFatalSignal(int signal, siginfo_t* info, void*) {
-  if (IsRecovered(signal, info)) return;
-  const int saved_errno = errno;
+// Closes the log and says so. Only async-signal-safe calls.
+void EndBySignal(int signal) {
   Recorder::Get()->FinishFromSignal(signal);
   const char* const message = g_message;
   if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame()) {
@@ -67,8 +67,41 @@ void OnFatalSignal(int signal, siginfo_t* info, void*) {
       // There is no other place to say it.
     }
   }
+}
+
+void OnFatalSignal(int signal, siginfo_t* info, void*) {
+  if (IsRecovered(signal, info)) return;
+  const int saved_errno = errno;
+  EndBySignal(signal);
   DieOf(signal, info);
   errno = saved_errno;
+}
+
+bool IsFunction(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+void Call(const struct sigaction& action, int signal, siginfo_t* info, void* context) {
+  if ((action.sa_flags & SA_RESETHAND) != 0) {
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, nullptr);
+  }
+  if ((action.sa_flags & SA_SIGINFO) != 0) {
+    action.sa_sigaction(signal, info, context);
+  } else {
+    action.sa_handler(signal);
+  }
+}
+
+// See WatchHandlersOf.
+struct sigaction g_library_handlers[std::size(kSignals)] = {};
+
+void OnLibrarySignal(int signal, siginfo_t* info, void* context) {
+  if (IsRecovered(signal, info)) return;
+  EndBySignal(signal);
+  Call(g_library_handlers[std::find(std::begin(kSignals), std::end(kSignals), signal) - std::begin(kSignals)], signal,
+       info, context);
 }
 
 // What the program does of a SIGBUS that is not the log's.
@@ -80,23 +113,9 @@ bool g_bus_handler_is_known = false;
 
 void OnBusError(int signal, siginfo_t* info, void* context) {
   if (IsRecovered(signal, info)) return;
-  struct sigaction before = g_bus_before;
-  const bool is_function =
-      (before.sa_flags & SA_SIGINFO) != 0 || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
-  if (!is_function) {
-    if (before.sa_handler == SIG_DFL || IsFault(signal, info)) DieOf(signal, info);
-    return;
-  }
-  if ((before.sa_flags & SA_RESETHAND) != 0) {
-    struct sigaction action = {};
-    action.sa_handler = SIG_DFL;
-    sigaction(signal, &action, nullptr);
-  }
-  if ((before.sa_flags & SA_SIGINFO) != 0) {
-    before.sa_sigaction(signal, info, context);
-  } else {
-    before.sa_handler(signal);
-  }
+  const struct sigaction before = g_bus_before;
+  if (IsFunction(before)) return Call(before, signal, info, context);
+  if (before.sa_handler == SIG_DFL || IsFault(signal, info)) DieOf(signal, info);
 }
 
 bool IsHandledBy(const struct sigaction& action, void (*handler)(int, siginfo_t*, void*)) {
@@ -117,7 +136,7 @@ void UseAlternateStack() {
 // Where the action is the default one.
 void Watch(int signal) {
   struct sigaction now;
-  if (sigaction(signal, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) return;
+  if (sigaction(signal, nullptr, &now) != 0 || IsFunction(now) || now.sa_handler != SIG_DFL) return;
   struct sigaction ours = {};
   ours.sa_sigaction = OnFatalSignal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -136,6 +155,24 @@ void WatchFatalSignals(const char* message) {
   g_main_pid = getpid();
   UseAlternateStack();
   for (int signal : kSignals) Watch(signal);
+}
+
+void WatchHandlersOf(const char* library) {
+  if (g_standard_error == nullptr) return;  // the process is not ours to watch
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    struct sigaction now;
+    Dl_info place;
+    if (sigaction(kSignals[i], nullptr, &now) != 0 || !IsFunction(now) ||
+        dladdr(reinterpret_cast<void*>(now.sa_sigaction), &place) == 0 ||
+        !std::string_view(place.dli_fname).ends_with(library)) {
+      continue;
+    }
+    g_library_handlers[i] = now;
+    struct sigaction ours = now;
+    ours.sa_sigaction = OnLibrarySignal;
+    ours.sa_flags = (now.sa_flags | SA_SIGINFO) & ~SA_RESETHAND;
+    sigaction(kSignals[i], &ours, nullptr);
+  }
 }
 
 void WatchBusErrors() {

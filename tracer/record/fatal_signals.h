@@ -7,6 +7,8 @@
 #ifndef TORCHTRACE_TRACER_RECORD_FATAL_SIGNALS_H_
 #define TORCHTRACE_TRACER_RECORD_FATAL_SIGNALS_H_
 
+#include "tracer/record/export.h"
+
 namespace torchtrace {
 
 // After Python was initialised, in the main thread. `message` is written to
@@ -17,6 +19,10 @@ void WatchFatalSignals(const char* message);
 // The program has set this signal's action. What counts is the default one, of a signal that it
 // dies of, SIGINT too; of SIGBUS any handler, which the log's bus errors must not reach. Async-signal-safe.
 void WatchSignalAgain(int signal);
+
+// A framework that was imported has put handlers of its own in ours' place, which tell something and let the process
+// die: ours closes the log before they run. `library`: the end of the path of the shared library that they are in.
+TORCHTRACE_EXPORT void WatchHandlersOf(const char* library);
 
 // From here on another message; null when the end of the run has been told.
 void ChangeFatalSignalMessage(const char* message);
