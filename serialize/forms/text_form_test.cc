@@ -126,7 +126,7 @@ TEST(TextParser, EverySampleOfAnotherFramework) {
   for (const ValueSample& sample : ValueSamples()) {
     for (const char* const api : {"paddle.f", "numpy.f"}) {
       Config config = SampleConfig(sample, api);
-      config.level = 1;
+      config.level = GuessLevel(api);
       if (config.framework() != "paddle" && TellsFramework(config.args[0])) {
         config.other_framework = "paddle";
         ++told;
