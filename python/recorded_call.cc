@@ -109,11 +109,10 @@ void End(PyObject* self, PyObject* exception_type) {
   // What ends on another thread than it began on belongs to none.
   if (thread == nullptr || thread != Recorder::Get()->ThisThread()) return;
   if (exception_type == nullptr || !PyType_Check(exception_type)) return thread->Leave();
-  PyObject* const name = PyType_GetQualName(reinterpret_cast<PyTypeObject*>(exception_type));
-  const char* const text = name == nullptr ? nullptr : PyUnicode_AsUTF8(name);
-  thread->Raise(text == nullptr ? "Exception" : text);
-  PyErr_Clear();
-  Py_XDECREF(name);
+  auto* const type = reinterpret_cast<PyTypeObject*>(exception_type);
+  const bool is_heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const std::string name = is_heap ? TextOf(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname) : type->tp_name;
+  thread->Raise(name);
 }
 
 void Dealloc(PyObject* self) {

@@ -13,6 +13,7 @@
 
 #include "dialects/python/describe/value_describer.h"
 #include "serialize/model/torch_names.h"
+#include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
 
 namespace torchtrace::paddle_dialect {
@@ -226,14 +227,14 @@ PyTypeObject* TypeIn(PyObject* module, const char* name) {
 }
 
 bool FindProperty(PyTypeObject* type, const char* name, PyGetSetDef* property) {
-  PyObject* const found = PyDict_GetItemString(type->tp_dict, name);
+  PyObject* const found = PyDict_GetItemString(DictOf(type), name);
   if (found == nullptr || Py_TYPE(found) != &PyGetSetDescr_Type) return false;
   *property = *reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset;
   return property->get != nullptr;
 }
 
 bool FindMethod(PyTypeObject* type, const char* name, PyCFunctionWithKeywords* method) {
-  PyObject* const found = PyDict_GetItemString(type->tp_dict, name);
+  PyObject* const found = PyDict_GetItemString(DictOf(type), name);
   if (found == nullptr || Py_TYPE(found) != &PyMethodDescr_Type) return false;
   const PyMethodDef* const definition = reinterpret_cast<PyMethodDescrObject*>(found)->d_method;
   *method = reinterpret_cast<PyCFunctionWithKeywords>(reinterpret_cast<void*>(definition->ml_meth));
@@ -271,7 +272,7 @@ void FindPlaces(PyObject* core, std::vector<PlaceType>* places) {
   for (const char* const name :
        {"Place", "CPUPlace", "CUDAPlace", "CUDAPinnedPlace", "XPUPlace", "XPUPinnedPlace", "IPUPlace", "CustomPlace"}) {
     PyTypeObject* const type = TypeIn(core, name);
-    PyObject* const shown = type == nullptr ? nullptr : PyDict_GetItemString(type->tp_dict, "__str__");
+    PyObject* const shown = type == nullptr ? nullptr : PyDict_GetItemString(DictOf(type), "__str__");
     if (shown == nullptr || !PyInstanceMethod_Check(shown)) continue;
     places->push_back({type, Py_NewRef(PyInstanceMethod_Function(shown))});
   }

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "serialize/trace/tables.h"
+#include "tracer/cpython/objects.h"
+#include "tracer/cpython/running_frames.h"
 #include "tracer/record/recorder.h"
 
 namespace torchtrace {
@@ -45,7 +47,7 @@ void Hold(PyCodeObject* code) {
 class GilForAWhile {
  public:
   GilForAWhile() : had_(PyGILState_Check() == 1) {
-    if (!had_ && _Py_IsFinalizing()) return;
+    if (!had_ && PythonIsEnding()) return;
     if (!had_) state_ = PyGILState_Ensure();
     held_ = true;
     PyErr_Fetch(&type_, &value_, &traceback_);
@@ -209,11 +211,7 @@ class PythonStack final : public ThreadStack {
     if (g_generation.load(std::memory_order_relaxed) != generation_) return nullptr;
     KnownCode& made = codes_[frame.code];
     made.code.file = Text(frame.code->co_filename);
-#if PY_VERSION_HEX >= 0x030B0000
-    made.code.function = Text(frame.code->co_qualname);
-#else
-    made.code.function = Text(frame.code->co_name);
-#endif
+    made.code.function = Text(QualifiedName(frame.code));
     PyObject* const globals = GlobalsOf(index);
     if (globals != nullptr && PyDict_Check(globals)) {
       made.code.module = Text(PyDict_GetItemString(globals, "__name__"));

@@ -1,4 +1,4 @@
-// The Python stack of a thread, read as its frames lie in memory.
+// The Python stack of a thread.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_PYTHON_STACK_H_
 #define TORCHTRACE_TRACER_PYTHON_PYTHON_STACK_H_
@@ -6,7 +6,6 @@
 // Python.h first, as it demands.
 #include <Python.h>
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,30 +13,6 @@
 #include "tracer/record/recorder.h"
 
 namespace torchtrace {
-
-// The frames of Python code that the calling thread runs, looked at without making frame
-// objects, so that the program can't tell. All that knows how CPython keeps them is in
-// running_frames.cc: its 3.11 is read as it lies in memory, without the GIL; other versions by
-// the C API, which makes frame objects and needs the GIL.
-
-struct RunningFrame {
-  PyCodeObject* code;  // borrowed: the frame keeps it
-  int position;        // for LineOf; in equal code equal positions are one line
-};
-
-// Whether RunningFrames needs the GIL.
-extern const bool kFramesNeedGil;
-
-// Writes up to `most` frames, innermost first, and returns how many there are in all. Left out are
-// those that have not begun yet, which also hides what levels 0 and 1 put in between.
-size_t RunningFrames(RunningFrame* frames, size_t most);
-
-// The module globals of the `index`th of these frames; borrowed, null when it isn't there.
-// Needs the GIL.
-PyObject* GlobalsOf(size_t index);
-
-// 0 where the compiler made the position up. Needs no GIL.
-int LineOf(const RunningFrame& frame);
 
 // Makes ThreadStacks of Python: each walks its own thread's frames, and finds again what it
 // has seen before by comparing addresses.

@@ -32,14 +32,8 @@ std::unique_ptr<ArgumentForm> ArgumentForm::Parse(std::string_view text, PyObjec
   auto form = std::make_unique<ArgumentForm>();
   form->positional_parameters_ = static_cast<size_t>(code->co_argcount);
   form->takes_rest_ = (code->co_flags & CO_VARARGS) != 0;
-  // Parameters come first among the local variables.
-  PyObject* const variables = PyCode_GetVarnames(code);
-  if (variables == nullptr) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  for (size_t i = 0; i < count; ++i) form->names_.push_back(PyTuple_GET_ITEM(variables, static_cast<Py_ssize_t>(i)));
-  Py_DECREF(variables);  // the code, which is held, holds them
+  // The code, which is held, holds the names.
+  for (size_t i = 0; i < count; ++i) form->names_.push_back(ParameterName(code, static_cast<Py_ssize_t>(i)));
   const auto parameter = [&](std::string_view name) {
     size_t i = 0;
     const std::string wanted(name);

@@ -12,6 +12,7 @@
 
 #include "dialects/python/describe/object_names.h"
 #include "serialize/model/config_builder.h"
+#include "tracer/cpython/objects.h"
 
 namespace torchtrace::python_dialect {
 
@@ -88,16 +89,17 @@ void DescribeCall(std::string_view head, const CallArguments& arguments, ConfigB
 }
 
 // The bytes of a call that is under way: its parameters' present values, positional ones without the
-// defaults at the end. `locals` are the function's, with parameters first.
-template <typename Describe>
-void DescribeRunningCall(std::string_view head, PyObject* function, PyObject* const* locals, ConfigBuilder* config,
+// defaults at the end. `local(i)` is the function's ith local variable, parameters first; null for one without a value.
+template <typename Local, typename Describe>
+void DescribeRunningCall(std::string_view head, PyObject* function, Local&& local, ConfigBuilder* config,
                          Describe&& describe) {
   const auto* const code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
   PyObject* const defaults = PyFunction_GET_DEFAULTS(function);
   const Py_ssize_t default_count = defaults == nullptr ? 0 : PyTuple_GET_SIZE(defaults);
   const auto value_of = [&](Py_ssize_t i) {
+    PyObject* const value = local(i);
     // A parameter that an inner function uses.
-    return locals[i] != nullptr && PyCell_Check(locals[i]) ? PyCell_GET(locals[i]) : locals[i];
+    return value != nullptr && PyCell_Check(value) ? PyCell_GET(value) : value;
   };
   const auto describe_if_set = [&](PyObject* value) { describe(value == nullptr ? Py_None : value); };
   const Py_ssize_t keyword_only = code->co_kwonlyargcount;
@@ -117,9 +119,8 @@ void DescribeRunningCall(std::string_view head, PyObject* function, PyObject* co
   for (Py_ssize_t i = 0; i < rest_count; ++i) describe(PyTuple_GET_ITEM(rest, i));
   const Py_ssize_t extra_count = extra != nullptr && PyDict_Check(extra) ? PyDict_GET_SIZE(extra) : 0;
   config->Keywords(static_cast<size_t>(keyword_only + extra_count));
-  PyObject* const names = code->co_localsplusnames;
   for (Py_ssize_t i = code->co_argcount; i < code->co_argcount + keyword_only; ++i) {
-    config->Keyword(PythonText(PyTuple_GET_ITEM(names, i)).kept());
+    config->Keyword(PythonText(ParameterName(code, i)).kept());
     describe_if_set(value_of(i));
   }
   PyObject *name, *value;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "serialize/base/text.h"
+#include "tracer/cpython/objects.h"
 
 namespace torchtrace {
 namespace {
@@ -78,12 +79,7 @@ using Limbs = std::array<uint32_t, kLimbs>;  // the least first
 // Of an int of at most kMaxIntBits.
 Limbs Magnitude(PyObject* number, bool negative) {
   unsigned char bytes[kMaxIntBits / 8 + 1];  // and a sign
-  auto* const value = reinterpret_cast<PyLongObject*>(number);
-#if PY_VERSION_HEX >= 0x030D0000
-  _PyLong_AsByteArray(value, bytes, sizeof bytes, /*little_endian=*/1, /*is_signed=*/1, /*with_exceptions=*/0);
-#else
-  _PyLong_AsByteArray(value, bytes, sizeof bytes, /*little_endian=*/1, /*is_signed=*/1);
-#endif
+  CopyBytes(number, bytes, sizeof bytes);
   Limbs limbs;
   std::memcpy(limbs.data(), bytes, sizeof limbs);
   if (!negative) return limbs;
@@ -99,8 +95,8 @@ Limbs Magnitude(PyObject* number, bool negative) {
 }  // namespace
 
 std::string IntDigits(PyObject* number) {
-  const bool negative = _PyLong_Sign(number) < 0;
-  const auto bits = static_cast<size_t>(_PyLong_NumBits(number));
+  const bool negative = SignOf(number) < 0;
+  const auto bits = BitsOf(number);
   if (bits > kMaxIntBits) return (negative ? "-" : "") + std::to_string(bits) + " bits";
 
   Limbs limbs = Magnitude(number, negative);
@@ -140,58 +136,23 @@ PyObject* Find(PyObject* dict, std::string_view name) {
 
 // A heap type's __module__ as the class statement stored it.
 std::string ModuleOf(PyTypeObject* type) {
-  return type->tp_dict == nullptr ? "" : TextOf(Find(type->tp_dict, "__module__"));
+  PyObject* const dict = DictOf(type);
+  return dict == nullptr ? "" : TextOf(Find(dict, "__module__"));
 }
 
 std::string Dotted(const std::string& module, const std::string& name) {
   return module.empty() || module == "builtins" ? name : module + "." + name;
 }
 
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
-
-// internal/pycore_dict.h, which C++ can't read: the names of the attributes that a class's
-// objects have. The values stand in the same order.
-struct SharedKeys {
-  Py_ssize_t references;
-  uint8_t log2_size;
-  uint8_t log2_index_bytes;
-  uint8_t kind;
-  uint32_t version;
-  Py_ssize_t usable;
-  Py_ssize_t count;
-
-  PyObject* name(Py_ssize_t i) const {
-    struct Entry {
-      PyObject* name;
-      PyObject* value;
-    };
-    const char* const indices = reinterpret_cast<const char*>(this + 1);
-    return reinterpret_cast<const Entry*>(indices + (size_t{1} << log2_index_bytes))[i].name;
-  }
-};
-
-// Null when the object has a dictionary, or nothing of the kind.
-PyObject** InlineValues(PyObject* object) {
-  const bool managed = (Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0;
-  return managed ? reinterpret_cast<PyObject***>(object)[-4] : nullptr;
-}
-
-#endif
-
 }  // namespace
 
 PyObject* InstanceAttribute(PyObject* object, std::string_view name) {
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
-  // _PyObject_GetDictPtr would make a dictionary of them, which may start the collector.
-  if (PyObject** const values = InlineValues(object); values != nullptr) {
-    const auto* const type = reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(object));
-    const auto* const keys = reinterpret_cast<const SharedKeys*>(type->ht_cached_keys);
-    for (Py_ssize_t i = 0; i < keys->count; ++i) {
-      if (TextIs(keys->name(i), name)) return values[i];
+  if (const InlineAttributes attributes(object); attributes.there()) {
+    for (Py_ssize_t i = 0; i < attributes.count(); ++i) {
+      if (TextIs(attributes.name(i), name)) return attributes.value(i);
     }
     return nullptr;
   }
-#endif
   PyObject** const dict = _PyObject_GetDictPtr(object);
   return dict == nullptr || *dict == nullptr ? nullptr : Find(*dict, name);
 }

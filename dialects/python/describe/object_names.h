@@ -57,7 +57,7 @@ std::string TypeName(PyTypeObject* type);
 // the type's name for any other object.
 std::string CallableName(PyObject* callable);
 
-// What stands in the object's own __dict__, or where CPython 3.11 keeps what one
+// What stands in the object's own __dict__, or where CPython keeps what one
 // that nobody asked for would hold; borrowed, null when it has no such thing.
 // `name` is ASCII.
 PyObject* InstanceAttribute(PyObject* object, std::string_view name);

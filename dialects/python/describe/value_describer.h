@@ -17,6 +17,7 @@
 #include "dialects/python/describe/object_names.h"
 #include "serialize/model/config_builder.h"
 #include "serialize/model/value.h"
+#include "tracer/cpython/objects.h"
 
 namespace torchtrace {
 
@@ -140,7 +141,7 @@ class ValueDescriber {
       return values_.Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
     }
     if (PyFunction_Check(value) || PyCFunction_Check(value) || PyMethod_Check(value) || type == &PyMethodDescr_Type ||
-        type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type) {
+        type == &PyWrapperDescr_Type || type == MethodWrapperType()) {
       return values_.Named(ValueTag::kFunction, CallableName(value));
     }
     if (type == &PyRange_Type) return Range(value);
@@ -164,8 +165,7 @@ class ValueDescriber {
     Py_ssize_t position = 0;
     config_->Set(tag, static_cast<size_t>(PySet_GET_SIZE(set)), [&](size_t) {
       PyObject* item = Py_None;
-      Py_hash_t hash;
-      _PySet_NextEntry(set, &position, &item, &hash);
+      NextOfSet(set, &position, &item);
       Value(item);
     });
   }

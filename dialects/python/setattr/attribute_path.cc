@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "dialects/python/setattr/patch_list.h"
+#include "tracer/cpython/objects.h"
 
 namespace torchtrace::python_dialect {
 namespace {
@@ -32,7 +33,7 @@ PyObject* InClass(PyTypeObject* type, const std::string& name) {
   PyObject* const order = type->tp_mro;
   for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
     auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
-    if (PyObject* const found = InDict(base->tp_dict, name)) return found;
+    if (PyObject* const found = InDict(DictOf(base), name)) return found;
   }
   return nullptr;
 }
@@ -151,7 +152,7 @@ void Patch(PyTypeObject* type) {
   if (type->tp_richcompare == g_compare) Patches().Replace(&type->tp_richcompare, static_cast<richcmpfunc>(Compare));
   PyObject *name, *member;
   Py_ssize_t position = 0;
-  while (PyDict_Next(type->tp_dict, &position, &name, &member)) {
+  while (PyDict_Next(DictOf(type), &position, &name, &member)) {
     if (Py_TYPE(member) != &PyWrapperDescr_Type) continue;
     void** const wrapped = &reinterpret_cast<PyWrapperDescrObject*>(member)->d_wrapped;
     if (*wrapped == reinterpret_cast<void*>(g_hash)) Patches().Replace(wrapped, reinterpret_cast<void*>(Hash));

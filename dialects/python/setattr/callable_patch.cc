@@ -5,6 +5,7 @@
 #include "dialects/python/setattr/call_through.h"
 #include "dialects/python/setattr/patch_list.h"
 #include "dialects/python/setattr/patches.h"
+#include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
 
 namespace torchtrace::python_dialect {
@@ -90,20 +91,16 @@ vectorcallfunc* OwnPointer(PyObject* callable) {
   return reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(callable) + type->tp_vectorcall_offset);
 }
 
-#if PY_VERSION_HEX < 0x030C0000
-// The specialising interpreter enters functions whose version it knows directly, in
-// the case of __getitem__ without another look. It gives no version to a function
-// that has one, and can't use one that is so large.
-void HideVersion(PyFunctionObject* function, Entry* entry, PatchList* patches) {
-  static uint32_t next = 0x80000000u;
-  if (entry->version == 0) entry->version = next++;
-  patches->ReplaceNumber(&function->func_version, entry->version);
+// So that the specialising interpreter looks at what is patched.
+void HideFunction(PyFunctionObject* function, Entry* entry, PatchList* patches) {
+  HideFromSpecialization(function, &entry->version,
+                         [&](uint32_t* place, uint32_t number) { patches->ReplaceNumber(place, number); });
 }
-#else
-void HideVersion(PyFunctionObject* function, Entry*, PatchList* patches) {
-  patches->ReplaceNumber(&function->func_version, 0);
+void HideClass(PyTypeObject* type, PatchList* patches) {
+  if (!IsMadeUnasked(type)) return;
+  patches->Replace(&type->tp_alloc, static_cast<allocfunc>(AllocateAsUsual));
+  PyType_Modified(type);
 }
-#endif
 
 constexpr vectorcallfunc kVectorcalls[kLayers] = {EnterVectorcall<0>, EnterVectorcall<1>};
 constexpr ternaryfunc kTypeCalls[kLayers] = {EnterTypeCall<0>, EnterTypeCall<1>};
@@ -137,10 +134,11 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
       known->constructed = nullptr;
       return true;
     }
-    if (PyFunction_Check(callable) && *pointer != _PyFunction_Vectorcall && !IsEntry(*pointer)) return false;
+    if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && !IsEntry(*pointer)) return false;
     Entry* const entry = TakeEntry(layer, callable, api, *pointer);
-    if (PyFunction_Check(callable)) HideVersion(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);
     patches->Replace(pointer, kVectorcalls[layer]);
+    if (PyFunction_Check(callable)) HideFunction(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);
+    if (is_type) HideClass(reinterpret_cast<PyTypeObject*>(callable), patches);
     return true;
   }
   PyTypeObject* const type = Py_TYPE(callable);
@@ -157,7 +155,8 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
 
 bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, PatchList* patches) {
   static PyObject* const name = PyUnicode_InternFromString("__init__");
-  PyObject* const function = type->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(type->tp_dict, name);
+  PyObject* const dict = DictOf(type);
+  PyObject* const function = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
   if (function == nullptr || !PyFunction_Check(function)) return false;
   if (!PatchCallable(layer, function, api, patches)) return false;
   g_entries[layer].Find(function)->constructed = type;

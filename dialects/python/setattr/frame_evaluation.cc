@@ -1,12 +1,8 @@
 #include "dialects/python/setattr/frame_evaluation.h"
 
-#include <Python.h>
+#include "tracer/cpython/frames.h"
 
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
-
-#define Py_BUILD_CORE
-#include <internal/pycore_frame.h>
-#undef Py_BUILD_CORE
+#ifdef TORCHTRACE_KNOWS_FRAMES
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -22,15 +18,15 @@ namespace torchtrace::python_dialect {
 namespace {
 
 struct Frames {
-  uintptr_t innermost = 0;                     // the address of Evaluate's frame
-  size_t taken_bytes = 0;                      // of C stack, by frames that take none untraced
-  const _PyInterpreterFrame* frame = nullptr;  // what that evaluates
+  uintptr_t innermost = 0;                  // the address of Evaluate's frame
+  size_t taken_bytes = 0;                   // of C stack, by frames that take none untraced
+  const InterpreterFrame* frame = nullptr;  // what that evaluates
 };
 struct ThreadFrames {
   Frames now;
   size_t most_bytes = 0;  // may be taken; 0: not known yet
   // See WhenInnermostCallEnds.
-  const _PyInterpreterFrame* awaited = nullptr;
+  const InterpreterFrame* awaited = nullptr;
   void (*ended)(PyObject* result) = nullptr;
 };
 thread_local ThreadFrames t_frames;
@@ -57,11 +53,14 @@ size_t MostBytes() {
   return std::min(size / kPartOfStack, kMostBytes);
 }
 
-bool MayTake(ThreadFrames* frames) {
+// What CPython lets a thread's C frames count is the program's too.
+constexpr int kFramesLeft = 1000;
+
+bool MayTake(ThreadFrames* frames, const PyThreadState* thread) {
   if (frames->most_bytes == 0) [[unlikely]] {
     frames->most_bytes = MostBytes();
   }
-  return frames->now.taken_bytes <= frames->most_bytes;
+  return frames->now.taken_bytes <= frames->most_bytes && FramesLeft(thread) > kFramesLeft;
 }
 
 PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing);
@@ -93,7 +92,7 @@ PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
   frames.now.frame = frame;
   if (step <= kStraightBytes) frames.now.taken_bytes += step;
   PyObject* result;
-  if (!MayTake(&frames) || g_users == 0) [[unlikely]] {
+  if (!MayTake(&frames, thread) || g_users == 0) [[unlikely]] {
     // Somebody who had kept it has put it back since it was released.
     if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
       _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);
@@ -113,10 +112,14 @@ PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
 }  // namespace
 
 bool InnermostCall(RunningCall* call) {
-  const _PyInterpreterFrame* const frame = PyThreadState_Get()->cframe->current_frame;
-  if (frame == nullptr || frame != t_frames.now.frame || frame->owner != FRAME_OWNED_BY_THREAD) return false;
-  *call = {reinterpret_cast<PyObject*>(frame->f_func), frame->localsplus};
+  const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
+  if (frame == nullptr || frame != t_frames.now.frame || !IsOfCall(frame)) return false;
+  *call = {FunctionOf(frame), frame};
   return true;
+}
+
+PyObject* RunningCall::Local(Py_ssize_t index) const {
+  return LocalOf(static_cast<const InterpreterFrame*>(frame), index);
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
@@ -152,6 +155,7 @@ void UseFrameEvaluation() {}
 void ReleaseFrameEvaluation() {}
 void KeepFrameEvaluation() {}
 bool InnermostCall(RunningCall*) { return false; }
+PyObject* RunningCall::Local(Py_ssize_t) const { return nullptr; }
 void WhenInnermostCallEnds(void (*)(PyObject* result)) {}
 }  // namespace torchtrace::python_dialect
 

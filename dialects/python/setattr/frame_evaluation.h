@@ -26,7 +26,10 @@ void ReleaseFrameEvaluation();
 // A call of a Python function that is under way: the innermost on its thread.
 struct RunningCall {
   PyObject* function = nullptr;
-  PyObject* const* locals = nullptr;  // parameters first; null where there is none
+  const void* frame = nullptr;
+
+  // Its local variables, parameters first; null for one that has no value.
+  TORCHTRACE_EXPORT PyObject* Local(Py_ssize_t index) const;
 };
 // False where that can't be known: no frame, another version of Python, or the frame takes no C stack
 // of its own. Borrowed; needs the GIL.

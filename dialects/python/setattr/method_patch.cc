@@ -45,6 +45,11 @@ PointerMap<Place>& Places(int layer) {
   return places[layer];
 }
 
+// What CPython passes them as, which 3.14 made signed.
+template <typename Count>
+Count CountOf(PyObject* (*)(PyObject*, PyTypeObject*, PyObject* const*, Count, PyObject*));
+using MethodCount = decltype(CountOf(PyCMethod()));
+
 template <typename Function>
 Function As(PyCFunction function) {
   return reinterpret_cast<Function>(reinterpret_cast<void (*)()>(function));
@@ -91,7 +96,7 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
                                         PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const auto original = As<PyCMethod>(entry.original);
   return Through(entry, self, {nullptr, args, count, names, nullptr},
-                 [&] { return original(self, definer, args, static_cast<size_t>(count), names); });
+                 [&] { return original(self, definer, args, static_cast<MethodCount>(count), names); });
 }
 
 // C has no closures: every definition needs an entry point of its own, as small
@@ -113,7 +118,8 @@ PyObject* EnterArrayAndNames(PyObject* self, PyObject* const* args, Py_ssize_t c
   return CallArrayAndNames(g_array_and_names.entries[N], self, args, count, names);
 }
 template <size_t N>
-PyObject* EnterOfClass(PyObject* self, PyTypeObject* definer, PyObject* const* args, size_t count, PyObject* names) {
+PyObject* EnterOfClass(PyObject* self, PyTypeObject* definer, PyObject* const* args, MethodCount count,
+                       PyObject* names) {
   return CallOfClass(g_of_class.entries[N], self, definer, args, static_cast<Py_ssize_t>(count), names);
 }
 

@@ -313,7 +313,7 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
   // A class that is made later takes its slots from the descriptors, if they agree.
   PyObject *name, *member;
   Py_ssize_t position = 0;
-  while (PyDict_Next(owner->tp_dict, &position, &name, &member)) {
+  while (PyDict_Next(DictOf(owner), &position, &name, &member)) {
     if (Py_TYPE(member) != &PyWrapperDescr_Type) continue;
     auto* const wrapper = reinterpret_cast<PyWrapperDescrObject*>(member);
     if (wrapper->d_base->offset == offset && wrapper->d_wrapped == entry.original) {

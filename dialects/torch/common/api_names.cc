@@ -8,6 +8,7 @@
 
 #include "dialects/torch/describe/describe.h"
 #include "serialize/model/config_builder.h"
+#include "tracer/cpython/objects.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::string_view kNamespaces[] = {
 // A module's dictionary, or a class's own.
 PyObject* DictOf(PyObject* owner) {
   if (PyModule_Check(owner)) return PyModule_GetDict(owner);
-  return PyType_Check(owner) ? reinterpret_cast<PyTypeObject*>(owner)->tp_dict : nullptr;
+  return PyType_Check(owner) ? torchtrace::DictOf(reinterpret_cast<PyTypeObject*>(owner)) : nullptr;
 }
 
 PyObject* InDict(PyObject* dict, std::string_view wanted) {

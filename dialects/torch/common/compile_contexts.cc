@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "tracer/cpython/objects.h"
 #include "tracer/record/thread_state.h"
 
 namespace torchtrace::torch_dialect {
@@ -15,18 +16,6 @@ struct Source {
 
 constexpr Source kSources[] = {
 #include "dialects/torch/common/python_sources.inc"
-};
-
-// The thread's tracing and profiling functions are the program's, and not told meanwhile.
-class Unwatched {
- public:
-#if PY_VERSION_HEX >= 0x030B0000
-  Unwatched() { PyThreadState_EnterTracing(PyThreadState_Get()); }
-  ~Unwatched() { PyThreadState_LeaveTracing(PyThreadState_Get()); }
-#else
-  Unwatched() {}
-#endif
-  Unwatched(const Unwatched&) = delete;
 };
 
 PyObject* Load(const char* name) {

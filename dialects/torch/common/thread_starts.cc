@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
 
 namespace torchtrace::torch_dialect {
@@ -35,13 +36,11 @@ PyObject* ThreadBodyCall(PyObject* self, PyObject* const* args, size_t count, Py
   ArmThisThread();
   PyObject* const function = reinterpret_cast<ThreadBody*>(self)->function;
   PyObject* const result = PyObject_Vectorcall(function, args, count, names);
-#if PY_VERSION_HEX < 0x030D0000
   // As Python does, which would name this object and not the function.
-  if (result == nullptr && PyErr_ExceptionMatches(PyExc_SystemExit) == 0) {
-    _PyErr_WriteUnraisableMsg("in thread started by", function);
+  if (kTellsRaisedInThread && result == nullptr && PyErr_ExceptionMatches(PyExc_SystemExit) == 0) {
+    TellRaisedInThread(function);
     Py_RETURN_NONE;
   }
-#endif
   return result;
 }
 
@@ -54,11 +53,15 @@ PyTypeObject g_thread_body_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 BuiltinPatch g_start_new_thread;
 BuiltinPatch g_start_new;
 
-PyObject* StartNewThread(PyObject* module, PyObject* args) {
-  const auto original = g_start_new_thread.original<PyCFunction>();
-  if (Armers().empty() || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) < 2 ||
+// By which threading starts them from 3.13 on; earlier versions have none.
+BuiltinPatch g_start_joinable_thread;
+
+// The arguments with the function in first place in a body of ours; a new reference, null with an error. Any others as
+// they are.
+PyObject* WithBody(PyObject* args) {
+  if (Armers().empty() || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) < 1 ||
       !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
-    return original(module, args);
+    return Py_NewRef(args);
   }
   auto* const body = PyObject_New(ThreadBody, &g_thread_body_type);
   if (body == nullptr) return nullptr;
@@ -72,7 +75,21 @@ PyObject* StartNewThread(PyObject* module, PyObject* args) {
   }
   PyTuple_SET_ITEM(with_body, 0, reinterpret_cast<PyObject*>(body));
   for (Py_ssize_t i = 1; i < count; ++i) PyTuple_SET_ITEM(with_body, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
-  PyObject* const result = original(module, with_body);
+  return with_body;
+}
+
+PyObject* StartNewThread(PyObject* module, PyObject* args) {
+  PyObject* const with_body = WithBody(args);
+  if (with_body == nullptr) return nullptr;
+  PyObject* const result = g_start_new_thread.original<PyCFunction>()(module, with_body);
+  Py_DECREF(with_body);
+  return result;
+}
+
+PyObject* StartJoinableThread(PyObject* module, PyObject* args, PyObject* kwargs) {
+  PyObject* const with_body = WithBody(args);
+  if (with_body == nullptr) return nullptr;
+  PyObject* const result = g_start_joinable_thread.original<PyCFunctionWithKeywords>()(module, with_body, kwargs);
   Py_DECREF(with_body);
   return result;
 }
@@ -103,6 +120,8 @@ bool WatchThreadStarts() {
   g_thread_body_type.tp_call = PyVectorcall_Call;
   g_thread_body_type.tp_repr = ThreadBodyRepr;
   if (PyType_Ready(&g_thread_body_type) < 0) return false;
+  g_start_joinable_thread.Install("_thread", "start_joinable_thread", METH_VARARGS | METH_KEYWORDS,
+                                  reinterpret_cast<void*>(StartJoinableThread));
   void* const start = reinterpret_cast<void*>(StartNewThread);
   g_start_new.Install("_thread", "start_new", METH_VARARGS, start);
   return g_start_new_thread.Install("_thread", "start_new_thread", METH_VARARGS, start);

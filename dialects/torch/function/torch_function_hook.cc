@@ -88,8 +88,9 @@ class ProgramFunctions {
     const Api& api = ApiNames::Loaded()->Resolve(call.function);
     t_function.open = true;
     t_function.recorded = t_thread.Enter([&](ConfigBuilder* config) {
-      python_dialect::DescribeRunningCall(api.head, call.function, call.locals, config,
-                                          [config](PyObject* value) { DescribePython(value, config); });
+      python_dialect::DescribeRunningCall(
+          api.head, call.function, [&](Py_ssize_t i) { return call.Local(i); }, config,
+          [config](PyObject* value) { DescribePython(value, config); });
     });
     python_dialect::WhenInnermostCallEnds(EndFunction);
   }

@@ -1,27 +1,28 @@
 // Python.h first, as it demands.
 #define PY_SSIZE_T_CLEAN
+#include "tracer/cpython/running_frames.h"
+
+#include <frameobject.h>  // PyFrame_GetBack, before 3.11
+
 #include <algorithm>
 
-#include "tracer/python/python_stack.h"
-
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
-
-#define Py_BUILD_CORE
-#include <internal/pycore_frame.h>
-#undef Py_BUILD_CORE
+#include "tracer/cpython/frames.h"
 
 namespace torchtrace {
+
+#ifdef TORCHTRACE_KNOWS_FRAMES
+
 namespace {
 
-const _PyInterpreterFrame* FirstBegun(const _PyInterpreterFrame* frame) {
-  while (frame != nullptr && _PyFrame_IsIncomplete(const_cast<_PyInterpreterFrame*>(frame))) frame = frame->previous;
+InterpreterFrame* FirstBegun(InterpreterFrame* frame) {
+  while (frame != nullptr && _PyFrame_IsIncomplete(frame)) frame = frame->previous;
   return frame;
 }
 
-const _PyInterpreterFrame* Innermost() {
+InterpreterFrame* Innermost() {
   // Also where another thread has the GIL.
   const PyThreadState* const thread = PyGILState_GetThisThreadState();
-  return thread == nullptr || thread->cframe == nullptr ? nullptr : FirstBegun(thread->cframe->current_frame);
+  return thread == nullptr ? nullptr : FirstBegun(InnermostFrame(thread));
 }
 
 }  // namespace
@@ -30,15 +31,15 @@ const bool kFramesNeedGil = false;
 
 size_t RunningFrames(RunningFrame* frames, size_t most) {
   size_t count = 0;
-  for (const _PyInterpreterFrame* frame = Innermost(); frame != nullptr; frame = FirstBegun(frame->previous)) {
-    if (count < most) frames[count] = {frame->f_code, static_cast<int>(_PyInterpreterFrame_LASTI(frame))};
+  for (InterpreterFrame* frame = Innermost(); frame != nullptr; frame = FirstBegun(frame->previous)) {
+    if (count < most) frames[count] = {CodeOf(frame), static_cast<int>(_PyInterpreterFrame_LASTI(frame))};
     ++count;
   }
   return count;
 }
 
 PyObject* GlobalsOf(size_t index) {
-  const _PyInterpreterFrame* frame = Innermost();
+  const InterpreterFrame* frame = Innermost();
   for (; frame != nullptr && index > 0; --index) frame = FirstBegun(frame->previous);
   return frame == nullptr ? nullptr : frame->f_globals;
 }
@@ -48,11 +49,8 @@ int LineOf(const RunningFrame& frame) {
   return std::max(line, 0);
 }
 
-}  // namespace torchtrace
-
 #else
 
-namespace torchtrace {
 namespace {
 
 // New references, as PyFrame_GetBack gives them.
@@ -97,6 +95,6 @@ PyObject* GlobalsOf(size_t index) {
 
 int LineOf(const RunningFrame& frame) { return std::max(frame.position, 0); }
 
-}  // namespace torchtrace
-
 #endif
+
+}  // namespace torchtrace

@@ -1,0 +1,254 @@
+// What CPython's versions keep in different places, or offer under different names: of types, functions, ints, sets
+// and instances. All are passive: no Python code is called. All need the GIL; what they give is borrowed.
+
+#ifndef TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
+#define TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
+
+// Python.h first, as it demands.
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// Later headers hide what libpython exports.
+#if PY_VERSION_HEX >= 0x030D0000
+extern "C" __attribute__((visibility("default"))) PyObject* _PyObject_MakeTpCall(PyThreadState* thread,
+                                                                                 PyObject* callable,
+                                                                                 PyObject* const* arguments,
+                                                                                 Py_ssize_t count, PyObject* keywords);
+#endif
+
+namespace torchtrace {
+
+inline bool PythonIsEnding() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// ---- types ----
+
+// The namespace of a type: 3.12 keeps that of its own static types elsewhere, for each interpreter.
+inline PyObject* DictOf(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyObject* const dict = PyType_GetDict(type);
+  Py_XDECREF(dict);
+  return dict;
+#else
+  return type->tp_dict;
+#endif
+}
+
+// The type of `object().__str__`.
+inline PyTypeObject* MethodWrapperType() {
+#if PY_VERSION_HEX >= 0x030D0000
+  static PyTypeObject* const type = [] {
+    PyObject* const wrapper = PyObject_GetAttrString(Py_None, "__str__");
+    PyTypeObject* const found = wrapper == nullptr ? nullptr : Py_TYPE(wrapper);
+    PyErr_Clear();
+    Py_XDECREF(wrapper);
+    return found;
+  }();
+  return type;
+#else
+  return &_PyMethodWrapper_Type;
+#endif
+}
+
+// The specialising interpreter of 3.12 and later makes instances of simple Python classes without asking the class,
+// where the class allocates in the usual way. Whether this one does, and another way that does the same.
+inline bool IsMadeUnasked(const PyTypeObject* type) {
+  return PY_VERSION_HEX >= 0x030C0000 && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+         type->tp_alloc == PyType_GenericAlloc;
+}
+inline PyObject* AllocateAsUsual(PyTypeObject* type, Py_ssize_t count) { return PyType_GenericAlloc(type, count); }
+
+// ---- functions and code ----
+
+// What CPython has in every function's `vectorcall`.
+inline vectorcallfunc FunctionVectorcall() {
+#if PY_VERSION_HEX >= 0x030D0000
+  static const vectorcallfunc found = [] {
+    PyObject* const globals = PyDict_New();
+    PyObject* const made = globals == nullptr ? nullptr : PyRun_String("lambda: 0", Py_eval_input, globals, globals);
+    const vectorcallfunc call = made == nullptr ? nullptr : reinterpret_cast<PyFunctionObject*>(made)->vectorcall;
+    PyErr_Clear();
+    Py_XDECREF(made);
+    Py_XDECREF(globals);
+    return call;
+  }();
+  return found;
+#else
+  return _PyFunction_Vectorcall;
+#endif
+}
+
+// The specialising interpreter enters functions whose version it knows directly, without a look at `vectorcall`. Has
+// it not know this one, whose `vectorcall` is not FunctionVectorcall() from now on. `*number`: of the function, 0 at
+// first; `replace(place, number)` stores what is to be undone some time.
+template <typename Replace>
+void HideFromSpecialization([[maybe_unused]] PyFunctionObject* function, [[maybe_unused]] uint32_t* number,
+                            [[maybe_unused]] Replace&& replace) {
+#if PY_VERSION_HEX >= 0x030C0000
+  // Takes the version away, in CPython's tables too; a function with another `vectorcall` gets no new one.
+  PyFunction_SetVectorcall(function, function->vectorcall);
+#elif PY_VERSION_HEX >= 0x030B0000
+  // It gives no version to a function that has one, and can't use one that is so large.
+  static uint32_t next = 0x80000000u;
+  if (*number == 0) *number = next++;
+  replace(&function->func_version, *number);
+#endif
+}
+
+inline PyObject* QualifiedName(const PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030B0000
+  return code->co_qualname;
+#else
+  return code->co_name;
+#endif
+}
+
+// The name of the `index`th parameter.
+inline PyObject* ParameterName(const PyCodeObject* code, Py_ssize_t index) {
+#if PY_VERSION_HEX >= 0x030B0000
+  return PyTuple_GET_ITEM(code->co_localsplusnames, index);
+#else
+  return PyTuple_GET_ITEM(code->co_varnames, index);
+#endif
+}
+
+// ---- ints ----
+
+// Of any int: -1, 0 or 1, and how many bits its magnitude has.
+inline int SignOf(PyObject* number) {
+#if PY_VERSION_HEX >= 0x030E0000
+  int sign = 0;
+  PyLong_GetSign(number, &sign);
+  return sign;
+#else
+  return _PyLong_Sign(number);
+#endif
+}
+inline size_t BitsOf(PyObject* number) { return static_cast<size_t>(_PyLong_NumBits(number)); }
+
+// Its two's complement, the least byte first; it fits.
+inline void CopyBytes(PyObject* number, unsigned char* bytes, size_t size) {
+  auto* const value = reinterpret_cast<PyLongObject*>(number);
+#if PY_VERSION_HEX >= 0x030D0000
+  _PyLong_AsByteArray(value, bytes, size, /*little_endian=*/1, /*is_signed=*/1, /*with_exceptions=*/0);
+#else
+  _PyLong_AsByteArray(value, bytes, size, /*little_endian=*/1, /*is_signed=*/1);
+#endif
+}
+
+// ---- sets ----
+
+// Its items one after another, from position 0 on; false at the end.
+inline bool NextOfSet(PyObject* set, Py_ssize_t* position, PyObject** item) {
+  const auto* const table = reinterpret_cast<const PySetObject*>(set);
+  for (; *position <= table->mask; ++*position) {
+    const setentry& entry = table->table[*position];
+    // Where an item was taken out a dummy is left, whose hash is -1.
+    if (entry.key == nullptr || entry.hash == -1) continue;
+    *item = entry.key;
+    ++*position;
+    return true;
+  }
+  return false;
+}
+
+// ---- instances ----
+
+// The attributes of an instance that has no dictionary yet: 3.11 and later keep them in an array, whose names the
+// instance's class has. Asking for the dictionary would make one, which may start the collector.
+class InlineAttributes {
+ public:
+  explicit InlineAttributes(PyObject* object) : values_(ValuesOf(object)) {
+#if PY_VERSION_HEX >= 0x030B0000
+    if (values_ == nullptr) return;
+    keys_ = reinterpret_cast<const SharedKeys*>(reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(object))->ht_cached_keys);
+#endif
+  }
+
+  // False: what there is stands in the dictionary, or there is nothing of the kind.
+  bool there() const { return values_ != nullptr; }
+  Py_ssize_t count() const { return keys_->count; }
+  PyObject* name(Py_ssize_t i) const {
+    struct Entry {
+      PyObject* name;
+      PyObject* value;
+    };
+    const char* const indices = reinterpret_cast<const char*>(keys_ + 1);
+    return reinterpret_cast<const Entry*>(indices + (size_t{1} << keys_->log2_index_bytes))[i].name;
+  }
+  PyObject* value(Py_ssize_t i) const { return values_[i]; }
+
+ private:
+  // The head of internal/pycore_dict.h's keys, which C++ can't read.
+  struct SharedKeys {
+    Py_ssize_t references;
+    uint8_t log2_size;
+    uint8_t log2_index_bytes;
+    uint8_t kind;
+    uint32_t version;
+    Py_ssize_t usable;
+    Py_ssize_t count;
+  };
+
+  static PyObject* const* ValuesOf([[maybe_unused]] PyObject* object) {
+#if PY_VERSION_HEX >= 0x030D0000
+    struct Values {
+      uint8_t capacity, size, embedded, valid;
+      PyObject* values[1];
+    };
+    const PyTypeObject* const type = Py_TYPE(object);
+    if ((type->tp_flags & Py_TPFLAGS_INLINE_VALUES) == 0) return nullptr;
+    const auto* const values =
+        reinterpret_cast<const Values*>(reinterpret_cast<const char*>(object) + type->tp_basicsize);
+    return values->valid != 0 ? values->values : nullptr;
+#elif PY_VERSION_HEX >= 0x030C0000
+    if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) return nullptr;
+    // One word is either, told by its lowest bit.
+    const auto word = reinterpret_cast<const uintptr_t*>(object)[-3];
+    return (word & 1) != 0 ? reinterpret_cast<PyObject* const*>(word + 1) : nullptr;
+#elif PY_VERSION_HEX >= 0x030B0000
+    if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) return nullptr;
+    return reinterpret_cast<PyObject***>(object)[-4];
+#else
+    return nullptr;
+#endif
+  }
+
+  PyObject* const* values_;
+  const SharedKeys* keys_ = nullptr;
+};
+
+// ---- threads ----
+
+// The thread's tracing and profiling functions are the program's, and not told meanwhile.
+class Unwatched {
+ public:
+#if PY_VERSION_HEX >= 0x030B0000
+  Unwatched() { PyThreadState_EnterTracing(PyThreadState_Get()); }
+  ~Unwatched() { PyThreadState_LeaveTracing(PyThreadState_Get()); }
+#else
+  Unwatched() {}
+#endif
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+};
+
+// Whether what a thread started by `_thread.start_new_thread` raises is told by the function's name alone, as
+// TellRaisedInThread does. Later versions name the callable that was started, by its repr.
+inline constexpr bool kTellsRaisedInThread = PY_VERSION_HEX < 0x030D0000;
+inline void TellRaisedInThread([[maybe_unused]] PyObject* function) {
+#if PY_VERSION_HEX < 0x030D0000
+  _PyErr_WriteUnraisableMsg("in thread started by", function);
+#endif
+}
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
