@@ -73,13 +73,17 @@ absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dia
   return list;
 }
 
-// Of the first trace, as its metadata says it, or the framework of its first config.
+// What a trace was traced as: its metadata says it, or the first config that is of a framework.
 const DialectInfo& DialectOf(Trace* trace) {
   for (const ProcessInfo& process : trace->processes()) {
     if (const DialectInfo* const known = FindDialectInfo(process.known.dialect)) return *known;
   }
-  const bool any = trace->Count().ok() && trace->config_count() > 0;
-  return DialectInfoOr(any ? ReadableConfig(trace->identity(0)).framework() : std::string_view());
+  const size_t count = trace->Count().ok() ? trace->config_count() : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Config config = ReadableConfig(trace->identity(static_cast<ConfigId>(i)));
+    if (!FrameworkOf(config.api).empty() || HasFrameworkValue(config)) return DialectInfoOr(config.framework());
+  }
+  return DialectInfoOr("");
 }
 
 // Says which traces are of another version of the framework than the list.

@@ -26,8 +26,8 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "Looks in the list of PyTorch's APIs that is part of torchtrace; what isn't there, or is\n"
-    "another library's, is looked for in your Python. With --python or --list, only there.\n"
+    "Looks in the list of the framework's APIs that is part of torchtrace; what isn't there, or\n"
+    "is another library's, is looked for in your Python. With --python or --list, only there.\n"
     "\n"
     "Examples:\n"
     "  torchtrace apis name torch.nn.functional.relu_\n"
@@ -186,8 +186,7 @@ int Run(const std::vector<std::string>& args) {
     if (!answer.ok()) {
       return Fail(kExitTrouble,
                   absl::StrCat(list.apis.empty() ? ""
-                                                 : absl::StrCat(name, " is not in the list of ",
-                                                                dialect == nullptr ? "" : dialect->title,
+                                                 : absl::StrCat(name, " is not in the list of ", dialect->title,
                                                                 "'s public APIs", Suggest({&list}, name), " and "),
                                answer.status().message()));
     }

@@ -57,7 +57,9 @@ int Run(const std::vector<std::string>& args) {
          absl::StrCat("The framework whose library to scan: ", DescribeDialects(), " (default: ", dialect, ")"))
       ->option_text("NAME")
       ->check([](const std::string& name) {
-        return FindDialectInfo(name) != nullptr ? "" : "unknown dialect: this build knows " + DescribeDialects();
+        if (FindDialectInfo(name) != nullptr) return std::string();
+        const absl::Status status = CheckDialectName(name);
+        return status.ok() ? "a dialect in Python has no library to scan" : std::string(status.message());
       });
   app->add_option("--library", library, "Any Python library instead: numpy, mypackage.ops")
       ->option_text("NAME")

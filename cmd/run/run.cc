@@ -92,13 +92,13 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->group("Capture");
   app->add_option("--api-list", recording->api_list,
                   "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
-                  "(default: torch's public API)")
+                  "(default: the public API of the dialect's framework)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_API_LIST")
       ->group("Capture");
   list("--library", &recording->libraries,
        "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
-       "torch, where no --api-list is given)")
+       "the dialect's framework, where no --api-list is given)")
       ->option_text("NAME")
       ->envname("TORCHTRACE_LIBRARY")
       ->group("Capture");

@@ -146,7 +146,7 @@ const PlaceType* PlaceTypeOf(PyTypeObject* type) {
 std::string_view PlaceName(PyObject* place) {
   const PlaceType* const type = place == nullptr ? nullptr : PlaceTypeOf(Py_TYPE(place));
   if (type == nullptr || Behind(place) == nullptr) return "unknown";
-  // phi::Place is two bytes, the kinds of device and of allocation, and eight for the device's number.
+  // phi::Place: a byte for the device's number, one for its kind, and eight for the kind of a custom device.
   const std::pair key(NumberAt<uint16_t>(Behind(place), 0), NumberAt<uint64_t>(Behind(place), 8));
   if (const auto known = Known().place_names.find(key); known != Known().place_names.end()) return known->second;
   const Owned shown(PyObject_CallOneArg(type->shown, place));

@@ -39,7 +39,8 @@ class PaddleDialect : public FrameworkDialect {
                                                                         const RecordingOptions& options) override {
     if (!paddle_dialect::InitDescribePaddle()) {
       PyErr_Clear();
-      return absl::InternalError("this paddle is not as expected: torchtrace knows 3.0 to 3.3");
+      return absl::InternalError(
+          "this paddle is not as expected: torchtrace was tried with 3.3.1, and needs 3.0 or newer");
     }
     WatchHandlersOf("/libpaddle.so");
     // Never destroyed: calls may be under way when the hook is uninstalled.

@@ -216,7 +216,12 @@ x = paddle.ones([2, 3])
 cycle = Finalized()
 cycle.itself = cycle
 del cycle
+paddle.add(x, x)
 gc.set_threshold(1, 1, 1)
+before = gc.get_stats()[0]["collections"]
+for _ in range(10):
+    paddle.add(x, x)
+print(gc.get_stats()[0]["collections"] - before)
 gc.disable()
 paddle.add(x, x)
 print("disabled still", not gc.isenabled())

@@ -34,8 +34,9 @@ const std::vector<std::string>& Names() {
 
 // `cuda:0` and the like. Any string that names a device is taken for one: nothing else is called so.
 bool IsDeviceName(std::string_view text) {
-  static constexpr std::string_view kTypes[] = {"cpu", "cuda", "hip",  "hpu", "ipu",           "lazy",   "maia", "meta",
-                                                "mps", "mtia", "musa", "npu", "privateuseone", "vulkan", "xla",  "xpu"};
+  static constexpr std::string_view kTypes[] = {"cpu",           "cuda",   "hip", "hpu",  "ipu",  "lazy",
+                                                "maia",          "meta",   "mps", "mtia", "musa", "npu",
+                                                "privateuseone", "vulkan", "xla", "xpu",  "gpu",  "gpu_pinned"};
   const size_t colon = text.find(':');
   if (std::find(std::begin(kTypes), std::end(kTypes), text.substr(0, colon)) == std::end(kTypes)) return false;
   if (colon == std::string_view::npos) return true;
@@ -124,8 +125,8 @@ class Forgetter {
 
   // The value of a keyword.
   void ForgetNamed(std::string_view name, Value* value) const {
-    if (Has(kDevice) && name == "device") {
-      // A string, an index, a torch.device or, where the default is taken, None.
+    if (Has(kDevice) && (name == "device" || name == "place")) {
+      // A string, an index, a device or, where the default is taken, None.
       switch (value->tag) {
         case ValueTag::kString:
         case ValueTag::kInt:
@@ -191,6 +192,8 @@ Config Coarsening::Apply(Config config) const {
   for (Value& arg : config.args) forgetter.Forget(&arg);
   for (auto& [name, value] : config.kwargs) forgetter.ForgetNamed(name, &value);
   if ((parts_ & kLevel) != 0) config.level = kAnyLevel;
+  // Of values that are forgotten nobody can tell whose they were.
+  if (!HasFrameworkValue(config)) config.other_framework.clear();
   return config;
 }
 

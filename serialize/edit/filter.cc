@@ -82,7 +82,7 @@ class Filter {
 
   bool AcceptsProcess(const ProcessInfo& process) const {
     if (!options_.ranks.has_value()) return true;
-    const int64_t rank = process.known.rank.value_or(-1);
+    const int64_t rank = process.known.written_rank.value_or(-1);
     return rank >= 0 && options_.ranks->Contains(static_cast<uint64_t>(rank));
   }
 

@@ -81,7 +81,7 @@ class PaddleWriter : private SpellingWriter {
     if (type == "undefined") {
       Cannot("a tensor that has no memory yet");
     } else if (device != "cpu" && type != "cuda" && type != "gpu") {
-      Cannot("a device that is neither cpu nor cuda");
+      Cannot("a device that is neither cpu nor gpu");
     }
     absl::StrAppend(&out_, "Place(", place, ")");
   }

@@ -27,13 +27,6 @@ std::string Shown(std::string_view name) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-// The framework that a name begins with, as in torch.float32; empty: none.
-std::string_view FrameworkOf(std::string_view name) {
-  const std::string_view framework = name.substr(0, std::min(name.find('.'), name.size()));
-  const bool known = std::find(std::begin(kFrameworks), std::end(kFrameworks), framework) != std::end(kFrameworks);
-  return known && framework.size() < name.size() ? framework : "";
-}
-
 void CutFramework(std::string* name) {
   if (const std::string_view framework = FrameworkOf(*name); !framework.empty()) name->erase(0, framework.size() + 1);
 }
@@ -78,6 +71,8 @@ class Converter {
 
   // Whose values there were; empty: nobody's.
   const std::string& framework() const { return framework_; }
+  // Where one of another framework was; empty: nowhere.
+  const std::string& mixed() const { return mixed_; }
 
   // varint n, n facets, as in config.h; empty when there are none.
   std::string Facets() const {
@@ -92,7 +87,7 @@ class Converter {
     const Plain* const type = FindField(map, "type");
     // Nobody's: a dict of what it holds.
     if (type == nullptr || type->kind != Plain::kString) return Dict(map, where, depth, value);
-    const std::string_view name = OwnName(type->text);
+    const std::string_view name = OwnName(type->text, where);
     static constexpr std::pair<std::string_view, ValueTag> kContainers[] = {{"list", ValueTag::kList},
                                                                             {"tuple", ValueTag::kTuple},
                                                                             {"set", ValueTag::kSet},
@@ -410,17 +405,18 @@ class Converter {
   }
 
   // Tensor, for torch.Tensor and paddle.Tensor: the framework is noted. Names that are no framework's stay.
-  std::string_view OwnName(std::string_view type) {
+  std::string_view OwnName(std::string_view type, const std::string& where) {
     const std::string_view framework = FrameworkOf(type);
     const std::string_view name = framework.empty() ? type : type.substr(framework.size() + 1);
     const bool own = std::find(std::begin(kOwnTypes), std::end(kOwnTypes), name) != std::end(kOwnTypes);
     if (framework.empty()) return own ? "" : type;
     if (!own) return type;
-    framework_ = framework;
+    if (framework_.empty()) framework_ = framework;
+    if (framework_ != framework && mixed_.empty()) mixed_ = where;
     return name;
   }
 
-  std::string framework_;
+  std::string framework_, mixed_;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   std::string facets_;  // without their number
@@ -470,6 +466,10 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
     }
     call.count = static_cast<uint64_t>(count->integer);
     break;
+  }
+  if (!converter.mixed().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(converter.mixed(), ": expected values of ", converter.framework(), ", as others of the call are"));
   }
   if (converter.framework() != FrameworkOfApi(config.api)) config.other_framework = converter.framework();
   call.identity = EncodeConfig(config);

@@ -110,6 +110,7 @@ bool TellsFramework(const Value& value) {
   switch (value.tag) {
     case ValueTag::kTensor:
     case ValueTag::kUndefined:
+    case ValueTag::kSize:
     case ValueTag::kDtype:
     case ValueTag::kDevice:
     case ValueTag::kLayout:
@@ -141,6 +142,18 @@ TEST(TextParser, EverySampleOfAnotherFramework) {
     }
   }
   EXPECT_GT(told, 10u);
+}
+
+TEST(TextParser, ValuesOfOneFramework) {
+  for (const auto& [line, column] : {std::pair("numpy.f(torch.float32, paddle.Tensor([2], \"float32\"))", "column 24:"),
+                                     std::pair("numpy.f(Tensor([2], \"float32\"), paddle.bool)", "column 15:"),
+                                     std::pair("paddle.f(Tensor([2], \"float32\"), torch.bool)", "column 16:")}) {
+    const absl::StatusOr<Config> config = ParseConfigText(line);
+    ASSERT_FALSE(config.ok()) << line;
+    EXPECT_TRUE(std::string(config.status().message()).starts_with(column)) << config.status();
+  }
+  EXPECT_TRUE(ParseConfigText("torch.f(Tensor([2], \"float32\"), paddle.Size([2]))")->other_framework.empty());
+  EXPECT_EQ(ParseConfigText("numpy.f(paddle.Size([2]))")->other_framework, "paddle");
 }
 
 TEST(TextForm, NamesOfTheFramework) {

@@ -72,8 +72,8 @@ absl::Status Call(TextScanner* scanner, Config* config) {
   if (absl::Status s = scanner->Require('(', "\"(\" behind the API's name"); !s.ok()) return s;
   if (absl::Status s = Arguments(scanner, config); !s.ok()) return s;
   config->level = GuessLevel(config->api);
-  if (scanner->framework() != FrameworkOfApi(config->api)) config->other_framework = scanner->framework();
-  return scanner->RequireEnd();
+  if (absl::Status s = scanner->RequireEnd(); !s.ok()) return s;
+  return scanner->OtherFramework(config->api, &config->other_framework);
 }
 
 bool HasNamesAlone(const Value& dict) {

@@ -84,10 +84,14 @@ class TextScanner {
   }
   // float32 of torch.float32: what a framework's name stands before; empty: it doesn't.
   std::string_view OwnName(std::string_view name) const;
-  // That name is a value of its framework.
-  void NoteFramework(std::string_view name) { framework_ = name.substr(0, name.find('.')); }
-  // The last one noted; empty: none.
-  std::string_view framework() const { return framework_; }
+  // The name, which is a part of the line, is that of a value of its framework.
+  void NoteFramework(std::string_view name);
+  // It is what PaddleAPITest calls a size, paddle.Size, in calls of torch's too.
+  void NoteSize(std::string_view name);
+  // A tensor begins here that doesn't say whose it is.
+  void NoteTensor(size_t at) { tensor_at_ = std::min(tensor_at_, at); }
+  // Whose the values of the call were, where that is not what its API says.
+  absl::Status OtherFramework(std::string_view api, std::string* other);
   // That `,` or `close` comes next.
   absl::Status ExpectedCommaOr(char close) const;
 
@@ -99,7 +103,10 @@ class TextScanner {
 
   const std::string_view line_;
   const TextDialect dialect_;
-  std::string_view framework_;
+  // Of values that say it; empty: none did.
+  std::string_view framework_, size_framework_;
+  // The first value of another one, the first tensor that doesn't say it.
+  size_t mixed_at_ = SIZE_MAX, tensor_at_ = SIZE_MAX;
   size_t at_ = 0;
 };
 

@@ -45,12 +45,44 @@ absl::Status TextScanner::QuotedString(std::string* out, bool bytes) {
   return Expected(absl::StrCat("a string that ends with ", std::string(1, quote), " on its line"));
 }
 
+namespace {
+
+// torch's of th.float32 too, as TorchBench writes it.
+std::string_view FrameworkOfValue(std::string_view name) {
+  const std::string_view framework = FrameworkOf(name);
+  return framework.empty() ? kFrameworks[0] : framework;
+}
+
+}  // namespace
+
 std::string_view TextScanner::OwnName(std::string_view name) const {
   const size_t dot = std::min(name.find('.'), name.size());
-  const std::string_view framework = name.substr(0, dot);
-  const bool known = std::find(std::begin(kFrameworks), std::end(kFrameworks), framework) != std::end(kFrameworks) ||
-                     (python() && framework == "th");
+  const bool known = !FrameworkOf(name).empty() || (python() && name.substr(0, dot) == "th");
   return known && dot < name.size() ? name.substr(dot + 1) : std::string_view();
+}
+
+void TextScanner::NoteFramework(std::string_view name) {
+  const std::string_view framework = FrameworkOfValue(name);
+  if (framework_.empty()) framework_ = framework;
+  if (framework != framework_) mixed_at_ = std::min(mixed_at_, static_cast<size_t>(name.data() - line_.data()));
+}
+
+void TextScanner::NoteSize(std::string_view name) {
+  if (size_framework_.empty()) size_framework_ = FrameworkOf(name);
+}
+
+absl::Status TextScanner::OtherFramework(std::string_view api, std::string* other) {
+  if (mixed_at_ != SIZE_MAX) {
+    return ExpectedAt(mixed_at_, absl::StrCat("values of ", std::string(framework_), ", as others of the call are"));
+  }
+  std::string_view framework = framework_;
+  if (framework.empty() && FrameworkOf(api).empty()) framework = size_framework_;
+  if (framework.empty() || framework == FrameworkOfApi(api)) return absl::OkStatus();
+  if (tensor_at_ != SIZE_MAX) {
+    return ExpectedAt(tensor_at_, absl::StrCat(std::string(framework), ".Tensor, as other values of the call are"));
+  }
+  *other = framework;
+  return absl::OkStatus();
 }
 
 absl::Status TextScanner::Expected(const std::string& what) const {

@@ -322,9 +322,10 @@ class Reader {
     if (name == "range") return Three(ValueTag::kRange, value, depth);
     if (name == "dict") return DictCall(value, depth);
     const std::string_view own_name = scanner_.OwnName(name);
-    // PaddleAPITest's own, of tuples that PyTorch calls so too: it doesn't tell whose.
+    if (own_name == "Size") scanner_.NoteSize(name);
     if (name == "Size" || own_name == "Size") return Size(value, depth);
     if (own_name == "Tensor") scanner_.NoteFramework(name);
+    if (name == "Tensor") scanner_.NoteTensor(scanner_.at());
     using TensorReader = absl::Status (*)(TextScanner*, Value*);
     const TensorReader tensor = name == "Tensor" || own_name == "Tensor" ? ReadTensorCall
                                 : name == "ndarray"                      ? ReadNdarrayCall

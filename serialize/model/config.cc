@@ -19,11 +19,43 @@ absl::Status Expected(const ByteReader& reader, const std::string& what) {
 
 }  // namespace
 
-std::string_view FrameworkOfApi(std::string_view api) {
+std::string_view FrameworkOf(std::string_view name) {
   for (const std::string_view framework : kFrameworks) {
-    if (api.starts_with(framework) && api.substr(framework.size()).starts_with('.')) return framework;
+    if (name.starts_with(framework) && name.substr(framework.size()).starts_with('.')) return framework;
   }
-  return kFrameworks[0];
+  return "";
+}
+
+std::string_view FrameworkOfApi(std::string_view api) {
+  const std::string_view framework = FrameworkOf(api);
+  return framework.empty() ? kFrameworks[0] : framework;
+}
+
+namespace {
+
+bool IsOfFramework(const Value& value) {
+  switch (value.tag) {
+    case ValueTag::kTensor:
+    case ValueTag::kUndefined:
+    case ValueTag::kStorage:
+    case ValueTag::kSize:
+    case ValueTag::kDtype:
+    case ValueTag::kDevice:
+    case ValueTag::kLayout:
+    case ValueTag::kMemoryFormat:
+    case ValueTag::kGenerator:
+      return true;
+    default:
+      return std::any_of(value.items.begin(), value.items.end(), IsOfFramework);
+  }
+}
+
+}  // namespace
+
+bool HasFrameworkValue(const Config& config) {
+  return std::any_of(config.args.begin(), config.args.end(), IsOfFramework) ||
+         std::any_of(config.kwargs.begin(), config.kwargs.end(),
+                     [](const auto& argument) { return IsOfFramework(argument.second); });
 }
 
 absl::StatusOr<Config> ParseConfig(std::string_view identity) {
@@ -54,8 +86,9 @@ absl::StatusOr<Config> ParseConfig(std::string_view identity) {
   }
   if (!reader.done()) {
     if (!reader.String(&text) ||
-        std::find(std::begin(kFrameworks), std::end(kFrameworks), text) == std::end(kFrameworks)) {
-      return Expected(reader, "a framework or the end of the config");
+        std::find(std::begin(kFrameworks), std::end(kFrameworks), text) == std::end(kFrameworks) ||
+        text == FrameworkOfApi(config.api)) {
+      return Expected(reader, "another framework or the end of the config");
     }
     config.other_framework = text;
   }

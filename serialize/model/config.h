@@ -40,8 +40,11 @@ struct TensorFacet {
 };
 
 // The frameworks whose tensors and dtypes are values here, by the package that stands before their names.
-// What has no API of another one is the first one's.
+// An API of none of them counts as the first one's.
 inline constexpr std::string_view kFrameworks[] = {"torch", "paddle"};
+
+// The framework that a dotted name begins with, "paddle" of paddle.add; empty: none.
+std::string_view FrameworkOf(std::string_view name);
 
 // Whose values the calls of an API take: "paddle" for paddle.add, "torch" for torch.add, aten::add and numpy.sum.
 std::string_view FrameworkOfApi(std::string_view api);
@@ -56,6 +59,9 @@ struct Config {
 
   std::string_view framework() const { return other_framework.empty() ? FrameworkOfApi(api) : other_framework; }
 };
+
+// Whether there is a value of a framework's among the arguments: a tensor, a dtype and the like.
+bool HasFrameworkValue(const Config& config);
 
 // Errors name the byte offset and what was expected there.
 absl::StatusOr<Config> ParseConfig(std::string_view identity);

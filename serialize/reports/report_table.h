@@ -56,8 +56,8 @@ class ReportWriter {
   // Of the object that JSON is.
   void AddMembers(const nlohmann::ordered_json& members);
 
-  // `list`: the member of JSON; tables that follow one another with the same one are one list. CSV is one table: all
-  // that have columns in it have the same ones there.
+  // `list`: the member of JSON; tables that follow one another with the same one are one list. CSV is one table:
+  // every table with columns in it has the same ones.
   void BeginTable(const std::string& list, std::vector<ReportColumn> columns);
   // A cell for each column.
   void AddRow(const std::vector<ReportCell>& cells);

@@ -213,7 +213,7 @@ class StatsReport {
                  const std::vector<size_t>& ids) {
     const ProcessInfo& info = traces_[trace].trace->processes()[process];
     ReportCell value(nullptr, "none");  // of a rank or a label
-    if (options_.by == StatsBy::kRank && info.known.rank.has_value()) value = *info.known.rank;
+    if (options_.by == StatsBy::kRank && info.known.written_rank.has_value()) value = *info.known.written_rank;
     if (options_.by == StatsBy::kLabel && !info.known.label.empty()) value = ApiCell(info.known.label);
     ThreadKey key(trace, process, options_.by == StatsBy::kThread ? thread : 0, "");
     if (!grouping_.of_one_trace) key = {0, 0, 0, DumpJson(value.value)};
@@ -226,7 +226,7 @@ class StatsReport {
       } else {
         row.row.labels = {value};
         row.row.text_label = value.text.has_value() ? *value.text : value.value.dump();
-        if (options_.by == StatsBy::kRank) row.row.number = info.known.rank;
+        if (options_.by == StatsBy::kRank) row.row.number = info.known.written_rank;
       }
     }
     AddToTally(total, ids, &row.all);

@@ -263,7 +263,7 @@ WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subjec
     case WhereField::kHost:
       return OfText(subject.process->known.host);
     case WhereField::kRank:
-      return OfNumber(subject.process->known.rank);
+      return OfNumber(subject.process->known.written_rank);
     case WhereField::kLabel:
       return OfText(subject.process->known.label);
     case WhereField::kReturned:
@@ -316,11 +316,8 @@ bool TextEquals(WhereField field, std::string_view value, std::string_view wante
   if (value == wanted) return true;
   // `torch.float16` is float16, `half` too, and `cuda` any of its devices.
   if (field == WhereField::kDtype || field == WhereField::kLayout || field == WhereField::kArg) {
-    for (const std::string_view framework : kFrameworks) {
-      if (wanted.starts_with(framework) && wanted.substr(framework.size()).starts_with('.')) {
-        wanted.remove_prefix(framework.size() + 1);
-        break;
-      }
+    if (const std::string_view framework = FrameworkOf(wanted); !framework.empty()) {
+      wanted.remove_prefix(framework.size() + 1);
     }
     return value == wanted || (field == WhereField::kDtype && value == CanonicalDtype(wanted));
   }

@@ -20,8 +20,8 @@ void WatchFatalSignals(const char* message);
 // dies of, SIGINT too; of SIGBUS any handler, which the log's bus errors must not reach. Async-signal-safe.
 void WatchSignalAgain(int signal);
 
-// A framework that was imported has put handlers of its own in ours' place, which tell something and let the process
-// die: ours closes the log before they run. `library`: the end of the path of the shared library that they are in.
+// Puts ours before the handlers that a shared library installed when it was imported, so that the log is closed before
+// they run. They must end the process. `library`: the end of its path. Does nothing before WatchFatalSignals.
 TORCHTRACE_EXPORT void WatchHandlersOf(const char* library);
 
 // From here on another message; null when the end of the run has been told.
