@@ -68,7 +68,7 @@ class Found:
         return any(self.names.values())
 
     def best(self):
-        """The name that it is known by: without underscores, the shortest, its own before aliases."""
+        """The name that it is known by: without underscores, short, its own before aliases."""
         own = getattr(self.thing, "__name__", None)
 
         def rank(name):
