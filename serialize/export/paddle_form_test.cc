@@ -67,7 +67,7 @@ TEST(PaddleForm, SaysWhatHasNoSpelling) {
   EXPECT_EQ(Argument(TextValue("a\nb")), "error: a string with a quote, a backslash or a control character");
   EXPECT_EQ(Argument(NamedValue(ValueTag::kDict)), "error: a dict");
   EXPECT_EQ(Argument(NamedValue(ValueTag::kMemoryFormat, "channels_last")), "error: a memory format");
-  EXPECT_EQ(Argument(NamedValue(ValueTag::kDevice, "meta")), "error: a device that is neither cpu nor cuda");
+  EXPECT_EQ(Argument(NamedValue(ValueTag::kDevice, "meta")), "error: a device that is neither cpu nor gpu");
   EXPECT_EQ(Argument(TensorValue({std::nullopt})), "error: a symbolic size");
   EXPECT_EQ(Line(MakeConfig(1, "f", {}, {{"a b", IntValue(1)}})), "error: an argument's name that needs quotes");
   EXPECT_EQ(Line(MakeConfig(1, "f g")), "error: a name that needs quotes");

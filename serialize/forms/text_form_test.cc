@@ -215,7 +215,7 @@ TEST(TextParser, OtherSpellings) {
        R"(f(list[1, 2], torch.float32, torch.int64, type("numpy.int64"), torch.device("gpu:0"), torch.device("cpu")))"},
       {"f(complex(1.0,math.nan), math.inf, -math.inf, math.nan, -math.nan, .5, 2., )",
        "f(complex(1.0, nan), inf, -inf, nan, nan, 0.5, 2.0)"},
-      {"f(paddle.Size([2, 3]), Ellipsis, x=None)", "f(torch.Size([2, 3]), Ellipsis, x=None)"},
+      {"torch.f(paddle.Size([2, 3]), Ellipsis, x=None)", "torch.f(torch.Size([2, 3]), Ellipsis, x=None)"},
       {R"(paddle.einsum("ak, kn-> an", Tensor([60000, 11],"float32"), ))",
        R"(paddle.einsum("ak, kn-> an", Tensor([60000, 11], "float32")))"},
       // families, and what --ignore leaves

@@ -40,8 +40,9 @@ TEST(Config, EveryCutAndAnyRestIsAnError) {
   }
   const absl::Status status = ParseConfig(identity + "x").status();
   EXPECT_EQ(std::string(status.message()),
-            "byte " + std::to_string(identity.size()) + ": expected a framework or the end of the config");
+            "byte " + std::to_string(identity.size()) + ": expected another framework or the end of the config");
   EXPECT_FALSE(ParseConfig(identity + std::string("\4nobo", 5)).ok());
+  EXPECT_FALSE(ParseConfig(identity + std::string("\5torch", 6)).ok());  // as its API says already
   EXPECT_FALSE(ParseConfig(identity + std::string("\0", 1)).ok());
 }
 
