@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dialects/paddle/describe_paddle.h"
-#include "dialects/python/setattr/frame_slot_hook.h"
+#include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/recorded_calls.h"
 #include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"

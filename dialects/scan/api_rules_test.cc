@@ -64,7 +64,7 @@ TEST(ApiRules, BuiltInRulesAreRead) {
   ApiRules rules;
   EXPECT_EQ(rules.Add(generic, "rules.yaml"), absl::OkStatus());
   for (const DialectInfo& dialect : AllDialects()) {
-    EXPECT_EQ(rules.Add(dialect.api_rules(), dialect.name), absl::OkStatus());
+    EXPECT_EQ(rules.Add(dialect.api_rules, dialect.name), absl::OkStatus());
   }
 }
 
@@ -75,7 +75,7 @@ TEST(ApiRules, BuiltInListAgrees) {
   ASSERT_TRUE(rules.Add(std::string{std::istreambuf_iterator<char>(file), {}}, "rules.yaml").ok());
   for (const DialectInfo& dialect : AllDialects()) {
     SCOPED_TRACE(dialect.name);
-    ASSERT_TRUE(rules.Add(dialect.api_rules(), dialect.name).ok());
+    ASSERT_TRUE(rules.Add(dialect.api_rules, dialect.name).ok());
     const absl::StatusOr<ApiList> list = DefaultApiList(dialect);
     ASSERT_TRUE(list.ok()) << list.status();
     EXPECT_EQ(list->library, dialect.name);

@@ -89,7 +89,7 @@ absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options) {
 
 uint64_t ScanVersion() {
   std::string text = absl::StrCat(Program(), kRules);
-  for (const DialectInfo& dialect : AllDialects()) text.append(dialect.api_rules());
+  for (const DialectInfo& dialect : AllDialects()) text.append(dialect.api_rules);
   return Hash64(text.data(), text.size());
 }
 
@@ -98,7 +98,7 @@ const ApiRules& BuiltInApiRules() {
     auto* const made = new ApiRules;
     // api_rules_test reads all of them.
     made->Add(kRules, "rules.yaml").IgnoreError();
-    for (const DialectInfo& dialect : AllDialects()) made->Add(dialect.api_rules(), dialect.name).IgnoreError();
+    for (const DialectInfo& dialect : AllDialects()) made->Add(dialect.api_rules, dialect.name).IgnoreError();
     return made;
   }();
   return *rules;

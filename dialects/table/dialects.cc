@@ -2,13 +2,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "dialects/paddle/api_list/paddle_api_list.h"
-#include "dialects/torch/api_list/torch_api_list.h"
 #include "serialize/base/matching.h"
 #include "serialize/model/levels.h"
 #include "tracer/launch/find_python.h"
 
 namespace torchtrace {
+namespace {
+
+constexpr char kTorchApis[] =
+#include "dialects/torch/api_list/torch_api_list_yaml.inc"
+    ;
+constexpr char kTorchRules[] =
+#include "dialects/torch/api_list/rules_yaml.inc"
+    ;
+constexpr char kPaddleApis[] =
+#include "dialects/paddle/api_list/paddle_api_list_yaml.inc"
+    ;
+constexpr char kPaddleRules[] =
+#include "dialects/paddle/api_list/rules_yaml.inc"
+    ;
+
+}  // namespace
 
 std::span<const DialectInfo> AllDialects() {
   static const auto* const dialects = new std::vector<DialectInfo>{
@@ -18,16 +32,16 @@ std::span<const DialectInfo> AllDialects() {
        .default_levels = {kFunctionLevel},
        .runtime_by_version = true,
        .variables = {"TORCH", "PYTORCH_", "ATEN_"},
-       .api_list = TorchApiList,
-       .api_rules = TorchApiRules},
+       .api_list = kTorchApis,
+       .api_rules = kTorchRules},
       {.name = "paddle",
        .title = "PaddlePaddle",
        .distributions = {"paddlepaddle", "paddlepaddle-gpu"},
        .default_levels = {kSetattrLevel},
        .runtime_by_version = false,
        .variables = {"PADDLE_", "FLAGS_"},
-       .api_list = PaddleApiList,
-       .api_rules = PaddleApiRules},
+       .api_list = kPaddleApis,
+       .api_rules = kPaddleRules},
   };
   return *dialects;
 }
@@ -58,7 +72,7 @@ absl::Status CheckDialectName(const std::string& name) {
 }
 
 absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect) {
-  return ParseApiList(dialect.api_list(), absl::StrCat(dialect.name, "_api_list.yaml"));
+  return ParseApiList(dialect.api_list, absl::StrCat(dialect.name, "_api_list.yaml"));
 }
 
 std::string InstalledVersion(const DialectInfo& dialect, const std::vector<std::string>& folders) {

@@ -21,8 +21,8 @@ struct DialectInfo {
   std::vector<int> default_levels;         // of `run` without --levels
   bool runtime_by_version;                 // a runtime is built for one version of the package
   std::vector<const char*> variables;      // of the environment, by prefix, that change what it does
-  std::string_view (*api_list)();          // the default list, as serialize/apis/apis.h reads it
-  std::string_view (*api_rules)();         // what lists of its APIs leave out (dialects/scan/scan.h)
+  std::string_view api_list;               // the default list, as serialize/apis/apis.h reads it
+  std::string_view api_rules;              // what lists of its APIs leave out (dialects/scan/scan.h)
 };
 
 // The first one is that of a run that names none.

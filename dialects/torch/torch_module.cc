@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialects/python/setattr/frame_slot_hook.h"
+#include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"

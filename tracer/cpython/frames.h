@@ -1,11 +1,13 @@
-// How CPython 3.11 to 3.14 keep the frames of running Python code, as they lie in memory. With other versions
-// TORCHTRACE_KNOWS_FRAMES isn't defined, and there is the C API alone (running_frames.h).
+// The frames of running Python code: how CPython 3.11 to 3.14 keep them, as they lie in memory, and those of a thread
+// one after another. With other versions TORCHTRACE_KNOWS_FRAMES isn't defined.
 
 #ifndef TORCHTRACE_TRACER_CPYTHON_FRAMES_H_
 #define TORCHTRACE_TRACER_CPYTHON_FRAMES_H_
 
 // Python.h first, as it demands.
 #include <Python.h>
+
+#include <cstddef>
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030F0000
 #define TORCHTRACE_KNOWS_FRAMES 1
@@ -75,5 +77,32 @@ inline int FramesLeft([[maybe_unused]] const PyThreadState* thread) {
 }  // namespace torchtrace
 
 #endif
+
+namespace torchtrace {
+
+// The frames of Python code that the calling thread runs, looked at without making frame objects, so that the program
+// can't tell, and without the GIL; by the C API, which makes frame objects and needs the GIL, where their layout isn't
+// known.
+
+struct RunningFrame {
+  PyCodeObject* code;  // borrowed: the frame keeps it
+  int position;        // for LineOf; in equal code equal positions are one line
+};
+
+// Whether RunningFrames needs the GIL.
+extern const bool kFramesNeedGil;
+
+// Writes up to `most` frames, innermost first, and returns how many there are in all. Left out are
+// those that have not begun yet, which also hides what levels 0 and 1 put in between.
+size_t RunningFrames(RunningFrame* frames, size_t most);
+
+// The module globals of the `index`th of these frames; borrowed, null when it isn't there.
+// Needs the GIL.
+PyObject* GlobalsOf(size_t index);
+
+// 0 where the compiler made the position up. Needs no GIL.
+int LineOf(const RunningFrame& frame);
+
+}  // namespace torchtrace
 
 #endif  // TORCHTRACE_TRACER_CPYTHON_FRAMES_H_

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "serialize/trace/tables.h"
+#include "tracer/cpython/frames.h"
 #include "tracer/cpython/objects.h"
-#include "tracer/cpython/running_frames.h"
 #include "tracer/record/recorder.h"
 
 namespace torchtrace {

@@ -14,6 +14,10 @@
 
 #include <Python.h>
 
+#include <string>
+#include <utility>
+
+#include "tracer/framework_dialect.h"
 #include "tracer/record/export.h"
 
 namespace torchtrace::python_dialect {
@@ -40,6 +44,24 @@ TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 
 // Whoever had a function of their own in the one place there is may have put CPython's there.
 TORCHTRACE_EXPORT void KeepFrameEvaluation();
+
+// A framework's compiler wants the same place: it puts a function of its own there while a thread runs compiled code,
+// and afterwards what stood there before, or none. This hook puts ours back where that was none.
+// One at a time in a process.
+class TORCHTRACE_EXPORT FrameSlotHook : public TracingHook {
+ public:
+  // `level`: of those that need it. `module`, which is imported, has a builtin `set_eval_frame`, of one argument or of
+  // any (METH_VARARGS | METH_KEYWORDS).
+  FrameSlotHook(int level, std::string module) : level_(level), module_(std::move(module)) {}
+  int level() const override { return level_; }
+  std::string name() const override { return "frame slot"; }
+  absl::Status Install() override;
+  void Uninstall() override;
+
+ private:
+  const int level_;
+  const std::string module_;
+};
 
 }  // namespace torchtrace::python_dialect
 

@@ -67,11 +67,24 @@ class PatchList {
     static_assert(sizeof(Pointer) == sizeof(void*));
     ReplaceWord(reinterpret_cast<void**>(place), reinterpret_cast<void*>(value));
   }
-  void ReplaceNumber(uint32_t* place, uint32_t value);
+  void ReplaceNumber(uint32_t* place, uint32_t value) {
+    words_.push_back({nullptr, nullptr, nullptr, place, *place, value});
+    *place = value;
+  }
 
   // Puts everything back, the last one first. What somebody else has replaced
   // since stays theirs.
-  void UndoAll();
+  void UndoAll() {
+    for (auto word = words_.rbegin(); word != words_.rend(); ++word) {
+      if (word->place != nullptr) {
+        if (*word->place == word->after) *word->place = word->before;
+      } else if (*word->number_place == word->number_after) {
+        *word->number_place = word->number_before;
+      }
+    }
+    // And the memory: the list may live on.
+    std::vector<Word>().swap(words_);
+  }
 
  private:
   struct Word {
@@ -82,7 +95,10 @@ class PatchList {
     uint32_t number_before;
     uint32_t number_after;
   };
-  void ReplaceWord(void** place, void* value);
+  void ReplaceWord(void** place, void* value) {
+    words_.push_back({place, *place, value, nullptr, 0, 0});
+    *place = value;
+  }
 
   std::vector<Word> words_;
 };

@@ -1,12 +1,10 @@
 // Python.h first, as it demands.
 #define PY_SSIZE_T_CLEAN
-#include "tracer/cpython/running_frames.h"
+#include "tracer/cpython/frames.h"
 
 #include <frameobject.h>  // PyFrame_GetBack, before 3.11
 
 #include <algorithm>
-
-#include "tracer/cpython/frames.h"
 
 namespace torchtrace {
 
