@@ -4,6 +4,7 @@ A room is a folder with C++ files. The table says which rooms each may use; the 
 which it uses. Told are: a folder without a row and a row without a folder, an arrow that the table
 lacks or has for nothing, a circle, test support used outside tests, and what a traced process
 links beyond the rooms that are marked so. Tests, fuzzers and benchmarks may use every room.
+Told, too, are questions for the version of Python outside the room that knows its insides.
 """
 
 import posixpath
@@ -20,6 +21,8 @@ TRACED = "(traced)"
 TOPS = ("cmd", "dialects", "python", "serialize", "tracer")
 # Programs for developers may use any room.
 IS_TEST = re.compile(r"_(test|fuzzer|benchmark)\.(cc|h)$")
+# What only one room may ask, and that room.
+VERSIONS = {"PY_VERSION_HEX": "tracer/cpython"}
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
@@ -102,6 +105,11 @@ def problems(root, files):
                 yield f"{TABLE}: {name}/ may use {target}/ and does not"
             elif room.traced and not rooms[target].traced:
                 yield f"{TABLE}: {name}/ is linked into traced processes, {target}/ is not"
+    for file in files:
+        text = (root / file).read_text(encoding="utf-8")
+        for name, room in VERSIONS.items():
+            if name in text and posixpath.dirname(file) != room:
+                yield f"{file}: {name} is for {room}/ alone"
     if found := circle(rooms):
         yield f"{TABLE}: a circle: {' -> '.join(found)}"
 

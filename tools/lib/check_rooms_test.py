@@ -57,6 +57,11 @@ LOG = '#include "serialize/log/log.h"\n'
             {},
             "cmd/ may use cmd/cli/, which has no row",
         ),
+        (
+            {},
+            {"cmd/main.cc": "#if PY_VERSION_HEX >= 0x030C0000\n"},
+            "cmd/main.cc: PY_VERSION_HEX is for tracer/cpython/ alone",
+        ),
         ({}, {"cmd/main.cc": TESTING}, "cmd/main.cc: serialize/testing/ is for tests"),
         (
             {"serialize/base": ("texts", "")},
