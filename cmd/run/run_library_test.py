@@ -110,7 +110,7 @@ def test_numpy_without_torch(tmp_path):
     assert calls(tmp_path) == [
         "numpy.ones(tuple(2, 3))",
         'numpy.ndarray.__add__(ndarray([2, 3], "float64"), 1)',
-        'numpy.concat(list[ndarray([2, 3], "float64"), ndarray([2, 3], "float64")], axis=1)',
+        'numpy.concatenate(list[ndarray([2, 3], "float64"), ndarray([2, 3], "float64")], axis=1)',
     ]
     assert run_json(tmp_path)["not_seen"] == []
     (kept,) = (tmp_path / "cache" / "torchtrace").iterdir()
