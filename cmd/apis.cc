@@ -44,6 +44,7 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kApisCommand = {"apis", "The APIs of a library: names, lists, coverage of traces", "Read", Run};
+const Command kApisCommand = {"apis", "The APIs of a library: names, lists, coverage of traces", "Read", Run,
+                              ApisCommands};
 
 }  // namespace torchtrace

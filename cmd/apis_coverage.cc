@@ -19,6 +19,7 @@
 #include "dialects/table/dialects.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/version_spans.h"
 #include "serialize/model/config.h"
 #include "serialize/reports/reports.h"
 
@@ -61,10 +62,21 @@ absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* o
 
 constexpr char kAten[] = "aten";
 
+// Of the framework, among the traces; empty where none tells.
+std::string NewestVersion(const std::vector<StatsTrace>& traces, const DialectInfo& dialect) {
+  std::string newest;
+  for (const StatsTrace& trace : traces) {
+    for (const std::string& version : PackageVersions(*trace.trace, dialect.name)) {
+      if (newest.empty() || ParseMinorVersion(newest) < ParseMinorVersion(version)) newest = version;
+    }
+  }
+  return newest;
+}
+
 // What --list names.
 absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dialect,
                                  const std::vector<StatsTrace>& traces) {
-  if (name.empty()) return DefaultApiList(dialect);
+  if (name.empty()) return DefaultApiList(dialect, NewestVersion(traces, dialect));
   if (name != kAten) return ReadApiList(name);
   ApiList list;
   for (const StatsTrace& trace : traces) {
@@ -87,13 +99,13 @@ const DialectInfo& DialectOf(Trace* trace) {
 }
 
 // Says which traces are of another version of the framework than the list.
-void TellOtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo& dialect, const std::string& version) {
+void TellOtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo& dialect, const ApiList& list) {
   for (const StatsTrace& trace : traces) {
     std::set<std::string> others = PackageVersions(*trace.trace, dialect.name);
-    others.erase(version);
+    std::erase_if(others, [&list](const std::string& version) { return IsOfVersion(list, version); });
     if (others.empty()) continue;
-    Say(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "), ", the list of ", version,
-                     "; `torchtrace apis scan --default` makes one for another version"));
+    Say(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "), ", the list of ",
+                     list.version, "; `torchtrace apis scan --default` makes one for another version"));
   }
 }
 
@@ -148,7 +160,7 @@ int Run(const std::vector<std::string>& args) {
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
   for (const StatsTrace& trace : traces) TellWhatIsMissing(trace.name, *trace.trace);
-  if (list_name.empty()) TellOtherVersions(traces, dialect, list->version);
+  if (list_name.empty()) TellOtherVersions(traces, dialect, *list);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
   return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))
                : static_cast<int>(kExitOk);

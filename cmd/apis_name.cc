@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cmd/apis.h"
+#include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "dialects/scan/scan.h"
@@ -135,7 +136,7 @@ int TellOperator(const std::string& name, const ApiList& list, bool json) {
 
 // What of the library `import` shows, and what lies toward the name.
 absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& python) {
-  const absl::StatusOr<PythonInfo> info = FindAndAskPython(python);
+  const absl::StatusOr<PythonInfo> info = FindAndAskPython(python, EnvironmentOfWheel());
   if (!info.ok()) return info.status();
   ScanOptions scan;
   scan.python = info->executable;
@@ -143,6 +144,12 @@ absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& p
   scan.all_modules = false;
   scan.toward = name;
   return ScanLibrary(scan);
+}
+
+// Of the framework that the user's Python has; empty where there is none.
+std::string VersionInPython(const DialectInfo& dialect) {
+  const absl::StatusOr<PythonInfo> python = FindAndAskPython("", EnvironmentOfWheel());
+  return python.ok() ? InstalledVersion(dialect, PackageFolders(*python, {})) : "";
 }
 
 int Run(const std::vector<std::string>& args) {
@@ -174,7 +181,8 @@ int Run(const std::vector<std::string>& args) {
     if (!read.ok()) return Fail(kExitTrouble, read.status());
     list = *std::move(read);
   } else if (is_operator || (!*python_option && dialect != nullptr)) {
-    absl::StatusOr<ApiList> read = DefaultApiList(dialect == nullptr ? AllDialects().front() : *dialect);
+    const DialectInfo& own = dialect == nullptr ? AllDialects().front() : *dialect;
+    absl::StatusOr<ApiList> read = DefaultApiList(own, VersionInPython(own));
     if (!read.ok()) return Fail(kExitTrouble, read.status());
     list = *std::move(read);
   }

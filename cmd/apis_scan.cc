@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cmd/apis.h"
+#include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "dialects/scan/scan.h"
@@ -87,7 +88,7 @@ int Run(const std::vector<std::string>& args) {
 
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output, {.force = force});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  const absl::StatusOr<PythonInfo> info = FindAndAskPython(python);
+  const absl::StatusOr<PythonInfo> info = FindAndAskPython(python, EnvironmentOfWheel());
   if (!info.ok()) return Fail(kExitTrouble, info.status());
   scan.python = info->executable;
   if (!quiet) Say(absl::StrCat("importing all modules of ", scan.library, " in ", scan.python, " ..."));

@@ -25,6 +25,7 @@ VERBS = [
     "diff",
     "export",
     "help",
+    "completions",
     "version",
 ]
 
@@ -328,13 +329,16 @@ def test_a_script_that_starts_python(tmp_path):
 def test_a_python_of_another_version(tmp_path):
     """A sentence that names both, before the program starts."""
     fake = tmp_path / "python3"
-    fields = ["cpython", "3.1.4", "/opt/python3.1", "", "", "/opt/lib"]
+    fields = ["cpython", "3.10.4", "", "/opt/python3.10", "/opt/python3.10", "yes", "", "", "/lib"]
     answer = "".join(field + "\\000" for field in fields)
     fake.write_text(f"#!/bin/sh\nprintf '{answer}'\n")
     fake.chmod(0o755)
-    result = torchtrace("run", "--python", fake, "-o", "t", "-c", "pass", cwd=tmp_path)
+    (tmp_path / "runtime/py3.14").mkdir(parents=True)
+    (tmp_path / "runtime/py3.14/libtorchtrace_runtime.so").touch()
+    env = {"TORCHTRACE_RUNTIME_DIR": str(tmp_path / "runtime")}
+    result = torchtrace("run", "--python", fake, "-o", "t", "-c", "pass", cwd=tmp_path, env=env)
     assert result.status == 125
-    assert "is Python 3.1.4" in result.err and "py3." in result.err
+    assert "is Python 3.10.4, but the runtimes built are for py3.14;" in result.err
     assert "tools/torchtrace run --python /opt/python3.1" in result.err
     assert not (tmp_path / "t").exists()
 
@@ -375,6 +379,45 @@ def test_python_without_torch(tmp_path):
     assert (result.status, result.out) == (0, f"{venv}\n")
     failed = torchtrace("run", "-qo", "t2", "--python", venv, "-c", "import torch", cwd=tmp_path)
     assert failed.status == 1 and "No module named 'torch'" in failed.err
+
+
+def fake_torch(folder, version):
+    """A package of torch's name, of that version by its metadata and its own word."""
+    package = folder / f"torch-{version}"
+    (package / "torch").mkdir(parents=True)
+    (package / "torch/__init__.py").write_text("import torch.version")
+    (package / "torch/version.py").write_text(f"__version__ = {version!r}")
+    metadata = package / f"torch-{version}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+    return package
+
+
+@pytest.mark.parametrize(
+    "version, why",
+    [
+        ("2.6.0", "torch 2.6.0 is too old: torchtrace traces torch 2.7 to 2."),
+        ("1.13.1+cpu", "torch 1.13.1+cpu is too old"),
+        ("2.999.0.dev20991231", "is newer than what this torchtrace was tested with, torch 2.7 to"),
+        ("unknown", "torch unknown has a version that is no number"),
+    ],
+)
+def test_a_torch_that_cannot_be_traced_is_refused_in_one_sentence(tmp_path, version, why):
+    env = {"PYTHONPATH": str(fake_torch(tmp_path, version))}
+    result = run(tmp_path, "-o", "t", "-c", "print('ran')", env=env)
+    assert (result.status, result.out) == (125, "")
+    assert why in result.err and len(result.err.splitlines()) == 1
+    assert ("--untested-torch" in result.err) == version.startswith("2.999")
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_torch_that_metadata_do_not_tell_of(tmp_path):
+    """Which torch it is shows when the program imports it, and the program goes on."""
+    package = fake_torch(tmp_path, "2.6.0")
+    code = f"import sys; sys.path.insert(0, {str(package)!r}); import torch; print('ran')"
+    result = run(tmp_path, "-o", "t", "-c", code)
+    assert (result.status, result.out) == (0, "ran\n")
+    assert "tracing stopped" in result.err and "torch 2.6.0 is too old" in result.err
 
 
 def test_nobody_elses_code_runs_while_looking_for_python(tmp_path):
@@ -506,3 +549,84 @@ def test_no_flag_is_undocumented():
         assert flag in page, flag
     for variable in re.findall(r"TORCHTRACE_[A-Z_]+", torchtrace("run", "--help").out):
         assert variable in page, variable
+
+
+# ---- manual and completions ----
+
+
+def test_manual_has_every_option():
+    page = torchtrace("help", "--man")
+    assert page.status == 0 and page.err == ""
+    assert page.out.startswith(".TH TORCHTRACE 1 ")
+    shown = page.out.replace("\\-", "-")
+    for verb in ("run", "stats", "merge", "apis scan", "completions"):
+        assert f'.SS "{verb}"\n' in shown, verb
+        text = torchtrace(*verb.split(), "--help").out
+        for option in re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.M):
+            assert re.search(rf"^\.B .*{option}\b", shown, re.M), (verb, option)
+    # A line that begins with a dot or a quote is a request; there are these alone.
+    requests = set(re.findall(r"^[.'].*?(?= |$)", page.out, re.M))
+    assert requests == {".TH", ".SH", ".SS", ".B", ".I", ".PP", ".TP", ".nf", ".fi"}
+
+
+def words(*typed):
+    """What may stand in place of the last word: {answer: what it is}."""
+    done = torchtrace("completions", "words", *typed)
+    assert done.status == 0 and done.err == ""
+    return dict(line.split("\t", 1) for line in done.out.splitlines())
+
+
+def test_words_that_may_follow():
+    assert set(VERBS) < set(words(""))
+    assert list(words("st")) == ["stats"] and words("st")["stats"].startswith("Count calls")
+    assert set(words("help", "di")) == {"diff"}
+    assert set(words("apis", "")) == {"name", "coverage", "scan"}
+    assert {"--top", "--by", "-l"} < set(words("stats", "out", "-"))
+    assert set(words("stats", "--to")) == {"--top"}
+    assert set(words("apis", "scan", "--lib")) == {"--library"}
+    # Files, or what nobody knows.
+    for typed in (["stats", ""], ["stats", "--top", "-"], ["nothing", "-"], ["export", "csv", "o"]):
+        assert words(*typed) == {}, typed
+
+
+def test_what_follows_a_script_is_its_own():
+    assert set(words("run", "--no-s")) == {"--no-self-test"}
+    assert set(words("run", "-o", "out", "--no-s")) == {"--no-self-test"}
+    own = (["train.py"], ["-o", "out", "train.py"], ["-m", "mine"], ["-l1", "--", "x"], ["-m"])
+    for typed in own:
+        assert words("run", *typed, "--no-s") == {}, typed
+
+
+def complete_in_bash(line):
+    """What Bash has for the last word of a line, as Tab would ask."""
+    script = f"""
+        source <(torchtrace completions bash)
+        COMP_WORDS=({line}) COMP_CWORD={line.count(" ")}
+        _torchtrace torchtrace
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    path = f"{Path(tool.TORCHTRACE).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_bash_completes():
+    assert complete_in_bash("torchtrace st") == ["stats"]
+    assert complete_in_bash("torchtrace stats --top 3 --so") == ["--sort"]
+    assert complete_in_bash("torchtrace run train.py --so") == []
+
+
+def test_completions_for_shells():
+    for shell in ("bash", "zsh", "fish"):
+        script = torchtrace("completions", shell)
+        assert script.status == 0 and "completions words" in script.out
+    wrong = torchtrace("completions", "fihs")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert wrong.err == (
+        "torchtrace: there are completions for bash, zsh and fish, not for 'fihs', did you mean "
+        "fish? (see torchtrace completions --help)\n"
+    )
+    assert torchtrace("completions").status == 2

@@ -10,29 +10,19 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "cmd/cli/installation.h"
 #include "cmd/cli/output.h"
 #include "tracer/launch/find_python.h"
 
 namespace torchtrace {
-namespace {
 
 namespace fs = std::filesystem;
 
-bool g_in_python = false;
-
-fs::path LibraryPath() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() /
-         "lib/torchtrace/libtorchtrace_export.so";
-}
-
-}  // namespace
-
-bool NeedsPython(const Exporter& exporter) { return exporter.python_program != nullptr && !g_in_python; }
+bool NeedsPython(const Exporter& exporter) { return exporter.python_program != nullptr && !InPython(); }
 
 int ContinueInPython(const Exporter& exporter, const std::string& python, const Command& verb,
                      const std::vector<std::string>& args) {
-  const std::string library = LibraryPath().string();
+  const std::string library = VerbsLibrary().string();
   std::error_code error;
   if (!fs::is_regular_file(library, error)) {
     return Fail(kExitTrouble,
@@ -43,7 +33,7 @@ int ContinueInPython(const Exporter& exporter, const std::string& python, const 
   if (fstat(STDIN_FILENO, &input) == 0 && S_ISDIR(input.st_mode)) {
     return Fail(kExitTrouble, "cannot read standard input: Is a directory");
   }
-  const absl::StatusOr<FoundPython> found = FindPython(python);
+  const absl::StatusOr<FoundPython> found = FindPython(python, EnvironmentOfWheel());
   if (!found.ok()) return Fail(kExitTrouble, found.status());
   std::vector<std::string> words = {found->path, "-B", "-c", exporter.python_program, library, verb.name};
   words.insert(words.end(), args.begin(), args.end());
@@ -56,7 +46,5 @@ int ContinueInPython(const Exporter& exporter, const std::string& python, const 
   return Fail(kExitTrouble,
               absl::StrCat("cannot start ", found->path, " (named by ", found->source, "): ", std::strerror(errno)));
 }
-
-void SetInPython() { g_in_python = true; }
 
 }  // namespace torchtrace

@@ -1,8 +1,6 @@
 // Formats that a Python library writes: `export` and `dedup` go on in a Python that has it,
-// as one process. The executable becomes that Python, which loads torchtrace's export
-// library, a second copy of the verbs (export_library.cc):
-//
-//   <the executable's folder>/../lib/torchtrace/libtorchtrace_export.so
+// as one process. The executable becomes that Python, which loads the library of the verbs
+// (cmd/cli/installation.h) and calls them (verbs_library.cc).
 //
 // So nothing passes between processes, Ctrl-C and the exit code are the verb's own, and
 // whoever started it waits for the process that it started.
@@ -30,9 +28,6 @@ bool NeedsPython(const Exporter& exporter);
 // nothing is open.
 int ContinueInPython(const Exporter& exporter, const std::string& python, const Command& verb,
                      const std::vector<std::string>& args);
-
-// From here on the process is that Python.
-void SetInPython();
 
 }  // namespace torchtrace
 

@@ -253,7 +253,7 @@ def test_parquet_without_the_library(tmp_path):
     shutil.copy(tool.TORCHTRACE, tmp_path / "bin")
     done = tool.execute([tmp_path / "bin/torchtrace", "export", "parquet", SAMPLE], tmp_path)
     assert done.status == 2 and done.out == ""
-    library = tmp_path / "lib/torchtrace/libtorchtrace_export.so"
+    library = tmp_path / "lib/torchtrace/libtorchtrace_verbs.so"
     assert f"needs {library}; `tools/torchtrace export ...` builds it" in done.err
 
 

@@ -1,17 +1,21 @@
-// `torchtrace help`: the first page, or a verb's own help.
+// `torchtrace help`: the first page, a verb's own help, or all of it as a manual page.
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "tracer/launch/run_metadata.h"
 
 namespace torchtrace {
 namespace {
 
+constexpr char kWhat[] = "torchtrace records every API and operator call of a PyTorch program.";
 constexpr char kExamples[] =
-    "Examples:\n"
     "  torchtrace run train.py --lr 0.1          run it as python would, and record torch's API calls\n"
     "  torchtrace run -l 1,2 -o out train.py     the operators below them as well, into the folder out\n"
     "  torchtrace run -m mypackage.train         a module\n"
@@ -19,15 +23,48 @@ constexpr char kExamples[] =
     "  torchtrace dump out --calls 0-99          the first hundred calls, nested\n";
 
 std::string FirstPage() {
-  std::string page =
-      "torchtrace records every API and operator call of a PyTorch program.\n\n"
-      "Usage: torchtrace VERB [OPTIONS] ...\n";
+  std::string page = absl::StrCat(kWhat, "\n\nUsage: torchtrace VERB [OPTIONS] ...\n");
   std::string group;
   for (const Command* command : Commands()) {
     if (group != command->group) absl::StrAppend(&page, "\n", group = command->group, ":\n");
-    absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", command->name), command->description, 12));
+    absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", command->name), command->description, 15));
   }
-  absl::StrAppend(&page, "\n", kExamples, "\n`torchtrace help VERB` tells a verb's options.\n");
+  absl::StrAppend(&page, "\nExamples:\n", kExamples, "\n`torchtrace help VERB` tells a verb's options.\n");
+  return page;
+}
+
+// Text in roff, the language of manual pages: no word of it is a request.
+std::string Roff(const std::string& text) {
+  std::string out = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"\n.", "\n\\&."}, {"\n'", "\n\\&'"}});
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+// Lines that stay as they are.
+std::string RoffLines(const std::string& text) {
+  return absl::StrCat(".nf\n", Roff(text), text.ends_with('\n') ? "" : "\n", ".fi\n");
+}
+
+std::string ManualPage() {
+  std::string page = absl::StrCat(".TH TORCHTRACE 1 \"\" \"torchtrace ", kVersion, "\" \"User Commands\"\n",
+                                  ".SH NAME\ntorchtrace \\- strace for PyTorch\n",
+                                  ".SH SYNOPSIS\n.B torchtrace\n.I VERB\n[OPTIONS] ...\n", ".SH DESCRIPTION\n",
+                                  Roff(kWhat), "\n.SH VERBS\n");
+  for (const Command* command : CommandsWithOptions()) {
+    const VerbHelp help = HelpOf(*command);
+    absl::StrAppend(&page, ".SS \"", Roff(command->name), "\"\n.B ", Roff(help.name), "\n", Roff(help.usage), "\n.PP\n",
+                    Roff(help.description), ".\n");
+    std::string heading;
+    for (const OptionHelp& option : help.options) {
+      if (option.group != heading) {
+        absl::StrAppend(&page, ".PP\n", Roff(heading = option.group), ":\n");
+      }
+      absl::StrAppend(&page, ".TP\n.B ", Roff(absl::StrJoin(option.names, ", ")),
+                      option.value.empty() ? "" : absl::StrCat(" \\fI", Roff(option.value), "\\fR"), "\n",
+                      Roff(option.text), "\n");
+    }
+    if (!help.footer.empty()) absl::StrAppend(&page, ".PP\n", RoffLines(help.footer));
+  }
+  absl::StrAppend(&page, ".SH EXAMPLES\n", RoffLines(kExamples));
   return page;
 }
 
@@ -40,10 +77,12 @@ int Run(const std::vector<std::string>& args) {
     if (args.size() == 1) return command->run({"--help"});
   }
   std::string verb;
-  const auto app = MakeApp(kHelpCommand, "[VERB]");
+  bool manual = false;
+  const auto app = MakeApp(kHelpCommand, "[VERB | --man]");
   app->add_option("VERB", verb, "A verb whose options to tell");
+  app->add_flag("--man", manual, "Write the manual page of all verbs, in roff: torchtrace help --man | man -l -");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  return WriteStandardOutput(FirstPage(), kExitTrouble);
+  return WriteStandardOutput(manual ? ManualPage() : FirstPage(), kExitTrouble);
 }
 
 }  // namespace

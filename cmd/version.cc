@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/run/run_request.h"
@@ -24,7 +25,7 @@ int Run(const std::vector<std::string>& args) {
   if (verbose > 0) {
     absl::StrAppend(&text, "log format: ", kLogVersion, "\n");
     for (const std::string& key : AvailableRuntimes()) absl::StrAppend(&text, "runtime: ", key, "\n");
-    const absl::StatusOr<FoundPython> found = FindPython("");
+    const absl::StatusOr<FoundPython> found = FindPython("", EnvironmentOfWheel());
     const absl::StatusOr<PythonInfo> python = found.ok() ? AskPython(*found) : found.status();
     absl::StrAppend(&text, "python: ");
     if (python.ok()) {

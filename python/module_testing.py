@@ -12,17 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TORCHTRACE = os.environ.get("TORCHTRACE", str(ROOT / ".build/bin/torchtrace"))
 
 
-def _package_folder():
-    """The folder of the runtime for this Python, which holds the package."""
-    version = "py%d.%d.%d-" % sys.version_info[:3]
-    runtimes = Path(TORCHTRACE).resolve().parents[1] / "runtime"
-    (folder,) = [
-        each for each in sorted(runtimes.glob(version + "*")) if (each / "torchtrace").is_dir()
-    ]
-    return folder
-
-
-PACKAGE = _package_folder()
+# The runtime for this Python, which holds the package.
+PACKAGE = Path(TORCHTRACE).resolve().parents[1] / "runtime" / ("py%d.%d" % sys.version_info[:2])
 
 
 @dataclass
@@ -58,7 +49,7 @@ class Ended:
 def _environment(changes):
     drop = ("TORCHTRACE_", "PYTHONPATH")
     env = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
-    return {**env, "PYTHONDONTWRITEBYTECODE": "1", **changes}
+    return {**env, "PYTHONDONTWRITEBYTECODE": "1", "TORCHTRACE_NO_SELF_TEST": "1", **changes}
 
 
 def _execute(command, folder, env):

@@ -105,10 +105,13 @@ absl::Status FindApis(BeginArguments* arguments) {
 }
 
 absl::Status BeginTrace(BeginArguments arguments) {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    return absl::FailedPreconditionError("torchtrace traces Python's main interpreter; this is a subinterpreter");
+  }
   RecordingOptions& recording = arguments.recording;
   absl::StatusOr<GlobFilter> globs = ExpandGroups({recording.include, recording.exclude}, recording.groups);
   if (!globs.ok()) return globs.status();
-  absl::Status status = CheckDialect(recording.dialect, arguments.metadata.package_version, recording.levels);
+  absl::Status status = CheckDialect(recording, arguments.metadata.package_version);
   if (status.ok() && !arguments.extension) status = FindApis(&arguments);
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(

@@ -64,7 +64,6 @@ class PythonDialect : public FrameworkDialect {
   std::string name() const override { return name_; }
   std::string package() const override { return package_; }
   std::vector<int> levels() const override { return levels_; }
-  std::string required_version() const override { return ""; }
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
                                                                         const RecordingOptions& options) override {

@@ -333,6 +333,36 @@ def test_errors_are_exceptions_with_one_sentence(tmp_path, call, error):
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
+def test_a_subinterpreter_is_refused(tmp_path):
+    inside = """
+import sys
+sys.path[:] = PATH
+import torchtrace
+for begin in (torchtrace.trace(output="out").start, torchtrace.APITracer(output_path="out").start):
+    try:
+        begin()
+    except RuntimeError as error:
+        print(error, flush=True)
+"""
+    ended = python(
+        f"""
+        import sys
+        try:
+            import _interpreters as interpreters  # from Python 3.13 on
+            another = interpreters.create("legacy")
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+            another = interpreters.create(isolated=False)
+        interpreters.run_string(another, {inside!r}.replace("PATH", repr(sys.path)))
+        interpreters.destroy(another)
+        """,
+        tmp_path,
+    ).check()
+    said = "torchtrace traces Python's main interpreter; this is a subinterpreter\n"
+    assert (ended.out, ended.err) == (said * 2, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
 def test_filters_and_files(tmp_path):
     ended = python(
         """

@@ -82,7 +82,9 @@ class FakeDialect : public FrameworkDialect {
   std::string name() const override { return "fake"; }
   std::string package() const override { return "fakeframe"; }
   std::vector<int> levels() const override { return {1, 2}; }
-  std::string required_version() const override { return "1.0"; }
+  absl::Status CheckVersion(const std::string& version, const RecordingOptions&) const override {
+    return version == "1.0" ? absl::OkStatus() : absl::FailedPreconditionError("not made for " + version);
+  }
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder*,
                                                                         const RecordingOptions& options) override {
     if (getenv("FAKE_NO_HOOKS") != nullptr) return absl::InternalError("no hooks today");
@@ -322,7 +324,7 @@ TEST_F(FakeDialectTest, RefusesBeforeAnythingStarts) {
   EXPECT_THAT(Run("print('it ran')").error, HasSubstr("unknown dialect 'other': this build knows fake"));
   options_.dialect = "fake";
   request_.package_version = "2.0";
-  EXPECT_THAT(Run("print('it ran')").error, HasSubstr("built for fakeframe 1.0, not for 2.0"));
+  EXPECT_THAT(Run("print('it ran')").error, HasSubstr("not made for 2.0"));
   request_.package_version = "";
   request_.python_version = "3.1.4";
   EXPECT_THAT(Run("print('it ran')").error, HasSubstr("not for 3.1.4"));

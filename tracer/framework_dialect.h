@@ -51,9 +51,13 @@ class TORCHTRACE_EXPORT FrameworkDialect {
   virtual std::string package() const = 0;
   // The levels this build can trace, ascending.
   virtual std::vector<int> levels() const = 0;
-  // The version this build needs; empty: any. Compared with the metadata of the
-  // package in the traced program's environment before the program starts.
-  virtual std::string required_version() const = 0;
+  // Whether this build can trace the package's version, as the metadata in the traced program's
+  // environment has it, before the program starts. An error is a sentence for the user.
+  virtual absl::Status CheckVersion(const std::string& version, const RecordingOptions& options) const {
+    static_cast<void>(version);
+    static_cast<void>(options);
+    return absl::OkStatus();
+  }
 
   // Hooks that need nothing of the package, called once, with the GIL held, when levels are
   // armed. They are installed before all others.

@@ -8,9 +8,11 @@
 #include "CLI/Config.hpp"
 #include "CLI/Error.hpp"
 #include "CLI/Formatter.hpp"
+#include "CLI/FormatterFwd.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cmd/cli/output.h"
 #include "serialize/base/matching.h"
@@ -21,29 +23,60 @@ namespace {
 constexpr size_t kFirstColumn = 26;
 constexpr size_t kLineWidth = 96;
 
-// "-o, --output DIR", or "    --merge-output" without a short name.
-std::string OptionHead(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_name(true);
-  const std::vector<std::string>& shorts = option.get_snames();
-  std::string head = shorts.empty() ? "    " : absl::StrCat("-", shorts.front(), ", ");
-  const std::vector<std::string>& longs = option.get_lnames();
-  for (size_t i = 0; i < longs.size(); ++i) absl::StrAppend(&head, i == 0 ? "" : ", ", "--", longs[i]);
-  if (!option.get_option_text().empty()) absl::StrAppend(&head, " ", option.get_option_text());
-  return head;
-}
+// Where the help goes that a verb is asked for, if not to standard output.
+VerbHelp* g_asked_for_help = nullptr;
 
-std::string OptionText(const CLI::Option& option) {
-  std::string text = option.get_description();
-  if (!option.get_envname().empty()) absl::StrAppend(&text, " [env: ", option.get_envname(), "]");
-  return text;
-}
+// Keeps what an app itself has no place for.
+class Usage : public CLI::FormatterBase {
+ public:
+  explicit Usage(std::string usage) : usage(std::move(usage)) {}
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
 
-std::string Group(const std::string& title, const std::vector<const CLI::Option*>& options) {
-  std::string out = absl::StrCat("\n", title, ":\n");
-  for (const CLI::Option* option : options) {
-    absl::StrAppend(&out, TwoColumns(absl::StrCat("  ", OptionHead(*option)), OptionText(*option), kFirstColumn));
+  const std::string usage;
+};
+
+OptionHelp HelpOfOption(const CLI::Option& option) {
+  OptionHelp help;
+  help.text = option.get_description();
+  if (option.get_positional()) {
+    help.names = {option.get_name(true)};
+    return help;
   }
-  return out;
+  help.group = option.get_group();
+  for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) help.names.push_back("--" + name);
+  help.value = option.get_option_text();
+  help.takes_value = option.get_items_expected_max() > 0;
+  if (!option.get_envname().empty()) absl::StrAppend(&help.text, " [env: ", option.get_envname(), "]");
+  return help;
+}
+
+// Arguments first, then groups as they are first used.
+VerbHelp HelpOfApp(const CLI::App& app, const std::string& usage) {
+  VerbHelp help = {app.get_name(), usage, app.get_description(), {}, app.get_footer()};
+  const auto add = [&](const auto& belongs) {
+    for (const CLI::Option* option : app.get_options(belongs)) help.options.push_back(HelpOfOption(*option));
+  };
+  add([](const CLI::Option* option) { return option->get_positional(); });
+  for (const std::string& group : app.get_groups()) {
+    if (group.empty()) continue;
+    add([&](const CLI::Option* option) { return option->nonpositional() && option->get_group() == group; });
+  }
+  return help;
+}
+
+std::string Usage::make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const {
+  return HelpPage(HelpOfApp(*app, usage));
+}
+
+std::string HeadingOf(const OptionHelp& option) { return option.group.empty() ? "Arguments" : option.group; }
+
+// "-o, --output DIR", or "    --merge-output" without a short name.
+std::string HeadOf(const OptionHelp& option) {
+  std::string head = absl::StrJoin(option.names, ", ");
+  if (head.starts_with("--")) head.insert(0, "    ");
+  if (!option.value.empty()) absl::StrAppend(&head, " ", option.value);
+  return head;
 }
 
 }  // namespace
@@ -72,17 +105,23 @@ std::string TwoColumns(const std::string& head, const std::string& text, size_t 
   return out + '\n';
 }
 
-std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const {
-  std::string out = absl::StrCat("Usage: ", app->get_name(), " ", usage_, "\n\n", app->get_description(), ".\n");
-  const auto positionals = app->get_options([](const CLI::Option* option) { return option->get_positional(); });
-  if (!positionals.empty()) absl::StrAppend(&out, Group("Arguments", positionals));
-  for (const std::string& group : app->get_groups()) {
-    const auto options = app->get_options(
-        [&](const CLI::Option* option) { return option->get_group() == group && option->nonpositional(); });
-    if (!group.empty() && !options.empty()) absl::StrAppend(&out, Group(group, options));
+std::string HelpPage(const VerbHelp& help) {
+  std::string out = absl::StrCat("Usage: ", help.name, " ", help.usage, "\n\n", help.description, ".\n");
+  std::string heading;
+  for (const OptionHelp& option : help.options) {
+    if (HeadingOf(option) != heading) absl::StrAppend(&out, "\n", heading = HeadingOf(option), ":\n");
+    absl::StrAppend(&out, TwoColumns(absl::StrCat("  ", HeadOf(option)), option.text, kFirstColumn));
   }
-  if (!app->get_footer().empty()) absl::StrAppend(&out, "\n", app->get_footer(), "\n");
+  if (!help.footer.empty()) absl::StrAppend(&out, "\n", help.footer, "\n");
   return out;
+}
+
+VerbHelp HelpOf(const Command& command) {
+  VerbHelp help;
+  g_asked_for_help = &help;
+  command.run({"--help"});
+  g_asked_for_help = nullptr;
+  return help;
 }
 
 namespace {
@@ -132,7 +171,7 @@ std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string
 
 std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer) {
   auto app = std::make_unique<CLI::App>(command.description, absl::StrCat("torchtrace ", command.name));
-  app->formatter(std::make_shared<HelpFormatter>(usage));
+  app->formatter(std::make_shared<Usage>(usage));
   app->footer(footer);
   app->set_help_flag("-h,--help", "Show this help");
   return app;
@@ -146,6 +185,10 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
     app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
+    if (g_asked_for_help != nullptr) {
+      *g_asked_for_help = HelpOfApp(*app, std::static_pointer_cast<Usage>(app->get_formatter())->usage);
+      return kExitOk;
+    }
     return WriteStandardOutput(app->help(), usage_exit_code);
   } catch (const CLI::ExtrasError&) {
     return usage_error(UnexpectedMessage(*app));

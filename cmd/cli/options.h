@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "CLI/App.hpp"
-#include "CLI/FormatterFwd.hpp"
 #include "absl/strings/str_split.h"
 
 namespace torchtrace {
 
 // A verb of the command line. Each has a file of its own that ends with its
-// descriptor; main.cc lists them.
+// descriptor; commands.cc lists them.
 
 struct Command {
   const char* name;
@@ -23,6 +22,8 @@ struct Command {
   const char* group;        // the heading it stands under
   // Takes what follows the verb and returns the exit code.
   int (*run)(const std::vector<std::string>& args);
+  // Of a verb that only hands over: those under it, whose names begin with its own.
+  const std::vector<const Command*>& (*under)() = nullptr;
 };
 
 extern const Command kRunCommand;
@@ -38,13 +39,19 @@ extern const Command kFilterCommand;
 extern const Command kApisCommand;
 extern const Command kVersionCommand;
 extern const Command kHelpCommand;
+extern const Command kCompletionsCommand;
 
 // In the order of the first help page.
 const std::vector<const Command*>& Commands();
+// In place of those that only hand over, the ones under them.
+std::vector<const Command*> CommandsWithOptions();
 // Null when there is none of that name.
 const Command* FindCommand(const std::string& name);
 // ", did you mean X?" or nothing.
 std::string SuggestCommand(const std::string& name);
+
+// All of torchtrace: what stands on its command line, without its own name. Returns the exit code.
+int RunCommandLine(const std::vector<std::string>& args);
 
 // Options that may be repeated and also take lists with commas.
 
@@ -57,20 +64,31 @@ inline std::vector<std::string> SplitLists(const std::vector<std::string>& lists
   return items;
 }
 
-// How a verb's help looks: usage, description, arguments, then the options by
-// group, with their texts wrapped and aligned and the environment variable that
-// stands for each.
+// What a verb's declaration of its options tells its users: the help page, the manual and completion
+// are made of it.
 
-class HelpFormatter : public CLI::FormatterBase {
- public:
-  // What follows the app's name in the usage.
-  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
-
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
-
- private:
-  const std::string usage_;
+struct OptionHelp {
+  std::string group;               // the heading that it stands under; empty for arguments
+  std::vector<std::string> names;  // as typed, short ones first
+  std::string value;               // how its value is called: "FILE"
+  bool takes_value = false;        // as the next word
+  std::string text;                // with the environment variable that stands for it
 };
+
+struct VerbHelp {
+  std::string name;         // "torchtrace stats"
+  std::string usage;        // what follows the name
+  std::string description;  // no full stop at the end
+  std::vector<OptionHelp> options;
+  std::string footer;  // has its own lines
+};
+
+// Not for a verb that only hands over.
+VerbHelp HelpOf(const Command& command);
+
+// As --help shows it: usage, description, arguments, then the options by group, with their texts
+// wrapped and aligned.
+std::string HelpPage(const VerbHelp& help);
 
 // `head` in a first column, `text` wrapped in a second.
 std::string TwoColumns(const std::string& head, const std::string& text, size_t first_width);

@@ -1,5 +1,6 @@
-// `torchtrace run`: finds the Python, loads the runtime and hands the program to it.
+// `torchtrace run`: finds the Python, goes on in its program if need be, loads the runtime and hands the program to it.
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,11 +12,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
+#include "cmd/run/run_in_python.h"
 #include "cmd/run/run_request.h"
+#include "cmd/run/self_check.h"
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "serialize/base/text.h"
@@ -49,6 +54,7 @@ struct RunOptions {
   std::string python;
   std::vector<std::string> python_args;
   int verbose = 0;
+  bool no_self_test = false;
 };
 
 // As variables say yes and no, too.
@@ -89,6 +95,10 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   app->add_flag("--include-getters", recording->include_getters,
                 "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
       ->envname("TORCHTRACE_INCLUDE_GETTERS")
+      ->group("Capture");
+  app->add_flag("--untested-torch", recording->untested_torch,
+                "Also trace a torch that is newer than what this version of torchtrace was tested with")
+      ->envname("TORCHTRACE_UNTESTED_TORCH")
       ->group("Capture");
   app->add_option("--api-list", recording->api_list,
                   "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
@@ -153,6 +163,10 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                   "environment, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]")
       ->option_text("PYTHON")
       ->group("Launching");
+  app->add_flag("--no-self-test", options->no_self_test,
+                "Don't test the levels at the first use of a Python and a torch (see docs/RUN.md)")
+      ->envname("TORCHTRACE_NO_SELF_TEST")
+      ->group("Launching");
   list("--python-arg", &options->python_args,
        "An option for Python itself, as --python-arg=-O or --python-arg=-Xdev; may be repeated")
       ->option_text("ARG")
@@ -209,6 +223,41 @@ std::string ScriptFolder(const std::vector<std::string>& program) {
   return (std::filesystem::is_directory(script, error) ? script : script.parent_path()).string();
 }
 
+// Whether torch itself is traced, and not other libraries alone.
+bool TracesTorch(const RecordingOptions& options) {
+  if (options.dialect != "torch") return false;
+  return options.libraries.empty() || options.levels != std::vector<int>{kSetattrLevel} ||
+         std::any_of(options.libraries.begin(), options.libraries.end(),
+                     [](const std::string& library) { return library.rfind("torch", 0) == 0; });
+}
+
+// Takes out the levels that failed, with a sentence for each. An error: one could corrupt the program, or none is left.
+absl::Status SwitchOffFailed(const SelfTestResult& failed, RecordingOptions* recording,
+                             std::vector<std::string>* sentences) {
+  std::vector<int> left;
+  for (const int level : recording->levels) {
+    const auto found = failed.find(level);
+    if (found == failed.end()) {
+      left.push_back(level);
+      continue;
+    }
+    if (found->second.died) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "level ", level, " kills programs with this Python and torch (its self-test: ", found->second.what,
+          "); leave it out, with --levels"));
+    }
+    sentences->push_back(absl::StrCat("any call of level ", level,
+                                      ": it is switched off, since its self-test failed with this Python and torch (",
+                                      found->second.what, ")"));
+  }
+  if (left.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("nothing is left to trace: ", absl::StrJoin(*sentences, "; "),
+                                                      ". --no-self-test traces it as it is"));
+  }
+  recording->levels = std::move(left);
+  return absl::OkStatus();
+}
+
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
                const std::vector<std::string>& command) {
   RecordingOptions recording = options.recording;
@@ -226,7 +275,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
   if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
-  const bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
+  bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
   const char* const level_zero_option = LevelZeroOption(recording);
   if (!has_level_zero && level_zero_option != nullptr) {
     return Fail(kExitNotStarted,
@@ -250,16 +299,19 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
                 absl::StrCat("cannot find the output folder ", *shown_folder, ": ", error_of_folder.message()));
   }
 
-  const absl::StatusOr<FoundPython> found = FindPython(options.python);
+  const absl::StatusOr<FoundPython> found = FindPython(options.python, EnvironmentOfWheel());
   if (!found.ok()) return Fail(kExitNotStarted, found.status());
   const absl::StatusOr<PythonInfo> python = AskPython(*found);
   if (!python.ok()) return Fail(kExitNotStarted, python.status());
   const std::vector<std::string> package_folders = PackageFolders(*python, options.python_args);
   const std::string package_version = InstalledVersion(dialect, package_folders);
-  // What is built for one version of torch serves programs without torch too.
-  const absl::StatusOr<std::string> runtime_folder =
-      FindRuntimeFolder(*found, *python, dialect.runtime_by_version ? package_version : "");
+  const absl::StatusOr<std::string> runtime_folder = FindRuntimeFolder(*found, *python);
   if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
+  if (HasItsOwnProgram(*python)) {
+    const absl::Status status = ContinueInProgramOf(*python, command);
+    // Else a library that it brings does.
+    if (python->libpython.empty()) return Fail(kExitNotStarted, status);
+  }
   if (options.verbose > 0) {
     Say(absl::StrCat("python: ", python->executable, " ", python->version, " (named by ", found->source, ")"));
     Say(absl::StrCat("runtime: ", *runtime_folder));
@@ -268,6 +320,23 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (!runtime.ok()) return Fail(kExitNotStarted, runtime.status());
 
   RunMetadata metadata;
+  if (!options.no_self_test && TracesTorch(recording) && !package_version.empty()) {
+    SelfTest test;
+    test.python = python->executable;
+    test.python_version = python->version;
+    test.torch_version = package_version;
+    test.runtime_folder = *runtime_folder;
+    test.package_folders = package_folders;
+    test.untested_torch = recording.untested_torch;
+    if (!recording.quiet) test.tell = Say;
+    if (const std::optional<SelfTestResult> failed = TestLevels(test); failed.has_value()) {
+      metadata.switched_off.emplace();
+      if (absl::Status status = SwitchOffFailed(*failed, &recording, &*metadata.switched_off); !status.ok()) {
+        return Fail(kExitNotStarted, status);
+      }
+    }
+    has_level_zero = recording.levels.front() == kSetattrLevel;
+  }
   if (has_level_zero) {
     ScannedPython scanned;
     scanned.dialect_version = package_version;

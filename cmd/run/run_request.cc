@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "cmd/cli/installation.h"
 
 namespace torchtrace {
 namespace {
@@ -114,17 +116,9 @@ bool HoldsRuntime(const fs::path& folder) {
 fs::path RuntimesFolder() {
   if (const char* const folder = getenv("TORCHTRACE_RUNTIME_DIR"); folder != nullptr && *folder != '\0') return folder;
   std::error_code error;
-  const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
-  const fs::path beside = prefix / "runtime";
-  if (fs::is_directory(beside, error)) return beside;
-  // Installed from a wheel, into a Python's folder or a virtual environment.
-  for (fs::directory_iterator entry(prefix / "lib", error), end; !error && entry != end; entry.increment(error)) {
-    if (!absl::StartsWith(entry->path().filename().string(), "python")) continue;
-    const fs::path installed = entry->path() / "site-packages/torchtrace/runtime";
-    std::error_code missing;
-    if (fs::is_directory(installed, missing)) return installed;
-  }
-  return beside;
+  fs::path beside = InstallationFolder() / "runtime";
+  fs::path of_wheel = fs::is_directory(beside, error) ? fs::path() : RuntimesOfWheel();
+  return of_wheel.empty() ? beside : of_wheel;
 }
 
 }  // namespace
@@ -140,32 +134,32 @@ std::vector<std::string> AvailableRuntimes() {
   return keys;
 }
 
-std::string RuntimeKey(const std::string& python_version, const std::string& torch_version) {
-  return absl::StrCat("py", python_version, "-torch", torch_version);
+std::string RuntimeKey(const std::string& python_version) {
+  return absl::StrCat("py", python_version.substr(0, python_version.find('.', python_version.find('.') + 1)));
 }
 
-absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info,
-                                              const std::string& torch_version) {
+absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info) {
   const fs::path folder = RuntimesFolder();
   if (HoldsRuntime(folder)) return folder.string();
   const std::vector<std::string> keys = AvailableRuntimes();
-  const std::string wanted = RuntimeKey(info.version, torch_version);
-  for (const std::string& key : keys) {
-    if (key == wanted || (torch_version.empty() && absl::StartsWith(key, wanted))) return (folder / key).string();
+  if (const std::string wanted = RuntimeKey(info.version); absl::c_linear_search(keys, wanted)) {
+    return (folder / wanted).string();
   }
-  return absl::NotFoundError(
-      absl::StrCat(python.path, " (named by ", python.source, ") is Python ", info.version,
-                   torch_version.empty() ? "" : absl::StrCat(" with torch ", torch_version), ", but ",
-                   keys.empty() ? absl::StrCat("there is no runtime in ", folder.lexically_normal().string())
-                                : absl::StrCat("the runtimes built are for ", absl::StrJoin(keys, ", ")),
-                   "; `tools/torchtrace run --python ", info.executable, " ...` builds the missing one"));
+  return absl::NotFoundError(absl::StrCat(
+      python.path, " (named by ", python.source, ") is Python ", info.version, ", but ",
+      keys.empty() ? absl::StrCat("there is no runtime in ", folder.lexically_normal().string())
+                   : absl::StrCat("the runtimes built are for ", absl::StrJoin(keys, ", ")),
+      EnvironmentOfWheel().empty()
+          ? absl::StrCat("; `tools/torchtrace run --python ", info.executable, " ...` builds the missing one")
+          : "; a wheel of torchtrace is for one minor version, and runs the Python that it was installed for"));
 }
 
 absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const PythonInfo& info) {
   const std::string path = absl::StrCat(folder, "/", kRuntimeLibraryName);
-  // The runtime takes the libpython that is there already: this Python's own,
-  // rather than the one that it was built with. A failure shows below.
-  if (!info.libpython.empty()) dlopen(info.libpython.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  // Of this very Python: the runtime names none.
+  if (!InPython() && dlopen(info.libpython.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    return absl::NotFoundError(absl::StrCat("cannot load Python's library: ", dlerror()));
+  }
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return absl::NotFoundError(absl::StrCat("cannot load the runtime: ", dlerror()));
   RuntimeLibrary runtime;

@@ -46,32 +46,32 @@ absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& a
 std::string ProgramStem(const std::vector<std::string>& program);
 
 // Finds and loads the runtime library: the part of torchtrace that embeds
-// Python, one build of it for each pair of Python and torch. They lie in
+// Python, one build of it for each minor version of Python, with a module for each
+// era of torch beside it. They lie in
 //
-//   <the executable's folder>/../runtime/py3.11.7-torch2.13.0+cpu/
+//   PREFIX/runtime/py3.11/
 //
-// or, where a wheel installed them, in ../lib/python3.11/site-packages/torchtrace/runtime/,
-// or in $TORCHTRACE_RUNTIME_DIR, which may be such a folder or hold several.
+// where PREFIX is torchtrace's (cmd/cli/installation.h), or, where a wheel installed them, in
+// PREFIX/lib/python3.11/site-packages/torchtrace/runtime/, or in $TORCHTRACE_RUNTIME_DIR, which may be such a folder or
+// hold several.
 
 struct RuntimeLibrary {
   RuntimeCheckFunction check = nullptr;
   RuntimeRunFunction run = nullptr;
 };
 
-// "py3.11.7-torch2.13.0+cpu".
-std::string RuntimeKey(const std::string& python_version, const std::string& torch_version);
+// "py3.11" for Python 3.11.7.
+std::string RuntimeKey(const std::string& python_version);
 
 // The keys of the runtimes that are there, sorted.
 std::vector<std::string> AvailableRuntimes();
 
-// The folder of the runtime for this pair. A Python without torch (an empty
-// version) takes any of its own version. NotFound says what there is, and how to
+// The folder of the runtime for this Python. NotFound says what there is, and how to
 // build what is missing.
-absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info,
-                                              const std::string& torch_version);
+absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info);
 
-// Loads libpython and the runtime for the rest of the process's life, their
-// symbols for all libraries to see: Python's extension modules count on that.
+// Loads libpython, where the process is no Python, and the runtime for the rest of the
+// process's life, their symbols for all libraries to see: Python's extension modules count on that.
 absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const PythonInfo& info);
 
 // A RuntimeRequest with everything that it points to. Make it with new and leave

@@ -85,6 +85,11 @@ TEST(ProgramStemTest, NamesTheProgram) {
   for (const auto& c : kCases) EXPECT_EQ(ProgramStem(absl::StrSplit(c.program, ' ')), c.stem) << c.program;
 }
 
+TEST(RuntimeKeyTest, IsOfTheMinorVersion) {
+  EXPECT_EQ(RuntimeKey("3.11.7"), "py3.11");
+  EXPECT_EQ(RuntimeKey("3.9.0"), "py3.9");
+}
+
 }  // namespace
 
 }  // namespace torchtrace

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -353,8 +354,8 @@ def test_killed_by_the_shell(tmp_path):
 def test_daemon_threads_inside_torch(tmp_path):
     """Plain python aborts then; the files are there all the same."""
     results = tool.run_both([LAUNCH / "torch_daemons.py"], tmp_path)
-    # Whether the second thread comes to say so too, before the process is gone, is chance.
-    check(*(replace(r, err=r.err.replace("terminate called recursively\n", "")) for r in results))
+    # Which of the threads comes to say so, before another ends the process, is chance.
+    check(*(replace(r, err=re.sub("terminate called .*\n", "", r.err)) for r in results))
     assert run_info(tmp_path)["counts"]["calls"] > 0
     assert (tmp_path / "trace/api_trace.txt").stat().st_size > 0
     options = ("-fo", "trace", "--python", tool.PYTHON)

@@ -29,7 +29,6 @@ class PaddleDialect : public FrameworkDialect {
   std::string name() const override { return "paddle"; }
   std::string package() const override { return "paddle"; }
   std::vector<int> levels() const override { return {kSetattrLevel}; }
-  std::string required_version() const override { return ""; }
 
   std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
     return python_dialect::MakeOtherLibrariesHooks(package(), options);

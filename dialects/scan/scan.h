@@ -4,6 +4,7 @@
 #define TORCHTRACE_DIALECTS_SCAN_SCAN_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -93,6 +94,9 @@ struct ScannedPython {
   // Before a library is scanned: what to tell.
   std::function<void(const std::string& text)> tell;
 };
+
+// Where what took long is kept for later runs; empty where there is no such place.
+std::filesystem::path CacheFolder();
 
 // Sets `apis` and `default_apis` as `api_list` (a file in any form of serialize/apis/apis.h),
 // `libraries` (`numpy`, `mypackage.ops`; without them, and without a list, the dialect's) and

@@ -58,14 +58,18 @@ def is_private(name):
 class Found:
     """One object under all its names."""
 
-    def __init__(self, thing, kind):
+    def __init__(self, thing):
         self.thing = thing
-        self.kind = kind
         self.names = {}  # name: is it public?
+        self.kinds = {}  # by name: abs() of a tensor is its method abs
 
     @property
     def public(self):
         return any(self.names.values())
+
+    @property
+    def kind(self):
+        return self.kinds[self.best()]
 
     def best(self):
         """The name that it is known by: without underscores, short, its own before aliases."""
@@ -105,8 +109,9 @@ class Walk:
     def _add(self, thing, kind, name, public):
         found = self.found.get(id(thing))
         if found is None:
-            found = self.found[id(thing)] = Found(thing, kind)
+            found = self.found[id(thing)] = Found(thing)
         found.names[name] = found.names.get(name, False) or public
+        found.kinds.setdefault(name, kind)
         return found
 
     def _module(self, name, module):
@@ -183,8 +188,7 @@ class Walk:
         if self.heirs is None:
             self.heirs = {}
             for other, _ in self.classes.values():
-                # What can't be derived from is another face of the same: torch.FloatTensor.
-                if self._is_public(other) and other.__flags__ & (1 << 10):
+                if self._is_public(other) and not _is_face(other):
                     for base in other.__bases__:
                         self.heirs.setdefault(id(base), []).append(other)
         bases = [base for base in cls.__bases__ if id(base) in self.classes]
@@ -203,9 +207,10 @@ class Walk:
             if not isinstance(attribute, str) or not attribute.isidentifier():
                 continue
             kind = None
-            # What another class defines is in this one's dictionary only for speed.
-            if type(thing) in _BUILTIN_CLASS_MEMBERS and hasattr(type(thing), "__objclass__"):
-                if thing.__objclass__ is not cls:
+            if type(thing) in _BUILTIN_CLASS_MEMBERS:
+                # What another class of the library defines is this one's too if it says so.
+                owner = getattr(thing, "__objclass__", cls)
+                if owner is not cls and (id(owner) not in self.classes or _is_face(cls)):
                     continue
             functions = (types.FunctionType, functools._lru_cache_wrapper)
             if isinstance(thing, functions) or type(thing).__name__ in _CYTHON_FUNCTIONS:
@@ -229,6 +234,12 @@ class Walk:
             if kind == "class" and id(thing) not in self.classes:
                 self.classes[id(thing)] = (thing, inner)
                 self._class(thing, inner)
+
+
+def _is_face(cls):
+    """Whether it can't be derived from, as torch.FloatTensor, another face of torch.Tensor that
+    holds a copy of all that this has."""
+    return not cls.__flags__ & (1 << 10)
 
 
 def _builtin_home(thing):

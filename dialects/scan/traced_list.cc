@@ -38,21 +38,13 @@ std::vector<std::string> TraceableNames(const ApiList& list) {
   return names;
 }
 
-// Of the library that a dialect's default list was made from.
-std::string BuiltInVersion(const DialectInfo& dialect) {
-  const absl::StatusOr<ApiList> list = DefaultApiList(dialect);
-  return list.ok() ? list->version : "";
+// Whether the dialect's default list was made from this version of its library.
+bool IsBuiltIn(const DialectInfo& dialect, const std::string& version) {
+  const absl::StatusOr<ApiList> list = DefaultApiList(dialect, version);
+  return list.ok() && IsOfVersion(*list, version);
 }
 
 // ---- Lists that are kept ----
-
-fs::path CacheFolder() {
-  if (const char* const folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') {
-    return fs::path(folder) / "torchtrace";
-  }
-  const char* const home = std::getenv("HOME");
-  return home == nullptr || *home != '/' ? fs::path() : fs::path(home) / ".cache" / "torchtrace";
-}
 
 void Update(StreamingHash* hash, const std::string& text) { hash->Update(text.data(), text.size() + 1); }
 
@@ -167,6 +159,14 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
 
 }  // namespace
 
+fs::path CacheFolder() {
+  if (const char* const folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') {
+    return fs::path(folder) / "torchtrace";
+  }
+  const char* const home = std::getenv("HOME");
+  return home == nullptr || *home != '/' ? fs::path() : fs::path(home) / ".cache" / "torchtrace";
+}
+
 absl::Status CheckModuleName(const std::string& text) {
   for (const char c : text) {
     const bool known = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -216,8 +216,7 @@ absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, Recordin
   for (const std::string& library : libraries) {
     const DialectInfo* const own = library == options->dialect ? FindDialectInfo(library) : nullptr;
     if (own != nullptr && !everything &&
-        (python.dialect_version.empty() || options->libraries.empty() ||
-         python.dialect_version == BuiltInVersion(*own))) {
+        (python.dialect_version.empty() || options->libraries.empty() || IsBuiltIn(*own, python.dialect_version))) {
       options->default_apis = true;
       parts.push_back({{"list", "default"}, {"library", library}});
       continue;

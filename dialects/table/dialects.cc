@@ -30,7 +30,6 @@ std::span<const DialectInfo> AllDialects() {
        .title = "PyTorch",
        .distributions = {"torch"},
        .default_levels = {kFunctionLevel},
-       .runtime_by_version = true,
        .variables = {"TORCH", "PYTORCH_", "ATEN_"},
        .api_list = kTorchApis,
        .api_rules = kTorchRules},
@@ -38,7 +37,6 @@ std::span<const DialectInfo> AllDialects() {
        .title = "PaddlePaddle",
        .distributions = {"paddlepaddle", "paddlepaddle-gpu"},
        .default_levels = {kSetattrLevel},
-       .runtime_by_version = false,
        .variables = {"PADDLE_", "FLAGS_"},
        .api_list = kPaddleApis,
        .api_rules = kPaddleRules},
@@ -71,8 +69,8 @@ absl::Status CheckDialectName(const std::string& name) {
       absl::StrCat("unknown dialect '", name, "': this build knows ", DescribeDialects(), DidYouMean(name, names)));
 }
 
-absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect) {
-  return ParseApiList(dialect.api_list, absl::StrCat(dialect.name, "_api_list.yaml"));
+absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect, const std::string& version) {
+  return ParseApiList(dialect.api_list, absl::StrCat(dialect.name, "_api_list.yaml"), version);
 }
 
 std::string InstalledVersion(const DialectInfo& dialect, const std::vector<std::string>& folders) {

@@ -19,7 +19,6 @@ struct DialectInfo {
   const char* title;
   std::vector<const char*> distributions;  // that bring the package, the usual one first
   std::vector<int> default_levels;         // of `run` without --levels
-  bool runtime_by_version;                 // a runtime is built for one version of the package
   std::vector<const char*> variables;      // of the environment, by prefix, that change what it does
   std::string_view api_list;               // the default list, as serialize/apis/apis.h reads it
   std::string_view api_rules;              // what lists of its APIs leave out (dialects/scan/scan.h)
@@ -40,8 +39,8 @@ std::string DescribeDialects();
 // InvalidArgument, with the choices, for a name that is neither there nor module:Class.
 absl::Status CheckDialectName(const std::string& name);
 
-// The default list, parsed.
-absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect);
+// The default list for a version of the library, as installed or traced; the newest one for none (ParseApiList).
+absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect, const std::string& version);
 
 // The version installed in these folders (tracer/launch/find_python.h); empty: none.
 std::string InstalledVersion(const DialectInfo& dialect, const std::vector<std::string>& folders);

@@ -1,6 +1,8 @@
 #include "dialects/torch/torch_dialect.h"
 
+#include <Python.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -9,21 +11,55 @@
 #include "absl/strings/str_cat.h"
 #include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/torch/torch_module.h"
-#include "local_torch/environment.h"
+#include "dialects/torch/versions/versions.h"
+#include "serialize/base/version_spans.h"
 #include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
+#include "tracer/python/python_patch.h"
 
 namespace torchtrace {
 namespace {
 
-constexpr char kLibrary[] = "torchtrace_torch.so";
+using torch_dialect::FindTorchEra;
+using torch_dialect::TorchEra;
+
+// Where the modules lie: beside the runtime library, which this is a part of.
+absl::StatusOr<std::string> FindModule(const TorchEra& era) {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&RegisterTorchDialect), &self) == 0) {
+    return absl::InternalError("cannot find the runtime library's own path");
+  }
+  const std::string own(self.dli_fname);
+  std::string path = absl::StrCat(own.substr(0, own.rfind('/') + 1), torch_dialect::TorchModuleName(era));
+  if (access(path.c_str(), R_OK) == 0) return path;
+  return absl::NotFoundError(absl::StrCat("this installation has no module for torch ",
+                                          torch_dialect::DescribeTorchEra(era), " (", path,
+                                          "); `tools/torchtrace run --python PYTHON ...` builds it, with a PYTHON "
+                                          "that has that torch"));
+}
+
+// Of the torch that is imported, which need not be the one that the environment's metadata told of.
+std::string ImportedVersion() {
+  PyObject* const module = ImportedModule("torch.version");
+  PyObject* const version = module == nullptr ? nullptr : PyObject_GetAttrString(module, "__version__");
+  // torch.version's is a str, torch's own a subclass of it.
+  const char* const text = version == nullptr || !PyUnicode_Check(version) ? nullptr : PyUnicode_AsUTF8(version);
+  std::string found = text == nullptr ? "" : text;
+  PyErr_Clear();
+  Py_XDECREF(version);
+  return found;
+}
 
 class TorchDialect : public FrameworkDialect {
  public:
   std::string name() const override { return "torch"; }
   std::string package() const override { return "torch"; }
   std::vector<int> levels() const override { return {kSetattrLevel, kFunctionLevel, kDispatchLevel}; }
-  std::string required_version() const override { return local_torch::kTorchVersion; }
+
+  absl::Status CheckVersion(const std::string& version, const RecordingOptions& options) const override {
+    const absl::StatusOr<TorchEra> era = FindTorchEra(version, options.untested_torch);
+    return era.ok() ? FindModule(*era).status() : era.status();
+  }
 
   // Level 0 of other libraries.
   std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
@@ -32,24 +68,29 @@ class TorchDialect : public FrameworkDialect {
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,
                                                                         const RecordingOptions& options) override {
-    if (absl::Status status = Load(); !status.ok()) return status;
+    const std::string version = ImportedVersion();
+    if (absl::Status status = Load(version, options); !status.ok()) return status;
     std::vector<std::unique_ptr<TracingHook>> hooks;
-    if (absl::Status status = module_->CreateHooks(recorder, options, &hooks); !status.ok()) return status;
+    absl::Status status = module_->CreateHooks(recorder, options, *ParseMinorVersion(version), &hooks);
+    if (!status.ok()) return status;
     return hooks;
   }
 
  private:
-  // The library takes torch's libraries from the process: torch is imported.
-  absl::Status Load() {
-    Dl_info self;
-    if (dladdr(reinterpret_cast<void*>(&RegisterTorchDialect), &self) == 0) {
-      return absl::InternalError("cannot find the runtime library's own path");
-    }
-    const std::string own(self.dli_fname);
-    const std::string path = absl::StrCat(own.substr(0, own.rfind('/') + 1), kLibrary);
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // The module takes torch's libraries from the process: torch is imported. What it needs of them is looked for now,
+  // and not at the first call.
+  absl::Status Load(const std::string& version, const RecordingOptions& options) {
+    if (module_ != nullptr) return absl::OkStatus();
+    const absl::StatusOr<TorchEra> era = FindTorchEra(version, options.untested_torch);
+    if (!era.ok()) return era.status();
+    const absl::StatusOr<std::string> path = FindModule(*era);
+    if (!path.ok()) return path.status();
+    void* const library = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
     void* const symbol = library == nullptr ? nullptr : dlsym(library, kTorchModuleSymbol);
-    if (symbol == nullptr) return absl::InternalError(absl::StrCat("cannot load ", path, ": ", std::string(dlerror())));
+    if (symbol == nullptr) {
+      return absl::InternalError(
+          absl::StrCat("torch ", version, " lacks what ", *path, " needs of it: ", std::string(dlerror())));
+    }
     module_ = reinterpret_cast<TorchModuleFunction>(symbol)();
     return absl::OkStatus();
   }

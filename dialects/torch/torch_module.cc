@@ -30,11 +30,15 @@ PyObject* WrapContext(PyObject*, PyObject* maker) { return WrapCompileContext(ma
 
 PyMethodDef g_wrap_context = {"wrap", WrapContext, METH_O, nullptr};
 
-// After `import torch._dynamo.callback`.
-void WatchCompiling() {
-  PyObject* const callbacks = ImportedModule("torch._dynamo.callback");
+// Those of compile_watch.py's MODULES.
+constexpr const char* kCompilingModules[] = {"torch._dynamo.callback", "torch._dynamo.convert_frame",
+                                             "torch._functorch._aot_autograd.runtime_wrappers"};
+
+// After the module's import.
+void WatchCompiling(const char* name) {
+  PyObject* const module = ImportedModule(name);
   PyObject* const wrap = PyCFunction_New(&g_wrap_context, nullptr);
-  PyObject* const args = callbacks == nullptr || wrap == nullptr ? nullptr : PyTuple_Pack(2, callbacks, wrap);
+  PyObject* const args = module == nullptr || wrap == nullptr ? nullptr : PyTuple_Pack(2, module, wrap);
   PyObject* const done = args == nullptr ? nullptr : CallPythonSource("compile_watch", "watch", args);
   if (done == nullptr) {
     PyErr_Clear();
@@ -95,17 +99,19 @@ void AddOperators(Recorder* recorder) {
 
 class Module final : public TorchModule {
  public:
-  absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
+  absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options, const TorchVersion& torch,
                            std::vector<std::unique_ptr<TracingHook>>* hooks) override {
     if (!InitDescribePython() || !WatchThreadStarts()) {
       PyErr_Clear();
-      return absl::InternalError("this torch or Python is not as expected");
+      return absl::InternalError("this torch is not as expected: types are missing or laid out otherwise");
     }
     AddTorchMetadata(recorder);
     AddOperators(recorder);
     static bool watched = false;
     if (!watched) {
-      if (absl::Status status = WatchImport("torch._dynamo.callback", WatchCompiling); !status.ok()) return status;
+      for (const char* name : kCompilingModules) {
+        if (absl::Status status = WatchImport(name, [name] { WatchCompiling(name); }); !status.ok()) return status;
+      }
       watched = true;
     }
     if (SomethingIsCompiled()) NoteCompiledCode();
@@ -115,11 +121,11 @@ class Module final : public TorchModule {
     if (wanted(kSetattrLevel) || wanted(kFunctionLevel))
       hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(
           wanted(kFunctionLevel) ? kFunctionLevel : kSetattrLevel, "torch._C._dynamo.eval_frame"));
-    if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(options.include_getters));
+    if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
-    if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>());
-    if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(options));
+    if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
+    if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));
     return absl::OkStatus();
   }
 };

@@ -1,5 +1,5 @@
-// What torchtrace_torch.so offers to the dialect that loads it. Both are built
-// together, for one Python and one torch.
+// What a torch module, torchtrace_torch-2.13.so, offers to the dialect that loads it. Both are built from the same
+// sources, for one minor version of Python; the module is one era's of torch.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
 #define TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "dialects/torch/versions/versions.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace {
@@ -17,6 +18,7 @@ class TorchModule {
   virtual ~TorchModule() = default;
   // See FrameworkDialect.
   virtual absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
+                                   const torch_dialect::TorchVersion& torch,
                                    std::vector<std::unique_ptr<TracingHook>>* hooks) = 0;
 };
 

@@ -1,6 +1,6 @@
 """Finds and loads the runtime library and the native module that stands on it.
 
-The runtime library of this Python and torch lies beside the package, as tools/torchtrace
+The runtime library of this Python lies beside the package, as tools/torchtrace
 builds it, or within, as a wheel brings it. A program that `torchtrace run` started has
 one in its process already: that one is taken, wherever it came from.
 """
@@ -34,7 +34,7 @@ def _in_process():
 
 
 def _runtimes():
-    """The folders that hold a runtime library, by their name: py3.11.7-torch2.13.0+cpu."""
+    """The folders that hold a runtime library, by their name: py3.11."""
     found = {}
     if os.path.isfile(os.path.join(_HERE, "..", _LIBRARY)):
         folder = os.path.dirname(_HERE)
@@ -47,19 +47,18 @@ def _runtimes():
 
 
 def _find():
+    # The runtimes are named by the version alone.
+    if sys.implementation.name != "cpython" or "t" in sys.abiflags:
+        raise ImportError("torchtrace traces CPython with its GIL, which this Python is not")
     runtimes = _runtimes()
-    python = "py%d.%d.%d-" % sys.version_info[:3]
-    torch = package_version("torch")
-    wanted = python + "torch" + torch
-    for name, folder in runtimes.items():
-        # A Python without torch takes any runtime of its version.
-        if name == wanted or (not torch and name.startswith(python)):
-            return os.path.join(folder, _LIBRARY)
-    this = "Python %d.%d.%d" % sys.version_info[:3] + (f" with torch {torch}" if torch else "")
+    wanted = "py%d.%d" % sys.version_info[:2]
+    if wanted in runtimes:
+        return os.path.join(runtimes[wanted], _LIBRARY)
     have = "the runtimes here are for " + ", ".join(runtimes) if runtimes else "there is no runtime"
     raise ImportError(
-        f"torchtrace was not built for this {this}: {have}; `tools/torchtrace run --python "
-        f"{sys.executable} ...` or `tools/wheel {sys.executable}` builds it"
+        "torchtrace was not built for this Python %d.%d.%d: " % sys.version_info[:3] + f"{have}; "
+        f"`tools/torchtrace run --python {sys.executable} ...` or `tools/wheel --python "
+        f"{sys.executable}` builds it"
     )
 
 

@@ -146,6 +146,7 @@ class Trace:
         *,
         levels=None,
         dialect="torch",
+        untested_torch=False,
         include=(),
         exclude=(),
         groups=None,
@@ -173,6 +174,7 @@ class Trace:
         self._options = {
             "levels": None if levels is None else level_numbers(levels),
             "dialect": dialect,
+            "untested_torch": bool(untested_torch),
             "include": _strings(include, "include"),
             "exclude": _strings(exclude, "exclude"),
             "groups": "" if groups is None else os.fspath(groups),

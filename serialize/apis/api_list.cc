@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/apis/apis.h"
 #include "serialize/base/json_member.h"
+#include "serialize/base/version_spans.h"
 #include "serialize/forms/forms.h"
 #include "serialize/trace/run_facts.h"
 #include "yaml-cpp/yaml.h"
@@ -43,7 +45,7 @@ absl::Status Wrong(const std::string& file, int line, absl::string_view what) {
 
 class Reader {
  public:
-  explicit Reader(const std::string& name) : name_(name) {}
+  Reader(const std::string& name, const std::string& version) : name_(name), wanted_(ParseMinorVersion(version)) {}
 
   absl::StatusOr<ApiList> Read(std::string_view text) {
     absl::Status status = LooksLikeYaml(text) ? ReadYaml(text) : ReadLines(text);
@@ -140,6 +142,7 @@ class Reader {
   absl::Status ReadRoot(const YAML::Node& root) {
     if (root.IsSequence()) return ReadItems(root);
     if (!root.IsMap()) return WrongAt(root, kForms);
+    if (absl::Status s = ChooseVersion(root["versions"]); !s.ok()) return s;
     bool found = false;
     for (const auto& pair : root) {
       const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
@@ -161,6 +164,19 @@ class Reader {
       if (!status.ok()) return status;
     }
     return found ? absl::OkStatus() : WrongAt(root, kForms);
+  }
+
+  // Of a list for several versions: the one that it is read as of.
+  absl::Status ChooseVersion(const YAML::Node& versions) {
+    if (!versions || !versions.IsSequence()) return absl::OkStatus();
+    for (const YAML::Node& item : versions) {
+      const std::optional<MinorVersion> version =
+          item.IsScalar() ? ParseMinorVersion(item.Scalar()) : std::optional<MinorVersion>();
+      if (!version) return WrongAt(item, "expected versions, oldest first: [\"2.9\", \"2.10\"]");
+      if (!version_ || !wanted_ || *version <= *wanted_) version_ = version;
+    }
+    if (version_) list_.version = FormatMinorVersion(*version_);
+    return absl::OkStatus();
   }
 
   void ReadUnread(const YAML::Node& node) {
@@ -198,6 +214,8 @@ class Reader {
       if (item.IsScalar()) {
         entry.name = item.Scalar();
       } else if (item.IsMap()) {
+        const YAML::Node versions = version_ ? item["versions"] : YAML::Node(YAML::NodeType::Undefined);
+        if (versions && versions.IsScalar() && !IsAmong(versions.Scalar(), *version_)) continue;
         if (absl::Status s = ReadEntry(item, &entry); !s.ok()) return s;
       } else {
         return WrongAt(item, kEntryForms);
@@ -261,6 +279,8 @@ class Reader {
   }
 
   const std::string& name_;
+  const std::optional<MinorVersion> wanted_;
+  std::optional<MinorVersion> version_;  // of a list for several
   ApiList list_;
   absl::flat_hash_set<std::string> seen_;
 };
@@ -281,7 +301,16 @@ std::string Quoted(std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<ApiList> ParseApiList(std::string_view text, const std::string& name) { return Reader(name).Read(text); }
+absl::StatusOr<ApiList> ParseApiList(std::string_view text, const std::string& name, const std::string& version) {
+  return Reader(name, version).Read(text);
+}
+
+bool IsOfVersion(const ApiList& list, std::string_view version) {
+  if (version.substr(0, list.version.size()) != list.version) return false;
+  const std::string_view rest = version.substr(list.version.size());
+  // "2.1" is not 2.13's.
+  return rest.empty() || (!list.version.empty() && list.version.find('.') == list.version.rfind('.') && rest[0] == '.');
+}
 
 absl::StatusOr<ApiList> ReadApiList(const std::string& path) {
   std::string text;

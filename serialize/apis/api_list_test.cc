@@ -82,6 +82,45 @@ TEST(ApiList, Errors) {
 }
 
 // Whatever the bytes: an answer, and no endless nesting.
+TEST(ApiList, OfOneVersion) {
+  const std::string text =
+      "library: torch\nversions: [\"2.9\", \"2.10\", \"2.11\"]\napis:\n- torch.abs\n"
+      "- {api: torch.old, versions: \"-2.10\"}\n- {api: torch.new, versions: \"2.11-\"}\n"
+      "- {api: torch.mm, versions: \"2.9\", levels: [0]}\n- {api: torch.mm, versions: \"2.10-\", levels: [1]}\n";
+  const struct {
+    const char* asked;
+    const char* version;
+    NameList names;
+    int level;
+  } kRows[] = {
+      {"2.9.1+cpu", "2.9", {"torch.abs", "torch.old", "torch.mm"}, 0},
+      {"2.10", "2.10", {"torch.abs", "torch.old", "torch.mm"}, 1},
+      {"2.11.0", "2.11", {"torch.abs", "torch.new", "torch.mm"}, 1},
+      {"2.6.0", "2.9", {"torch.abs", "torch.old", "torch.mm"}, 0},
+      {"3.0.0", "2.11", {"torch.abs", "torch.new", "torch.mm"}, 1},
+      {"", "2.11", {"torch.abs", "torch.new", "torch.mm"}, 1},
+  };
+  for (const auto& row : kRows) {
+    const absl::StatusOr<ApiList> list = ParseApiList(text, "x", row.asked);
+    ASSERT_TRUE(list.ok()) << row.asked << list.status();
+    EXPECT_EQ(list->version, row.version) << row.asked;
+    EXPECT_EQ(Names(*list), row.names) << row.asked;
+    EXPECT_EQ(list->apis.back().levels, std::vector<int>{row.level}) << row.asked;
+  }
+  const absl::StatusOr<ApiList> wrong = ParseApiList("versions: [2, \"2.9\"]\napis: [torch.abs]\n", "x");
+  EXPECT_TRUE(absl::StartsWith(wrong.status().message(), "x:1: expected versions")) << wrong.status();
+}
+
+TEST(ApiList, KnowsItsVersion) {
+  ApiList list;
+  list.version = "2.1";
+  for (const char* version : {"2.1", "2.1.0+cpu"}) EXPECT_TRUE(IsOfVersion(list, version)) << version;
+  for (const char* version : {"2.13.0", "2", "", "12.1"}) EXPECT_FALSE(IsOfVersion(list, version)) << version;
+  list.version = "3.3.1";
+  EXPECT_TRUE(IsOfVersion(list, "3.3.1"));
+  EXPECT_FALSE(IsOfVersion(list, "3.3.1.post1"));
+}
+
 TEST(ApiList, AnyBytes) {
   EXPECT_FALSE(ParseApiList(std::string(100000, '['), "x").ok());
   const std::string sample =

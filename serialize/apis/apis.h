@@ -26,6 +26,10 @@ namespace torchtrace {
 //   supported: [abs, add.Tensor]      a PyTorch back end's: operators of aten
 //   torch.abs                         plain text: a name a line
 //
+// Ours may hold for several versions of its library (`versions: ["2.12", "2.13"]` in place of
+// `version`); an entry that isn't in all of them says in which (`versions: "2.13-"`,
+// serialize/base/version_spans.h), and may stand there once more for others. It is read as of one.
+//
 // Functions may be called from any thread.
 
 struct ApiEntry {
@@ -49,16 +53,20 @@ struct UnreadModule {
 
 struct ApiList {
   std::string library;         // `torch`; empty where the list doesn't tell
-  std::string version;         // of the library
+  std::string version;         // of the library; "2.13" stands for all of its patch versions
   std::vector<ApiEntry> apis;  // each name once, in the file's order
   std::vector<UnreadModule> not_imported;
 };
 
 // InvalidArgument with `name:LINE: `, and what was expected there, for what is no list or
-// has nothing in it.
-absl::StatusOr<ApiList> ParseApiList(std::string_view text, const std::string& name);
+// has nothing in it. Of a list for several versions: that of the last one that is not newer than
+// `version`, or the first one; without `version` the newest.
+absl::StatusOr<ApiList> ParseApiList(std::string_view text, const std::string& name, const std::string& version = "");
 // The same of a file; NotFound and others name it.
 absl::StatusOr<ApiList> ReadApiList(const std::string& path);
+
+// Whether the list is of this version of its library.
+bool IsOfVersion(const ApiList& list, std::string_view version);
 
 // Our form, behind `comment`: lines that begin with `#`.
 std::string FormatApiList(const ApiList& list, std::string_view comment);

@@ -156,8 +156,12 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
   CountGetters(metadata, end, &known);
   known.cut = CountsMember(end, "cut");
-  // What was told as it came is the least that there was.
-  known.not_seen = TextsMember(FindMember(end, "not_seen") != nullptr ? end : metadata, "not_seen");
+  // What was told at the start or as it came is the least that there was.
+  known.not_seen = TextsMember(end, "not_seen");
+  for (std::string& text : TextsMember(metadata, "not_seen")) {
+    if (std::find(known.not_seen.begin(), known.not_seen.end(), text) == known.not_seen.end())
+      known.not_seen.push_back(std::move(text));
+  }
   known.started = StartedMember(FindMember(end, "started_programs") != nullptr ? end : metadata);
   return known;
 }

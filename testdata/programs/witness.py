@@ -155,7 +155,9 @@ def public_names():
             found = getattr(home, own, None)
             if callable(found) and not isinstance(found, type):
                 name = f"{namespace}.{own}"
-                ranked = (own.startswith("_"), name.count("."), len(name), order, name)
+                # Python 2's division.
+                old = own in ("__idiv__", "__rdiv__")
+                ranked = (own.startswith("_"), name.count("."), old, len(name), order, name)
                 best[id(found)] = min(best.get(id(found), ranked), ranked)
     return {function: name for function, (*_, name) in best.items()}
 

@@ -1,12 +1,13 @@
 """Describes the Python environment that runs this file: its version, torch, libpython.
 
 Usage: PYTHON describe_python.py          one JSON object, for torch_configure.bzl
-       PYTHON describe_python.py --key    the pair's name, e.g. py3.11.7-torch2.13.0+cpu
-       PYTHON describe_python.py --embeddable    exit code 0 if a program can embed it
+       PYTHON describe_python.py --key    what is built for it, e.g. py3.11-torch2.13
+       PYTHON describe_python.py --embeddable    exit code 0 if the tests can embed it, too
 
-The key names the folder that a runtime is installed in; the executable computes the
-same name from the same files. torch is not imported: that takes seconds and would
-start its threads. A problem is one sentence on stderr and exit code 1.
+The key is Python's minor version and torch's era (dialects/torch/versions/eras.txt): the
+names of the runtime's folder and of the module in it, which the executable and the runtime
+compute likewise. torch is not imported: that takes seconds and would start its threads. A
+problem is one sentence on stderr and exit code 1.
 """
 
 # Only what --key needs is imported here: it runs before every `run` with a chosen Python.
@@ -33,8 +34,50 @@ def torch_version():
     return None
 
 
+def minor(version):
+    """(2, 13) of "2.13.0+cpu"."""
+    return tuple(int(part) for part in re.match(r"(\d+)\.(\d+)", version).groups())
+
+
+def table(path):
+    """The rows of a table in this checkout, as lists of words."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, path)) as lines:
+        return [line.split() for line in lines if not line.startswith("#")]
+
+
+def torch_era(version):
+    """The first minor version of torch's era; exits where torch is older than all."""
+    eras = table("dialects/torch/versions/eras.txt")
+    fitting = [first for first, _ in eras if minor(first) <= minor(version)]
+    if not fitting:
+        sys.exit(
+            "torch %s in %s is too old: torchtrace traces torch %s to %s"
+            % (version, where(), eras[0][0], eras[-1][1])
+        )
+    return fitting[-1]
+
+
+def check_python():
+    """Exits where this Python can't be traced, as the executable would say it."""
+    ((first, last),) = table("tracer/launch/python_versions.txt")
+    if sys.implementation.name != "cpython":
+        trouble = sys.implementation.name
+    elif not minor(first) <= sys.version_info[:2] <= minor(last):
+        trouble = "Python " + python_version()
+    elif "t" in sys.abiflags:
+        trouble = "a free-threaded Python %s, which has no GIL" % python_version()
+    else:
+        return
+    sys.exit(
+        "%s is %s; torchtrace traces CPython %s to %s" % (sys.executable, trouble, first, last)
+    )
+
+
 def pair_key():
-    return "py%s-torch%s" % (python_version(), torch_version() or "none")
+    check_python()
+    torch = torch_version()
+    return "py%d.%d-torch%s" % (*sys.version_info[:2], torch_era(torch) if torch else "none")
 
 
 def find_libpython():
@@ -68,29 +111,16 @@ def find_include():
     return include
 
 
-def uses_old_cxx_abi(torch_dir):
-    """True where torch was built with the C++ library's strings of before 2015.
-
-    c10 takes std::string all over its interface, and the new ABI's mangled names hold
-    "cxx11".
-    """
-    with open(os.path.join(torch_dir, "lib", "libc10.so"), "rb") as library:
-        return b"__cxx11" not in library.read()
-
-
 def where():
     return "%s (Python %s)" % (sys.executable, python_version())
 
 
 def describe_python():
-    include = find_include()
-    libpython = find_libpython()
-    if libpython is None:
-        sys.exit("%s has no shared libpython, which the runtime embeds" % where())
+    check_python()
     return {
         "executable": sys.executable,
-        "include": include,
-        "libpython": libpython,
+        "include": find_include(),
+        "libpython": find_libpython(),
         "python_version": python_version(),
     }
 
@@ -103,21 +133,16 @@ def describe():
     if spec is None or spec.origin is None or torch_version() is None:
         sys.exit("%s has no torch" % where())
     torch_dir = os.path.dirname(spec.origin)
-    if uses_old_cxx_abi(torch_dir):
-        sys.exit("torch %s in %s was built with the old C++ ABI" % (torch_version(), where()))
-    return dict(
-        description,
-        key=pair_key(),
-        torch_dir=torch_dir,
-        torch_version=torch_version(),
-    )
+    pair_key()
+    return dict(description, torch_dir=torch_dir)
 
 
 def main():
     if sys.argv[1:] == ["--key"]:
         print(pair_key())
     elif sys.argv[1:] == ["--embeddable"]:
-        describe_python()
+        if describe_python()["libpython"] is None:
+            sys.exit("%s has no shared libpython, which tests embed" % where())
     else:
         import json
 

@@ -100,16 +100,20 @@ def fuzzer(name, deps = [], data = []):
 def api_names(name, api_list, more = []):
     """The names of a list of APIs, one a line, as a C++ string literal: `name`.inc.
 
+    Before a name that isn't in all versions stands in which, and a blank.
+
     Args:
       name: of the rule.
-      api_list: as `torchtrace apis scan` writes it: an entry is one line, and its name the first thing in it.
+      api_list: as `torchtrace apis scan` writes it: an entry is one line, its name and versions the first in it.
       more: files of further names.
     """
     native.genrule(
         name = name,
         srcs = [api_list] + more,
         outs = [name + ".inc"],
-        cmd = "(printf 'R\"torchtrace('; sed -n 's/^- {api: \\([^,}]*\\).*/\\1/p' $(location " + api_list + "); " +
+        cmd = "(printf 'R\"torchtrace('; " +
+              "sed -n -e 's/^- {api: \\([^,}]*\\), versions: \"\\([^\"]*\\)\".*/\\2 \\1/p;t' " +
+              "-e 's/^- {api: \\([^,}]*\\).*/\\1/p' $(location " + api_list + "); " +
               "".join(["cat $(location " + file + "); " for file in more]) + "printf ')torchtrace\"') > $@",
     )
 

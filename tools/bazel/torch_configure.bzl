@@ -1,6 +1,7 @@
 """torch_configure: a Python environment's headers, libpython and torch as @local_torch.
 
-The Python is $PYTHON_BIN_PATH, else the workspace's .venv, else python3 on PATH.
+The Python is $PYTHON_BIN_PATH, else the workspace's .venv, else python3 on PATH. A folder on
+$PYTHONPATH may hold another torch, or its headers alone (tools/lib/torch_headers.py).
 """
 
 # The module is loaded into a process that has imported torch already. Naming torch's
@@ -16,14 +17,10 @@ cc_library(
     includes = ["python_include"],
 )
 
-# For a program or library that embeds Python.
+# For a test that embeds Python. Without a shared libpython it does not link.
 cc_library(
     name = "python",
-    linkopts = [
-        "-Lexternal/local_torch/lib",
-        "-l{libpython_name}",
-        "-Wl,-rpath,'{libpython_dir}'",
-    ],
+    linkopts = {link_libpython},
     deps = [":python_headers"],
 )
 
@@ -69,9 +66,6 @@ cc_library(
     ],
 )
 
-# The Python with torch, to be run in an action.
-exports_files(["run_python.sh"])
-
 # Which environment this is, for tests: #include "local_torch/environment.h"
 cc_library(
     name = "environment",
@@ -88,8 +82,6 @@ namespace local_torch {{
 
 inline constexpr char kPythonExecutable[] = "{executable}";
 inline constexpr char kPythonVersion[] = "{python_version}";
-inline constexpr char kTorchVersion[] = "{torch_version}";
-inline constexpr char kPairKey[] = "{key}";
 
 }}  // namespace local_torch
 
@@ -114,22 +106,30 @@ def _impl(ctx):
     if info["torch_dir"].startswith(prefix):
         ctx.path(Label("//:" + info["torch_dir"][len(prefix):] + "/version.py"))
 
-    libpython = info["libpython"].split("/")
-    libpython_name = libpython[-1][len("lib"):].split(".so")[0]
+    link_libpython = []
+    if info["libpython"]:
+        folder, _, file = info["libpython"].rpartition("/")
+        name = file[len("lib"):].split(".so")[0]
+        ctx.symlink(info["libpython"], "lib/lib%s.so" % name)
+        link_libpython = [
+            "-Lexternal/local_torch/lib",
+            "-l" + name,
+            "-Wl,-rpath,'%s'" % folder,
+        ]
     ctx.symlink(info["include"], "python_include")
     ctx.symlink(info["torch_dir"] + "/include", "torch_include")
     ctx.symlink(info["torch_dir"] + "/lib", "torch_lib")
-    ctx.symlink(info["libpython"], "lib/lib%s.so" % libpython_name)
-    ctx.file("run_python.sh", "#!/bin/bash\nexec '%s' \"$@\"\n" % info["executable"])
     ctx.file("local_torch/environment.h", _ENVIRONMENT_H.format(**info))
     ctx.file("BUILD", _BUILD.format(
-        libpython_dir = "/".join(libpython[:-1]),
-        libpython_name = libpython_name,
+        link_libpython = repr(link_libpython),
         torch_dir = info["torch_dir"],
     ))
 
 torch_configure = repository_rule(
     implementation = _impl,
-    environ = ["PYTHON_BIN_PATH"],
+    environ = [
+        "PYTHON_BIN_PATH",
+        "PYTHONPATH",
+    ],
     local = True,
 )

@@ -2,8 +2,8 @@
 // process, so that traced and untraced runs can take turns, and offers the
 // cheapest hooks that PyTorch's own protocols allow, to compare with.
 //
-// The recorder and the hooks are those of the runtime library and of
-// torchtrace_torch.so, as `torchtrace run` loads them. One thread, with the
+// The recorder and the hooks are those of the runtime library and of its
+// module for torch, as `torchtrace run` loads them. One thread, with the
 // GIL.
 
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -11,7 +11,6 @@
 #include <Python.h>
 #include <c10/core/SafePyObject.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <dlfcn.h>
 #include <torch/csrc/PyInterpreter.h>
 
 #include <memory>
@@ -20,8 +19,8 @@
 #include <vector>
 
 #include "dialects/torch/dispatch/forwarding_interpreter.h"
-#include "dialects/torch/torch_module.h"
 #include "tracer/framework_dialect.h"
+#include "tracer/launch/runtime_api.h"
 #include "tracer/python/session.h"
 #include "tracer/record/recorder.h"
 
@@ -39,27 +38,25 @@ PyObject* Fail(const std::string& message) {
 // ---- torchtrace's hooks ----
 
 std::vector<std::unique_ptr<TracingHook>> g_hooks;
-TorchModule* g_torch_module = nullptr;
+FrameworkDialect* g_dialect = nullptr;
 
 // PyTorch's table as it is while nothing is traced, and as level 2 leaves it:
 // it never takes its own out again, and untraced runs must be untraced.
 const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
 const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
 
-// start(module, folder, stacks): records into `folder`, with the hooks of the library
-// `module`; with stacks as RecordingOptions has them. Installs none.
+// start(folder, stacks): records into `folder`, with stacks as RecordingOptions has them.
+// Installs no hook.
 PyObject* Start(PyObject*, PyObject* args) {
-  const char *module, *folder, *stacks;
-  if (!PyArg_ParseTuple(args, "sss", &module, &folder, &stacks)) return nullptr;
-  void* const library = dlopen(module, RTLD_NOW | RTLD_LOCAL);
-  void* const symbol = library == nullptr ? nullptr : dlsym(library, kTorchModuleSymbol);
-  if (symbol == nullptr) return Fail(dlerror());
+  const char *folder, *stacks;
+  if (!PyArg_ParseTuple(args, "ss", &folder, &stacks)) return nullptr;
+  torchtrace_runtime_register_dialects();
+  g_dialect = FindDialect("torch");
   RecorderOptions options;
   options.log_folder = folder;
   options.recording.stacks = stacks;
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
-  g_torch_module = reinterpret_cast<TorchModuleFunction>(symbol)();
   g_hooked_table = g_plain_table = getPyInterpreter()->vtable_;
   Py_RETURN_NONE;
 }
@@ -71,9 +68,9 @@ PyObject* Install(PyObject*, PyObject* args) {
     options.levels.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(args, i))));
   }
   getPyInterpreter()->vtable_ = g_hooked_table;
-  if (absl::Status status = g_torch_module->CreateHooks(Recorder::Get(), options, &g_hooks); !status.ok()) {
-    return Fail(std::string(status.message()));
-  }
+  auto hooks = g_dialect->CreateHooks(Recorder::Get(), options);
+  if (!hooks.ok()) return Fail(std::string(hooks.status().message()));
+  g_hooks = *std::move(hooks);
   for (const std::unique_ptr<TracingHook>& hook : g_hooks) {
     if (absl::Status status = hook->Install(); !status.ok()) return Fail(std::string(status.message()));
   }
@@ -147,7 +144,7 @@ PyObject* PopFunctionMode(PyObject*, PyObject*) {
 // Takes the mode on top off and calls the operator boxed.
 class EmptyDispatch final : public torch_dialect::ForwardingInterpreter {
  public:
-  using ForwardingInterpreter::ForwardingInterpreter;
+  using torch_dialect::ForwardingInterpreter::ForwardingInterpreter;
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
     if (TorchDispatchModeTLS::stack_len() == 0) return inner().dispatch(op, stack);

@@ -1,5 +1,6 @@
 """The cost of a step under each subject, in one process per workload: overhead.py's figures."""
 
+import glob
 import json
 import os
 import statistics
@@ -52,7 +53,7 @@ def steps_of(run, workload):
         before = command_of(
             f"{run.options.before}/tools/benchmarks",
             workload,
-            f"{build}/runtime/{os.path.basename(run.options.runtime)}",
+            sorted(glob.glob(f"{build}/runtime/py*"))[0],
             f"{build}/bench/torchtrace_bench.so",
         )
         parts.append(("before: ", [*before, "--subjects", "torchtrace,"]))

@@ -62,6 +62,11 @@ LOG = '#include "serialize/log/log.h"\n'
             {"cmd/main.cc": "#if PY_VERSION_HEX >= 0x030C0000\n"},
             "cmd/main.cc: PY_VERSION_HEX is for tracer/cpython/ alone",
         ),
+        (
+            {},
+            {"cmd/main.cc": "#if TORCH_VERSION_MINOR >= 13\n"},
+            "cmd/main.cc: TORCH_VERSION_ is for no file",
+        ),
         ({}, {"cmd/main.cc": TESTING}, "cmd/main.cc: serialize/testing/ is for tests"),
         (
             {"serialize/base": ("texts", "")},

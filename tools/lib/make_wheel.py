@@ -1,4 +1,4 @@
-"""Packs torchtrace for one Python and torch as a wheel; tools/wheel builds what is packed."""
+"""Packs torchtrace for one minor version of Python as a wheel; tools/wheel builds all of it."""
 
 import argparse
 import base64
@@ -14,16 +14,15 @@ from pathlib import Path
 EVERYWHERE = re.compile(
     r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)|libpython.*|libtorch.*|libc10)\.so"
 )
-MODULES = ("libtorchtrace_runtime.so", "torchtrace_torch.so", "torchtrace_native.so")
+
+RUNTIME = ("libtorchtrace_runtime.so", "torchtrace_native.so")
 
 METADATA = """Metadata-Version: 2.1
 Name: torchtrace
 Version: {version}
 Summary: strace for PyTorch: records the API and operator calls of a program
 License: Apache-2.0
-Requires-Python: =={python}
-Provides-Extra: torch
-Requires-Dist: torch=={torch}; extra == "torch"
+Requires-Python: =={python}.*
 """
 
 WHEEL = """Wheel-Version: 1.0
@@ -47,45 +46,57 @@ def libraries(module):
     return found
 
 
+def oldest_tag(files):
+    """The platform of the oldest C library with all symbols asked for: manylinux_2_35_x86_64."""
+    versions = set()
+    for file in files:
+        listed = subprocess.run(
+            ["readelf", "-VW", file], capture_output=True, text=True, check=True
+        )
+        versions |= {int(minor) for minor in re.findall(r"Name: GLIBC_2\.(\d+)", listed.stdout)}
+    return f"manylinux_2_{max(versions)}_{os.uname().machine}"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, required=True)
-    parser.add_argument("--key", required=True, help="py3.11.7-torch2.13.0+cpu")
+    parser.add_argument("--runtime", type=Path, required=True, help=".build/runtime/py3.11")
+    parser.add_argument("--module", type=Path, action="append", required=True, help="one for torch")
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
 
-    runtime = args.build / "runtime" / args.key
+    runtime = args.runtime
     executable = args.build / "bin" / "torchtrace"
     shown = subprocess.run([executable, "version"], capture_output=True, text=True, check=True)
     version = shown.stdout.split()[1]
-    python, torch = re.fullmatch(r"py([\d.]+)-torch(.*)", args.key).groups()
-    # One wheel for each pair: the torch that it is for is a part of its version.
-    local = re.sub(r"[^a-z0-9]+", ".", f"torch{torch}".lower())
-    full = f"{version}+{local}"
-    short = "cp" + "".join(python.split(".")[:2])
-    machine = os.uname().machine
-    tag = f"{short}-{short}-linux_{machine}"
-    info = f"torchtrace-{full}.dist-info"
+    python = runtime.name.removeprefix("py")
+    short = "cp" + python.replace(".", "")
+    info = f"torchtrace-{version}.dist-info"
 
-    files = {f"torchtrace-{full}.data/scripts/torchtrace": executable}
+    files = {f"torchtrace-{version}.data/scripts/torchtrace": executable}
     for source in sorted((runtime / "torchtrace").glob("*.py")):
         files[f"torchtrace/{source.name}"] = source
     needed = {}
-    for module in MODULES:
-        files[f"torchtrace/runtime/{args.key}/{module}"] = runtime / module
-        needed.update(libraries(runtime / module))
+    for module in [*(runtime / name for name in RUNTIME), *sorted(args.module)]:
+        files[f"torchtrace/runtime/{runtime.name}/{module.name}"] = module
+        needed.update(libraries(module))
     for name, path in sorted(needed.items()):
-        files[f"torchtrace/runtime/{args.key}/lib/{name}"] = Path(path)
-    # Beside the executable, where it looks for it.
-    export = args.build / "lib/torchtrace/libtorchtrace_export.so"
-    beside = f"torchtrace-{full}.data/data/lib/torchtrace"
-    files[f"{beside}/{export.name}"] = export
-    for name, path in sorted(libraries(export).items()):
-        files[f"{beside}/{name}"] = Path(path)
+        files[f"torchtrace/runtime/{runtime.name}/lib/{name}"] = Path(path)
+    # Beside the executable, where it looks for them.
+    beside = f"torchtrace-{version}.data/data/lib/torchtrace"
+    for name in ("libtorchtrace_preload.so", "libtorchtrace_verbs.so"):
+        library = args.build / "lib/torchtrace" / name
+        files[f"{beside}/{name}"] = library
+        for needed_name, path in sorted(libraries(library).items()):
+            files[f"{beside}/{needed_name}"] = Path(path)
+    # The manual and completions.
+    share = args.build / "share"
+    for path in sorted(path for path in share.rglob("*") if path.is_file()):
+        files[f"torchtrace-{version}.data/data/share/{path.relative_to(share)}"] = path
+    binaries = [path for path in files.values() if path == executable or ".so" in path.name]
+    tag = f"{short}-{short}-{oldest_tag(binaries)}"
     contents = {name: path.read_bytes() for name, path in files.items()}
-    contents[f"{info}/METADATA"] = METADATA.format(
-        version=full, python=python, torch=torch.split("+")[0]
-    ).encode()
+    contents[f"{info}/METADATA"] = METADATA.format(version=version, python=python).encode()
     contents[f"{info}/WHEEL"] = WHEEL.format(tag=tag).encode()
 
     record = ""
@@ -95,7 +106,7 @@ def main():
     contents[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
 
     args.output.mkdir(parents=True, exist_ok=True)
-    wheel = args.output / f"torchtrace-{full}-{tag}.whl"
+    wheel = args.output / f"torchtrace-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in contents.items():
             entry = zipfile.ZipInfo(name, date_time=(2020, 1, 1, 0, 0, 0))

@@ -31,6 +31,10 @@ clang-tidy-19        /usr/bin/clang-tidy-19
 git                  /usr/bin/git
 shellcheck           /usr/bin/shellcheck
 "
+# Debian's own g++ for aarch64 goes by this name too.
+AARCH64_PACKAGES="
+g++-aarch64-linux-gnu /usr/bin/aarch64-linux-gnu-g++
+"
 FUZZ_PACKAGES="
 clang-19             /usr/bin/clang-19
 libclang-rt-19-dev   /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-$(uname -m).a
@@ -253,18 +257,28 @@ is_fresh() {
 }
 
 exe_is_fresh() {
-  [[ -x $BUILD_DIR/bin/torchtrace && -f $EXPORT_LIBRARY ]] && is_fresh exe
+  [[ -x $BUILD_DIR/bin/torchtrace && -f $VERBS_LIBRARY && -f $PRELOAD_LIBRARY && -f $FISH_COMPLETIONS ]] && is_fresh exe
 }
 
-# runtime_is_fresh KEY [FILE...]: the runtime of that pair, given files that it depends on.
+# A KEY is py3.11-torch2.13: of the runtime for that minor version of Python, and of the
+# module for that era of torch beside it.
+runtime_of() { echo "$BUILD_DIR/runtime/${1%-torch*}"; }
+module_of() { echo "$(runtime_of "$1")/torchtrace_torch-${1#*-torch}.so"; }
+
+python_part_is_fresh() {
+  local runtime
+  runtime=$(runtime_of "$1")
+  [[ -f $runtime/libtorchtrace_runtime.so && -f $runtime/torchtrace_native.so ]] &&
+    is_fresh "${1%-torch*}"
+}
+
+# runtime_is_fresh KEY [FILE...]: both parts, given files that they depend on.
 runtime_is_fresh() {
-  local runtime=$BUILD_DIR/runtime/$1
-  [[ -f $runtime/libtorchtrace_runtime.so && -f $runtime/torchtrace_torch.so &&
-    -f $runtime/torchtrace_native.so ]] && is_fresh "$@"
+  [[ -f $(module_of "$1") ]] && python_part_is_fresh "$1" && is_fresh "$@"
 }
 
-# The pair of .venv is in .build/default-key, and holds while torch's files are older
-# than its stamp.
+# The key of .venv is in .build/default-key, and holds while torch's files are older than
+# its stamp.
 default_runtime_is_fresh() {
   local key
   [[ -f $BUILD_DIR/default-key ]] && key=$(<"$BUILD_DIR/default-key") &&
@@ -280,20 +294,48 @@ _stamp_done() {
   mv -f "$BUILD_DIR/stamp/$1.new" "$BUILD_DIR/stamp/$1"
 }
 
-# With the library that a Python loads to export to Parquet.
-EXE_TARGETS=(//cmd:torchtrace //cmd:torchtrace_export)
-EXPORT_LIBRARY=$BUILD_DIR/lib/torchtrace/libtorchtrace_export.so
+# With the verbs as a library, for Pythons to load, and the one that brings them into a
+# Python's own program.
+EXE_TARGETS=(//cmd:torchtrace //cmd:torchtrace_verbs //cmd/run:torchtrace_preload)
+VERBS_LIBRARY=$BUILD_DIR/lib/torchtrace/libtorchtrace_verbs.so
+PRELOAD_LIBRARY=$BUILD_DIR/lib/torchtrace/libtorchtrace_preload.so
+SHARE=$BUILD_DIR/share
+FISH_COMPLETIONS=$SHARE/fish/vendor_completions.d/torchtrace.fish
 _install_exe() {
-  install_file "$1/cmd/torchtrace" "$BUILD_DIR/bin/torchtrace"
-  install_file "$1/cmd/libtorchtrace_export.so" "$EXPORT_LIBRARY"
+  local exe=$BUILD_DIR/bin/torchtrace
+  install_file "$1/cmd/torchtrace" "$exe"
+  install_file "$1/cmd/libtorchtrace_verbs.so" "$VERBS_LIBRARY"
+  install_file "$1/cmd/run/libtorchtrace_preload.so" "$PRELOAD_LIBRARY"
+  # What it tells of itself, where man and shells look for it below a prefix's share/.
+  mkdir -p "$SHARE"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+  "$exe" help --man >"$SHARE/man/man1/torchtrace.1"
+  "$exe" completions bash >"$SHARE/bash-completion/completions/torchtrace"
+  "$exe" completions zsh >"$SHARE/zsh/site-functions/_torchtrace"
+  "$exe" completions fish >"$FISH_COMPLETIONS"
 }
 
+# _install_runtime BIN KEY: what lies in BIN was built after the stamps were taken.
 _install_runtime() {
-  local runtime=$BUILD_DIR/runtime/$2
-  install_file "$1/tracer/libtorchtrace_runtime.so" "$runtime/libtorchtrace_runtime.so"
-  install_file "$1/dialects/torch/libtorchtrace_torch.so" "$runtime/torchtrace_torch.so"
-  install_file "$1/python/libtorchtrace_native.so" "$runtime/torchtrace_native.so"
-  _install_package "$runtime/torchtrace"
+  local runtime python=${2%-torch*} module
+  runtime=$(runtime_of "$2")
+  # Any pair's build makes this part alike.
+  if ! python_part_is_fresh "$2"; then
+    # Modules of older sources must not meet it.
+    for module in "$runtime"/torchtrace_torch-*.so; do
+      [[ ! -e $module ]] || rm -f "$module"
+    done
+    install_file "$1/tracer/libtorchtrace_runtime.so" "$runtime/libtorchtrace_runtime.so"
+    install_file "$1/python/libtorchtrace_native.so" "$runtime/torchtrace_native.so"
+    _install_package "$runtime/torchtrace"
+    _stamp_done "$python"
+  fi
+  install_file "$1/dialects/torch/libtorchtrace_torch.so" "$(module_of "$2")"
+  _stamp_done "$2"
+}
+
+_stamp_runtime() {
+  _stamp "${1%-torch*}"
+  _stamp "$1"
 }
 
 # The Python package, and no file that is no longer part of it.
@@ -308,7 +350,8 @@ _install_package() {
   install_file "$ROOT/dialects/torch/common/api_names.py" "$1/_torch_names.py"
 }
 
-RUNTIME_TARGETS=(//tracer:torchtrace_runtime //dialects/torch:torchtrace_torch //python:torchtrace_native)
+PYTHON_TARGETS=(//tracer:torchtrace_runtime //python:torchtrace_native)
+TORCH_TARGET=//dialects/torch:torchtrace_torch
 
 # build_default exe|all: the executable, with all the runtime for .venv too.
 build_default() {
@@ -320,8 +363,8 @@ build_default() {
   _stamp exe
   if [[ $1 == all ]]; then
     key=$(pair_key "$VENV/bin/python3") || die "setup: $VENV/bin/python3 does not run"
-    targets+=("${RUNTIME_TARGETS[@]}")
-    _stamp "$key"
+    targets+=("${PYTHON_TARGETS[@]}" "$TORCH_TARGET")
+    _stamp_runtime "$key"
   fi
   say "setup: building ${key:-the executable}"
   # The links bazel-* are of whatever was built last, so the folder is asked for.
@@ -334,33 +377,39 @@ build_default() {
   if [[ -n $key ]]; then
     _install_runtime "$bin" "$key"
     echo "$key" >"$BUILD_DIR/default-key"
-    _stamp_done "$key"
   fi
 }
 
-# build_runtime PYTHON KEY: the runtime for another Python, in an output base of its own
-# so that the default build stays as it is.
-build_runtime() {
-  local python=$1 key=$2 base links bin status=0
-  lock_setup
-  setup_packages "$BUILD_PACKAGES"
-  unlock_setup
-  "$python" -B "$ROOT/tools/bazel/describe_python.py" >/dev/null ||
-    die "setup: cannot build a runtime for $python"
+# build_pair PYTHON KEY HEADERS TARGET...: for another Python, in an output base of its own so
+# that the default build stays as it is; PAIR_BIN is where. HEADERS: a folder that
+# torch_headers.py made, in place of the torch that PYTHON has; may be empty.
+build_pair() {
+  local python key=$2 headers=$3 base links=.build/pair/$2/ status=0
   # Bazel runs it in another folder, where a relative path or a launcher that goes by the
   # folder would mean another Python.
-  python=$("$python" -c 'import sys; print(sys.executable)') || die "setup: $1 does not run"
-  say "setup: building $key"
-  _stamp "$key"
+  python=$("$1" -c 'import sys; print(sys.executable)') || die "setup: $1 does not run"
+  shift 3
   base=$(bazel info output_base 2>/dev/null) || die "setup: bazel does not start"
-  links=.build/pair/$key/
-  local options=("--repo_env=PYTHON_BIN_PATH=$python" "--symlink_prefix=$links")
   logged "build-$key" bazel --output_base="$base-$key" build --curses=no --noshow_progress \
-    "${options[@]}" "${RUNTIME_TARGETS[@]}" || status=1
-  [[ $status -ne 0 ]] || bin=$(cd "$ROOT/${links}bin" && pwd -P) || status=1
+    "--repo_env=PYTHON_BIN_PATH=$python" "--repo_env=PYTHONPATH=$headers" "--symlink_prefix=$links" "$@" || status=1
+  [[ $status -ne 0 ]] || PAIR_BIN=$(cd "$ROOT/${links}bin" && pwd -P) || status=1
   # The other server has nothing more to do.
   bazel --output_base="$base-$key" shutdown 2>/dev/null
   [[ $status -eq 0 ]] || die "setup: the build failed"
-  _install_runtime "$bin" "$key"
-  _stamp_done "$key"
+}
+
+# build_runtime PYTHON KEY [HEADERS]: as build_pair.
+build_runtime() {
+  local python=$1 key=$2 headers=${3:-}
+  lock_setup
+  setup_packages "$BUILD_PACKAGES"
+  unlock_setup
+  PYTHONPATH=$headers "$python" -B "$ROOT/tools/bazel/describe_python.py" >/dev/null ||
+    die "setup: cannot build a runtime for $python"
+  local targets=("$TORCH_TARGET")
+  python_part_is_fresh "$key" || targets+=("${PYTHON_TARGETS[@]}")
+  say "setup: building $key"
+  _stamp_runtime "$key"
+  build_pair "$python" "$key" "$headers" "${targets[@]}"
+  _install_runtime "$PAIR_BIN" "$key"
 }

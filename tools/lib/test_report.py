@@ -1,8 +1,10 @@
 """Sums up one run of tools/test.
 
-Usage: test_report.py [--checks FILE] [--bazel FILE] [--pytest FILE] [--failed NAME]...
+Usage: test_report.py [--checks FILE] [--bazel FILE] [--pytest FILE] [--matrix FILE]
+                      [--failed NAME]...
 
-FILEs are tools/check's results, Bazel's build event file (JSON) and pytest's JUnit XML.
+FILEs are tools/check's results, Bazel's build event file (JSON), pytest's JUnit XML and
+tools/matrix's results.
 --failed adds a failure that none of them holds. Prints the failures, a line per part,
 and as the last line of all `N passed, N failed` with `, N skipped` behind it if any.
 The exit code is 1 if anything failed or nothing ran.
@@ -19,11 +21,11 @@ import xml.etree.ElementTree as ElementTree
 Case = collections.namedtuple("Case", "name verdict")  # passed, failed or skipped
 
 
-def check_cases(text):
-    """tools/check's results: `ok NAME` or `failed NAME` a line."""
+def line_cases(text, prefix):
+    """The results of tools/check and matrix: `ok`, `failed` or `skipped` and a name a line."""
     for line in text.splitlines():
         verdict, name = line.split(None, 1)
-        yield Case("tools/check: " + name, "passed" if verdict == "ok" else "failed")
+        yield Case(prefix + name, "passed" if verdict == "ok" else verdict)
 
 
 def xml_cases(root, prefix):
@@ -111,17 +113,21 @@ def main(arguments):
     parser.add_argument("--checks")
     parser.add_argument("--bazel")
     parser.add_argument("--pytest")
+    parser.add_argument("--matrix")
     parser.add_argument("--failed", action="append", default=[])
     options = parser.parse_args(arguments)
 
     parts = []
     if options.checks:
-        parts.append(("checks", list(check_cases(read(options.checks)))))
+        parts.append(("checks", list(line_cases(read(options.checks), "tools/check: "))))
     if options.bazel:
         parts.append(("C++", list(bazel_cases(read(options.bazel).splitlines()))))
     if options.pytest:
         root = ElementTree.fromstring(read(options.pytest))
         parts.append(("Python", list(xml_cases(root, ""))))
+    if options.matrix:
+        cases = list(line_cases(read(options.matrix), "tools/matrix: "))
+        parts.append(("matrix", cases))
     if options.failed:
         parts.append(("other", [Case(name, "failed") for name in options.failed]))
     return report(parts, sys.stdout)

@@ -82,9 +82,14 @@ def test_bazel_that_died():
 
 
 def test_checks():
-    assert verdicts(test_report.check_cases("ok      ruff\nfailed  text rules\n")) == {
+    assert verdicts(
+        test_report.line_cases(
+            "ok      ruff\nfailed  text rules\nskipped aarch64\n", "tools/check: "
+        )
+    ) == {
         "tools/check: ruff": "passed",
         "tools/check: text rules": "failed",
+        "tools/check: aarch64": "skipped",
     }
 
 

@@ -42,8 +42,11 @@ def execute(*command, cwd, **env):
 def environment(tmp_path_factory):
     """A virtual environment with the wheel, and torch from the one that runs this test."""
     folder = tmp_path_factory.mktemp("wheel")
-    shown = execute(ROOT / "tools/wheel", "-o", folder, cwd=folder)
+    # Of one era of torch: the others are built alike, for minutes each.
+    era = (ROOT / ".build/default-key").read_text().strip().rpartition("torch")[2]
+    shown = execute(ROOT / "tools/wheel", "--eras", era, "-o", folder, cwd=folder)
     wheel = Path(shown.strip().splitlines()[-1])
+    assert "-manylinux_2_" in wheel.name
     assert wheel.parent == folder and wheel.suffix == ".whl"
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv/bin/python3"
@@ -77,10 +80,25 @@ def test_the_executable(environment, tmp_path):
     assert shown.startswith(str(environment))
 
 
+def test_its_own_python_manual_and_completions(environment, tmp_path):
+    exe = environment / "bin/torchtrace"
+    # Nothing names a Python, no environment is active.
+    shown = execute(exe, "run", "-qo", "own", "-c", "import sys; print(sys.prefix)", cwd=tmp_path)
+    assert shown.strip() == str(environment)
+    share = environment / "share"
+    for file, command in {
+        "man/man1/torchtrace.1": ["help", "--man"],
+        "bash-completion/completions/torchtrace": ["completions", "bash"],
+        "zsh/site-functions/_torchtrace": ["completions", "zsh"],
+        "fish/vendor_completions.d/torchtrace.fish": ["completions", "fish"],
+    }.items():
+        assert (share / file).read_text() == execute(exe, *command, cwd=tmp_path), file
+
+
 def test_it_needs_nothing_of_the_checkout(environment):
     (runtime,) = environment.glob("lib/python3*/site-packages/torchtrace/runtime/*")
     listed = execute("ldd", runtime / "torchtrace_native.so", cwd=environment)
     for line in listed.splitlines():
         if "absl" in line or "yaml" in line:
             assert str(environment) in line
-    assert sys.version_info[:2] == tuple(map(int, runtime.name[2:].split("-")[0].split(".")[:2]))
+    assert runtime.name == "py%d.%d" % sys.version_info[:2]

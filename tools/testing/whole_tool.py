@@ -40,7 +40,8 @@ def environment(changes=None):
     env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}
     if "TORCHTRACE_RUNTIME_DIR" in os.environ:
         env["TORCHTRACE_RUNTIME_DIR"] = os.environ["TORCHTRACE_RUNTIME_DIR"]
-    env.update(changes or {})
+    # Tests have homes of their own, where nothing is kept; those of the self-test take this away.
+    env.update({"TORCHTRACE_NO_SELF_TEST": "1"} | (changes or {}))
     return {key: value for key, value in env.items() if value is not None}
 
 

@@ -84,6 +84,11 @@ namespace torchtrace {
 // can't tell, and without the GIL; by the C API, which makes frame objects and needs the GIL, where their layout isn't
 // known.
 
+// Looks once, in a call of a function made for that, whether frames in memory are what the C API says of them. Until it
+// has said true, nobody reads a frame. Needs the GIL; runs Python code of its own.
+bool CheckFrames();
+bool FramesAreKnown();  // what it said
+
 struct RunningFrame {
   PyCodeObject* code;  // borrowed: the frame keeps it
   int position;        // for LineOf; in equal code equal positions are one line
@@ -93,7 +98,7 @@ struct RunningFrame {
 extern const bool kFramesNeedGil;
 
 // Writes up to `most` frames, innermost first, and returns how many there are in all. Left out are
-// those that have not begun yet, which also hides what levels 0 and 1 put in between.
+// those that have not begun yet, which also hides what levels 0 and 1 put in between. None where frames aren't known.
 size_t RunningFrames(RunningFrame* frames, size_t most);
 
 // The module globals of the `index`th of these frames; borrowed, null when it isn't there.

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,15 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
 extern char** environ;
@@ -68,8 +72,15 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return failed(error);
 
@@ -88,9 +99,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Answers with fields that end with a zero byte: implementation, version,
-// executable, libpython, user site folder, site folders. What site would do is
-// asked of site, but for reading .pth files: they run code.
+// Answers with fields that end with a zero byte: implementation, version, flags of
+// its binary interface, executable, program, whether that uses libpython, libpython, user
+// site folder, site folders.
+// What site would do is asked of site, but for reading .pth files: they run code.
 constexpr char kQuestion[] = R"(
 import os, site, sys
 
@@ -119,15 +131,60 @@ try:
         library = next((line.split(None, 5)[5].strip() for line in lines if "/libpython" in line), "")
 except OSError:
     pass
-name = "libpython%d.%d%s.so.1.0" % (sys.version_info[0], sys.version_info[1], sys.abiflags)
-if not library and os.path.exists(os.path.join(system, "lib", name)):
-    library = os.path.join(system, "lib", name)
+uses_library = library != ""
+abiflags = getattr(sys, "abiflags", "")
+if not library:
+    import sysconfig
 
-answer = [sys.implementation.name, "%d.%d.%d" % sys.version_info[:3], sys.executable or "", library]
+    name = "libpython%d.%d%s.so.1.0" % (sys.version_info[0], sys.version_info[1], abiflags)
+    libdir, multiarch = (sysconfig.get_config_var(key) or "" for key in ("LIBDIR", "MULTIARCH"))
+    # Where it was moved to, where it was built for, where Debian has it.
+    for folder in (os.path.join(system, "lib"), libdir, os.path.join(libdir, multiarch)):
+        if folder and os.path.exists(os.path.join(folder, name)):
+            library = os.path.join(folder, name)
+            break
+
+answer = [sys.implementation.name, "%d.%d.%d" % sys.version_info[:3], abiflags, sys.executable or ""]
+answer += [os.path.realpath("/proc/self/exe"), "yes" if uses_library else "", library]
 answer.append(site.getusersitepackages() if user_site else "")
 answer += site.getsitepackages(prefixes)
 os.write(1, b"".join(os.fsencode(field) + b"\0" for field in answer))
 )";
+
+constexpr char kPythonVersions[] =
+#include "tracer/launch/python_versions.inc"
+    ;
+
+// {3, 11} of "3.11.7".
+std::pair<int, int> MinorVersion(absl::string_view version) {
+  const std::vector<absl::string_view> numbers = absl::StrSplit(version, '.');
+  std::pair<int, int> minor;
+  if (numbers.size() < 2 || !absl::SimpleAtoi(numbers[0], &minor.first) ||
+      !absl::SimpleAtoi(numbers[1], &minor.second)) {
+    return {};
+  }
+  return minor;
+}
+
+// What of `python`, as messages name it, can't be traced.
+absl::Status CheckTraceable(const std::string& python, const std::string& implementation, const std::string& version,
+                            const std::string& abiflags) {
+  const absl::string_view range = absl::StripSuffix(kPythonVersions, "\n");
+  const std::pair<std::string, std::string> ends = absl::StrSplit(range.substr(range.rfind('\n') + 1), ' ');
+  const auto refuse = [&](absl::string_view what) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(python, " is ", what, "; torchtrace traces CPython ", ends.first, " to ", ends.second));
+  };
+  if (implementation != "cpython") return refuse(implementation);
+  const std::pair<int, int> minor = MinorVersion(version);
+  if (minor < MinorVersion(ends.first) || MinorVersion(ends.second) < minor) {
+    return refuse(absl::StrCat("Python ", version));
+  }
+  if (absl::StrContains(abiflags, 't')) {
+    return refuse(absl::StrCat("a free-threaded Python ", version, ", which has no GIL"));
+  }
+  return absl::OkStatus();
+}
 
 bool IsExecutableFile(const std::string& path) {
   struct stat info;
@@ -245,16 +302,18 @@ bool HasFlag(const std::vector<std::string>& python_args, char letter) {
 
 }  // namespace
 
-absl::StatusOr<FoundPython> FindPython(const std::string& option) {
+absl::StatusOr<FoundPython> FindPython(const std::string& option, const std::string& own_environment) {
   if (!option.empty()) return FindNamed(option, "--python");
   if (const std::string name = Environment("TORCHTRACE_PYTHON"); !name.empty()) {
     return FindNamed(name, "TORCHTRACE_PYTHON");
   }
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    const std::string prefix = Environment(variable);
+  const std::pair<std::string, const char*> environments[] = {{own_environment, "torchtrace's own environment"},
+                                                              {Environment("VIRTUAL_ENV"), "VIRTUAL_ENV"},
+                                                              {Environment("CONDA_PREFIX"), "CONDA_PREFIX"}};
+  for (const auto& [prefix, source] : environments) {
     if (prefix.empty()) continue;
     if (std::string path = absl::StrCat(prefix, "/bin/python3"); IsExecutableFile(path)) {
-      return FoundPython{std::move(path), variable};
+      return FoundPython{std::move(path), source};
     }
   }
   std::error_code error;
@@ -274,22 +333,23 @@ absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
         absl::StrCat(where, " does not work as a Python 3: ", LastLine(result->standard_error)));
   }
   const std::vector<std::string> fields = absl::StrSplit(result->standard_output, '\0');
-  if (fields.size() < 6) return absl::FailedPreconditionError(absl::StrCat(where, " is no Python 3"));
-  if (fields[0] != "cpython") {
-    return absl::FailedPreconditionError(absl::StrCat(where, " is ", fields[0], "; only CPython can be traced"));
-  }
+  constexpr size_t kFields = 8;  // and at least one more
+  if (fields.size() <= kFields) return absl::FailedPreconditionError(absl::StrCat(where, " is no Python 3"));
+  if (absl::Status status = CheckTraceable(where, fields[0], fields[1], fields[2]); !status.ok()) return status;
   PythonInfo info;
   info.version = fields[1];
-  info.executable = fields[2];
-  info.libpython = fields[3];
-  info.user_site_folder = fields[4];
-  info.site_folders.assign(fields.begin() + 5, fields.end() - 1);
+  info.executable = fields[3];
+  info.program = fields[4];
+  info.uses_libpython = !fields[5].empty();
+  info.libpython = fields[6];
+  info.user_site_folder = fields[7];
+  info.site_folders.assign(fields.begin() + kFields, fields.end() - 1);
   info.argv0 = StartsProgram(python.path) ? python.path : info.executable;
   return info;
 }
 
-absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option) {
-  const absl::StatusOr<FoundPython> found = FindPython(option);
+absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option, const std::string& own_environment) {
+  const absl::StatusOr<FoundPython> found = FindPython(option, own_environment);
   return found.ok() ? AskPython(*found) : found.status();
 }
 

@@ -19,7 +19,7 @@ struct CommandResult {
   std::string standard_error;
 };
 
-// `command[0]` without a slash is looked for on PATH.
+// `command[0]` without a slash is looked for on PATH. Signals that the caller holds back end the child all the same.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command);
 
 // Finds the Python that a program is run with, and what is known of it before it
@@ -31,27 +31,32 @@ struct FoundPython {
   std::string source;  // what named it: "--python", "VIRTUAL_ENV", "PATH", ...
 };
 
-// In this order: `option` when it isn't empty, $TORCHTRACE_PYTHON,
-// $VIRTUAL_ENV/bin/python3, $CONDA_PREFIX/bin/python3, ./.venv/bin/python3,
+// In this order: `option` when it isn't empty, $TORCHTRACE_PYTHON, that of
+// `own_environment`, $VIRTUAL_ENV/bin/python3, $CONDA_PREFIX/bin/python3, ./.venv/bin/python3,
 // python3 on PATH. The first two may be a file, a name on PATH, or the folder of
 // an environment, and are an error when they are neither.
-absl::StatusOr<FoundPython> FindPython(const std::string& option);
+//
+// `own_environment` is the folder that torchtrace itself was installed into with a Python's packages, if any.
+absl::StatusOr<FoundPython> FindPython(const std::string& option, const std::string& own_environment);
 
 struct PythonInfo {
-  std::string argv0;    // what to give Python as argv[0]
-  std::string version;  // "3.11.7"
-  std::string executable;
+  std::string argv0;       // what to give Python as argv[0]
+  std::string version;     // "3.11.7"
+  std::string executable;  // sys.executable
+  std::string program;     // the file that runs: no link, no script
   // Of the environment: where packages are looked for once site has run, the
   // user's own folder not included.
   std::vector<std::string> site_folders;
   std::string user_site_folder;  // empty: this environment takes none
-  std::string libpython;         // the shared library it uses or brings; may be empty
+  bool uses_libpython = false;   // else all of Python is in the program
+  std::string libpython;         // the shared library that it uses, or brings; may be empty
 };
 
+// FailedPrecondition: it is no Python that can be traced (python_versions.txt).
 absl::StatusOr<PythonInfo> AskPython(const FoundPython& python);
 
-// Both: asks the Python that is found by `option`.
-absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option);
+// Both: asks the Python that is found.
+absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option, const std::string& own_environment);
 
 // The folders that `python ARGS...` would search for packages, in order, as far
 // as the environment and -E, -I, -s and -S say.

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -55,29 +56,32 @@ std::string Describe(const absl::StatusOr<FoundPython>& found) {
 }
 
 TEST_F(FindPythonTest, GoesThroughTheOrder) {
-  EXPECT_THAT(Describe(FindPython("")), HasSubstr("error: found no Python"));
+  EXPECT_THAT(Describe(FindPython("", Path("own"))), HasSubstr("error: found no Python"));
   MakePython("bin/python3");
-  EXPECT_EQ(Describe(FindPython("")), "python3 by PATH");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), "python3 by PATH");
   MakePython(".venv/bin/python3");
-  EXPECT_EQ(Describe(FindPython("")), Path(".venv/bin/python3") + " by .venv");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), Path(".venv/bin/python3") + " by .venv");
   MakePython("conda/bin/python3");
   setenv("CONDA_PREFIX", Path("conda").c_str(), 1);
-  EXPECT_EQ(Describe(FindPython("")), Path("conda/bin/python3") + " by CONDA_PREFIX");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), Path("conda/bin/python3") + " by CONDA_PREFIX");
   MakePython("venv/bin/python3");
   setenv("VIRTUAL_ENV", Path("venv").c_str(), 1);
-  EXPECT_EQ(Describe(FindPython("")), Path("venv/bin/python3") + " by VIRTUAL_ENV");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), Path("venv/bin/python3") + " by VIRTUAL_ENV");
+  MakePython("own/bin/python3");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), Path("own/bin/python3") + " by torchtrace's own environment");
+  EXPECT_EQ(Describe(FindPython("", "")), Path("venv/bin/python3") + " by VIRTUAL_ENV");
   MakePython("mine/bin/python3");
   setenv("TORCHTRACE_PYTHON", Path("mine").c_str(), 1);
-  EXPECT_EQ(Describe(FindPython("")), Path("mine/bin/python3") + " by TORCHTRACE_PYTHON");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), Path("mine/bin/python3") + " by TORCHTRACE_PYTHON");
   MakePython("other/python3.9");
-  EXPECT_EQ(Describe(FindPython("other/python3.9")), "other/python3.9 by --python");
-  EXPECT_EQ(Describe(FindPython("python3")), "python3 by --python");
+  EXPECT_EQ(Describe(FindPython("other/python3.9", Path("own"))), "other/python3.9 by --python");
+  EXPECT_EQ(Describe(FindPython("python3", Path("own"))), "python3 by --python");
 }
 
 TEST_F(FindPythonTest, PassesOverAnEnvironmentThatIsGone) {
   MakePython("bin/python3");
   setenv("VIRTUAL_ENV", Path("gone").c_str(), 1);
-  EXPECT_EQ(Describe(FindPython("")), "python3 by PATH");
+  EXPECT_EQ(Describe(FindPython("", Path("own"))), "python3 by PATH");
 }
 
 TEST_F(FindPythonTest, RefusesWhatWasNamedAndIsNotThere) {
@@ -85,7 +89,7 @@ TEST_F(FindPythonTest, RefusesWhatWasNamedAndIsNotThere) {
   MakeFile("plain/python3");  // not executable
   fs::create_directories(root_ / "empty");
   for (const char* name : {"nowhere/python3", "python9", "plain/python3", "empty"}) {
-    EXPECT_THAT(Describe(FindPython(name)), HasSubstr("which --python names")) << name;
+    EXPECT_THAT(Describe(FindPython(name, Path("own"))), HasSubstr("which --python names")) << name;
   }
 }
 
@@ -96,6 +100,50 @@ TEST_F(FindPythonTest, TellsWhatDoesNotWork) {
               HasSubstr("does not work as a Python 3: no such option: -I"));
   const std::string silent = MakeFile("silent", "#!/bin/sh\nexit 0\n", 0755);
   EXPECT_THAT(std::string(AskPython({silent, "--python"}).status().message()), HasSubstr("is no Python 3"));
+}
+
+// What a Python of this implementation, version and binary interface would answer.
+std::string Answer(const std::string& implementation, const std::string& version, const std::string& abiflags) {
+  std::string answer;
+  for (const std::string& field :
+       {implementation, version, abiflags, std::string("/p/bin/python3"), std::string("/p/bin/python3.12"),
+        std::string("yes"), std::string("/p/lib/libpython.so"), std::string(), std::string("/p/site"),
+        std::string("/q/site")}) {
+    absl::StrAppend(&answer, field, "\\000");
+  }
+  return absl::StrCat("#!/bin/sh\nprintf '", answer, "'\n");
+}
+
+TEST_F(FindPythonTest, AsksPython) {
+  setenv("PATH", "/usr/bin:/bin", 1);
+  const std::string script = MakeFile("shim", Answer("cpython", "3.12.1", ""), 0755);
+  const absl::StatusOr<PythonInfo> info = AskPython({script, "PATH"});
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->argv0, "/p/bin/python3");
+  EXPECT_EQ(info->version, "3.12.1");
+  EXPECT_EQ(info->executable, "/p/bin/python3");
+  EXPECT_EQ(info->program, "/p/bin/python3.12");
+  EXPECT_TRUE(info->uses_libpython);
+  EXPECT_EQ(info->libpython, "/p/lib/libpython.so");
+  EXPECT_EQ(info->user_site_folder, "");
+  EXPECT_THAT(info->site_folders, ElementsAre("/p/site", "/q/site"));
+}
+
+TEST_F(FindPythonTest, RefusesWhatCannotBeTraced) {
+  setenv("PATH", "/usr/bin:/bin", 1);
+  const auto ask = [&](const std::string& implementation, const std::string& version, const std::string& abiflags) {
+    const std::string script = MakeFile("python", Answer(implementation, version, abiflags), 0755);
+    const std::string said(AskPython({script, "--python"}).status().message());
+    return said.substr(std::min(said.size(), script.size()));
+  };
+  const std::string by = " (named by --python) is ", range = "; torchtrace traces CPython 3.10 to 3.14";
+  for (const char* version : {"3.6.15", "3.9.18", "3.15.0", "4.0.0", "2.7.18"}) {
+    EXPECT_EQ(ask("cpython", version, ""), absl::StrCat(by, "Python ", version, range));
+  }
+  EXPECT_EQ(ask("cpython", "3.13.0", "t"), absl::StrCat(by, "a free-threaded Python 3.13.0, which has no GIL", range));
+  EXPECT_EQ(ask("pypy", "3.10.12", ""), absl::StrCat(by, "pypy", range));
+  for (const char* version : {"3.10.0", "3.14.2"}) EXPECT_EQ(ask("cpython", version, ""), "");
+  EXPECT_EQ(ask("cpython", "3.12.1", "d"), "");
 }
 
 TEST_F(FindPythonTest, PackageFoldersFollowPythonsOptions) {

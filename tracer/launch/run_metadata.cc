@@ -83,6 +83,10 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
     json["stacks"] = options.stacks;
     json["stack_format"] = options.stack_format;
   }
+  if (metadata.switched_off.has_value()) {
+    json["self_test"] = {{"failed", *metadata.switched_off}};
+    if (!metadata.switched_off->empty()) json["not_seen"] = *metadata.switched_off;
+  }
   json["packages"] = Json::object();
   if (!metadata.package_version.empty()) json["packages"][options.dialect] = metadata.package_version;
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
 #define TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,9 @@ struct RunMetadata {
   std::string package_version;         // of the dialect's package; empty: it isn't installed
   std::vector<const char*> variables;  // of the environment that the dialect's framework reads, by prefix
   bool inside = false;                 // torchtrace.trace() within the program, and not `torchtrace run`
-  std::string api_list;                // what level 0 traces: a JSON list; empty: it isn't on
+  // What the self-test took out, a sentence each; nothing where there was none.
+  std::optional<std::vector<std::string>> switched_off;
+  std::string api_list;  // what level 0 traces: a JSON list; empty: it isn't on
 };
 
 // A JSON object's text; `options` as the user gave them. Bytes that are no UTF-8 are replaced.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/python/extension_loader.h"
@@ -78,15 +79,15 @@ PyStatus InitializePython(int argc, char** argv) {
 }
 
 absl::Status Check(const RuntimeRequest& request, const RecordingOptions& options) {
-  // Without the "+" or "rc1" that may follow.
-  const std::string python = absl::StrCat(PY_MAJOR_VERSION, ".", PY_MINOR_VERSION, ".", PY_MICRO_VERSION);
-  if (python != request.python_version) {
+  // All of a minor version are alike in what the runtime is compiled against.
+  const std::string python = absl::StrCat(PY_MAJOR_VERSION, ".", PY_MINOR_VERSION);
+  if (!absl::StartsWith(request.python_version, python + ".")) {
     return absl::FailedPreconditionError(
         absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
   }
   // One that is written in Python is known when the program starts.
   if (IsExtensionName(options.dialect)) return absl::OkStatus();
-  return CheckDialect(options.dialect, request.package_version, options.levels);
+  return CheckDialect(options, request.package_version);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "serialize/model/levels.h"
+#include "tracer/cpython/frames.h"
 #include "tracer/python/import_watch.h"
 #include "tracer/python/program_end.h"
 #include "tracer/python/python_stack.h"
@@ -98,6 +99,12 @@ absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& option
   State().package = dialect->package();
   State().wants_package = WantsPackage(*dialect, options);
   State().armed = true;
+  if (!CheckFrames()) {
+    Recorder::Get()->NoteNotSeen(
+        "stacks, and functions that ask for overrides: this Python's frames are not as in that which torchtrace was "
+        "built "
+        "for");
+  }
   const uint64_t session = ++State().session;
   if (!InstallAll(dialect->CreateEarlyHooks(options), session)) return absl::OkStatus();
   return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &State());
@@ -114,18 +121,16 @@ void DisarmLevels() {
   UninstallAll();
 }
 
-absl::Status CheckDialect(const std::string& name, const std::string& package_version, const std::vector<int>& levels) {
-  const FrameworkDialect* const dialect = FindDialect(name);
+absl::Status CheckDialect(const RecordingOptions& options, const std::string& package_version) {
+  const FrameworkDialect* const dialect = FindDialect(options.dialect);
   if (dialect == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown dialect '", name, "': this build knows ", absl::StrJoin(DialectNames(), ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("unknown dialect '", options.dialect, "': this build knows ",
+                                                   absl::StrJoin(DialectNames(), ", ")));
   }
-  if (!package_version.empty() && !dialect->required_version().empty() &&
-      package_version != dialect->required_version()) {
-    return absl::FailedPreconditionError(absl::StrCat("this runtime was built for ", dialect->package(), " ",
-                                                      dialect->required_version(), ", not for ", package_version));
+  if (!package_version.empty()) {
+    if (absl::Status status = dialect->CheckVersion(package_version, options); !status.ok()) return status;
   }
-  return CheckLevels(*dialect, levels);
+  return CheckLevels(*dialect, options.levels);
 }
 
 std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect) {
@@ -144,7 +149,7 @@ std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string&
 absl::Status BeginSession(SessionOptions options) {
   const RecordingOptions recording = options.recorder.recording;
   FrameworkDialect* const dialect = FindDialect(recording.dialect);
-  if (dialect == nullptr) return CheckDialect(recording.dialect, "", {});
+  if (dialect == nullptr) return CheckDialect(recording, "");
   options.recorder.make_stack = PythonStacksFor(recording.dialect);
   if (absl::Status status = Recorder::Start(std::move(options.recorder)); !status.ok()) return status;
 

@@ -37,9 +37,8 @@ void DisarmLevels();
 // Needs the GIL.
 
 // What can be said before anything starts: the dialect is known, and so are its
-// levels, and it was built for this version of its package (empty: not installed).
-TORCHTRACE_EXPORT absl::Status CheckDialect(const std::string& dialect, const std::string& package_version,
-                                            const std::vector<int>& levels);
+// levels, and it can trace this version of its package (empty: not installed).
+TORCHTRACE_EXPORT absl::Status CheckDialect(const RecordingOptions& options, const std::string& package_version);
 
 struct SessionOptions {
   RecorderOptions recorder;

@@ -28,6 +28,7 @@ bool Counts(void* function) {
   dl_find_object found;
   if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return true;
   std::string_view name = found.dlfo_link_map->l_name;
+  if (name.empty()) name = "libpython";  // the main program, where that is Python itself
   name = name.substr(name.rfind('/') + 1);
   const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
   return is_of("libpython") ? g_started == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);

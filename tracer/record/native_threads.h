@@ -1,5 +1,6 @@
-// Threads that native code starts, as the executable sees them: its pthread_create comes before the
-// C library's for everything that the process loads. Where another executable runs the program
+// Threads that native code starts, as the executable and the preloaded library see them: their
+// pthread_create comes before the C library's for everything that the process loads. Where another executable runs the
+// program
 // (`import torchtrace` under python) nobody sees them, and the function isn't there.
 //
 // Not counted are the workers of BLAS libraries, which run nothing of a program's, and Python's threads
@@ -8,7 +9,7 @@
 #ifndef TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 #define TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 
-// Of the executable, for dlsym. `started` is called, on any thread, before the next such thread
+// For dlsym. `started` is called, on any thread, before the next such thread
 // starts; at once, too, if one has started already. It may be called again later, and by several threads
 // at once. Null: no longer.
 extern "C" void torchtrace_watch_native_threads(void (*started)());

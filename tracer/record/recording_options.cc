@@ -15,6 +15,7 @@ using Json = nlohmann::json;
 template <typename Options, typename Visit>
 void ForEachMember(Options& options, const Visit& visit) {
   visit("dialect", options.dialect);
+  visit("untested_torch", options.untested_torch);
   visit("levels", options.levels);
   visit("include", options.include);
   visit("exclude", options.exclude);

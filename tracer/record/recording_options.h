@@ -20,6 +20,7 @@ namespace torchtrace {
 struct RecordingOptions {
   // What is traced, and what of it is recorded.
   std::string dialect = "torch";     // one of a build, or module:Class
+  bool untested_torch = false;       // also a newer version than this build was tested with
   std::vector<int> levels;           // ascending; empty: those of a dialect that is written in Python
   std::vector<std::string> include;  // API globs ('*', '?'), and groups that stand for some; empty: everything
   std::vector<std::string> exclude;

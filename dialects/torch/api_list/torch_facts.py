@@ -22,7 +22,7 @@ class TorchFacts:
         "neg": "neg",
         "abs": "abs",
         "pos": "positive",
-        **{name: name for name in "add sub mul matmul pow lt le eq ne gt ge".split()},
+        **{name: name for name in "add sub mul div matmul pow lt le eq ne gt ge".split()},
     }
 
     # Operators have these names too, but a tensor answers itself.

@@ -62,16 +62,17 @@ PyObject* FunctionOf(PyObject* member) {
   return is_function ? member : nullptr;
 }
 
-// Public before private, then few parts, then short, then the preferred place.
+// Public before private, then few parts, then what Python calls, then short, then the preferred place.
 struct Rank {
   bool is_private;
   std::ptrdiff_t dots;
+  bool is_python_2;
   size_t size;
   size_t order;
   std::string name;
   bool operator<(const Rank& other) const {
-    return std::tie(is_private, dots, size, order, name) <
-           std::tie(other.is_private, other.dots, other.size, other.order, other.name);
+    return std::tie(is_private, dots, is_python_2, size, order, name) <
+           std::tie(other.is_private, other.dots, other.is_python_2, other.size, other.order, other.name);
   }
 };
 
@@ -162,7 +163,12 @@ void ApiNames::Load() {
     ForEachFunction(owner, [&](PyObject* name, PyObject* function) {
       const std::string own = TextOf(name);
       std::string full = space + "." + own;
-      Rank rank = {own.starts_with('_'), std::count(full.begin(), full.end(), '.'), full.size(), order, full};
+      Rank rank = {own.starts_with('_'),
+                   std::count(full.begin(), full.end(), '.'),
+                   own == "__idiv__" || own == "__rdiv__",
+                   full.size(),
+                   order,
+                   full};
       const auto [known, is_new] = best.emplace(function, rank);
       if (!is_new && rank < known->second) known->second = std::move(rank);
     });

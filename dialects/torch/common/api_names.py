@@ -50,7 +50,10 @@ def names_of(api):
 
 
 def _rank(full, order):
-    return (full.rpartition(".")[2].startswith("_"), full.count("."), len(full), order, full)
+    own = full.rpartition(".")[2]
+    # Python 2's division.
+    outdated = own in ("__idiv__", "__rdiv__")
+    return (own.startswith("_"), full.count("."), outdated, len(full), order, full)
 
 
 def _find(dotted):

@@ -89,7 +89,7 @@ PyMethodDef g_compile_context_methods[] = {
 
 PyTypeObject g_compile_context_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-PyObject* InstallCallbacks(PyObject* maker, PyObject* args, PyObject* kwargs) {
+PyObject* MakeContext(PyObject* maker, PyObject* args, PyObject* kwargs) {
   PyObject* const inner = PyObject_Call(maker, args, kwargs);
   if (inner == nullptr) return nullptr;
   auto* const context = PyObject_New(CompileContext, &g_compile_context_type);
@@ -101,9 +101,9 @@ PyObject* InstallCallbacks(PyObject* maker, PyObject* args, PyObject* kwargs) {
   return reinterpret_cast<PyObject*>(context);
 }
 
-PyMethodDef g_install_callbacks = {
-    "install_callbacks",
-    reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(InstallCallbacks)),
+PyMethodDef g_make_context = {
+    "compile_context",
+    reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(MakeContext)),
     METH_VARARGS | METH_KEYWORDS,
     nullptr,
 };
@@ -124,7 +124,7 @@ PyObject* WrapCompileContext(PyObject* maker) {
     g_compile_context_type.tp_methods = g_compile_context_methods;
     if (PyType_Ready(&g_compile_context_type) < 0) return nullptr;
   }
-  return PyCFunction_New(&g_install_callbacks, maker);
+  return PyCFunction_New(&g_make_context, maker);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -20,7 +20,7 @@ PyObject* CallPythonSource(const char* name, const char* function, PyObject* arg
 void NoteCompiledCode();
 
 // A Python context manager around `context_manager_maker(*args)` in whose body the
-// thread records nothing: `wrap(install_callbacks)` in compile_watch.py.
+// thread records nothing: `wrap` in compile_watch.py.
 PyObject* WrapCompileContext(PyObject* context_manager_maker);
 
 }  // namespace torchtrace::torch_dialect

@@ -1,12 +1,21 @@
 """Tells the hooks when a thread is inside torch.compile's own work.
 
-Run when torch._dynamo.callback has been imported: Dynamo opens
-`callback_handler.install_callbacks(...)` around every compilation, also that
-of a backward graph at its first run.
+Run for each of MODULES when it has been imported. Dynamo opens `compile_context(...)` around
+all that it does for a frame, and AOTAutograd around a backward graph that is compiled at its
+first run; `callback_handler.install_callbacks(...)` stands within, and alone around what
+Inductor compiles later. Elsewhere compile_context also surrounds code that runs.
 """
 
+# With the object of each, "" for itself, and the function of that.
+MODULES = {
+    "torch._dynamo.callback": ("callback_handler", "install_callbacks"),
+    "torch._dynamo.convert_frame": ("", "compile_context"),
+    "torch._functorch._aot_autograd.runtime_wrappers": ("", "compile_context"),
+}
 
-def watch(callback_module, wrap):
-    """Replaces the handler's install_callbacks by `wrap` of it: native, no frame."""
-    handler = callback_module.callback_handler
-    handler.install_callbacks = wrap(handler.install_callbacks)
+
+def watch(module, wrap):
+    """Replaces the module's function by `wrap` of it: native, no frame."""
+    owner, name = MODULES[module.__name__]
+    owner = getattr(module, owner) if owner else module
+    setattr(owner, name, wrap(getattr(owner, name)))

@@ -34,8 +34,8 @@ std::string_view MemoryFormatName(c10::MemoryFormat format);
 // Describes any Python object, those of PyTorch too, as dialects/python/describe/value_describer.h says.
 // Needs the GIL.
 
-// Looks up the Python types of torch that the description knows. Call once,
-// after torch was imported. False with a Python error set when torch lacks one.
+// Looks up the Python types of torch that the description knows. Call once, after torch was imported. False, perhaps
+// with a Python error set, when torch lacks one or its objects have another size than torch's headers say.
 bool InitDescribePython();
 
 // torch.Tensor itself.

@@ -97,6 +97,20 @@ PyTypeObject* TorchType(const char* module_name, const char* name) {
   return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, name));
 }
 
+// Whether objects that are read in memory have the size that torch's headers say.
+bool AreLaidOutAsBuilt() {
+  const auto fits = [](const char* module, const char* name, size_t bytes) {
+    PyTypeObject* const type = TorchType(module, name);
+    const bool same = type != nullptr && static_cast<size_t>(type->tp_basicsize) == bytes;
+    Py_XDECREF(type);
+    return same;
+  };
+  return fits("torch._C", "TensorBase", sizeof(THPVariable)) && fits("torch._C", "StorageBase", sizeof(THPStorage)) &&
+         fits("torch", "Generator", sizeof(THPGenerator)) && fits("torch", "device", sizeof(THPDevice)) &&
+         fits("torch", "dtype", sizeof(THPDtype)) && fits("torch", "layout", sizeof(THPLayout)) &&
+         fits("torch", "memory_format", sizeof(THPMemoryFormat));
+}
+
 // Names of tensor subclasses by type, of types that may be gone: no two have the same version, nor
 // has a type that was changed its old one. Holds until the next call.
 const std::string& SubclassName(PyTypeObject* type) {
@@ -121,6 +135,7 @@ const std::string& SubclassName(PyTypeObject* type) {
 }  // namespace
 
 bool InitDescribePython() {
+  if (!AreLaidOutAsBuilt()) return false;
   g_types.tensor = TorchType("torch", "Tensor");
   g_types.parameter = TorchType("torch.nn.parameter", "Parameter");
   g_types.sym_int = TorchType("torch", "SymInt");

@@ -1,7 +1,10 @@
 #include <c10/core/TensorImpl.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "dialects/torch/describe/describe.h"
 
@@ -27,10 +30,11 @@ c10::Layout LayoutOf(const c10::TensorImpl& tensor) {
   return keys.has_any(c10::mkldnn_ks) ? c10::kMkldnn : c10::kSparseCsr;
 }
 
-// Of a dtype that no torch.dtype stands for, typeMetaToScalarType would throw.
+// Of a dtype that no torch.dtype stands for, typeMetaToScalarType would throw. ScalarType::Undefined is another
+// number in another version of torch.
 c10::ScalarType ScalarTypeOf(const c10::TensorImpl& tensor) {
   const caffe2::TypeMeta type = tensor.dtype();
-  return type.isScalarType() ? c10::typeMetaToScalarType(type) : c10::ScalarType::Undefined;
+  return type.isScalarType() ? c10::typeMetaToScalarType(type) : static_cast<c10::ScalarType>(-1);
 }
 
 void AppendDims(c10::SymIntArrayRef dims, ByteBuffer* out) {
@@ -47,24 +51,32 @@ void AppendDims(c10::SymIntArrayRef dims, ByteBuffer* out) {
 
 void AppendDims(c10::IntArrayRef dims, ByteBuffer* out) { ConfigBuilder::Writer(out).Dims(dims.data(), dims.size()); }
 
-// The first bytes of the usual tensor: on the CPU, strided and contiguous.
-struct UsualTensor {
-  std::array<char, 32> bytes;
-  size_t count;
+struct Dtype {
+  std::string name;
+  std::string usual_tensor;  // the first bytes of one on the CPU, strided and contiguous
 };
 
-const UsualTensor& UsualTensorOf(c10::ScalarType type) {
-  constexpr size_t kTypes = static_cast<size_t>(c10::ScalarType::NumOptions);
-  static const auto* const tensors = [] {
-    auto* const made = new std::array<UsualTensor, kTypes>();
-    for (size_t i = 0; i < kTypes; ++i) {
-      std::string bytes;
-      ValueWriter(&bytes).BeginTensor(0, DtypeName(static_cast<c10::ScalarType>(i)), "cpu");
-      (*made)[i].count = bytes.copy((*made)[i].bytes.data(), sizeof((*made)[i].bytes));
-    }
-    return made;
-  }();
-  return (*tensors)[static_cast<size_t>(type)];
+// By torch's own table, which may have more than that of the version that this was built with.
+Dtype MakeDtype(c10::ScalarType type) {
+  Dtype made = {"unknown", ""};
+  try {
+    made.name = c10::getDtypeNames(type).first;
+  } catch (const c10::Error&) {
+    // No torch.dtype stands for it.
+  }
+  ValueWriter(&made.usual_tensor).BeginTensor(0, made.name, "cpu");
+  return made;
+}
+
+constinit std::array<std::atomic<const Dtype*>, 256> g_dtypes;
+
+const Dtype& DtypeOf(c10::ScalarType type) {
+  std::atomic<const Dtype*>& slot = g_dtypes[static_cast<uint8_t>(type)];
+  if (const Dtype* const dtype = slot.load(std::memory_order_acquire)) return *dtype;
+  // Kept for ever; where two threads come at once, both are.
+  const auto* const made = new Dtype(MakeDtype(type));
+  slot.store(made, std::memory_order_release);
+  return *made;
 }
 
 }  // namespace
@@ -92,8 +104,7 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
   const std::optional<c10::Device> own = device.empty() ? Fields::DeviceOf(impl) : std::nullopt;
   const bool cpu = own == c10::Device(c10::kCPU);
   if (cpu && bits == 0) {
-    const UsualTensor& usual = UsualTensorOf(type);
-    config->bytes()->append(usual.bytes, usual.count);
+    config->bytes()->append(DtypeOf(type).usual_tensor);
   } else {
     std::string device_name;
     if (cpu) {
@@ -147,105 +158,7 @@ bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) {
   }
 }
 
-std::string_view DtypeName(c10::ScalarType type) {
-  // torch's own names: those of torch.<dtype>, without the prefix.
-  switch (type) {
-    case c10::ScalarType::Byte:
-      return "uint8";
-    case c10::ScalarType::Char:
-      return "int8";
-    case c10::ScalarType::Short:
-      return "int16";
-    case c10::ScalarType::Int:
-      return "int32";
-    case c10::ScalarType::Long:
-      return "int64";
-    case c10::ScalarType::Half:
-      return "float16";
-    case c10::ScalarType::Float:
-      return "float32";
-    case c10::ScalarType::Double:
-      return "float64";
-    case c10::ScalarType::ComplexHalf:
-      return "complex32";
-    case c10::ScalarType::ComplexFloat:
-      return "complex64";
-    case c10::ScalarType::ComplexDouble:
-      return "complex128";
-    case c10::ScalarType::Bool:
-      return "bool";
-    case c10::ScalarType::QInt8:
-      return "qint8";
-    case c10::ScalarType::QUInt8:
-      return "quint8";
-    case c10::ScalarType::QInt32:
-      return "qint32";
-    case c10::ScalarType::BFloat16:
-      return "bfloat16";
-    case c10::ScalarType::QUInt4x2:
-      return "quint4x2";
-    case c10::ScalarType::QUInt2x4:
-      return "quint2x4";
-    case c10::ScalarType::Bits1x8:
-      return "bits1x8";
-    case c10::ScalarType::Bits2x4:
-      return "bits2x4";
-    case c10::ScalarType::Bits4x2:
-      return "bits4x2";
-    case c10::ScalarType::Bits8:
-      return "bits8";
-    case c10::ScalarType::Bits16:
-      return "bits16";
-    case c10::ScalarType::Float8_e5m2:
-      return "float8_e5m2";
-    case c10::ScalarType::Float8_e4m3fn:
-      return "float8_e4m3fn";
-    case c10::ScalarType::Float8_e5m2fnuz:
-      return "float8_e5m2fnuz";
-    case c10::ScalarType::Float8_e4m3fnuz:
-      return "float8_e4m3fnuz";
-    case c10::ScalarType::UInt16:
-      return "uint16";
-    case c10::ScalarType::UInt32:
-      return "uint32";
-    case c10::ScalarType::UInt64:
-      return "uint64";
-    case c10::ScalarType::UInt1:
-      return "uint1";
-    case c10::ScalarType::UInt2:
-      return "uint2";
-    case c10::ScalarType::UInt3:
-      return "uint3";
-    case c10::ScalarType::UInt4:
-      return "uint4";
-    case c10::ScalarType::UInt5:
-      return "uint5";
-    case c10::ScalarType::UInt6:
-      return "uint6";
-    case c10::ScalarType::UInt7:
-      return "uint7";
-    case c10::ScalarType::Int1:
-      return "int1";
-    case c10::ScalarType::Int2:
-      return "int2";
-    case c10::ScalarType::Int3:
-      return "int3";
-    case c10::ScalarType::Int4:
-      return "int4";
-    case c10::ScalarType::Int5:
-      return "int5";
-    case c10::ScalarType::Int6:
-      return "int6";
-    case c10::ScalarType::Int7:
-      return "int7";
-    case c10::ScalarType::Float8_e8m0fnu:
-      return "float8_e8m0fnu";
-    case c10::ScalarType::Float4_e2m1fn_x2:
-      return "float4_e2m1fn_x2";
-    default:
-      return "unknown";
-  }
-}
+std::string_view DtypeName(c10::ScalarType type) { return DtypeOf(type).name; }
 
 std::string DeviceName(c10::Device device) {
   std::string name = c10::DeviceTypeName(device.type(), /*lower_case=*/true);

@@ -83,9 +83,50 @@ auto RecordAround(Describe&& describe, Call&& call) -> decltype(call()) {
   }
 }
 
-// What an operator of PyTorch calls inside is its own affair, as it is for a
-// dispatch mode. An operator of anyone else is a part of the program.
+// On a key above Python's: the operators that this thread is inside of, recorded and with the key turned off.
+constinit thread_local int t_inside = 0;
+
+// What an operator of PyTorch calls inside is its own affair, as it is for a dispatch mode.
+class Inside {
+ public:
+  Inside() {
+    if constexpr (kAbovePython) ++t_inside;
+  }
+  ~Inside() {
+    if constexpr (kAbovePython) --t_inside;
+  }
+  Inside(const Inside&) = delete;
+
+ private:
+  const c10::impl::ExcludeDispatchKeyGuard exclude_{kDispatchKey};
+};
+
+// While a mode or a subclass answers: PyTorch has turned off the keys above Python's for what it calls, and
+// ours is to see that.
+class SeenInPython {
+ public:
+  SeenInPython() : was_off_(kAbovePython && t_inside == 0 && c10::impl::tls_is_dispatch_key_excluded(kDispatchKey)) {
+    if (was_off_) c10::impl::tls_set_dispatch_key_excluded(kDispatchKey, false);
+  }
+  ~SeenInPython() {
+    if (was_off_) c10::impl::tls_set_dispatch_key_excluded(kDispatchKey, true);
+  }
+  SeenInPython(const SeenInPython&) = delete;
+
+ private:
+  const bool was_off_;
+};
+
+// Whether a call goes to a mode or a subclass, which is what calls operators then.
+bool GoesToPython(c10::DispatchKeySet keys) { return kAbovePython && keys.has(c10::DispatchKey::Python); }
+// It is the mode's calls that count.
+bool GoesToMode(c10::DispatchKeySet keys) {
+  return GoesToPython(keys) && c10::impl::TorchDispatchModeTLS::stack_len() > 0;
+}
+
+// An operator of anyone but PyTorch is a part of the program.
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (GoesToMode(keys)) return op.redispatchBoxed(keys & kBelowKey, stack);
   bool foreign = false;
   const auto describe = [&](ConfigBuilder* config) {
     const OperatorPlan& plan = t_plans.Get(op);
@@ -93,10 +134,10 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     DescribeOperatorCall(plan, *stack, config);
   };
   RecordAround(describe, [&] {
-    if (foreign) {
+    if (foreign || GoesToPython(keys)) {
       op.redispatchBoxed(keys & kBelowKey, stack);
     } else {
-      const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
+      const Inside inside;
       op.redispatchBoxed(keys & kBelowKey, stack);
     }
   });
@@ -107,8 +148,10 @@ struct Unboxed;
 template <typename Operator, typename Result, typename... Arguments>
 struct Unboxed<Operator, Result(Arguments...)> {
   static Result Run(c10::DispatchKeySet keys, Arguments... arguments) {
+    if (GoesToMode(keys)) return Operator::redispatch(keys & kBelowKey, arguments...);
     const auto call = [&]() -> Result {
-      const c10::impl::ExcludeDispatchKeyGuard exclude(kDispatchKey);
+      if (GoesToPython(keys)) return Operator::redispatch(keys & kBelowKey, arguments...);
+      const Inside inside;
       return Operator::redispatch(keys & kBelowKey, arguments...);
     };
     const auto describe = [&](ConfigBuilder* config) {
@@ -139,7 +182,10 @@ class SubclassDispatch final : public ForwardingInterpreter {
   using ForwardingInterpreter::ForwardingInterpreter;
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
-    if (!Records()) return inner().dispatch(op, stack);
+    if (kAbovePython || !Records()) {
+      const SeenInPython seen;
+      return inner().dispatch(op, stack);
+    }
     RecordAround([&](ConfigBuilder* config) { DescribeOperatorCall(t_plans.Get(op), *stack, config); },
                  [&] { inner().dispatch(op, stack); });
   }

@@ -12,10 +12,13 @@
 
 namespace torchtrace::torch_dialect {
 
-// The dispatch key that level 2 stands on: just below Python's, and without kernels in the versions
+// The dispatch key that level 2 stands on: beside Python's, and without kernels in the versions
 // of torch that this was checked with.
 
 inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::Fake;
+// Before torch 2.13: a call that goes to a mode or a subclass comes by here before it, and not only the calls
+// that those make.
+inline constexpr bool kAbovePython = kDispatchKey > c10::DispatchKey::Python;
 
 // Names what level 2 does not see: operators that are called on threads which C++ made, and which
 // have called no Python yet. No dispatch mode sees them either, the keys and modes being the thread's.
@@ -33,13 +36,13 @@ class ForeignThreadsHook : public TracingHook {
 // __torch_dispatch__ would show them.
 //
 // The hook is a boxed fallback on a dispatch key of its own: Fake, which stands
-// just below Python's and has no kernels in the torch versions that this was
+// beside Python's and has no kernels in the torch versions that this was
 // checked with (Install refuses where it has). A thread includes the key in its
 // thread-local set, which PyTorch carries over to autograd's threads. So the
 // program keeps its own formulas: a Python dispatch mode would turn off those
 // that are not safe for tensor subclasses. Calls that go to a subclass's own
-// __torch_dispatch__ never come down to the key; they are seen by a wrapper
-// around the Python interpreter's dispatch().
+// __torch_dispatch__ never come down to a key below Python's; they are seen by a
+// wrapper around the Python interpreter's dispatch().
 
 class TorchDispatchHook : public TracingHook {
  public:

@@ -1,8 +1,11 @@
-"""Reads how PyTorch's functions hand their calls to a function mode, and prints it as a table.
+"""Reads how PyTorch's functions hand their calls to a function mode.
+
+    python read_function_protocol.py           prints what this PyTorch does
+    python read_function_protocol.py FILE      puts it into FILE, function_protocol.tsv
 
 Run in a process of its own, for the PyTorch that it finds: it calls every function that may have
 a part in the __torch_function__ protocol, under a mode that notes what it is told and ends the
-call. function_protocol.h has the table's form.
+call. torch_function_hook.h has the table's form. No version of Python makes a difference.
 """
 
 import functools
@@ -16,6 +19,9 @@ import warnings
 import torch
 import torch.distributed
 from torch.overrides import TorchFunctionMode
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "versions"))
+from version_spans import compress, expand, minor, minor_text  # noqa: E402
 
 HANDLER = "handle_torch_function"
 
@@ -224,7 +230,11 @@ def c_functions():
                 # An operator that no arguments were found for: all that have some ask.
                 yield path, told_name(function)
     for path in SINGLE:
-        func = read_function(find(path), path.rpartition(".")[2], False)
+        try:
+            function = find(path)
+        except KeyError:  # this torch lacks it
+            continue
+        func = read_function(function, path.rpartition(".")[2], False)
         if func is not None:
             yield path, told_name(func)
 
@@ -336,16 +346,57 @@ def python_functions():
             print(error, file=sys.stderr)
             continue
         if read is not None:
-            yield path, *read
+            yield path, *filter(None, read)
+
+
+def rows_of_this_torch():
+    """(function, told[, form]) of each function that asks."""
+    warnings.simplefilter("ignore")
+    yield from c_functions()
+    yield from ((path, "self") for path in OPERATORS)
+    yield from python_functions()
+
+
+# ---- The table of all versions ----
+
+
+def read_table(text):
+    """(versions, {row: set of versions}) of function_protocol.tsv."""
+    lines = text.splitlines()
+    known = lines[0].split("\t") if lines else []
+    rows = {}
+    for line in lines[1:]:
+        versions, *row = line.split("\t")
+        rows.setdefault(tuple(row), set()).update(expand(versions, known))
+    return known, rows
+
+
+def format_table(known, rows):
+    known = sorted(known, key=minor)
+    lines = ["\t".join(known)]
+    for row, versions in sorted(rows.items()):
+        if versions:
+            lines.append("\t".join((compress(versions, known), *row)))
+    return "\n".join(lines) + "\n"
+
+
+def put(path, version, new_rows):
+    """Makes the rows of one version these."""
+    known, rows = read_table(path.read_text("utf-8") if path.exists() else "")
+    for versions in rows.values():
+        versions.discard(version)
+    for row in new_rows:
+        rows.setdefault(row, set()).add(version)
+    path.write_text(format_table({*known, version}, rows), "utf-8")
 
 
 def main():
-    warnings.simplefilter("ignore")
-    rows = [(*row, None) for row in c_functions()]
-    rows += [(path, "self", None) for path in OPERATORS]
-    rows += python_functions()
-    for path, told, form in rows:
-        print(path, told, *([form] if form is not None else []), sep="\t")
+    rows = list(rows_of_this_torch())
+    if len(sys.argv) > 1:
+        put(pathlib.Path(sys.argv[1]), minor_text(torch.__version__), rows)
+    else:
+        for row in rows:
+            print(*row, sep="\t")
 
 
 if __name__ == "__main__":

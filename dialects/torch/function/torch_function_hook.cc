@@ -3,6 +3,8 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "serialize/base/version_spans.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -23,15 +26,22 @@ constexpr std::string_view kTable[] = {
 #include "dialects/torch/function/function_protocol.inc"
 };
 
+// What stands before `separator`, which it takes away with it; all where there is none.
+std::string_view Cut(std::string_view* text, char separator) {
+  const std::string_view part = text->substr(0, text->find(separator));
+  text->remove_prefix(std::min(part.size() + 1, text->size()));
+  return part;
+}
+
 }  // namespace
 
-std::vector<HandedOn> FunctionProtocol() {
+std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch) {
   std::vector<HandedOn> rows;
-  for (const std::string_view line : kTable) {
-    const size_t told = line.find('\t') + 1;
-    const size_t form = line.find('\t', told);
-    rows.push_back({line.substr(0, told - 1), line.substr(told, form - told),
-                    form == std::string_view::npos ? std::string_view() : line.substr(form + 1)});
+  for (std::string_view line : std::span(kTable).subspan(1)) {
+    if (!IsAmong(Cut(&line, '\t'), torch)) continue;
+    const std::string_view function = Cut(&line, '\t');
+    const std::string_view told = Cut(&line, '\t');
+    rows.push_back({function, told, line});
   }
   return rows;
 }
@@ -61,9 +71,13 @@ bool ArmOrInside() {
   return true;
 }
 
+// A template, so that what this torch lacks is not compiled: before 2.13 no call is passed over.
+template <typename Stack>
 bool ModeWouldBeTold() {
-  using Stack = at::impl::PythonTorchFunctionTLS;
-  return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED && !Stack::peek_skip_next();
+  if constexpr (requires { Stack::peek_skip_next(); }) {
+    if (Stack::peek_skip_next()) return false;
+  }
+  return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED;
 }
 
 void EndFunction(PyObject* result) {
@@ -117,8 +131,12 @@ class ProgramFunctions {
 
 class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython> {
  public:
+  explicit FunctionCalls(const TorchVersion& torch) : rows_(Rows(torch)) {}
+
   bool Begin(const TracedApi& api, const CallArguments& arguments) override {
-    if (t_function.open || t_thread.suspended != 0 || !ArmOrInside() || !ModeWouldBeTold()) return false;
+    if (t_function.open || t_thread.suspended != 0 || !ArmOrInside() ||
+        !ModeWouldBeTold<at::impl::PythonTorchFunctionTLS>())
+      return false;
     if (api.asks) {
       ProgramFunctions::Asked(api, arguments);
       return false;
@@ -220,18 +238,18 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     return ApiNames::Loaded()->Resolve(told).name;
   }
 
-  static std::unordered_map<std::string, HandedOn> Rows() {
+  static std::unordered_map<std::string, HandedOn> Rows(const TorchVersion& torch) {
     std::unordered_map<std::string, HandedOn> rows;
-    for (const HandedOn& row : FunctionProtocol()) rows.emplace(row.function, row);
+    for (const HandedOn& row : FunctionProtocol(torch)) rows.emplace(row.function, row);
     return rows;
   }
 
-  const std::unordered_map<std::string, HandedOn> rows_ = Rows();
+  const std::unordered_map<std::string, HandedOn> rows_;
 };
 
-// For ever: calls may be under way when the hook is uninstalled.
-FunctionCalls& Calls() {
-  static auto* const calls = new FunctionCalls;
+// For ever: calls may be under way when the hook is uninstalled. A process has one torch.
+FunctionCalls& Calls(const TorchVersion& torch) {
+  static auto* const calls = new FunctionCalls(torch);
   return *calls;
 }
 
@@ -257,14 +275,15 @@ bool IsOfC(const std::string& function) { return function.starts_with("torch._C.
 }  // namespace
 
 absl::Status TorchFunctionHook::Install() {
-  Calls().include_getters = include_getters_;
+  FunctionCalls& calls = Calls(torch_);
+  calls.include_getters = include_getters_;
   EntryOptions options;
   options.level = kFunctionLevel;
   options.include_getters = true;  // whether a mode would be told of them must be known to count them
-  for (const auto& [function, row] : Calls().rows()) options.names.push_back(function);
+  for (const auto& [function, row] : calls.rows()) options.names.push_back(function);
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
-  entries_ = std::make_shared<NativeEntries>(&Calls(), std::move(options));
+  entries_ = std::make_shared<NativeEntries>(&calls, std::move(options));
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
   return absl::OkStatus();
@@ -281,7 +300,7 @@ absl::Status ArmingHook::Install() {
   EntryOptions options;
   options.level = kFunctionLevel;
   options.include_getters = true;
-  for (const auto& [function, row] : Calls().rows()) {
+  for (const auto& [function, row] : Calls(torch_).rows()) {
     if (IsOfC(function)) options.names.push_back(function);
   }
   entries_ = std::make_shared<NativeEntries>(arming, std::move(options));

@@ -9,15 +9,17 @@
 #include <vector>
 
 #include "dialects/python/setattr/native_entries.h"
+#include "dialects/torch/versions/versions.h"
 #include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace::torch_dialect {
 
-// How PyTorch's functions hand their calls to a function mode: a table of this version of torch, read
-// ahead by read_function_protocol.py in a process of its own.
+// How PyTorch's functions hand their calls to a function mode: function_protocol.tsv, read ahead from each
+// version of torch by read_function_protocol.py.
 //
-// A line of the table is `function TAB told [TAB form]`:
+// Its first line names the versions. Each other one is `versions TAB function TAB told [TAB form]`:
+//   versions   of torch in which it is so (serialize/base/version_spans.h)
 //   function   where it stands: "torch._C.TensorBase.__add__", "torch._tensor.Tensor.backward",
 //              "torch._C.TensorBase.data.__set__"
 //   told       the function that a mode is told of: "torch.Tensor.add"; "self": the first argument,
@@ -31,8 +33,8 @@ struct HandedOn {
   std::string_view form;
 };
 
-// The texts live for ever.
-std::vector<HandedOn> FunctionProtocol();
+// That of a version of torch. The texts live for ever.
+std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch);
 
 // Level 1: the calls that a function mode at the bottom of the stack would be told of.
 //
@@ -45,7 +47,8 @@ std::vector<HandedOn> FunctionProtocol();
 
 class TorchFunctionHook : public TracingHook {
  public:
-  explicit TorchFunctionHook(bool include_getters) : include_getters_(include_getters) {}
+  TorchFunctionHook(const TorchVersion& torch, bool include_getters)
+      : torch_(torch), include_getters_(include_getters) {}
 
   int level() const override { return kFunctionLevel; }
   std::string name() const override { return "function"; }
@@ -53,6 +56,7 @@ class TorchFunctionHook : public TracingHook {
   void Uninstall() override;
 
  private:
+  const TorchVersion torch_;
   const bool include_getters_;
   std::shared_ptr<python_dialect::NativeEntries> entries_;
 };
@@ -61,12 +65,15 @@ class TorchFunctionHook : public TracingHook {
 // first call of a PyTorch function that is written in C, as level 1 does on the way.
 class ArmingHook : public TracingHook {
  public:
+  explicit ArmingHook(const TorchVersion& torch) : torch_(torch) {}
+
   int level() const override { return kDispatchLevel; }
   std::string name() const override { return "arming"; }
   absl::Status Install() override;
   void Uninstall() override;
 
  private:
+  const TorchVersion torch_;
   std::shared_ptr<python_dialect::NativeEntries> entries_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "dialects/torch/versions/versions.h"
 #include "tracer/framework_dialect.h"
 
 namespace torchtrace::torch_dialect {
@@ -13,7 +14,7 @@ namespace torchtrace::torch_dialect {
 
 // Install it after the other levels' hooks: its entries stand before theirs, so
 // that a call's record at level 0 is the parent of the others.
-std::unique_ptr<TracingHook> MakeSetattrHook(const RecordingOptions& options);
+std::unique_ptr<TracingHook> MakeSetattrHook(const TorchVersion& torch, const RecordingOptions& options);
 
 }  // namespace torchtrace::torch_dialect
 

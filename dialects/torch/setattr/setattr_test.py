@@ -68,9 +68,7 @@ def test_callables_stay_what_they_are(levels):
 
 
 def counts(run, section):
-    calls = Counter(run.section_apis(section, 0))
-    del calls["torch.autograd.has_torch_function"]  # the marks'
-    return calls
+    return Counter(run.section_apis(section, 0))
 
 
 @pytest.mark.parametrize("after", ["", " after compiling"])
@@ -195,6 +193,31 @@ def test_the_default_list_is_all_there():
     assert [call.api for call in run.calls] == ["torch.ones"]
 
 
+TAKEN_OVER = """
+import torch
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return 2 * x
+x = torch.ones(2)
+Twice.apply(x)
+x /= 2
+1 / x, -x, abs(x)
+"""
+
+
+def test_what_a_class_takes_over_from_another():
+    """torch.autograd.Function has its apply, from torch 2.14 on, and a tensor these operators."""
+    run = trace(TAKEN_OVER, levels="0", options=["--outermost"]).check()
+    assert [call.api for call in run.calls] == [
+        "torch.ones",
+        "torch.autograd.Function.apply",
+        "torch.Tensor.__itruediv__",
+        "torch.Tensor.__rtruediv__",
+        "torch.Tensor.neg",
+        "torch.Tensor.abs",
+    ]
+
+
 def test_a_list_of_any_library(tmp_path):
     code = (
         "import torch, json, numpy as np\n"
@@ -244,6 +267,7 @@ def test_usage(tmp_path, options, message):
         cwd=tmp_path,
         capture_output=True,
         text=True,
+        env=environment(),
     )
     assert done.returncode == 125
     assert message in done.stderr and len(done.stderr.splitlines()) == 1
@@ -295,10 +319,10 @@ CUSTOM_OPERATORS = """
 import torch
 @torch.library.custom_op("mine::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
-    return 2 * x
+    return x.roll(1)
 library = torch.library.Library("mine", "FRAGMENT")
 library.define("thrice(Tensor x) -> Tensor")
-library.impl("thrice", lambda x: 3 * x, "CPU")
+library.impl("thrice", lambda x: x.roll(2), "CPU")
 x = torch.ones(2)
 twice(x)
 torch.ops.mine.twice(x)
@@ -313,7 +337,7 @@ def test_custom_operators_of_the_program():
     level1 = Counter(api for api in run.apis(1) if api.startswith("torch.ops.mine."))
     assert level1.total() == 3
     assert not any("mine" in api for api in run.apis(0))
-    assert run.apis(0).count("torch.Tensor.__rmul__") == 3
+    assert run.apis(0).count("torch.Tensor.roll") == 3
 
 
 def test_getters():
@@ -380,8 +404,10 @@ def test_deep_recursion():
     run = trace(code, levels="0").check()
     assert run.stdout == untraced(code).check().stdout
     assert run.apis(0).count("torch.relu") == 2  # C is called as ever
-    assert run.apis(0).count("torch.nn.functional.relu") == 1
-    assert any("part of the C stack" in text for text in run.run["not_seen"])
+    # Up to 3.11 each frame takes so much of the C stack that the deepest call isn't recorded.
+    seen = run.apis(0).count("torch.nn.functional.relu")
+    assert seen == 2 or any("part of the C stack" in text for text in run.run["not_seen"])
+    assert seen == 1 or (seen == 2 and sys.version_info >= (3, 12))
 
 
 def test_the_hooks_are_off_when_python_finalizes():

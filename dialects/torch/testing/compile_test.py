@@ -57,8 +57,6 @@ def test_what_pytorch_calls_for_the_backward_graph_is_not_recorded(backend, leve
 def test_level_0_around_compiling(backend):
     for section in ("before", "after", "in a thread", "at the end"):
         apis = run(backend, "0,1,2").section_apis(section, 0)
-        if apis[0] == "torch.autograd.has_torch_function":  # the mark's
-            del apis[0]
         assert apis[:2] == ["torch.relu", "torch.nn.functional.relu"]
 
 

@@ -150,7 +150,8 @@ def program(script, *arguments):
 
 def environment(changes=None):
     """The environment for both ways of running."""
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **(changes or {})}
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "TORCHTRACE_NO_SELF_TEST": "1"}
+    env = {**os.environ, **own, **(changes or {})}
     env["PYTHONPATH"] = str(SCRIPTS)
     return env
 

@@ -1,6 +1,7 @@
 """Everything that stands between a call and its kernel: subclasses, modes, transforms."""
 
 import torch
+import torch.utils.checkpoint
 import torch.nn.functional as F
 from marks import mark
 from torch._subclasses import FakeTensorMode

@@ -1,0 +1,270 @@
+#include "cmd/run/self_check.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cmd/cli/installation.h"
+#include "dialects/scan/scan.h"
+#include "dialects/torch/versions/versions.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/bytes.h"
+#include "serialize/base/files.h"
+#include "serialize/log/log_trace.h"
+#include "serialize/model/levels.h"
+#include "serialize/trace/run_facts.h"
+#include "serialize/trace/trace.h"
+#include "tracer/launch/find_python.h"
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kProgram[] =
+#include "cmd/run/self_check_program.inc"
+    ;
+
+// The program's first line.
+constexpr char kImported[] = "torch is imported";
+constexpr char kFile[] = "/self_test.py";
+
+const std::vector<int> kLevels = {kSetattrLevel, kFunctionLevel, kDispatchLevel};
+
+struct KnownCall {
+  std::set<int> levels;
+  const char* api;
+  uint64_t calls;
+};
+
+// Of self_check.py.
+const std::vector<KnownCall>& KnownCalls() {
+  static const auto* const calls = new std::vector<KnownCall>{
+      {{0, 1}, "torch.sin", 1000},
+      {{0}, "torch.nn.Identity", 1000},
+      {{0, 1}, "torch.Tensor.requires_grad.__get__", 1000},
+      {{0, 1}, "torch.cos", 1},
+      {{0, 1}, "torch.tan", 1},
+      {{0, 1}, "torch.exp", 1},
+      {{0, 1}, "torch.tanh", 1},
+      {{2}, "aten::sin", 1000},
+      {{2}, "aten::cos", 1},   // plain
+      {{2}, "aten::tan", 1},   // under a mode
+      {{2}, "aten::exp", 1},   // of a subclass
+      {{2}, "aten::tanh", 1},  // on another thread
+  };
+  return *calls;
+}
+
+// Changes when the file does.
+std::string Stamp(const fs::path& path) {
+  std::error_code error;
+  const auto time = fs::last_write_time(path, error);
+  const auto size = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
+  return absl::StrCat(path.string(), " ", error ? 0 : time.time_since_epoch().count(), " ", size);
+}
+
+fs::path OwnExecutable() { return InstallationFolder() / "bin/torchtrace"; }
+
+// A name that changes with all that the result depends on; empty where nothing can be kept.
+fs::path KeptResult(const SelfTest& test) {
+  const fs::path cache = CacheFolder();
+  if (cache.empty()) return {};
+  std::error_code error;
+  const fs::path python = fs::canonical(test.python, error);
+  std::set<std::string> facts = {test.python, test.python_version, test.torch_version, Stamp(python),
+                                 Stamp(OwnExecutable())};
+  for (const std::string& folder : test.package_folders) {
+    const fs::path torch = fs::path(folder) / "torch";
+    if (fs::is_directory(torch, error)) facts.insert(Stamp(torch));
+  }
+  for (fs::directory_iterator entry(test.runtime_folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".so") facts.insert(Stamp(entry->path()));
+  }
+  StreamingHash hash;
+  for (const std::string& fact : facts) hash.Update(fact.data(), fact.size() + 1);
+  return cache / "selftest" / absl::StrCat(absl::Hex(hash.Digest(), absl::kZeroPad16), ".json");
+}
+
+std::optional<SelfTestResult> ReadKept(const fs::path& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  return ParseSelfTestResult(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+// Where it can't be written, the next run tests again.
+void Keep(const SelfTestResult& result, const fs::path& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  WriteOutputFile(path.string(), FormatSelfTestResult(result)).IgnoreError();
+}
+
+// With nothing left behind but in `folder`, and without what the user told this run by the environment.
+std::vector<std::string> ChildCommand(const std::string& folder) {
+  std::vector<std::string> command = {"env"};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('='));
+    if (absl::StartsWith(name, "TORCHTRACE_") && name != "TORCHTRACE_RUNTIME_DIR") {
+      command.insert(command.end(), {"-u", name});
+    }
+  }
+  command.push_back("TMPDIR=" + folder);
+  return command;
+}
+
+// Until its end: so that what is made meanwhile is removed first, and no result is kept of a test that was ended.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&signals, number);
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// By the program's own doing, and not by the user's or for want of memory.
+bool IsCrash(int exit_code) {
+  static const std::set<int> crashes = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+  return crashes.count(exit_code - 128) != 0;
+}
+
+// What fails of these levels when they are traced together; nothing where that can't be told.
+std::optional<SelfTestResult> TestTogether(const SelfTest& test, const std::vector<int>& levels,
+                                           const std::string& folder) {
+  const std::string trace = absl::StrCat(folder, "/", absl::StrJoin(levels, "-"));
+  std::vector<std::string> command = ChildCommand(folder);
+  command.insert(command.end(),
+                 {OwnExecutable().string(), "run", "-q", "--no-self-test", "--include-getters", "--formats", "none",
+                  "--python", test.python, "-l", absl::StrJoin(levels, ","), "-o", trace});
+  if (test.untested_torch) command.push_back("--untested-torch");
+  command.push_back(folder + kFile);
+  const absl::StatusOr<CommandResult> done = RunCommand(command);
+  if (!done.ok()) return std::nullopt;
+  SelfTestResult result;
+  const auto all_failed = [&](const LevelFailure& failure) {
+    for (const int level : levels) result[level] = failure;
+    return result;
+  };
+  // It may be the hooks that killed it, which are put in at the end of the import.
+  if (IsCrash(done->exit_code)) return all_failed({strsignal(done->exit_code - 128), /*died=*/true});
+  if (!absl::StrContains(done->standard_output, kImported)) return std::nullopt;
+  if (done->exit_code == 128 + SIGALRM) return all_failed({"it did not end within a minute"});
+  if (done->exit_code > 128) return std::nullopt;
+  if (done->exit_code != 0) return all_failed({absl::StrCat("it exited with ", done->exit_code)});
+  const absl::StatusOr<std::unique_ptr<Trace>> read = OpenLogs(trace);
+  if (!read.ok()) return std::nullopt;
+  const absl::StatusOr<Statistics> counted = CountCalls(read->get(), ApiOrder::kNone);
+  if (!counted.ok()) return std::nullopt;
+  const RunFacts facts = GatherFacts(**read);
+  if (!facts.stopped.empty()) return all_failed({facts.stopped.front()});
+  if (facts.damaged || facts.unclosed != 0 || !facts.dropped.empty()) return std::nullopt;
+  for (const int level : levels) {
+    if (std::string wrong = CompareKnownCalls(level, *counted); !wrong.empty()) result[level] = {std::move(wrong)};
+  }
+  return result;
+}
+
+// Nothing where it can't be told.
+std::optional<SelfTestResult> TestNow(const SelfTest& test) {
+  const HeldSignals held;
+  std::error_code error;
+  std::string folder = (fs::temp_directory_path(error) / "torchtrace-selftest-XXXXXX").string();
+  if (error || mkdtemp(folder.data()) == nullptr) return std::nullopt;
+  const absl::Cleanup remove = [&] { fs::remove_all(folder, error); };
+  if (!WriteOutputFile(folder + kFile, kProgram).ok()) return std::nullopt;
+  std::optional<SelfTestResult> together = TestTogether(test, kLevels, folder);
+  if (!together.has_value() || together->empty()) return together;
+  // What fails untraced too is no level's fault.
+  std::vector<std::string> command = ChildCommand(folder);
+  command.insert(command.end(), {test.python, folder + kFile});
+  if (const auto plain = RunCommand(command); !plain.ok() || plain->exit_code != 0) return std::nullopt;
+  SelfTestResult result;
+  for (const int level : kLevels) {
+    std::optional<SelfTestResult> alone = TestTogether(test, {level}, folder);
+    if (!alone.has_value()) return std::nullopt;
+    result.merge(*alone);
+  }
+  // What only fails together is nobody's alone.
+  return result.empty() ? together : result;
+}
+
+}  // namespace
+
+std::string CompareKnownCalls(int level, const Statistics& recorded) {
+  std::map<std::string, uint64_t> calls;
+  for (const ApiCount& api : recorded.apis) {
+    if (api.level == level) calls[api.api] += api.calls;
+  }
+  for (const KnownCall& known : KnownCalls()) {
+    if (known.levels.count(level) == 0 || calls[known.api] == known.calls) continue;
+    return absl::StrCat("of ", known.calls, known.calls == 1 ? " call of " : " calls of ", known.api, " ",
+                        calls[known.api], " were recorded");
+  }
+  return "";
+}
+
+std::string FormatSelfTestResult(const SelfTestResult& result) {
+  json failed = json::object();
+  for (const auto& [level, failure] : result) {
+    failed[std::to_string(level)] = {{"what", failure.what}, {"died", failure.died}};
+  }
+  return json{{"failed", std::move(failed)}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::optional<SelfTestResult> ParseSelfTestResult(std::string_view text) {
+  const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object() || !parsed.contains("failed") || !parsed["failed"].is_object()) return std::nullopt;
+  SelfTestResult result;
+  for (const auto& [name, failure] : parsed["failed"].items()) {
+    const bool level = name == "0" || name == "1" || name == "2";
+    if (!level || !failure.is_object() || !failure.contains("what") || !failure["what"].is_string() ||
+        !failure.contains("died") || !failure["died"].is_boolean()) {
+      return std::nullopt;
+    }
+    result[name[0] - '0'] = {failure["what"].get<std::string>(), failure["died"].get<bool>()};
+  }
+  return result;
+}
+
+std::optional<SelfTestResult> TestLevels(const SelfTest& test) {
+  // What is refused anyway needs no test.
+  if (!torch_dialect::FindTorchEra(test.torch_version, test.untested_torch).ok()) return std::nullopt;
+  const fs::path kept = KeptResult(test);
+  if (!kept.empty()) {
+    if (std::optional<SelfTestResult> result = ReadKept(kept); result.has_value()) return result;
+  }
+  if (test.tell) {
+    test.tell(absl::StrCat("testing the levels with Python ", test.python_version, " and torch ", test.torch_version,
+                           " ...", kept.empty() ? "" : " (once, some seconds)"));
+  }
+  std::optional<SelfTestResult> result = TestNow(test);
+  if (result.has_value()) Keep(*result, kept);
+  return result;
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,104 @@
+"""Level 0 sees each call of code that Python's specialising interpreter has made quick."""
+
+from collections import Counter
+
+import pytest
+
+from python import module_testing as testing
+
+python = testing.python
+
+LIBRARY = """
+class Hot:
+    def __init__(self, x): self.x = x
+    @property
+    def read(self): return self.x
+    @read.setter
+    def read(self, x): self.x = x
+    def method(self): return self.x
+    @staticmethod
+    def static(): return 1
+    @classmethod
+    def made(cls): return 1
+    def items(self): yield self.x
+    def __getattr__(self, name): return name
+    def __call__(self, x): return x
+    def __getitem__(self, i): return i
+    def __setitem__(self, i, x): pass
+    def __add__(self, x): return x
+    def __eq__(self, x): return True
+    def __lt__(self, x): return True
+    def __contains__(self, x): return True
+    def __len__(self): return 3
+    def __bool__(self): return True
+    def __iter__(self): return iter(())
+    def __enter__(self): return self
+    def __exit__(self, *error): return None
+class Slotted:
+    __slots__ = ("x",)
+    def __init__(self, x, y=2): self.x = x
+class Plain:
+    pass
+class Asking:
+    def __getattribute__(self, name): return name
+def function(a, b=2): return a
+def collected(*args, **kwargs): return args
+def nested(x): return function(x)
+async def awaited(x): return x
+"""
+# Each statement calls its APIs once.
+CALLS = {
+    "Hot(i)": ["Hot"],
+    "a.read": ["Hot.read.__get__"],
+    "a.read = i": ["Hot.read.__set__"],
+    "a.method()": ["Hot.method"],
+    "Hot.static()": ["Hot.static"],
+    "Hot.made()": ["Hot.made"],
+    "[*a.items()]": ["Hot.items"],
+    "a.missing": ["Hot.__getattr__"],
+    "a(i)": ["Hot.__call__"],
+    "a[i]": ["Hot.__getitem__"],
+    "a[i] = i": ["Hot.__setitem__"],
+    "a + i": ["Hot.__add__"],
+    "a == i": ["Hot.__eq__"],
+    "a < i": ["Hot.__lt__"],
+    "i in a": ["Hot.__contains__"],
+    "len(a)": ["Hot.__len__"],
+    "not a": ["Hot.__bool__"],
+    "iter(a)": ["Hot.__iter__"],
+    "with a: pass": ["Hot.__enter__", "Hot.__exit__"],
+    "Slotted(i)": ["Slotted"],
+    "Plain()": ["Plain"],
+    "asking.x": ["Asking.__getattribute__"],
+    "function(i, b=i)": ["function"],
+    "collected(*[i], **{'k': i})": ["collected"],
+    "nested(i)": ["nested", "function"],
+    "awaited(i).close()": ["awaited"],
+}
+ROUNDS = 1000
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["all", "each_alone"])
+def test_every_call_is_seen(tmp_path, alone):
+    (tmp_path / "mine.py").write_text(LIBRARY)
+    loops = "from mine import *\nLOOPS = []\n"
+    for call in CALLS:
+        loops += f"def loop(a, asking):\n    for i in range({ROUNDS}):\n        {call}\n"
+        loops += "LOOPS.append(loop)\n"
+    (tmp_path / "loops.py").write_text(loops)
+    every = sorted({f"mine.{api}" for apis in CALLS.values() for api in apis})
+    ended = python(
+        f"""
+        import torchtrace, loops, mine
+        a, asking = mine.Hot(0), mine.Asking()
+        for i, apis in enumerate({list(CALLS.values())}):
+            loops.LOOPS[i](a, asking)  # hot before tracing begins
+            names = ["mine." + api for api in apis] if {alone} else {every}
+            with torchtrace.trace(f"out-{{i}}", levels=0, api_list=names, include_getters=True,
+                                  formats="none"):
+                loops.LOOPS[i](a, asking)
+        """,
+        tmp_path,
+    ).check()
+    for i, (call, apis) in enumerate(CALLS.items()):
+        assert Counter(ended.apis(f"out-{i}")) == {f"mine.{api}": ROUNDS for api in apis}, call

@@ -1,0 +1,52 @@
+# Environments for other pairs of Python and torch than .venv's, sourced behind setup.sh.
+# shellcheck shell=bash
+
+# shellcheck source=tools/lib/setup_python.sh
+source "$ROOT/tools/lib/setup_python.sh"
+
+# find_minor 3.12: a Python of that minor version: python3.12 on PATH, pyenv's, or the one that
+# setup_python made.
+find_minor() {
+  local python
+  for python in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python3 \
+    "$BUILD_DIR/python/$1/bin/python3"; do
+    # A shim of pyenv's answers with another version's, or not at all.
+    if [[ -x $python ]] && [[ $("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) == "$1" ]]; then
+      echo "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+# setup_pair 3.12 2.15.0: an environment of that Python with that torch and what tests need,
+# in the folder that pair_venv names.
+pair_venv() { echo "$BUILD_DIR/venv/py$1-torch$2"; }
+setup_pair() {
+  local venv python torch
+  venv=$(pair_venv "$1" "$2")
+  [[ ! -f $venv/ready ]] || return 0
+  find_minor "$1" >/dev/null || setup_python "$1"
+  python=$(find_minor "$1") || die "setup: found no Python $1"
+  say "setup: installing torch $2 for Python $1 into ${venv#"$ROOT/"}"
+  logged "venv-$1-$2" "$python" -m venv --clear "$venv" || die "setup: could not make $venv"
+  # Without what CUDA's build asks for: 3 GB that no test here uses.
+  logged "pip-torch-$1-$2" "$venv/bin/python3" -m pip install --disable-pip-version-check --no-deps "torch==$2" ||
+    die "setup: could not install torch $2 for Python $1"
+  logged "pip-$1-$2" "$venv/bin/python3" -m pip install --disable-pip-version-check \
+    -r "$ROOT/tools/requirements-pair.txt" || die "setup: could not install the packages of ${venv#"$ROOT/"}"
+  torch=$(echo "$venv"/lib/python3*/site-packages/torch)
+  logged "stub-$1-$2" "$python" "$ROOT/tools/lib/stub_cuda.py" "$torch" || die "setup: no stubs for $torch"
+  logged "import-$1-$2" "$venv/bin/python3" -c 'import torch' || die "setup: torch $2 cannot be imported"
+  touch "$venv/ready"
+}
+
+# newest_pair: the last of tools/lib/pairs.txt whose Python is here, with headers.
+newest_pair() {
+  local minor torch python found=
+  while read -r minor torch; do
+    [[ $minor == 3.* ]] && python=$(find_minor "$minor") &&
+      "$python" -B "$ROOT/tools/bazel/describe_python.py" --embeddable 2>/dev/null && found=$minor-$torch
+  done <"$ROOT/tools/lib/pairs.txt"
+  echo "$found"
+}
