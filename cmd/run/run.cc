@@ -159,8 +159,8 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   AddRenderingOptions(app.get(), recording, "Output");
 
   app->add_option("--python", options->python,
-                  "The Python to run: a file, a name on PATH or an environment's folder (default: that of the active "
-                  "environment, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]")
+                  "The Python to run: a file, a name on PATH or an environment's folder (default: that of torchtrace's "
+                  "own environment, the active one, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]")
       ->option_text("PYTHON")
       ->group("Launching");
   app->add_flag("--no-self-test", options->no_self_test,

@@ -8,6 +8,7 @@ torch/version.py, its metadata, and torch/lib with empty libraries of torch's na
 Headers of one version are alike for every Python. Does nothing where DIR is complete.
 """
 
+import http.client
 import io
 import re
 import subprocess
@@ -64,7 +65,10 @@ class RemoteFile(io.RawIOBase):
                 if len(self.blocks) == 8:
                     self.blocks.pop(next(iter(self.blocks)))
                 last = min(self.size, (number + 1) * BLOCK) - 1
-                self.blocks[number] = fetch(self.url, number * BLOCK, last)[0]
+                block = fetch(self.url, number * BLOCK, last)[0]
+                if len(block) != last + 1 - number * BLOCK:
+                    raise OSError(f"{self.url} is cut")
+                self.blocks[number] = block
             part = self.blocks[number][begin : begin + end - self.at]
             data += part
             self.at += len(part)
@@ -97,6 +101,8 @@ def extract(file, folder):
 def download(version, folder):
     """By pip, whole."""
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+    # Which this Python may have no wheel of.
+    pip += ["--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
     with tempfile.TemporaryDirectory() as target:
         subprocess.run([*pip, "-d", target, f"torch=={version}"], check=True)
         (wheel,) = Path(target).glob("*.whl")
@@ -113,7 +119,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     try:
         extract(RemoteFile(wheel_url(version)), folder)
-    except OSError as error:
+    except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
         print(f"torch_headers: {error}; downloading the wheel of torch {version}", file=sys.stderr)
         download(version, folder)
     (folder / "torch/__init__.py").touch()
@@ -122,8 +128,10 @@ def main():
         library = folder / f"torch/lib/lib{name}.so"
         link = ["gcc", "-shared", "-o", library, "-x", "c", "/dev/null"]
         subprocess.run([*link, f"-Wl,-soname,{library.name}"], check=True)
-    metadata.mkdir()  # last: it says that all is there
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+    made = metadata.with_name("unfinished")
+    made.mkdir(exist_ok=True)
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+    made.rename(metadata)  # last: it says that all is there
 
 
 if __name__ == "__main__":

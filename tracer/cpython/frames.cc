@@ -2,9 +2,17 @@
 #define PY_SSIZE_T_CLEAN
 #include "tracer/cpython/frames.h"
 
-#include <frameobject.h>  // PyFrame_GetBack, before 3.11
-
 #include <algorithm>
+
+#if PY_VERSION_HEX < 0x030B0000
+#include <unordered_map>
+
+#undef HAVE_STD_ATOMIC  // of C, not of C++
+#undef _PyGC_FINALIZED
+#define Py_BUILD_CORE
+#include <internal/pycore_interp.h>
+#undef Py_BUILD_CORE
+#endif
 
 namespace torchtrace {
 namespace {
@@ -15,12 +23,68 @@ bool g_known = false;
 
 bool FramesAreKnown() { return g_known; }
 
-#ifdef TORCHTRACE_KNOWS_FRAMES
+#if PY_VERSION_HEX < 0x030B0000
+
+namespace {
+
+// Reads the collector's lists: nothing is made, and nothing can be collected meanwhile.
+PyFunctionObject* FindFunction(const InterpreterFrame* frame) {
+  _gc_runtime_state& collector = PyInterpreterState_Get()->gc;
+  const auto find = [frame](PyGC_Head* list) -> PyFunctionObject* {
+    for (PyGC_Head* head = _PyGCHead_NEXT(list); head != list; head = _PyGCHead_NEXT(head)) {
+      auto* const object = reinterpret_cast<PyObject*>(head + 1);
+      if (!PyFunction_Check(object) || PyFunction_GET_CODE(object) != reinterpret_cast<PyObject*>(frame->f_code) ||
+          PyFunction_GET_GLOBALS(object) != frame->f_globals)
+        continue;
+      return reinterpret_cast<PyFunctionObject*>(object);
+    }
+    return nullptr;
+  };
+  // While it collects, its lists are in pieces.
+  for (int i = 0; i < NUM_GENERATIONS && collector.collecting == 0; ++i) {
+    if (PyFunctionObject* const found = find(&collector.generations[i].head)) return found;
+  }
+  return collector.collecting == 0 ? find(&collector.permanent_generation.head) : nullptr;
+}
+
+PyObject* Likeness(const PyFunctionObject* function) {
+  const bool collects = PyGC_Disable() != 0;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* const made =
+      PyFunction_NewWithQualName(function->func_code, function->func_globals, function->func_qualname);
+  PyErr_Restore(type, value, traceback);
+  if (collects) PyGC_Enable();
+  return made;
+}
+
+}  // namespace
+
+PyObject* FunctionOf(const InterpreterFrame* frame) {
+  // Each keeps its code.
+  static auto* const known = new std::unordered_map<const PyCodeObject*, PyObject*>;
+  const PyCodeObject* const code = frame->f_code;
+  if ((code->co_flags & CO_OPTIMIZED) == 0) return nullptr;  // a module's, a class's
+  if (const auto found = known->find(code); found != known->end()) return found->second;
+  PyFunctionObject* const function = FindFunction(frame);
+  if (function == nullptr) return nullptr;
+  PyObject* kept = reinterpret_cast<PyObject*>(function);
+  if ((code->co_flags & CO_NESTED) != 0) {
+    kept = Likeness(function);
+    if (kept == nullptr) return nullptr;
+  } else {
+    Py_INCREF(kept);
+  }
+  known->emplace(code, kept);
+  return kept;
+}
+
+#endif
 
 namespace {
 
 InterpreterFrame* FirstBegun(InterpreterFrame* frame) {
-  while (frame != nullptr && _PyFrame_IsIncomplete(frame)) frame = frame->previous;
+  while (frame != nullptr && !HasBegun(frame)) frame = PreviousFrame(frame);
   return frame;
 }
 
@@ -101,12 +165,10 @@ bool CheckFrames() {
   return g_known;
 }
 
-const bool kFramesNeedGil = false;
-
 size_t RunningFrames(RunningFrame* frames, size_t most) {
   size_t count = 0;
-  for (InterpreterFrame* frame = Innermost(); frame != nullptr; frame = FirstBegun(frame->previous)) {
-    if (count < most) frames[count] = {CodeOf(frame), static_cast<int>(_PyInterpreterFrame_LASTI(frame))};
+  for (InterpreterFrame* frame = Innermost(); frame != nullptr; frame = FirstBegun(PreviousFrame(frame))) {
+    if (count < most) frames[count] = {CodeOf(frame), PositionOf(frame)};
     ++count;
   }
   return count;
@@ -114,7 +176,7 @@ size_t RunningFrames(RunningFrame* frames, size_t most) {
 
 PyObject* GlobalsOf(size_t index) {
   const InterpreterFrame* frame = Innermost();
-  for (; frame != nullptr && index > 0; --index) frame = FirstBegun(frame->previous);
+  for (; frame != nullptr && index > 0; --index) frame = FirstBegun(PreviousFrame(frame));
   return frame == nullptr ? nullptr : frame->f_globals;
 }
 
@@ -122,55 +184,5 @@ int LineOf(const RunningFrame& frame) {
   const int line = PyCode_Addr2Line(frame.code, frame.position * static_cast<int>(sizeof(_Py_CODEUNIT)));
   return std::max(line, 0);
 }
-
-#else
-
-bool CheckFrames() { return g_known = true; }
-
-namespace {
-
-// New references, as PyFrame_GetBack gives them.
-PyFrameObject* Innermost() {
-  PyFrameObject* const frame = PyEval_GetFrame();
-  Py_XINCREF(frame);
-  return frame;
-}
-
-PyFrameObject* Back(PyFrameObject* frame) {
-  PyFrameObject* const back = PyFrame_GetBack(frame);
-  Py_DECREF(frame);
-  return back;
-}
-
-}  // namespace
-
-const bool kFramesNeedGil = true;
-
-size_t RunningFrames(RunningFrame* frames, size_t most) {
-  size_t count = 0;
-  for (PyFrameObject* frame = Innermost(); frame != nullptr; frame = Back(frame)) {
-    if (count < most) {
-      PyCodeObject* const code = PyFrame_GetCode(frame);
-      frames[count] = {code, PyFrame_GetLineNumber(frame)};
-      Py_DECREF(code);  // the frame, which runs, keeps it
-    }
-    ++count;
-  }
-  return count;
-}
-
-PyObject* GlobalsOf(size_t index) {
-  PyFrameObject* frame = Innermost();
-  for (; frame != nullptr && index > 0; --index) frame = Back(frame);
-  if (frame == nullptr) return nullptr;
-  PyObject* const globals = PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_globals");
-  Py_DECREF(frame);
-  Py_XDECREF(globals);  // the frame, which runs, keeps it
-  return globals;
-}
-
-int LineOf(const RunningFrame& frame) { return std::max(frame.position, 0); }
-
-#endif
 
 }  // namespace torchtrace

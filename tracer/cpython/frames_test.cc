@@ -42,11 +42,9 @@ class FramesTest : public testing::Test {
 };
 
 TEST_F(FramesTest, AreReadOnceTheyAreKnown) {
-  if (!kFramesNeedGil) {
-    ASSERT_EQ(Execute("outer()"), "");
-    EXPECT_EQ(g_seen, std::vector<std::string>{"0"});
-    EXPECT_FALSE(FramesAreKnown());
-  }
+  ASSERT_EQ(Execute("outer()"), "");
+  EXPECT_EQ(g_seen, std::vector<std::string>{"0"});
+  EXPECT_FALSE(FramesAreKnown());
   ASSERT_TRUE(CheckFrames());
   EXPECT_TRUE(FramesAreKnown());
   ASSERT_EQ(Execute("outer()"), "");

@@ -112,9 +112,7 @@ class PythonStack final : public ThreadStack {
 
   RecordedPlace* Take() override {
     if (g_generation.load(std::memory_order_acquire) != generation_ || places_.size() > kMaxPlaces) Forget();
-    if (!kFramesNeedGil) return WalkAgain();
-    const GilForAWhile gil;
-    return gil.held() ? WalkAgain() : nullptr;
+    return WalkAgain();
   }
 
  private:

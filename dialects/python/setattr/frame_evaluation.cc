@@ -1,12 +1,5 @@
 #include "dialects/python/setattr/frame_evaluation.h"
 
-#include "absl/strings/str_cat.h"
-#include "dialects/python/setattr/attribute_path.h"
-#include "tracer/cpython/frames.h"
-#include "tracer/python/python_patch.h"
-
-#ifdef TORCHTRACE_KNOWS_FRAMES
-
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,6 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+#include "dialects/python/setattr/attribute_path.h"
+#include "tracer/cpython/frames.h"
+#include "tracer/python/python_patch.h"
 #include "tracer/record/recorder.h"
 
 namespace torchtrace::python_dialect {
@@ -38,6 +35,8 @@ thread_local ThreadFrames t_frames;
 // goes through C code, which takes it untraced too.
 constexpr uintptr_t kStraightBytes = 2048;
 constexpr size_t kMostBytes = 1 << 20;
+// What Evaluate takes itself, about, where CPython takes the rest untraced too.
+constexpr size_t kOwnBytes = 160;
 // Of a thread's stack, which may be small, one part in so many.
 constexpr size_t kPartOfStack = 8;
 
@@ -66,12 +65,12 @@ bool MayTake(ThreadFrames* frames, const PyThreadState* thread) {
   return frames->now.taken_bytes <= frames->most_bytes && FramesLeft(thread) > kFramesLeft;
 }
 
-PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing);
+PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing);
 
 bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEvalFrameFunc(interpreter) == Evaluate; }
 
 // Calls that are made from here on take no C stack, on any thread, until this one has come back.
-[[gnu::noinline]] PyObject* EvaluateDeep(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
+[[gnu::noinline]] PyObject* EvaluateDeep(PyThreadState* thread, InterpreterFrame* frame, int throwing) {
   PyInterpreterState* const interpreter = PyThreadState_GetInterpreter(thread);
   const bool ours = IsSet(interpreter);
   if (ours) {
@@ -86,14 +85,18 @@ bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEval
   return result;
 }
 
-PyObject* Evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
+PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing) {
   ThreadFrames& frames = t_frames;
   const Frames before = frames.now;
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   const uintptr_t step = before.innermost - here;
   frames.now.innermost = here;
   frames.now.frame = frame;
-  if (step <= kStraightBytes) frames.now.taken_bytes += step;
+  if (kCallsTakeStack) {
+    frames.now.taken_bytes += kOwnBytes;
+  } else if (step <= kStraightBytes) {
+    frames.now.taken_bytes += step;
+  }
   PyObject* result;
   if (!MayTake(&frames, thread) || g_users == 0) [[unlikely]] {
     // Somebody who had kept it has put it back since it was released.
@@ -118,12 +121,18 @@ bool InnermostCall(RunningCall* call) {
   if (!FramesAreKnown()) return false;
   const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
   if (frame == nullptr || frame != t_frames.now.frame || !IsOfCall(frame)) return false;
-  *call = {FunctionOf(frame), frame};
+  call->frame_ = frame;
   return true;
 }
 
+PyObject* RunningCall::Code() const {
+  return reinterpret_cast<PyObject*>(CodeOf(static_cast<const InterpreterFrame*>(frame_)));
+}
+
+PyObject* RunningCall::Function() const { return FunctionOf(static_cast<const InterpreterFrame*>(frame_)); }
+
 PyObject* RunningCall::Local(Py_ssize_t index) const {
-  return LocalOf(static_cast<const InterpreterFrame*>(frame), index);
+  return LocalOf(static_cast<const InterpreterFrame*>(frame_), index);
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
@@ -150,22 +159,6 @@ void ReleaseFrameEvaluation() {
   if (IsSet(interpreter)) _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
 }
 
-}  // namespace torchtrace::python_dialect
-
-#else
-
-namespace torchtrace::python_dialect {
-void UseFrameEvaluation() {}
-void ReleaseFrameEvaluation() {}
-void KeepFrameEvaluation() {}
-bool InnermostCall(RunningCall*) { return false; }
-PyObject* RunningCall::Local(Py_ssize_t) const { return nullptr; }
-void WhenInnermostCallEnds(void (*)(PyObject* result)) {}
-}  // namespace torchtrace::python_dialect
-
-#endif
-
-namespace torchtrace::python_dialect {
 namespace {
 
 BuiltinPatch g_set_eval_frame;

@@ -1,13 +1,13 @@
 // Makes calls of Python functions from Python code pass through the function's `vectorcall`
-// pointer, where native entries stand.
+// pointer, where native entries stand, and tells of the call that is under way.
 //
 // CPython 3.11 runs a call from bytecode to a Python function within the caller's C frame and does
 // not look at that pointer, unless a frame evaluation function (PEP 523) is set. This one only hands
-// on to CPython's own. Later versions look at the pointer, and need nothing.
+// on to CPython's own. Other versions look at the pointer; there it tells of calls that are under way.
 //
-// What a program may notice is that each call takes C stack. Where a thread's frames have taken an
-// eighth of its stack, or 1 MiB, that they would not take untraced, calls are made as CPython would,
-// and those of Python functions are not seen.
+// What a program may notice, from 3.11 on, is that each call takes C stack. Where a thread's frames
+// have taken an eighth of its stack, or 1 MiB, that they would not take untraced, calls are made as
+// CPython would, and in 3.11 those of Python functions are not seen.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
@@ -28,15 +28,20 @@ void UseFrameEvaluation();
 void ReleaseFrameEvaluation();
 
 // A call of a Python function that is under way: the innermost on its thread.
-struct RunningCall {
-  PyObject* function = nullptr;
-  const void* frame = nullptr;
-
+// All borrowed.
+class TORCHTRACE_EXPORT RunningCall {
+ public:
+  PyObject* Code() const;
+  // One of that code, null where there is none: see FunctionOf in tracer/cpython/frames.h.
+  PyObject* Function() const;
   // Its local variables, parameters first; null for one that has no value.
-  TORCHTRACE_EXPORT PyObject* Local(Py_ssize_t index) const;
+  PyObject* Local(Py_ssize_t index) const;
+
+ private:
+  friend bool InnermostCall(RunningCall* call);
+  const void* frame_ = nullptr;
 };
-// False where that can't be known: no frame, another version of Python, or the frame takes no C stack
-// of its own. Borrowed; needs the GIL.
+// False where that can't be known: no frame, or the frame takes no C stack of its own. Needs the GIL.
 TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
 // After InnermostCall has said true: has `ended` called when that call ends, with its result; null
 // means that a Python error is set. One at a time on a thread: the last one counts.

@@ -96,14 +96,14 @@ class ProgramFunctions {
  public:
   static void Asked(const TracedApi& question, const CallArguments& arguments) {
     python_dialect::RunningCall call;
-    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call) ||
-        !HandsOn(PyFunction_GET_CODE(call.function)))
-      return;
-    const Api& api = ApiNames::Loaded()->Resolve(call.function);
+    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call) || !HandsOn(call.Code())) return;
+    PyObject* const function = call.Function();
+    if (function == nullptr) return;
+    const Api& api = ApiNames::Loaded()->Resolve(function);
     t_function.open = true;
     t_function.recorded = t_thread.Enter([&](ConfigBuilder* config) {
       python_dialect::DescribeRunningCall(
-          api.head, call.function, [&](Py_ssize_t i) { return call.Local(i); }, config,
+          api.head, function, [&](Py_ssize_t i) { return call.Local(i); }, config,
           [config](PyObject* value) { DescribePython(value, config); });
     });
     python_dialect::WhenInnermostCallEnds(EndFunction);

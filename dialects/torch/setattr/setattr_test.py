@@ -395,6 +395,7 @@ def test_calls_that_end_in_another_frame_of_the_log():
     assert run.run["open_calls"] == 0
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="such a program needs a larger stack")
 def test_deep_recursion():
     code = (
         "import sys, torch\nx = torch.ones(1)\nsys.setrecursionlimit(10**6)\n"
@@ -404,7 +405,7 @@ def test_deep_recursion():
     run = trace(code, levels="0").check()
     assert run.stdout == untraced(code).check().stdout
     assert run.apis(0).count("torch.relu") == 2  # C is called as ever
-    # Up to 3.11 each frame takes so much of the C stack that the deepest call isn't recorded.
+    # In 3.11 each frame takes so much of the C stack that the deepest call isn't recorded.
     seen = run.apis(0).count("torch.nn.functional.relu")
     assert seen == 2 or any("part of the C stack" in text for text in run.run["not_seen"])
     assert seen == 1 or (seen == 2 and sys.version_info >= (3, 12))
