@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -42,6 +43,7 @@ PROGRAMS = {
 LEVELS = "0,1,2"
 SELF_TEST = "self-test"
 MOST_TOLD = 8  # names of a pair and program
+WIDTH = 120  # of the document
 TESTS = {
     "level 0": [
         "dialects/torch/setattr/setattr_test.py",
@@ -137,7 +139,8 @@ def compare(name, program, options, folder):
     if not configs:
         return {"verdict": "same"}
     apis = sorted({f"{change['level']}: {change['api']}" for change in configs})
-    return {"verdict": f"{len(configs)} configs differ", "differences": apis}
+    verdict = "1 config differs" if len(configs) == 1 else f"{len(configs)} configs differ"
+    return {"verdict": verdict, "differences": apis}
 
 
 def test(files, options, folder):
@@ -202,6 +205,13 @@ def kept_rows(lines, width):
     return rows
 
 
+def wrapped(item):
+    """As mdformat does: not within code."""
+    whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), item)
+    filled = textwrap.fill(whole, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return filled.replace("\0", " ")
+
+
 def lines(results):
     """For tools/test: a line for each cell."""
     for pair, columns in sorted(results.items()):
@@ -229,7 +239,7 @@ def write(results):
 
     before, lines, behind = between(text, "differences")
     told = {}
-    for line in lines:
+    for line in "\n".join(lines).replace("\n  ", " ").splitlines():
         if match := re.match(r"- (\S+), (\S+): ", line):
             told[match[1], match[2]] = line
     for pair, columns in results.items():
@@ -240,7 +250,7 @@ def write(results):
                 named = ", ".join(f"`{api}`" for api in apis[:MOST_TOLD])
                 line = f"- {pair}, {program}: {named}"
                 told[pair, program] = line + f" and {more} more" * (more > 0)
-    listed = [told[key] for key in sorted(told, key=lambda key: (order(key[0]), key[1]))]
+    listed = [wrapped(told[key]) for key in sorted(told, key=lambda key: (order(key[0]), key[1]))]
     DOCUMENT.write_text(before + "\n" + "\n".join(listed) + "\n\n" + behind)
 
 
