@@ -139,6 +139,8 @@ def test_trouble(args, message):
         (("--dialect", "jax", "x.py"), "unknown dialect 'jax': this build knows torch, paddle"),
         (("--python-arg", "x.py", "-c", "pass"), "is no option of python's"),
         (("--python-arg=-c", "x.py"), "is no option of python's"),
+        (("--python-arg=-Bm", "x.py"), "is no option of python's"),
+        (("--python-arg=-IX", "x.py"), "needs its value"),
         (("--python", "/not/there", "x.py"), "no Python at /not/there, which --python names"),
         (("--python", "/proc", "x.py"), "no Python at /proc/bin/python3"),
         (("--python", "/bin/true", "x.py"), "/bin/true (named by --python) is no Python 3"),

@@ -196,13 +196,23 @@ OptionsWithValue NamesWithValue(const CLI::App& app) {
 absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
-    const bool option = arg.size() > 1 && arg[0] == '-' && arg != "--" && arg[1] != 'm' && arg[1] != 'c';
+    bool option = arg.size() > 1 && arg[0] == '-' && arg != "--";
+    bool value_follows = arg == "--check-hash-based-pycs";
+    // Letters may stand together: -Bm names a module.
+    for (size_t at = 1; option && arg[1] != '-' && at < arg.size(); ++at) {
+      if (arg[at] == 'm' || arg[at] == 'c') option = false;
+      if (arg[at] != 'X' && arg[at] != 'W') continue;
+      value_follows = at + 1 == arg.size();
+      break;
+    }
     if (!option) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--python-arg '", arg, "' is no option of python's (the program stands behind torchtrace's options)"));
     }
-    // Their value may be the next word.
-    if (arg == "-X" || arg == "-W" || arg == "--check-hash-based-pycs") ++i;
+    if (value_follows && ++i == args.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--python-arg ", arg, " needs its value, as another --python-arg"));
+    }
   }
   return absl::OkStatus();
 }

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -44,6 +44,7 @@ constexpr char kProgram[] =
 // The program's first line.
 constexpr char kImported[] = "torch is imported";
 constexpr char kFile[] = "/self_test.py";
+constexpr char kTimedOut[] = "it did not end within a minute";
 
 const std::vector<int> kLevels = {kSetattrLevel, kFunctionLevel, kDispatchLevel};
 
@@ -97,6 +98,13 @@ fs::path KeptResult(const SelfTest& test) {
   for (fs::directory_iterator entry(test.runtime_folder, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().extension() == ".so") facts.insert(Stamp(entry->path()));
   }
+  // What may bring other code, or another torch, into the test.
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    for (const char* const name :
+         {"PYTHONPATH=", "PYTHONHOME=", "PYTHONUSERBASE=", "TORCH_", "PYTORCH_", "LD_PRELOAD=", "LD_LIBRARY_PATH="}) {
+      if (absl::StartsWith(*entry, name)) facts.insert(*entry);
+    }
+  }
   StreamingHash hash;
   for (const std::string& fact : facts) hash.Update(fact.data(), fact.size() + 1);
   return cache / "selftest" / absl::StrCat(absl::Hex(hash.Digest(), absl::kZeroPad16), ".json");
@@ -105,12 +113,18 @@ fs::path KeptResult(const SelfTest& test) {
 std::optional<SelfTestResult> ReadKept(const fs::path& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
-  return ParseSelfTestResult(std::string(std::istreambuf_iterator<char>(file), {}));
+  std::ostringstream text;
+  text << file.rdbuf();  // where reading fails, this doesn't throw
+  return ParseSelfTestResult(text.str());
 }
 
 // Where it can't be written, the next run tests again.
 void Keep(const SelfTestResult& result, const fs::path& path) {
   if (path.empty()) return;
+  // A job that the user stops runs out of time as well.
+  for (const auto& [level, failure] : result) {
+    if (failure.what == kTimedOut) return;
+  }
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   WriteOutputFile(path.string(), FormatSelfTestResult(result)).IgnoreError();
@@ -118,7 +132,7 @@ void Keep(const SelfTestResult& result, const fs::path& path) {
 
 // With nothing left behind but in `folder`, and without what the user told this run by the environment.
 std::vector<std::string> ChildCommand(const std::string& folder) {
-  std::vector<std::string> command = {"env"};
+  std::vector<std::string> command = {"/usr/bin/env"};
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
@@ -173,7 +187,7 @@ std::optional<SelfTestResult> TestTogether(const SelfTest& test, const std::vect
   // It may be the hooks that killed it, which are put in at the end of the import.
   if (IsCrash(done->exit_code)) return all_failed({strsignal(done->exit_code - 128), /*died=*/true});
   if (!absl::StrContains(done->standard_output, kImported)) return std::nullopt;
-  if (done->exit_code == 128 + SIGALRM) return all_failed({"it did not end within a minute"});
+  if (done->exit_code == 128 + SIGALRM) return all_failed({kTimedOut});
   if (done->exit_code > 128) return std::nullopt;
   if (done->exit_code != 0) return all_failed({absl::StrCat("it exited with ", done->exit_code)});
   const absl::StatusOr<std::unique_ptr<Trace>> read = OpenLogs(trace);
@@ -189,6 +203,13 @@ std::optional<SelfTestResult> TestTogether(const SelfTest& test, const std::vect
   return result;
 }
 
+bool EndIsPending() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+         sigismember(&pending, SIGHUP) == 1 || sigismember(&pending, SIGQUIT) == 1;
+}
+
 // Nothing where it can't be told.
 std::optional<SelfTestResult> TestNow(const SelfTest& test) {
   const HeldSignals held;
@@ -199,12 +220,14 @@ std::optional<SelfTestResult> TestNow(const SelfTest& test) {
   if (!WriteOutputFile(folder + kFile, kProgram).ok()) return std::nullopt;
   std::optional<SelfTestResult> together = TestTogether(test, kLevels, folder);
   if (!together.has_value() || together->empty()) return together;
+  if (EndIsPending()) return std::nullopt;
   // What fails untraced too is no level's fault.
   std::vector<std::string> command = ChildCommand(folder);
   command.insert(command.end(), {test.python, folder + kFile});
   if (const auto plain = RunCommand(command); !plain.ok() || plain->exit_code != 0) return std::nullopt;
   SelfTestResult result;
   for (const int level : kLevels) {
+    if (EndIsPending()) return std::nullopt;
     std::optional<SelfTestResult> alone = TestTogether(test, {level}, folder);
     if (!alone.has_value()) return std::nullopt;
     result.merge(*alone);
@@ -263,7 +286,11 @@ std::optional<SelfTestResult> TestLevels(const SelfTest& test) {
                            " ...", kept.empty() ? "" : " (once, some seconds)"));
   }
   std::optional<SelfTestResult> result = TestNow(test);
-  if (result.has_value()) Keep(*result, kept);
+  if (result.has_value()) {
+    Keep(*result, kept);
+  } else if (test.tell) {
+    test.tell("the levels could not be tested; the next run tries again");
+  }
   return result;
 }
 

@@ -65,6 +65,30 @@ def test_what_cannot_be_read_is_made_again(tested, tmp_path, text):
     assert json.loads(kept(home).read_text()) == {"failed": {}}
 
 
+def test_a_result_that_cannot_be_read_at_all(tmp_path):
+    assert run(tmp_path, tmp_path / "first").status == 0
+    file = kept(tmp_path)
+    file.unlink()
+    file.mkdir()
+    again = run(tmp_path, tmp_path / "again")
+    assert again.status == 0 and again.err.startswith(TESTING)
+
+
+def test_a_default_device_of_a_sitecustomize(tested, tmp_path):
+    """It is no level's fault, and what it does is not kept for runs without it."""
+    home, _ = tested
+    before = kept(home)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(
+        "import torch; torch.set_default_device('meta')"
+    )
+    done = run(home, tmp_path, "-l0,1,2", env={"PYTHONPATH": str(tmp_path / "site")})
+    assert done.status == 0 and done.err.startswith(TESTING)
+    assert info(tmp_path)["self_test"] == {"failed": []}
+    (new,) = set(before.parent.iterdir()) - {before}
+    new.unlink()
+
+
 def test_no_self_test(tmp_path):
     for options, env in [
         (["--no-self-test"], {}),

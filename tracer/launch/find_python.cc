@@ -234,7 +234,8 @@ bool StartsProgram(const std::string& path) {
 
 std::string LastLine(const std::string& text) {
   const std::string stripped(absl::StripTrailingAsciiWhitespace(text));
-  return stripped.substr(stripped.rfind('\n') + 1);
+  constexpr size_t kMost = 200;
+  return stripped.substr(stripped.rfind('\n') + 1, kMost);
 }
 
 // Distribution names are compared this way.
@@ -329,8 +330,9 @@ absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
   if (!result.ok()) return result.status();
   const std::string where = absl::StrCat(python.path, " (named by ", python.source, ")");
   if (result->exit_code != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(where, " does not work as a Python 3: ", LastLine(result->standard_error)));
+    const std::string said = LastLine(result->standard_error);
+    return absl::FailedPreconditionError(absl::StrCat(
+        where, " does not work as a Python 3: ", said.empty() ? absl::StrCat("exit code ", result->exit_code) : said));
   }
   const std::vector<std::string> fields = absl::StrSplit(result->standard_output, '\0');
   constexpr size_t kFields = 8;  // and at least one more
