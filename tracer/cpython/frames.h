@@ -63,7 +63,7 @@ inline bool HasBegun([[maybe_unused]] InterpreterFrame* frame) {
 // The index of the instruction that it is at.
 inline int PositionOf(const InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030B0000
-  return static_cast<int>(_PyInterpreterFrame_LASTI(frame));
+  return static_cast<int>(_PyInterpreterFrame_LASTI(const_cast<InterpreterFrame*>(frame)));
 #else
   return frame->f_lasti;
 #endif
