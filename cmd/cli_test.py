@@ -131,7 +131,7 @@ def test_trouble(args, message):
         (("-l", "1,7", "x.py"), "unknown level '7'"),
         (("-l", "functon", "x.py"), "unknown level 'functon', did you mean function?"),
         (("-l", "4", "x.py"), "level 4"),
-        (("-l", "1,frame", "x.py"), "it can trace levels 0, 1, 2"),
+        (("-l", "1,record", "x.py"), "it can trace levels 0, 1, 2, 3"),
         (("-l",), "--levels"),
         (("--formats", "yml", "x.py"), "yml"),
         (("--render-limit", "-1", "x.py"), "--render-limit"),

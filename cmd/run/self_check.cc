@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cmd/cli/installation.h"
@@ -46,7 +48,7 @@ constexpr char kImported[] = "torch is imported";
 constexpr char kFile[] = "/self_test.py";
 constexpr char kTimedOut[] = "it did not end within a minute";
 
-const std::vector<int> kLevels = {kSetattrLevel, kFunctionLevel, kDispatchLevel};
+const std::vector<int> kLevels = {kSetattrLevel, kFunctionLevel, kDispatchLevel, kFrameLevel};
 
 struct KnownCall {
   std::set<int> levels;
@@ -69,6 +71,7 @@ const std::vector<KnownCall>& KnownCalls() {
       {{2}, "aten::tan", 1},   // under a mode
       {{2}, "aten::exp", 1},   // of a subclass
       {{2}, "aten::tanh", 1},  // on another thread
+      {{3}, "torch.nn.Identity", 1000},
   };
   return *calls;
 }
@@ -264,12 +267,13 @@ std::optional<SelfTestResult> ParseSelfTestResult(std::string_view text) {
   if (!parsed.is_object() || !parsed.contains("failed") || !parsed["failed"].is_object()) return std::nullopt;
   SelfTestResult result;
   for (const auto& [name, failure] : parsed["failed"].items()) {
-    const bool level = name == "0" || name == "1" || name == "2";
-    if (!level || !failure.is_object() || !failure.contains("what") || !failure["what"].is_string() ||
+    int level = -1;
+    if (!absl::SimpleAtoi(name, &level) || std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end() ||
+        !failure.is_object() || !failure.contains("what") || !failure["what"].is_string() ||
         !failure.contains("died") || !failure["died"].is_boolean()) {
       return std::nullopt;
     }
-    result[name[0] - '0'] = {failure["what"].get<std::string>(), failure["died"].get<bool>()};
+    result[level] = {failure["what"].get<std::string>(), failure["died"].get<bool>()};
   }
   return result;
 }

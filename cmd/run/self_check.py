@@ -34,7 +34,7 @@ class Wrapping(torch.Tensor):
 def often(tensor):
     for _ in range(1000):
         torch.sin(tensor)
-        torch.nn.Identity()
+        torch.nn.Identity()(tensor)
         tensor.requires_grad  # noqa: B018
 
 

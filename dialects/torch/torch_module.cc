@@ -12,6 +12,7 @@
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
+#include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
 #include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
@@ -126,6 +127,7 @@ class Module final : public TorchModule {
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));
+    if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>());
     return absl::OkStatus();
   }
 };

@@ -15,6 +15,7 @@ namespace torchtrace {
 inline constexpr int kSetattrLevel = 0;
 inline constexpr int kFunctionLevel = 1;
 inline constexpr int kDispatchLevel = 2;
+inline constexpr int kFrameLevel = 3;
 
 struct Level {
   int number;

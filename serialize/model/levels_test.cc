@@ -38,9 +38,10 @@ TEST(LevelsTest, AreInTheTableByNumber) {
 }
 
 TEST(LevelsTest, SaysWhatTheTracedOnesSee) {
-  EXPECT_EQ(DescribeLevels(),
-            "0 setattr, the Python functions and classes of a list; 1 function, the calls of torch's API; "
-            "2 dispatch, the operators below autograd");
+  EXPECT_EQ(
+      DescribeLevels(),
+      "0 setattr, the Python functions and classes of a list; 1 function, the calls of torch's API; "
+      "2 dispatch, the operators below autograd; 3 frame, the calls of nn.Modules, with their paths in their models");
 }
 
 }  // namespace

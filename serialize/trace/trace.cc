@@ -114,8 +114,9 @@ void CountGetters(const json& metadata, const json& end, ProcessMetadata* known)
     add(all);
   } else if (known->signal.has_value()) {
     const json& levels = Member(metadata, "levels");
-    const bool some_level =
-        std::any_of(levels.begin(), levels.end(), [](const json& level) { return level != kDispatchLevel; });
+    const bool some_level = std::any_of(levels.begin(), levels.end(), [](const json& level) {
+      return level != kDispatchLevel && level != kFrameLevel;
+    });
     known->getters_unknown = some_level && Member(metadata, "include_getters") != true;
   }
 }

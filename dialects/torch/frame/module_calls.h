@@ -1,0 +1,29 @@
+// Level 3 for torch: the calls of nn.Modules, with their paths in the models they are parts of.
+
+#ifndef TORCHTRACE_DIALECTS_TORCH_FRAME_MODULE_CALLS_H_
+#define TORCHTRACE_DIALECTS_TORCH_FRAME_MODULE_CALLS_H_
+
+#include <string>
+
+#include "dialects/python/setattr/patch_list.h"
+#include "serialize/model/levels.h"
+#include "tracer/framework_dialect.h"
+
+namespace torchtrace::torch_dialect {
+
+// One native entry, in torch.nn.Module.__call__'s own function (docs/FRAME.md). One at a time in a process; install it
+// after the other levels' hooks, so that a module's call is the parent of theirs.
+class ModuleCallsHook : public TracingHook {
+ public:
+  int level() const override { return kFrameLevel; }
+  std::string name() const override { return "module calls"; }
+  absl::Status Install() override;
+  void Uninstall() override;
+
+ private:
+  python_dialect::PatchList patches_;
+};
+
+}  // namespace torchtrace::torch_dialect
+
+#endif  // TORCHTRACE_DIALECTS_TORCH_FRAME_MODULE_CALLS_H_
