@@ -54,6 +54,8 @@ class TraceWriter {
   virtual void Tag(uint32_t process, uint64_t thread, std::string_view json) = 0;
   // Goes with the next call that the thread enters: a stack of that table, or kNoStack.
   virtual void Stack(uint32_t process, uint64_t thread, const StackTable& stacks, StackId stack) = 0;
+  // The same.
+  virtual void Facts(uint32_t process, uint64_t thread, const RecordFacts& facts) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
 

@@ -66,6 +66,7 @@ class Filter {
     VariantId variant;
     uint32_t tags;
     StackId stack;
+    RecordFacts facts;
     int64_t time_ns;
     bool written;
   };
@@ -250,7 +251,7 @@ class Filter {
       thread.unwritten = 0;
     }
     thread.open.push_back(
-        {record.call, record.depth, record.variant, record.tags, record.stack, record.time_ns, keeps});
+        {record.call, record.depth, record.variant, record.tags, record.stack, record.facts, record.time_ns, keeps});
     if (keeps) return WriteEnter(&thread, thread.open.back());
     ++thread.unwritten;
     return absl::OkStatus();
@@ -293,6 +294,7 @@ class Filter {
     ++report_.kept;
     writer_->Tag(thread->process, thread->number, trace_->tags(call.tags));
     writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
+    writer_->Facts(thread->process, thread->number, call.facts);
     return writer_->Enter(thread->process, thread->number, TimeOf(thread, call.time_ns),
                           trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
   }

@@ -86,6 +86,7 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
       case CallRecord::kEnter:
         writer->Tag(process, record.thread, trace->tags(record.tags));
         writer->Stack(process, record.thread, trace->stacks(), record.stack);
+        writer->Facts(process, record.thread, record.facts);
         return writer->Enter(process, record.thread, time, trace->identity(record.config),
                              trace->facets(record.variant));
       case CallRecord::kLeave:

@@ -71,6 +71,7 @@ struct WrittenThread {
   std::string tags;          // of the next call
   std::string tags_written;  // to the frame
   StackId stack = kNoStack;  // of the next call, in the writer's table
+  RecordFacts facts;         // of the next call
   std::unique_ptr<FrameBuffer> buffer;
   CallWriter writer;                                     // into the buffer
   absl::flat_hash_map<VariantId, uint64_t> definitions;  // of this frame
@@ -162,6 +163,8 @@ class LogTraceWriter : public TraceWriter {
     }
     if (thread.stack != kNoStack) thread.writer.Stack(WritePlace(thread.stack, &thread));
     thread.stack = kNoStack;
+    if (!thread.facts.plain()) thread.writer.Facts(thread.facts);
+    thread.facts = RecordFacts();
     thread.writer.Enter(known->second, time);
     ++thread.calls;
     ++thread.open_calls;
@@ -174,6 +177,10 @@ class LogTraceWriter : public TraceWriter {
 
   void Stack(uint32_t process, uint64_t number, const StackTable& stacks, StackId stack) override {
     if (stack != kNoStack) ThreadOf(process, number).stack = TakeOver(stacks, stack);
+  }
+
+  void Facts(uint32_t process, uint64_t number, const RecordFacts& facts) override {
+    if (!facts.plain()) ThreadOf(process, number).facts = facts;
   }
 
   absl::Status Leave(uint32_t process, uint64_t number, uint64_t time) override {

@@ -92,6 +92,16 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
                                                                                                          : kBroken;
     case OtherRecord::kStack:
       return reader.Varint(&count_) ? kStack : kBroken;
+    case OtherRecord::kFacts: {
+      uint64_t sequence;
+      if (!reader.Varint(&facts_of_call_.scope) || !reader.Varint(&facts_of_call_.thread) ||
+          !reader.Varint(&sequence) || !reader.Varint(&facts_of_call_.forward_thread) ||
+          !reader.Varint(&facts_of_call_.id)) {
+        return kBroken;
+      }
+      facts_of_call_.sequence = UnZigZag(sequence);
+      return kFacts;
+    }
     default:
       return kUnknown;
   }

@@ -16,6 +16,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"
+#include "serialize/model/record_facts.h"
 
 namespace torchtrace {
 
@@ -32,6 +33,7 @@ class CallReader {
     kCode,     // code()
     kPlace,    // place()
     kStack,    // count(): the place's number
+    kFacts,    // facts_of_call()
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends behind a whole record
@@ -105,6 +107,7 @@ class CallReader {
   const ThreadRecord& thread() const { return thread_; }
   const CodeRecord& code() const { return code_; }
   const PlaceRecord& place() const { return place_; }
+  const RecordFacts& facts_of_call() const { return facts_of_call_; }
 
  private:
   // More than an enter record's two varints.
@@ -157,6 +160,7 @@ class CallReader {
   ThreadRecord thread_;
   CodeRecord code_;
   PlaceRecord place_;
+  RecordFacts facts_of_call_;
 };
 
 }  // namespace torchtrace

@@ -16,13 +16,14 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_writer.h"
+#include "serialize/model/record_facts.h"
 
 namespace torchtrace {
 
 class CallWriter {
  public:
-  // Bytes that an enter or leave record may take.
-  static constexpr uint32_t kMaxEventBytes = 2 * kMaxVarintBytes;
+  // Bytes that an enter or leave record may take, and the facts before it.
+  static constexpr uint32_t kMaxEventBytes = (2 + 7) * kMaxVarintBytes;
   // Bytes that a record with strings may take beside the strings.
   static constexpr uint32_t kMaxRecordOverhead = 10 * kMaxVarintBytes;
 
@@ -132,6 +133,14 @@ class CallWriter {
     char body[kMaxVarintBytes];
     char* const b = EncodeVarint(place, body);
     Append(OtherRecord::kStack, {body, static_cast<size_t>(b - body)});
+  }
+  // Of the next call.
+  void Facts(const RecordFacts& facts) {
+    char body[5 * kMaxVarintBytes];
+    char* b = EncodeVarint(facts.thread, EncodeVarint(facts.scope, body));
+    b = EncodeVarint(facts.forward_thread, EncodeVarint(ZigZag(facts.sequence), b));
+    b = EncodeVarint(facts.id, b);
+    Append(OtherRecord::kFacts, {body, static_cast<size_t>(b - body)});
   }
 
  private:

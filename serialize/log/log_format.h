@@ -95,6 +95,10 @@ enum class OtherRecord : uint8_t {
   kPlace = 6,
   // Body: varint place: where the thread enters its next call.
   kStack = 7,
+  // Body: varint scope, varint thread, zigzag sequence number, varint forward thread, varint id: what RecordFunction
+  // says
+  // of the call that the thread enters next (record_facts.h).
+  kFacts = 8,
 };
 
 }  // namespace torchtrace

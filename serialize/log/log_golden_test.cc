@@ -83,6 +83,28 @@ void WriteStacksLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+// A forward call, one without facts, a backward node of another thread, a user's scope.
+void WriteFactsLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  const uint64_t add = calls.Define(SampleIdentity(4, "aten::add.Tensor"), "");
+  calls.Facts({.thread = 1, .sequence = 300});
+  calls.Enter(add, 1005);
+  calls.Enter(add, 1006);
+  calls.Leave(1010);
+  calls.Leave(1010);
+  calls.Facts({.scope = kBackwardScope, .thread = 2, .sequence = 300, .forward_thread = 1, .id = 7});
+  calls.Enter(calls.Define(SampleIdentity(4, "AddBackward0"), ""), 1015);
+  calls.Leave(1020);
+  calls.Facts({.scope = kUserScope, .thread = 2});
+  calls.Enter(calls.Define(SampleIdentity(4, "a step"), ""), 1025);
+  calls.Leave(1030);
+  LogWriter::Close(frame, calls.calls());
+}
+
 // One process that ended in order, one that was killed, one whose calls were
 // written one by one.
 void WriteMergedLog(const std::string& path) {
@@ -109,6 +131,7 @@ void WriteMergedLog(const std::string& path) {
 const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/tiny", WriteTinyLog},
     {"v1/stacks", WriteStacksLog},
+    {"v1/facts", WriteFactsLog},
     {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
     {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
     {"v2/merged", WriteMergedLog},

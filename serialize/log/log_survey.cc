@@ -201,6 +201,7 @@ class Surveyor {
         case CallReader::kCode:
         case CallReader::kPlace:
         case CallReader::kStack:
+        case CallReader::kFacts:
         case CallReader::kUnknown:
           other_bytes_ += reader.next_offset() - reader.offset();
           break;

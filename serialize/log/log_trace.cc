@@ -286,6 +286,7 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         record.call = call_number++;
         record.tags = reader.tags();
         record.stack = reader.stack();
+        record.facts = reader.facts();
         record.parent = parent == nullptr ? kNoCall : parent->call;
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth(), UINT32_MAX));
         record.duration_ns = 0;
@@ -297,6 +298,7 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         record.call = call.call;
         record.tags = kNoTags;
         record.stack = kNoStack;
+        record.facts = RecordFacts();
         record.parent = reader.outer_call();
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth() - 1, UINT32_MAX));
         record.duration_ns = record.time_ns - call.time_ns;

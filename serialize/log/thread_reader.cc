@@ -62,6 +62,7 @@ void ThreadReader::Advance(uint64_t call) {
     case kEnter:
       open_.push_back({call, time_ns_, variant_, 0});
       stack_ = kNoStack;
+      facts_ = RecordFacts();
       ++depth_;
       break;
     case kLeave:
@@ -108,6 +109,9 @@ void ThreadReader::Advance(uint64_t call) {
       case CallReader::kStack:
         stack_ = reader_->count() < table_->places.size() ? table_->places[reader_->count()] : kNoStack;
         continue;
+      case CallReader::kFacts:
+        facts_ = reader_->facts_of_call();
+        continue;
       case CallReader::kEnd:
       case CallReader::kBroken:
         return CloseSegment();
@@ -125,6 +129,7 @@ void ThreadReader::OpenSegment() {
   table_ = definitions_->Acquire(segment);
   tags_ = kNoTags;
   stack_ = kNoStack;
+  facts_ = RecordFacts();
   reader_.emplace(&definitions_->log().file(), definitions_->log().frames()[segment.frame].payload_offset(),
                   segment.begin, segment.end, definitions_->window_bytes());
   const uint64_t surviving = SurvivingCalls(depth_, CallsBetween(before, segment), segment);

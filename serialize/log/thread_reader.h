@@ -17,6 +17,7 @@
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
+#include "serialize/model/record_facts.h"
 #include "serialize/trace/tables.h"
 
 namespace torchtrace {
@@ -110,6 +111,7 @@ class ThreadReader {
   std::string_view exception() const { return reader_->text(); }  // kRaise
   uint32_t tags() const { return tags_; }                         // kEnter
   StackId stack() const { return stack_; }                        // kEnter
+  const RecordFacts& facts() const { return facts_; }             // kEnter
   uint64_t depth() const { return depth_; }
   // The innermost open call; null when there is none or its entry isn't known.
   const OpenCall* innermost() const {
@@ -140,6 +142,7 @@ class ThreadReader {
   VariantId variant_ = 0;
   uint32_t tags_ = kNoTags;
   StackId stack_ = kNoStack;    // of the next call
+  RecordFacts facts_;           // of the next call
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };

@@ -233,10 +233,19 @@ class Dump {
       json["tags"] = object.is_object() ? std::move(object) : ordered_json(std::string(tags));
     }
     AddStack(call.entry.stack, &json);
+    if (!call.entry.facts.plain()) AddFacts(call.entry.facts, &json);
     AddEnding(call, &json);
     std::string line = DumpJson(json);
     line.pop_back();
     *out_ << line << "," << json_.Get(call.entry.variant) << "}\n";
+  }
+
+  static void AddFacts(const RecordFacts& facts, ordered_json* json) {
+    (*json)["scope"] = RecordScopeName(facts.scope);
+    if (facts.thread != 0) (*json)["record_thread"] = facts.thread;
+    if (facts.sequence >= 0) (*json)["sequence"] = facts.sequence;
+    if (facts.forward_thread != 0) (*json)["forward_thread"] = facts.forward_thread;
+    if (facts.id != 0) (*json)["record_id"] = facts.id;
   }
 
   static void AddEnding(const Shown& call, ordered_json* json) {

@@ -247,6 +247,11 @@ std::string DumpTrace(Trace* trace) {
                               place.line, std::string(code.module), std::string(code.function),
                               code.library ? " (library)" : "");
       }
+      if (const RecordFacts& facts = record.facts; !facts.plain()) {
+        absl::StrAppendFormat(&dump, ", %s, thread %d, sequence %d, forward thread %d, id %d",
+                              RecordScopeName(facts.scope), facts.thread, facts.sequence, facts.forward_thread,
+                              facts.id);
+      }
     } else {
       absl::StrAppendFormat(&dump, " after %d", record.duration_ns);
     }

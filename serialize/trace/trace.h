@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
+#include "serialize/model/record_facts.h"
 #include "serialize/trace/tables.h"
 
 namespace torchtrace {
@@ -176,6 +177,7 @@ struct CallRecord {
   uint64_t count = 1;         // of Trace::ReadCounted: so many equal calls, one after the other
   uint32_t tags = kNoTags;    // enter: Trace::tags
   StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
+  RecordFacts facts;          // enter, of level 4
   uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; of a process whose metadata has no
   // clock, a number that only grows.

@@ -139,6 +139,55 @@ std::invoke_result_t<Body> Recorder::OrStop(Body body) {
 // ---- ThreadRecorder ----
 
 void ThreadRecorder::Raise(std::string_view exception) {
+  if (scopes_.empty()) return RaiseInnermost(exception);
+  EndAmongScopes([&] { RaiseInnermost(exception); });
+}
+
+void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes,
+                               const RecordFacts& facts) {
+  const uint64_t now = ClockNow();
+  recorder_->OrStop([&] {
+    scopes_.push_back({key, std::string(config), identity_bytes, facts, now});
+    ++waiting_scopes_;
+  });
+}
+
+void ThreadRecorder::CloseScope(uint64_t key) {
+  const auto find = [&] {
+    return std::find_if(scopes_.rbegin(), scopes_.rend(), [&](const Scope& scope) { return scope.key == key; });
+  };
+  if (const auto scope = find(); scope == scopes_.rend()) return;
+  if (waiting_scopes_ != 0) BeginScopes();
+  const auto scope = find();
+  if (scope == scopes_.rend()) return;  // it is filtered out
+  scope->closed = true;
+  EndClosedScopes();
+}
+
+void ThreadRecorder::BeginScopes() {
+  for (size_t i = scopes_.size() - std::exchange(waiting_scopes_, 0); i < scopes_.size();) {
+    Scope& scope = scopes_[i];
+    if (EnterAt(scope.time, scope.config, scope.identity_bytes, &scope.facts)) {
+      scope.depth = open_calls_;
+      ++i;
+    } else {
+      scopes_.erase(scopes_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+}
+
+void ThreadRecorder::EndInnermostScope() {
+  LeaveInnermost();
+  scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_) - 1);
+}
+
+void ThreadRecorder::EndClosedScopes() {
+  for (const Scope* scope = InnermostScope(); scope != nullptr && scope->closed; scope = InnermostScope()) {
+    EndInnermostScope();
+  }
+}
+
+void ThreadRecorder::RaiseInnermost(std::string_view exception) {
   if (!OwnsInnermostCall()) return;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
   const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
@@ -148,7 +197,9 @@ void ThreadRecorder::Raise(std::string_view exception) {
 
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   CloseFrame();
-  stale_calls_ += std::exchange(open_calls_, 0);
+  stale_calls_ += std::exchange(open_calls_, 0) - (scopes_.size() - waiting_scopes_);
+  scopes_.clear();
+  waiting_scopes_ = 0;
   session_ = session;
   number_ = number;
   calls_.Set(0);

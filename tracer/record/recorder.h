@@ -19,6 +19,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
+#include "serialize/model/record_facts.h"
 #include "tracer/record/clock.h"
 #include "tracer/record/export.h"
 #include "tracer/record/intern_table.h"
@@ -125,11 +126,20 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // facets (serialize/model/config.h); the first `identity_bytes` are the identity.
   // False: the call is filtered out or recording has stopped; then there must
   // be no Leave.
-  bool Enter(std::string_view config, uint32_t identity_bytes);
+  bool Enter(std::string_view config, uint32_t identity_bytes) { return Enter(config, identity_bytes, nullptr); }
+  // `facts`: of a call of level 4; null: none.
+  bool Enter(std::string_view config, uint32_t identity_bytes, const RecordFacts* facts);
 
   // Ends the innermost entered call.
   void Leave();
   void Raise(std::string_view exception);
+
+  // A scope that the program opens and closes by two calls (torch.profiler.record_function), both of which may be
+  // recorded, and so may what they return to. That calls nest, the scope begins with the first call that is entered
+  // after it was opened, by the time of the opening; it ends when all calls have that were entered in it, and at the
+  // latest with the call in which it began. `key`: a number that no other scope of the thread has that is open.
+  void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const RecordFacts& facts);
+  void CloseScope(uint64_t key);
 
   // Property reads and calls of the like that were left out as noise.
   void CountGetter();
@@ -143,6 +153,32 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // defined in a frame, so that every Enter asks Prepare.
   static constexpr uint32_t kExcluded = UINT32_MAX;
   static constexpr uint64_t kNoEpoch = UINT64_MAX;
+
+  struct Scope {
+    uint64_t key = 0;
+    std::string config;
+    uint32_t identity_bytes = 0;
+    RecordFacts facts;
+    uint64_t time = 0;
+    uint64_t depth = 0;  // open calls with it, once it has begun
+    bool closed = false;
+  };
+
+  // `time`: 0 is now.
+  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, const RecordFacts* facts);
+  void LeaveInnermost();
+  void RaiseInnermost(std::string_view exception);
+  // The innermost scope that has begun; null: no open call is one.
+  Scope* InnermostScope() {
+    const size_t begun = scopes_.size() - waiting_scopes_;
+    return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
+  }
+  void BeginScopes();
+  void EndInnermostScope();
+  void EndClosedScopes();
+  // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it those that waited for it.
+  template <typename End>
+  void EndAmongScopes(End end);
 
   // What stands in the way of the call is done: the entry of its configuration, defined in a
   // frame with room for an event; null: it isn't recorded. `entry`: what Find said, null if not asked.
@@ -190,6 +226,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
   uint32_t stacks_wanted_ = 0;          // of each configuration
   std::vector<RecordedPlace*> unwritten_;
+  std::vector<Scope> scopes_;  // that are open; those that haven't begun come last
+  size_t waiting_scopes_ = 0;  // of them
 };
 
 class TORCHTRACE_EXPORT Recorder {
@@ -336,7 +374,14 @@ class TORCHTRACE_EXPORT Recorder {
   bool forked_ = false;
 };
 
-inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes) {
+inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const RecordFacts* facts) {
+  if (waiting_scopes_ != 0) [[unlikely]]
+    BeginScopes();
+  return EnterAt(0, config, identity_bytes, facts);
+}
+
+inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes,
+                                    const RecordFacts* facts) {
   const uint64_t hash = Hash64(config.data(), config.size());
   InternTable::Entry* entry = nullptr;
   if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_) [[likely]]
@@ -345,7 +390,8 @@ inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_byt
     entry = MakeReady(entry, hash, config, identity_bytes);
     if (entry == nullptr) return false;
   }
-  writer_.Enter(entry->definition, ClockNow());
+  if (facts != nullptr && !facts->plain()) writer_.Facts(*facts);
+  writer_.Enter(entry->definition, time == 0 ? ClockNow() : time);
   calls_.Increment();
   ++open_calls_;
   return true;
@@ -360,10 +406,23 @@ inline bool ThreadRecorder::OwnsInnermostCall() {
 }
 
 inline void ThreadRecorder::Leave() {
+  if (scopes_.empty()) [[likely]]
+    return LeaveInnermost();
+  EndAmongScopes([this] { LeaveInnermost(); });
+}
+
+inline void ThreadRecorder::LeaveInnermost() {
   if (!OwnsInnermostCall()) return;
   const bool fits = writer_.FitsEvent() || NextFrame(CallWriter::kMaxEventBytes);
   --open_calls_;
   if (fits) writer_.Leave(ClockNow());
+}
+
+template <typename End>
+void ThreadRecorder::EndAmongScopes(End end) {
+  while (InnermostScope() != nullptr) EndInnermostScope();
+  end();
+  EndClosedScopes();
 }
 
 inline void ThreadRecorder::CountGetter() {

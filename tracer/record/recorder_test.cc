@@ -169,6 +169,59 @@ TEST(RecorderTest, RecordsCalls) {
                        {"cut", {{"things", 3}}}}));
 }
 
+// The calls as a tree in a line: `a(b c)`, with `!` where one never ended.
+std::string Tree(const std::string& folder) {
+  const auto trace = OpenLogs(folder).value();
+  std::string tree;
+  std::set<uint64_t> open;
+  const absl::Status read = trace->Read([&](const CallRecord& record) {
+    if (record.kind == CallRecord::kEnter) {
+      open.insert(record.call);
+      const std::string api(ReadConfigHead(trace->identity(record.config)).api);
+      absl::StrAppend(&tree, api, record.facts.scope == kUserScope ? "*(" : "(");
+    } else {
+      open.erase(record.call);
+      tree += ')';
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  return tree + std::string(open.size(), '!');
+}
+
+TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.recording.exclude = {"hidden"};
+  ASSERT_TRUE(Start(folder, options).ok());
+  ThreadRecorder& thread = *Recorder::Get()->ThisThread();
+  const auto enter = [&](const std::string& api) {
+    const std::string described = Described(api);
+    EXPECT_TRUE(thread.Enter(described, static_cast<uint32_t>(described.size() - 1)));
+  };
+  const auto open = [&](uint64_t key, const std::string& api) {
+    const std::string described = Described(api);
+    thread.OpenScope(key, described, static_cast<uint32_t>(described.size() - 1), {.scope = kUserScope});
+  };
+  const auto close = [&](uint64_t key) { thread.CloseScope(key); };
+  // By calls that return before what the scope is of: `with record_function("step"):`.
+  enter("__enter__"), open(1, "step"), thread.Leave();
+  enter("work"), thread.Leave();
+  enter("__exit__"), close(1), enter("inner"), thread.Leave(), thread.Leave();
+  enter("after"), thread.Leave();
+  // Nothing in it; two of which the outer one is closed first; one that is filtered out.
+  open(2, "empty"), close(2);
+  open(3, "first"), open(4, "second"), enter("both"), thread.Leave(), close(3), enter("one"), thread.Leave(), close(4);
+  open(5, "hidden"), enter("shown"), thread.Leave(), close(5);
+  // It doesn't outlive the call in which it began: a generator's.
+  enter("next"), open(6, "generator"), enter("work"), thread.Leave(), thread.Raise("StopIteration");
+  close(6), close(7);
+  EndSession();
+  EXPECT_EQ(Tree(folder),
+            "__enter__()step*(work()__exit__(inner()))after()"
+            "empty*()first*(second*(both()one()))shown()next(generator*(work()))");
+}
+
 TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {
   const std::string folder = NewFolder();
   const std::string mine = folder + "/mine";
