@@ -48,7 +48,7 @@ constexpr char kImported[] = "torch is imported";
 constexpr char kFile[] = "/self_test.py";
 constexpr char kTimedOut[] = "it did not end within a minute";
 
-const std::vector<int> kLevels = {kSetattrLevel, kFunctionLevel, kDispatchLevel, kFrameLevel};
+const std::vector<int> kLevels = {kSetattrLevel, kFunctionLevel, kDispatchLevel, kFrameLevel, kRecordLevel};
 
 struct KnownCall {
   std::set<int> levels;
@@ -72,6 +72,9 @@ const std::vector<KnownCall>& KnownCalls() {
       {{2}, "aten::exp", 1},   // of a subclass
       {{2}, "aten::tanh", 1},  // on another thread
       {{3}, "torch.nn.Identity", 1000},
+      {{4}, "aten::sin", 1000},
+      {{4}, "aten::exp", 1},
+      {{4}, "aten::tanh", 1},
   };
   return *calls;
 }

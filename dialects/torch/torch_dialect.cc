@@ -54,7 +54,9 @@ class TorchDialect : public FrameworkDialect {
  public:
   std::string name() const override { return "torch"; }
   std::string package() const override { return "torch"; }
-  std::vector<int> levels() const override { return {kSetattrLevel, kFunctionLevel, kDispatchLevel, kFrameLevel}; }
+  std::vector<int> levels() const override {
+    return {kSetattrLevel, kFunctionLevel, kDispatchLevel, kFrameLevel, kRecordLevel};
+  }
 
   absl::Status CheckVersion(const std::string& version, const RecordingOptions& options) const override {
     const absl::StatusOr<TorchEra> era = FindTorchEra(version, options.untested_torch);

@@ -14,6 +14,7 @@
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
+#include "dialects/torch/record/record_function_hook.h"
 #include "dialects/torch/setattr/setattr_level.h"
 #include "nlohmann/json.hpp"
 #include "serialize/model/levels.h"
@@ -127,6 +128,7 @@ class Module final : public TorchModule {
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));
+    if (wanted(kRecordLevel)) hooks->push_back(std::make_unique<RecordFunctionHook>());
     if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>());
     return absl::OkStatus();
   }

@@ -18,7 +18,7 @@ constexpr std::array<Level, 5> kLevels = {{
     {kFunctionLevel, "function", "the calls of torch's API"},
     {kDispatchLevel, "dispatch", "the operators below autograd"},
     {kFrameLevel, "frame", "the calls of nn.Modules, with their paths in their models"},
-    {4, "record", ""},
+    {kRecordLevel, "record", "PyTorch's RecordFunction: operators above autograd, backward nodes, scopes, kernels"},
 }};
 
 absl::StatusOr<int> ParseLevel(const std::string& word) {

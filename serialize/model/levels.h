@@ -16,6 +16,7 @@ inline constexpr int kSetattrLevel = 0;
 inline constexpr int kFunctionLevel = 1;
 inline constexpr int kDispatchLevel = 2;
 inline constexpr int kFrameLevel = 3;
+inline constexpr int kRecordLevel = 4;
 
 struct Level {
   int number;

@@ -115,7 +115,7 @@ void CountGetters(const json& metadata, const json& end, ProcessMetadata* known)
   } else if (known->signal.has_value()) {
     const json& levels = Member(metadata, "levels");
     const bool some_level = std::any_of(levels.begin(), levels.end(), [](const json& level) {
-      return level != kDispatchLevel && level != kFrameLevel;
+      return level == kSetattrLevel || level == kFunctionLevel;
     });
     known->getters_unknown = some_level && Member(metadata, "include_getters") != true;
   }

@@ -32,10 +32,42 @@ struct ThreadState {
   // Describes a call by `describe(config)` and records that it was entered. True: it is to be ended by
   // Leave or Raise. Nothing that goes wrong in the description reaches the program: where it fails, for
   // want of memory, recording stops.
+  // `facts`: of a call of level 4.
   template <typename Describe>
-  bool Enter(Describe&& describe) {
+  bool Enter(Describe&& describe, const RecordFacts* facts = nullptr) {
+    const std::string_view bytes = Described(describe);
+    return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes(), facts);
+  }
+
+  // Describes a scope in the same way (ThreadRecorder::OpenScope). True: it is to be ended by CloseScope.
+  template <typename Describe>
+  bool OpenScope(uint64_t key, Describe&& describe, const RecordFacts& facts) {
+    const std::string_view bytes = Described(describe);
+    if (!bytes.empty()) recorder->OpenScope(key, bytes, config->identity_bytes(), facts);
+    return !bytes.empty();
+  }
+
+  void Leave() {
+    if (recorder != nullptr) recorder->Leave();
+  }
+  void Raise(std::string_view exception) {
+    if (recorder != nullptr) recorder->Raise(exception);
+  }
+  void CloseScope(uint64_t key) {
+    if (recorder != nullptr) recorder->CloseScope(key);
+  }
+  void CountGetter() {
+    if (Recording()) recorder->CountGetter();
+  }
+
+ private:
+  TORCHTRACE_EXPORT bool Attach();
+
+  // Empty: nothing is recorded.
+  template <typename Describe>
+  std::string_view Described(Describe&& describe) {
     // Code of the program that came to run in a description would fill the same scratch.
-    if (!Recording() || describing) return false;
+    if (!Recording() || describing) return {};
     describing = true;
     std::string_view bytes;
     try {
@@ -45,21 +77,8 @@ struct ThreadState {
       Recorder::Get()->Stop(error.what());
     }
     describing = false;
-    return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes());
+    return bytes;
   }
-
-  void Leave() {
-    if (recorder != nullptr) recorder->Leave();
-  }
-  void Raise(std::string_view exception) {
-    if (recorder != nullptr) recorder->Raise(exception);
-  }
-  void CountGetter() {
-    if (Recording()) recorder->CountGetter();
-  }
-
- private:
-  TORCHTRACE_EXPORT bool Attach();
 };
 
 extern constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_TLS;

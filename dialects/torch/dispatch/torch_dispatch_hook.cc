@@ -17,8 +17,8 @@
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/dispatch/forwarding_interpreter.h"
-#include "dialects/torch/dispatch/operator_plan.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/thread_state.h"
@@ -28,7 +28,15 @@ namespace {
 
 constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kDispatchKey);
 
-thread_local OperatorPlans t_plans;
+thread_local OperatorPlans t_plans(kDispatchLevel);
+
+// A call whose arguments are the last ones on `stack`.
+const OperatorPlan& DescribeBoxedCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                                      ConfigBuilder* config) {
+  const OperatorPlan& plan = t_plans.Get(op.schema());
+  DescribeOperatorCall(plan, stack.data() + (stack.size() - plan.arguments.size()), config);
+  return plan;
+}
 
 // The Python name of the exception in flight. In a catch block.
 std::string ExceptionName() {
@@ -128,11 +136,7 @@ bool GoesToMode(c10::DispatchKeySet keys) {
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (GoesToMode(keys)) return op.redispatchBoxed(keys & kBelowKey, stack);
   bool foreign = false;
-  const auto describe = [&](ConfigBuilder* config) {
-    const OperatorPlan& plan = t_plans.Get(op);
-    foreign = plan.foreign;
-    DescribeOperatorCall(plan, *stack, config);
-  };
+  const auto describe = [&](ConfigBuilder* config) { foreign = DescribeBoxedCall(op, *stack, config).foreign; };
   RecordAround(describe, [&] {
     if (foreign || GoesToPython(keys)) {
       op.redispatchBoxed(keys & kBelowKey, stack);
@@ -157,7 +161,9 @@ struct Unboxed<Operator, Result(Arguments...)> {
     const auto describe = [&](ConfigBuilder* config) {
       // PyTorch's own operators stay.
       static const OperatorPlan& plan =
-          *OperatorPlans::Make(c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name))
+          *OperatorPlans::Make(
+               c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name).schema(),
+               kDispatchLevel)
                .release();
       OperatorCallDescriber describer(plan, config);
       (describer.Add(arguments), ...);
@@ -186,7 +192,7 @@ class SubclassDispatch final : public ForwardingInterpreter {
       const SeenInPython seen;
       return inner().dispatch(op, stack);
     }
-    RecordAround([&](ConfigBuilder* config) { DescribeOperatorCall(t_plans.Get(op), *stack, config); },
+    RecordAround([&](ConfigBuilder* config) { DescribeBoxedCall(op, *stack, config); },
                  [&] { inner().dispatch(op, stack); });
   }
 
@@ -197,7 +203,7 @@ class SubclassDispatch final : public ForwardingInterpreter {
       const torch::jit::Stack stack = {
           at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
               const_cast<c10::TensorImpl*>(self)))};
-      DescribeOperatorCall(t_plans.Get(op), stack, config);
+      DescribeBoxedCall(op, stack, config);
     };
     return RecordAround(describe, [&] { return inner().detach(self); });
   }

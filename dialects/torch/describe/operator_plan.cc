@@ -1,9 +1,8 @@
-#include "dialects/torch/dispatch/operator_plan.h"
+#include "dialects/torch/describe/operator_plan.h"
 
 #include <string_view>
 
 #include "dialects/torch/describe/describe.h"
-#include "serialize/model/levels.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -121,17 +120,16 @@ void OperatorPlans::WatchRemovals() {
   static_cast<void>(registration);
 }
 
-std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::OperatorHandle& op) {
+std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& schema, int level) {
   auto plan = std::make_unique<OperatorPlan>();
-  const c10::OperatorName& name = op.operator_name();
-  std::string shown = name.name;
-  if (!name.overload_name.empty()) shown += "." + name.overload_name;
-  plan->head = ConfigBuilder::EncodeHead(kDispatchLevel, shown);
+  std::string shown = schema.name();
+  if (!schema.overload_name().empty()) shown += "." + schema.overload_name();
+  plan->head = ConfigBuilder::EncodeHead(level, shown);
   const std::string_view space = std::string_view(shown).substr(0, shown.find(':'));
   plan->foreign = space != "aten" && space != "prim" && space != "prims" && space != "quantized" && space != "mkldnn" &&
                   space != "mkl" && space != "onednn" && space != "inductor" && space != "c10d" &&
                   space != "_c10d_functional" && space != "profiler" && space != "fbgemm" && space != "sparse";
-  for (const c10::Argument& argument : op.schema().arguments()) {
+  for (const c10::Argument& argument : schema.arguments()) {
     ArgumentPlan& own = plan->arguments.emplace_back();
     own.name = argument.name();
     own.int_kind = KindOf(argument);
@@ -183,11 +181,9 @@ void DescribeArgument(IntKind, std::string_view value, ConfigBuilder* config) {
   config->values().String(KeptText(value), value.size());
 }
 
-void DescribeOperatorCall(const OperatorPlan& plan, const torch::jit::Stack& stack, ConfigBuilder* config) {
+void DescribeOperatorCall(const OperatorPlan& plan, const c10::IValue* arguments, ConfigBuilder* config) {
   OperatorCallDescriber describer(plan, config);
-  const size_t count = plan.arguments.size();
-  const c10::IValue* const values = stack.data() + (stack.size() - count);
-  for (size_t i = 0; i < count; ++i) describer.Add(values[i]);
+  for (size_t i = 0; i < plan.arguments.size(); ++i) describer.Add(arguments[i]);
 }
 
 }  // namespace torchtrace::torch_dialect

@@ -2,8 +2,8 @@
 // operator: names, which arguments are keywords, which integers are enums, and
 // the defaults in described form, so that a default is told by comparing bytes.
 
-#ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_OPERATOR_PLAN_H_
-#define TORCHTRACE_DIALECTS_TORCH_DISPATCH_OPERATOR_PLAN_H_
+#ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OPERATOR_PLAN_H_
+#define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OPERATOR_PLAN_H_
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -34,7 +34,7 @@ struct ArgumentPlan {
 };
 
 struct OperatorPlan {
-  std::string head;       // level 2 and "aten::add.Tensor", as a config's first bytes
+  std::string head;       // level and "aten::add.Tensor", as a config's first bytes
   bool foreign = false;   // not one of PyTorch's own: what it calls inside is not seen
   size_t positional = 0;  // the rest of `arguments` is keyword-only
   std::vector<ArgumentPlan> arguments;
@@ -70,16 +70,19 @@ void DescribeArgument(IntKind kind, const std::optional<Value>& value, ConfigBui
   value.has_value() ? DescribeArgument(kind, *value, config) : config->values().None();
 }
 
-// The plans that one thread knows. A plan holds until the next Get: when an
+// The plans that one thread knows for a level. A plan holds until the next Get: when an
 // operator goes, its address and its name may come again with another schema, so
 // all plans are forgotten.
 class OperatorPlans {
  public:
+  explicit OperatorPlans(int level) : level_(level) {}
+
   // Makes all threads' plans notice operators that go. Call once.
   static void WatchRemovals();
 
-  const OperatorPlan& Get(const c10::OperatorHandle& op) {
-    const void* const key = &op.operator_name();
+  // `schema`: an operator's own, no copy.
+  const OperatorPlan& Get(const c10::FunctionSchema& schema) {
+    const void* const key = &schema;
     const uint64_t removals = removals_.load(std::memory_order_relaxed);
     if (removals == seen_removals_) {
       if (key == last_key_) return *last_;
@@ -88,16 +91,17 @@ class OperatorPlans {
       seen_removals_ = removals;
     }
     std::unique_ptr<OperatorPlan>& plan = plans_[key];
-    if (plan == nullptr) plan = Make(op);
+    if (plan == nullptr) plan = Make(schema, level_);
     last_key_ = key;
     return *(last_ = plan.get());
   }
 
-  static std::unique_ptr<OperatorPlan> Make(const c10::OperatorHandle& op);
+  static std::unique_ptr<OperatorPlan> Make(const c10::FunctionSchema& schema, int level);
 
  private:
   static inline std::atomic<uint64_t> removals_{0};
 
+  const int level_;
   std::unordered_map<const void*, std::unique_ptr<OperatorPlan>> plans_;
   uint64_t seen_removals_ = 0;
   const void* last_key_ = nullptr;
@@ -124,9 +128,9 @@ class OperatorCallDescriber {
   SchemaArguments arguments_;
 };
 
-// A call whose arguments are the last ones on `stack`.
-void DescribeOperatorCall(const OperatorPlan& plan, const torch::jit::Stack& stack, ConfigBuilder* config);
+// A call whose arguments, as many as the plan has, stand at `arguments`.
+void DescribeOperatorCall(const OperatorPlan& plan, const c10::IValue* arguments, ConfigBuilder* config);
 
 }  // namespace torchtrace::torch_dialect
 
-#endif  // TORCHTRACE_DIALECTS_TORCH_DISPATCH_OPERATOR_PLAN_H_
+#endif  // TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OPERATOR_PLAN_H_

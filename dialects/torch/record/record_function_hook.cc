@@ -1,0 +1,112 @@
+#include "dialects/torch/record/record_function_hook.h"
+
+#include <ATen/record_function.h>
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <variant>
+
+#include "dialects/torch/describe/operator_plan.h"
+#include "serialize/model/record_facts.h"
+#include "tracer/record/thread_state.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+// What a RecordFunction is of, by reference: its public accessors copy the schema, which takes longer than all the
+// rest.
+struct WhatItIsOf {
+  using Type = std::variant<std::string, at::RecordFunction::schema_ref_t> at::RecordFunction::*;
+  friend Type MemberOf(WhatItIsOf);
+};
+template <typename Member, typename Member::Type kMember>
+struct Reach {
+  friend typename Member::Type MemberOf(Member) { return kMember; }
+};
+template struct Reach<WhatItIsOf, &at::RecordFunction::fn_>;
+
+// Null: it only has a name.
+const c10::FunctionSchema* SchemaOf(const at::RecordFunction& function) {
+  const auto* const schema = std::get_if<at::RecordFunction::schema_ref_t>(&(function.*MemberOf(WhatItIsOf())));
+  return schema == nullptr ? nullptr : &schema->get();
+}
+
+thread_local OperatorPlans t_plans(kRecordLevel);
+
+void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+  if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
+    const OperatorPlan& plan = t_plans.Get(*schema);
+    if (plan.arguments.size() == inputs.size()) return DescribeOperatorCall(plan, inputs.data(), config);
+    config->Begin(plan.head);
+  } else {
+    config->Begin(ConfigBuilder::EncodeHead(kRecordLevel, function.name()));
+  }
+  config->Positional(inputs.size());
+  for (const c10::IValue& input : inputs) DescribeArgument(IntKind::kInt, input, config);
+  // Of a kernel of Inductor's or Triton's: its file, its grid. Sorted: they come in any order.
+  const auto unsorted = function.kwinputs();
+  const std::map<std::string_view, c10::IValue> keywords(unsorted.begin(), unsorted.end());
+  config->Keywords(keywords.size());
+  for (const auto& [name, value] : keywords) {
+    config->Keyword(name);
+    DescribeArgument(IntKind::kInt, value, config);
+  }
+}
+
+// A recorded call that is open.
+struct OpenRecord final : at::ObserverContext {
+  ThreadState* const thread = &t_thread;
+  const int exceptions = std::uncaught_exceptions();
+};
+
+uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uint64_t>(&function); }
+
+std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
+  ThreadState& thread = t_thread;
+  if (!thread.Recording()) return nullptr;
+  auto open = std::make_unique<OpenRecord>();
+  const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
+                             .thread = function.threadId(),
+                             .sequence = function.seqNr(),
+                             .forward_thread = function.forwardThreadId(),
+                             .id = function.handle()};
+  const auto describe = [&](ConfigBuilder* config) { Describe(function, config); };
+  // Its end comes on any thread, when what it is of is done: no call of this one.
+  if (function.isAsync()) {
+    if (thread.Enter(describe, &facts)) thread.Leave();
+    return nullptr;
+  }
+  const bool recorded =
+      facts.scope == kUserScope ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
+  return recorded ? std::move(open) : nullptr;
+}
+
+void End(const at::RecordFunction& function, at::ObserverContext* context) {
+  const auto* const open = static_cast<const OpenRecord*>(context);
+  if (open == nullptr || open->thread != &t_thread) return;
+  if (function.scope() == at::RecordScope::USER_SCOPE) {
+    t_thread.CloseScope(KeyOf(function));
+  } else if (std::uncaught_exceptions() > open->exceptions) {
+    t_thread.Raise({});  // nobody has caught it yet, so its type can't be asked for
+  } else {
+    t_thread.Leave();
+  }
+}
+
+}  // namespace
+
+absl::Status RecordFunctionHook::Install() {
+  if (callback_ != 0) return absl::OkStatus();
+  OperatorPlans::WatchRemovals();
+  callback_ = at::addGlobalCallback(at::RecordFunctionCallback(Begin, End).needsInputs(true));
+  return absl::OkStatus();
+}
+
+void RecordFunctionHook::Uninstall() {
+  if (callback_ != 0) at::removeCallback(std::exchange(callback_, 0));
+}
+
+}  // namespace torchtrace::torch_dialect
