@@ -15,7 +15,14 @@ from python_tracer import DispatchTracer, FunctionTracer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LEVELS = {"1": [1], "2": [2], "1,2": [1, 2]}
-LEVELS_WITH_0 = {"0": [0], "0,1": [0, 1], "0,1,2": [0, 1, 2]}
+OTHER_LEVELS = {
+    "0": [0],
+    "0,1": [0, 1],
+    "0,1,2": [0, 1, 2],
+    "3": [3],
+    "4": [4],
+    "0-4": [0, 1, 2, 3, 4],
+}
 
 
 def load_bench_module(runtime, bench_module):
@@ -175,7 +182,7 @@ def make_subjects(bench, folder):
         subjects[f"empty modes, {text}"] = EmptyModes(bench, levels)
     for text, levels in LEVELS.items():
         subjects[f"hooks, recording off, {text}"] = Torchtrace(bench, levels, idle=True)
-    for text, levels in (LEVELS | LEVELS_WITH_0).items():
+    for text, levels in (LEVELS | OTHER_LEVELS).items():
         subjects[f"torchtrace, {text}"] = Torchtrace(bench, levels)
     for text, levels in LEVELS.items():
         subjects[f"Python tracer, {text}"] = PythonTracer(levels)

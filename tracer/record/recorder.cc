@@ -143,41 +143,47 @@ void ThreadRecorder::Raise(std::string_view exception) {
   EndAmongScopes([&] { RaiseInnermost(exception); });
 }
 
+bool ThreadRecorder::IsUpToDate() { return Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp(); }
+
 void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes,
                                const RecordFacts& facts) {
   const uint64_t now = ClockNow();
+  if (!IsUpToDate()) return;
   recorder_->OrStop([&] {
     scopes_.push_back({key, std::string(config), identity_bytes, facts, now});
     ++waiting_scopes_;
   });
 }
 
-void ThreadRecorder::CloseScope(uint64_t key) {
+void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
   const auto find = [&] {
-    return std::find_if(scopes_.rbegin(), scopes_.rend(), [&](const Scope& scope) { return scope.key == key; });
+    return std::find_if(scopes_.begin(), scopes_.end(), [&](const Scope& scope) { return scope.key == key; });
   };
-  if (const auto scope = find(); scope == scopes_.rend()) return;
+  if (find() == scopes_.end()) return;
   if (waiting_scopes_ != 0) BeginScopes();
   const auto scope = find();
-  if (scope == scopes_.rend()) return;  // it is filtered out
+  if (scope == scopes_.end()) return;  // it is filtered out
   scope->closed = true;
+  scope->raised = raised;
   EndClosedScopes();
 }
 
 void ThreadRecorder::BeginScopes() {
-  for (size_t i = scopes_.size() - std::exchange(waiting_scopes_, 0); i < scopes_.size();) {
-    Scope& scope = scopes_[i];
-    if (EnterAt(scope.time, scope.config, scope.identity_bytes, &scope.facts)) {
+  recorder_->OrStop([this] {
+    // To enter a call may begin another session, which forgets all scopes.
+    const auto first = scopes_.end() - static_cast<ptrdiff_t>(std::exchange(waiting_scopes_, 0));
+    std::vector<Scope> waiting(std::make_move_iterator(first), std::make_move_iterator(scopes_.end()));
+    scopes_.erase(first, scopes_.end());
+    for (Scope& scope : waiting) {
+      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, &scope.facts)) continue;
       scope.depth = open_calls_;
-      ++i;
-    } else {
-      scopes_.erase(scopes_.begin() + static_cast<ptrdiff_t>(i));
+      scopes_.push_back(std::move(scope));
     }
-  }
+  });
 }
 
 void ThreadRecorder::EndInnermostScope() {
-  LeaveInnermost();
+  InnermostScope()->raised ? RaiseInnermost({}) : LeaveInnermost();
   scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_) - 1);
 }
 

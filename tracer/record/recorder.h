@@ -139,7 +139,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // after it was opened, by the time of the opening; it ends when all calls have that were entered in it, and at the
   // latest with the call in which it began. `key`: a number that no other scope of the thread has that is open.
   void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const RecordFacts& facts);
-  void CloseScope(uint64_t key);
+  // `raised`: by an exception, of a type that isn't known.
+  void CloseScope(uint64_t key, bool raised);
 
   // Property reads and calls of the like that were left out as noise.
   void CountGetter();
@@ -162,6 +163,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     uint64_t time = 0;
     uint64_t depth = 0;  // open calls with it, once it has begun
     bool closed = false;
+    bool raised = false;
   };
 
   // `time`: 0 is now.
@@ -200,6 +202,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // Takes over what has changed since this thread's epoch. False: nothing is
   // recorded now.
   bool CatchUp();
+  bool IsUpToDate();
   // Starts anew, in session `session`; calls that are open stay unknown to it.
   void BeginSession(uint64_t session, uint64_t number);
   // True when the innermost open call was entered in the session that is on: it is still to be

@@ -203,7 +203,7 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
     const std::string described = Described(api);
     thread.OpenScope(key, described, static_cast<uint32_t>(described.size() - 1), {.scope = kUserScope});
   };
-  const auto close = [&](uint64_t key) { thread.CloseScope(key); };
+  const auto close = [&](uint64_t key) { thread.CloseScope(key, /*raised=*/false); };
   // By calls that return before what the scope is of: `with record_function("step"):`.
   enter("__enter__"), open(1, "step"), thread.Leave();
   enter("work"), thread.Leave();
@@ -216,10 +216,26 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   // It doesn't outlive the call in which it began: a generator's.
   enter("next"), open(6, "generator"), enter("work"), thread.Leave(), thread.Raise("StopIteration");
   close(6), close(7);
+  // The first thing that a thread does; what it leaves open ends with nothing, and is not the next session's.
+  std::thread([&] {
+    ThreadRecorder& other = *Recorder::Get()->ThisThread();
+    const std::string described = Described("of a thread");
+    other.OpenScope(1, described, static_cast<uint32_t>(described.size() - 1), {.scope = kUserScope});
+    other.CloseScope(1, /*raised=*/false);
+  }).join();
+  open(8, "not closed"), enter("last"), thread.Leave();
   EndSession();
+  const std::string next = NewFolder();
+  ASSERT_TRUE(Start(next).ok());
+  close(8), open(9, "waits"), EndSession();
+  close(9);
+  ASSERT_TRUE(Start(NewFolder()).ok());
+  Call(Described("f"));
+  EndSession();
+  EXPECT_EQ(Tree(next), "");
   EXPECT_EQ(Tree(folder),
             "__enter__()step*(work()__exit__(inner()))after()"
-            "empty*()first*(second*(both()one()))shown()next(generator*(work()))");
+            "empty*()first*(second*(both()one()))shown()next(generator*(work()))of a thread*()not closed*(last()!");
 }
 
 TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {

@@ -53,8 +53,8 @@ struct ThreadState {
   void Raise(std::string_view exception) {
     if (recorder != nullptr) recorder->Raise(exception);
   }
-  void CloseScope(uint64_t key) {
-    if (recorder != nullptr) recorder->CloseScope(key);
+  void CloseScope(uint64_t key, bool raised) {
+    if (recorder != nullptr) recorder->CloseScope(key, raised);
   }
   void CountGetter() {
     if (Recording()) recorder->CountGetter();

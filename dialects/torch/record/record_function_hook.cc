@@ -62,6 +62,12 @@ struct OpenRecord final : at::ObserverContext {
   const int exceptions = std::uncaught_exceptions();
 };
 
+// What the program, or a kernel's launcher, may open in one function and close in another.
+bool IsScope(const at::RecordFunction& function) {
+  return function.scope() == at::RecordScope::USER_SCOPE ||
+         (function.scope() == at::RecordScope::FUNCTION && SchemaOf(function) == nullptr);
+}
+
 uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uint64_t>(&function); }
 
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
@@ -80,17 +86,19 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     return nullptr;
   }
   const bool recorded =
-      facts.scope == kUserScope ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
+      IsScope(function) ? thread.OpenScope(KeyOf(function), describe, facts) : thread.Enter(describe, &facts);
   return recorded ? std::move(open) : nullptr;
 }
 
 void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
   if (open == nullptr || open->thread != &t_thread) return;
-  if (function.scope() == at::RecordScope::USER_SCOPE) {
-    t_thread.CloseScope(KeyOf(function));
-  } else if (std::uncaught_exceptions() > open->exceptions) {
-    t_thread.Raise({});  // nobody has caught it yet, so its type can't be asked for
+  // Nobody has caught the exception yet, so its type can't be asked for.
+  const bool raised = std::uncaught_exceptions() > open->exceptions;
+  if (IsScope(function)) {
+    t_thread.CloseScope(KeyOf(function), raised);
+  } else if (raised) {
+    t_thread.Raise({});
   } else {
     t_thread.Leave();
   }

@@ -11,7 +11,7 @@ from dialects.torch.testing.trace_testing import trace, untraced
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SCRIPTS = ["same_modules.py", "same_graphs.py", "same_errors.py", "same_python.py"]
-RUNS = [(script, levels) for script in SCRIPTS for levels in ("1,2", "0", "0,1,2")]
+RUNS = [(script, levels) for script in SCRIPTS for levels in ("1,2", "0", "0,1,2", "3,4")]
 RUNS += [("same_errors.py", "1"), ("same_errors.py", "2")]
 
 
@@ -60,8 +60,9 @@ def test_the_scripts_run_to_their_ends():
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_something_was_recorded(script):
-    run = traced(script, "1,2").run
-    assert run["counts"]["levels"]["1"]["calls"] > 50
-    assert run["counts"]["levels"]["2"]["calls"] > 50
-    assert not run["damage"]["damaged"]
-    assert run["stopped"] == []
+    for levels, seen in (("1,2", "12"), ("3,4", "4")):
+        run = traced(script, levels).run
+        for level in seen:
+            assert run["counts"]["levels"][level]["calls"] > 50
+        assert not run["damage"]["damaged"]
+        assert run["stopped"] == []

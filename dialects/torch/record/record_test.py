@@ -1,0 +1,185 @@
+"""Level 4: what RecordFunction tells, on every thread; the program stays the same."""
+
+import json
+
+import pytest
+
+from dialects.torch.testing.trace_testing import tensor, tool, trace
+from python.module_testing import python
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = """
+import threading
+import torch
+from torch.profiler import record_function
+
+def fast(name, **kwargs):
+    return torch._C._profiler._RecordFunctionFast(name, [], kwargs)
+
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+with record_function("a step: (1)", "its arguments"):
+    loss = model(torch.ones(2, 2)).sum()
+loss.backward()
+def on_thread():
+    with record_function("on a thread"):
+        torch.tanh(torch.ones(1))
+thread = threading.Thread(target=on_thread)
+thread.start()
+thread.join()
+try:
+    torch.ones(2) @ torch.ones(3)
+except RuntimeError:
+    torch.sin(torch.ones(1))
+torch.nn.functional.layer_norm(torch.ones(2), [2], eps=1e-12)
+# PyTorch tells of kernels while it is profiled.
+cpu = [torch.profiler.ProfilerActivity.CPU]
+with torch.profiler.profile(activities=cpu, record_shapes=True):
+    with fast("a kernel", kernel_file="k.py", grid="(1, 2)"):
+        torch.cos(torch.ones(1))
+scripted = torch.jit.trace(lambda x: x + 1, torch.ones(2))
+with torch.inference_mode():
+    scripted(torch.ones(2))
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return trace(PROGRAM, levels="4").check()
+
+
+def lines(recorded):
+    """All of a call that the JSON lines tell."""
+    text = tool("dump", recorded.folder, "--format", "jsonl")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def one(calls, api):
+    (call,) = [call for call in calls if call["api"] == api]
+    return call
+
+
+def test_operators_nest(recorded):
+    calls = lines(recorded)
+    linear, addmm = one(calls, "aten::linear"), one(calls, "aten::addmm")
+    assert addmm["parent"] == linear["call"]
+    assert addmm["args"][0] == tensor(2, requires_grad=True)
+    assert one(calls, "aten::layer_norm")["args"][4] == 1e-12
+    assert one(calls, "aten::tanh")["thread"] != linear["thread"]
+
+
+def test_scopes_are_around_what_is_in_them(recorded):
+    calls = lines(recorded)
+    step = one(calls, "a step: (1)")
+    assert (step["scope"], step["args"]) == ("user", ["its arguments"])
+    assert one(calls, "aten::linear")["parent"] == step["call"]
+    assert one(calls, "aten::tanh")["parent"] == one(calls, "on a thread")["call"]
+    kernel = one(calls, "a kernel")
+    assert kernel["kwargs"] == {"grid": "(1, 2)", "kernel_file": "k.py"}
+    assert one(calls, "aten::cos")["parent"] == kernel["call"]
+
+
+def test_backward_nodes_have_the_numbers_of_the_forward_call(recorded):
+    calls = lines(recorded)
+    forward, node = one(calls, "aten::addmm"), one(calls, "AddmmBackward0")
+    assert node["scope"] == "backward"
+    assert node["sequence"] == forward["sequence"]
+    assert node["forward_thread"] == forward["record_thread"]
+    assert node["args"] == [tensor(2, 2)]
+    engine = one(calls, "autograd::engine::evaluate_function: AddmmBackward0")
+    assert node["parent"] == engine["call"]
+    assert one(calls, "aten::mm")["parent"] == node["call"]
+
+
+def test_failing_operators_are_closed(recorded):
+    calls = lines(recorded)
+    failed = {call["api"]: call["outcome"] for call in calls if call["outcome"] != "returned"}
+    assert failed == {"aten::matmul": "raised", "aten::dot": "raised"}
+    assert "parent" not in one(calls, "aten::sin")
+
+
+def test_all_names_are_read_back(recorded, tmp_path):
+    """Names of any form stand in the text that torchtrace reads."""
+    text = tmp_path / "configs.txt"
+    text.write_text(tool("export", "text", recorded.folder))
+    read = {json.loads(line)["api"] for line in tool("export", "jsonl", text).splitlines()}
+    assert read == {call["api"] for call in lines(recorded)}
+
+
+def test_filter_and_merge_keep_what_is_told_of_a_call(recorded, tmp_path):
+    filtered, merged = tmp_path / "filtered", tmp_path / "merged"
+    tool("filter", recorded.folder, "--include", "*Backward0", "-o", filtered)
+    tool("merge", filtered, "-o", merged)
+    calls = [json.loads(line) for line in tool("dump", merged, "--format", "jsonl").splitlines()]
+    node = one(calls, "AddmmBackward0")
+    assert (node["scope"], node["forward_thread"]) == ("backward", 1)
+
+
+SESSIONS = """
+import os, torch, torchtrace
+from torch.profiler import ProfilerActivity, profile, record_function
+
+x = torch.ones(2)
+scope = record_function("from before")
+scope.__enter__()
+for name in ("a", "b"):
+    torch.sin(x)
+    with torchtrace.trace(output=name, levels=[4]):
+        torch.cos(x)
+        if name == "b":
+            scope.__exit__(None, None, None)
+            late = record_function("cut short")
+            late.__enter__()
+            torch.tan(x)
+late.__exit__(None, None, None)
+with torchtrace.trace(output="c", levels=[4]):
+    torch.exp(x)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        torch.log(x)
+    child = os.fork()
+    if child == 0:
+        torch.neg(x)
+        os._exit(0)
+    os.waitpid(child, 0)
+ours = [e for e in profiled.profiler.kineto_results.events() if e.name() == "aten::log"]
+assert len(ours) == 1
+"""
+
+
+def test_nothing_is_recorded_outside(tmp_path):
+    done = python(SESSIONS, tmp_path).check()
+    assert done.apis("a") == ["aten::cos"]
+    assert done.apis("b") == ["aten::cos", "cut short", "aten::tan"]
+    own = {"aten::sin", "aten::exp", "aten::log", "aten::neg"}
+    assert [api for api in done.apis("c") if api in own] == ["aten::exp", "aten::log", "aten::neg"]
+
+
+MY_MODULE = """
+import torch
+
+class MyModule(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+        self.relu = torch.nn.ReLU()
+    def forward(self, x):
+        return self.relu(self.linear(x))
+
+module = MyModule()
+for _ in range(4):
+    module(torch.ones((2, 2)))
+"""
+
+
+def test_modules_are_around_their_operators():
+    calls = lines(trace(MY_MODULE, levels="3,4").check())
+    by_number = {call["call"]: call for call in calls}
+    ways = []
+    for call in calls:
+        if call["api"] == "aten::addmm":
+            way = []
+            while call is not None:
+                way.append(call["kwargs"].get("path", call["api"]))
+                call = by_number.get(call.get("parent"))
+            ways.append(way[::-1])
+    assert ways == [["MyModule_0", "linear", "aten::linear", "aten::addmm"]] * 4
