@@ -49,6 +49,9 @@ bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != P
 
 // What can be said before anything is read.
 absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
+  if (exporter.make_calls != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("--format ", exporter.name, ": it holds calls, not configs"));
+  }
   if (arguments.generalize && arguments.keep_first > 0) {
     return absl::InvalidArgumentError("--keep-first and --generalize both choose what is kept: give one of them");
   }

@@ -37,6 +37,7 @@ struct ExportArguments {
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
+bool HoldsCallsAlone(const Exporter& exporter) { return exporter.make_calls != nullptr; }
 
 // Of the help page.
 std::string Formats() {
@@ -99,6 +100,16 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std
   return (*table)->Finish();
 }
 
+absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+  const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  const absl::Status exported = ExportTimeline(Traces(arguments, &progress, notes), arguments.filter, sink.get());
+  if (!exported.ok()) return exported;
+  if (absl::Status s = sink->Finish(); !s.ok()) return s;
+  for (std::string& note : sink->notes()) notes->push_back(std::move(note));
+  return absl::OkStatus();
+}
+
 int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
   std::string format, output, python;
@@ -122,7 +133,7 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   arguments.exporter = *FindExporter(format);
   arguments.filter = {filter.Globs(), filter.Levels()};
-  if (calls && !HasTables(*arguments.exporter)) {
+  if (calls && !HasTables(*arguments.exporter) && !HoldsCallsAlone(*arguments.exporter)) {
     return Fail(kExitTrouble,
                 absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
@@ -133,7 +144,8 @@ int Run(const std::vector<std::string>& args) {
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::vector<std::string> notes;
   std::ostream* const stream = &(*out)->stream();
-  const absl::Status written = calls ? WriteCalls(arguments, stream, &notes) : WriteConfigs(arguments, stream, &notes);
+  const auto write = HoldsCallsAlone(*arguments.exporter) ? WriteTimeline : calls ? WriteCalls : WriteConfigs;
+  const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {
     for (const std::string& note : notes) Say(note);

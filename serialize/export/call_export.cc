@@ -1,7 +1,10 @@
 #include <cstddef>
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "serialize/export/exports.h"
 #include "serialize/forms/forms.h"
@@ -216,6 +219,27 @@ std::vector<Column> CallColumns() {
           {"process", ColumnType::kText},     {"thread", ColumnType::kInt},
           {"trace", ColumnType::kText},       {"host", ColumnType::kText},
           {"pid", ColumnType::kInt},          {"rank", ColumnType::kInt}};
+}
+
+absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, CallSink* sink) {
+  for (const LabelledTrace& labelled : traces) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
+    if (!trace.ok()) return trace.status();
+    if (absl::Status s = (*trace)->Count().status(); !s.ok()) return s;
+    if (absl::Status s = sink->Begin(**trace, labelled.label); !s.ok()) return s;
+    std::vector<std::optional<bool>> wanted;  // by config
+    const absl::Status read = (*trace)->Read([&](const CallRecord& call) -> absl::Status {
+      if (call.config == kLostId) return absl::OkStatus();
+      if (call.config >= wanted.size()) wanted.resize(call.config + call.config / 2 + 16);
+      std::optional<bool>& known = wanted[call.config];
+      if (!known.has_value()) known = filter.Accepts((*trace)->identity(call.config));
+      return *known ? sink->Add(call) : absl::OkStatus();
+    });
+    if (!read.ok()) return read;
+    if (absl::Status s = sink->End(); !s.ok()) return s;
+    if (labelled.done != nullptr) labelled.done(**trace);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ExportCalls(Trace* trace, const std::string& trace_label, const CallExportOptions& options,

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/trace/trace.h"
 
 namespace torchtrace {
 
@@ -83,9 +84,24 @@ class ConfigSink {
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
-// An exporter writes configs, and where it has tables calls, in one format of other tools
-// or of ours. exporters.cc lists them; a new one is a file with a ConfigSink or a
-// TableWriter, and a line there.
+// CallSink writes calls as they begin and end: what viewers of time read. Traces come one after the other.
+
+class CallSink {
+ public:
+  virtual ~CallSink() = default;
+  // Before the first record of each trace, which was counted and lives until End.
+  virtual absl::Status Begin(const Trace& trace, std::string_view label) = 0;
+  // In the trace's order; without the calls that are not wanted.
+  virtual absl::Status Add(const CallRecord& record) = 0;
+  virtual absl::Status End() = 0;
+  // Aborted when the stream failed, as all of them.
+  virtual absl::Status Finish() = 0;
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+// An exporter writes configs, calls or, where it has tables, both, in one format of other tools
+// or of ours. exporters.cc lists them; a new one is a file with a ConfigSink, a
+// TableWriter or a CallSink, and a line there.
 
 // What an export may be told of besides its rows. A format takes what it has a place for.
 struct ExportOptions {
@@ -114,11 +130,13 @@ struct Exporter {
   // A program in Python that writes the file; null: none is needed. See parquet_table.h.
   const char* python_program = nullptr;
 
-  // Configs. Null: as the rows of a table. `out` must outlive what is made, here and below.
+  // Configs. Null: as the rows of a table, where there are tables. `out` must outlive what is made, here and below.
   std::unique_ptr<ConfigSink> (*make_sink)(std::ostream* out, const ExportOptions& options) = nullptr;
   // Rows of any columns; null: there are no tables.
   absl::StatusOr<std::unique_ptr<TableWriter>> (*make_table)(std::vector<Column> columns, std::ostream* out,
                                                              const ExportOptions& options) = nullptr;
+  // Calls alone, and neither of the above.
+  std::unique_ptr<CallSink> (*make_calls)(std::ostream* out, const ExportOptions& options) = nullptr;
 };
 
 // In the order in which help and messages name them.

@@ -18,11 +18,12 @@ extern const Exporter kTorchBenchExporter;
 extern const Exporter kTritonBenchExporter;
 extern const Exporter kPaddleExporter;
 extern const Exporter kParquetExporter;
+extern const Exporter kChromeExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
       &kTextExporter,       &kYamlExporter,        &kJsonExporter,   &kJsonlExporter,   &kCsvExporter,
-      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter, &kParquetExporter,
+      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter, &kParquetExporter, &kChromeExporter,
   };
   return *exporters;
 }
@@ -75,6 +76,9 @@ std::string ExporterNames(bool (*which)(const Exporter& exporter)) {
 absl::StatusOr<std::unique_ptr<ConfigSink>> MakeConfigSink(const Exporter& exporter, std::ostream* out,
                                                            const ExportOptions& options) {
   if (exporter.make_sink != nullptr) return exporter.make_sink(out, options);
+  if (exporter.make_table == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(exporter.name, " holds calls, not configs"));
+  }
   absl::StatusOr<std::unique_ptr<TableWriter>> table = exporter.make_table(ConfigColumns(), out, options);
   if (!table.ok()) return table.status();
   return MakeTableSink(*std::move(table));

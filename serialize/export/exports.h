@@ -76,6 +76,9 @@ struct CallExportOptions {
 absl::Status ExportCalls(Trace* trace, const std::string& trace_label, const CallExportOptions& options,
                          TableWriter* table);
 
+// Writes the calls of traces into a sink, as they begin and end. Does not call Finish.
+absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, CallSink* sink);
+
 // How the result of Dedup is written: through a ConfigSink of any format.
 
 struct DedupOutput {

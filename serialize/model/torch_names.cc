@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace torchtrace {
 namespace {
@@ -33,6 +34,32 @@ std::string_view LoaderAbbreviation(std::string_view dtype) {
     if (row.loader && row.dtype == dtype) return row.abbreviation;
   }
   return {};
+}
+
+std::string_view CppNameOfDtype(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"float32", "float"},
+      {"float64", "double"},
+      {"float16", "c10::Half"},
+      {"bfloat16", "c10::BFloat16"},
+      {"int64", "long int"},
+      {"int32", "int"},
+      {"int16", "short int"},
+      {"int8", "signed char"},
+      {"uint8", "unsigned char"},
+      {"uint16", "short unsigned int"},
+      {"uint32", "unsigned int"},
+      {"uint64", "long unsigned int"},
+      {"complex32", "c10::complex<c10::Half>"},
+      {"complex64", "c10::complex<float>"},
+      {"complex128", "c10::complex<double>"},
+      {"float8_e5m2", "c10::Float8_e5m2"},
+      {"float8_e4m3fn", "c10::Float8_e4m3fn"},
+  };
+  for (const auto& [torch, cpp] : kNames) {
+    if (torch == dtype) return cpp;
+  }
+  return dtype;
 }
 
 ValueTag KindOfTorchName(std::string_view name) {

@@ -19,6 +19,9 @@ namespace torchtrace {
 // Empty when it is none.
 std::string_view DtypeOfAbbreviation(std::string_view abbreviation);
 
+// "long int" of "int64", as PyTorch's C++ and its profiler name dtypes; the same name where they have no other.
+std::string_view CppNameOfDtype(std::string_view dtype);
+
 // The loader knows fewer: empty for a dtype that it has no name for.
 std::string_view LoaderAbbreviation(std::string_view dtype);
 

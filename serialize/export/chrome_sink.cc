@@ -1,0 +1,480 @@
+// Calls as events of a Chrome trace, with the categories and argument names of PyTorch's profiler (Kineto), so that
+// chrome://tracing, Perfetto and Holistic Trace Analysis read them (docs/EXPORT.md).
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
+#include "serialize/forms/forms.h"
+#include "serialize/log/log_metadata.h"
+#include "serialize/model/config.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/torch_names.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kBufferBytes = 64 << 10;
+// Forward calls that wait for their backward nodes: when there are more, the oldest graphs were never gone through.
+constexpr size_t kMostForwardCalls = 1 << 20;
+
+// An input as the profiler tells of it; texts are empty where it says nothing.
+struct Input {
+  std::string concrete;
+  std::string type;
+  ordered_json dims = ordered_json::array();
+  ordered_json strides = ordered_json::array();
+};
+
+// Empty: no number.
+std::string NumberText(const Value& value) {
+  switch (value.tag) {
+    case ValueTag::kFalse:
+      return "False";
+    case ValueTag::kTrue:
+      return "True";
+    case ValueTag::kInt:
+    case ValueTag::kFloat:
+    case ValueTag::kComplex:
+      return FormatValue(value);
+    default:
+      return "";
+  }
+}
+
+ordered_json DimsJson(const std::vector<Dim>& dims) {
+  ordered_json json = ordered_json::array();
+  for (const Dim& dim : dims) json.push_back(dim.value_or(-1));
+  return json;
+}
+
+std::vector<Dim> StridesOf(const Value& tensor) {
+  if (!tensor.strides.empty() || (tensor.tensor_bits & kTensorHasLayout) != 0) return tensor.strides;
+  std::vector<Dim> strides(tensor.shape.size());
+  int64_t next = 1;
+  for (size_t i = strides.size(); i-- > 0;) {
+    strides[i] = next;
+    const int64_t size = std::max<int64_t>(tensor.shape[i].value_or(1), 1);
+    if (__builtin_mul_overflow(next, size, &next)) next = 0;
+  }
+  return strides;
+}
+
+Input DescribeInput(const Value& value) {
+  Input input;
+  if (value.tag == ValueTag::kTensor) {
+    input.type = CppNameOfDtype(value.text);
+    input.dims = DimsJson(value.shape);
+    input.strides = DimsJson(StridesOf(value));
+    return input;
+  }
+  if (std::string number = NumberText(value); !number.empty()) {
+    input.type = "Scalar";
+    input.concrete = std::move(number);
+    return input;
+  }
+  if (value.tag != ValueTag::kList && value.tag != ValueTag::kTuple && value.tag != ValueTag::kSize) return input;
+  const auto is_tensor = [](const Value& item) { return item.tag == ValueTag::kTensor; };
+  if (!value.items.empty() && std::all_of(value.items.begin(), value.items.end(), is_tensor)) {
+    input.type = "TensorList";
+    for (const Value& item : value.items) {
+      input.dims.push_back(DimsJson(item.shape));
+      input.strides.push_back(DimsJson(StridesOf(item)));
+    }
+    return input;
+  }
+  std::vector<std::string> numbers;
+  for (const Value& item : value.items) numbers.push_back(NumberText(item));
+  const bool all = std::none_of(numbers.begin(), numbers.end(), [](const std::string& text) { return text.empty(); });
+  input.type = all ? "ScalarList" : "GenericList";
+  if (all) input.concrete = absl::StrCat("[", absl::StrJoin(numbers, ", "), "]");
+  return input;
+}
+
+const Value* Keyword(const Config& config, std::string_view name) {
+  for (const auto& [keyword, value] : config.kwargs) {
+    if (keyword == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string KeywordText(const Config& config, std::string_view name) {
+  const Value* const value = Keyword(config, name);
+  return value != nullptr && value->tag == ValueTag::kString ? std::string(value->text) : std::string();
+}
+
+// What all events of a config have in common.
+struct Spelled {
+  bool known = false;
+  bool of_python = false;
+  bool operator_call = false;
+  std::string head;       // `"cat":"cpu_op","name":"aten::add"`
+  std::string arguments;  // with a comma before each
+};
+
+bool OnCpuAlone(const Trace& trace) {
+  const auto elsewhere = [](const auto& self, const Value& value) -> bool {
+    if (value.tag == ValueTag::kTensor && value.device != "cpu") return true;
+    return std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) { return self(self, item); });
+  };
+  for (ConfigId id = 0; id < trace.config_count(); ++id) {
+    const Config config = ReadableConfig(trace.identity(id));
+    for (const Value& value : config.args) {
+      if (elsewhere(elsewhere, value)) return false;
+    }
+    for (const auto& keyword : config.kwargs) {
+      if (elsewhere(elsewhere, keyword.second)) return false;
+    }
+  }
+  return true;
+}
+
+std::string Quoted(std::string_view text) { return DumpJson(std::string(text)); }
+
+class ChromeSink final : public CallSink {
+ public:
+  ChromeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options) {}
+
+  absl::Status Begin(const Trace& trace, std::string_view label) override {
+    trace_ = &trace;
+    spelled_.clear();
+    processes_.clear();
+    forward_calls_.clear();
+    std::vector<ProcessClock> clocks;
+    for (const ProcessInfo& info : trace.processes()) {
+      if (info.calls > 0 && !info.known.has_clock) {
+        return absl::FailedPreconditionError(absl::StrCat(std::string(label), " has no times: the calls of ",
+                                                          ProcessName(info),
+                                                          " have no clock, and a Chrome trace shows when calls ran"));
+      }
+      clocks.push_back(ReadProcessClock(*info.metadata));
+    }
+    const ProcessOrder order = OrderProcesses(clocks);
+    processes_.resize(clocks.size());
+    for (const std::vector<uint32_t>& group : order.groups) {
+      for (const uint32_t i : group) {
+        processes_[i].offset_ns = clocks[group[0]].realtime_offset_ns - order.shift_ns[group[0]] + order.shift_ns[i];
+      }
+    }
+    has_records_ = false;
+    for (ConfigId id = 0; id < trace.config_count(); ++id) {
+      has_records_ = has_records_ || ReadConfigHead(trace.identity(id)).level == kRecordLevel;
+    }
+    if (!begun_) WriteHead(clocks);
+    for (size_t i = 0; i < processes_.size(); ++i) Introduce(i, label);
+    return Flush(kBufferBytes);
+  }
+
+  absl::Status Add(const CallRecord& record) override {
+    Process& process = processes_[record.process];
+    process.last_ns = std::max(process.last_ns, record.time_ns);
+    Thread& thread = ThreadOf(record);
+    if (record.kind == CallRecord::kEnter) {
+      thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
+      if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
+      return absl::OkStatus();
+    }
+    // Of calls in it the end may be lost.
+    while (!thread.open.empty() && thread.open.back().call > record.call) {
+      WriteEvent(process, thread, thread.open.back(), record.time_ns, R"(,"outcome":"its end is lost")");
+      thread.open.pop_back();
+    }
+    if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
+    std::string outcome;
+    if (record.kind == CallRecord::kRaise) outcome = absl::StrCat(R"(,"exception":)", Quoted(record.exception));
+    WriteEvent(process, thread, thread.open.back(), record.time_ns, outcome);
+    thread.open.pop_back();
+    return Flush(kBufferBytes);
+  }
+
+  absl::Status End() override {
+    for (Process& process : processes_) {
+      for (auto& [number, thread] : process.threads) {
+        for (; !thread.open.empty(); thread.open.pop_back()) {
+          WriteEvent(process, thread, thread.open.back(), process.last_ns, R"(,"outcome":"never returned")");
+        }
+      }
+    }
+    trace_ = nullptr;
+    return Flush(0);
+  }
+
+  absl::Status Finish() override {
+    buffer_ += "\n]}\n";
+    if (absl::Status s = Flush(0); !s.ok()) return s;
+    return FinishStream(out_);
+  }
+
+ private:
+  struct OpenCall {
+    uint64_t call;
+    ConfigId config;
+    int64_t start_ns;
+    RecordFacts facts;
+    uint64_t python_parent;  // 0: none
+    uint64_t python_id = 0;  // 0: not of Python
+  };
+  struct Thread {
+    std::string place;  // `"pid":1,"tid":2`
+    std::vector<OpenCall> open;
+  };
+  struct Process {
+    int64_t pid = 0;
+    int64_t offset_ns = 0;  // what to add for the time of day
+    int64_t last_ns = std::numeric_limits<int64_t>::min();
+    std::set<int64_t> tids;
+    std::map<uint32_t, Thread> threads;  // by number
+  };
+  // A forward call whose node may be gone through.
+  struct ForwardCall {
+    std::string place;
+    int64_t start_ns;
+  };
+
+  void WriteHead(const std::vector<ProcessClock>& clocks) {
+    begun_ = true;
+    ordered_json head = {{"schemaVersion", 1}, {"displayTimeUnit", "ms"}, {"record_shapes", 1}};
+    // To its readers an accelerator is told of here, and what isn't there is the CPU.
+    if (OnCpuAlone(*trace_)) head["deviceProperties"] = ordered_json::array();
+    const std::vector<ProcessInfo>& infos = trace_->processes();
+    if (!infos.empty()) {
+      constexpr int64_t kSecond = 1'000'000'000;
+      base_ns_ = (clocks[0].origin_ns + processes_[0].offset_ns) / kSecond * kSecond;
+      const ProcessMetadata& known = infos[0].known;
+      if (!known.host.empty()) head["host_name"] = known.host;
+      if (infos.size() == 1 && known.ranked.rank.has_value()) {
+        head["distributedInfo"] = {{"rank", *known.ranked.rank}};
+        if (known.ranked.world_size.has_value()) head["distributedInfo"]["world_size"] = *known.ranked.world_size;
+      }
+    }
+    head["baseTimeNanoseconds"] = base_ns_;
+    head["traceName"] = absl::StrJoin(options_.traces, " ");
+    if (!options_.version.empty()) head["torchtrace"] = options_.version;
+    buffer_ = DumpJson(head);
+    buffer_.pop_back();
+    buffer_ += ",\"traceEvents\":[";
+  }
+
+  void Introduce(size_t index, std::string_view label) {
+    const ProcessInfo& info = trace_->processes()[index];
+    Process& process = processes_[index];
+    const ProcessOrigin origin = OriginOf(info, std::string(label));
+    // Processes of several machines may have one number.
+    process.pid = std::max<int64_t>(origin.pid, 0);
+    while (!pids_.insert(process.pid).second) process.pid = std::max<int64_t>(*pids_.rbegin() + 1, 1 << 22);
+    const std::string rank = origin.rank >= 0 ? absl::StrCat("rank ", origin.rank) : "";
+    const std::string name = absl::StrCat(rank, rank.empty() ? "" : " ", ProcessName(info));
+    const auto tell = [&](const char* what, const char* key, const ordered_json& value) {
+      Separate();
+      absl::StrAppend(&buffer_, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid, R"(,"tid":0,"args":)",
+                      DumpJson({{key, value}}), "}");
+    };
+    tell("process_name", "name", name);
+    tell("process_labels", "labels", absl::StrCat(rank, rank.empty() ? "" : " ", origin.host));
+    tell("process_sort_index", "sort_index", origin.rank >= 0 ? origin.rank : static_cast<int64_t>(index));
+  }
+
+  Thread& ThreadOf(const CallRecord& record) {
+    Process& process = processes_[record.process];
+    Thread& thread = process.threads[record.thread];
+    if (!thread.place.empty()) return thread;
+    const ThreadInfo* const info = FindThread(trace_->processes()[record.process], record.thread);
+    int64_t tid = info == nullptr || info->os_id == 0 ? record.thread : static_cast<int64_t>(info->os_id);
+    // A later thread may have an earlier one's number.
+    while (!process.tids.insert(tid).second) tid = *process.tids.rbegin() + 1;
+    thread.place = absl::StrCat(R"("pid":)", process.pid, R"(,"tid":)", tid);
+    Separate();
+    const std::string name = info == nullptr || info->name.empty()
+                                 ? absl::StrCat("thread ", record.thread)
+                                 : absl::StrCat("thread ", record.thread, " (", info->name, ")");
+    absl::StrAppend(&buffer_, R"({"ph":"M","name":"thread_name","ts":0,)", thread.place, R"(,"args":{"name":)",
+                    Quoted(name), "}}");
+    return thread;
+  }
+
+  static uint64_t PythonParent(const Thread& thread) {
+    for (size_t i = thread.open.size(); i-- > 0;) {
+      if (thread.open[i].python_id != 0) return thread.open[i].python_id;
+    }
+    return 0;
+  }
+
+  const Spelled& Spell(ConfigId id) {
+    if (id >= spelled_.size()) spelled_.resize(id + id / 2 + 16);
+    Spelled& spelled = spelled_[id];
+    if (spelled.known) return spelled;
+    spelled.known = true;
+    const Config config = ReadableConfig(trace_->identity(id));
+    std::string name = config.api;
+    const char* category = "cpu_op";
+    if (config.level == kFrameLevel) {
+      category = "python_function";
+      spelled.of_python = true;
+      const std::string path = KeywordText(config, "path"), file = KeywordText(config, "file");
+      if (!path.empty()) {
+        const std::string type = config.api.substr(config.api.rfind('.') + 1);
+        name = absl::StrCat("nn.Module: ", path, path.starts_with(type + "_") ? "" : absl::StrCat(" (", type, ")"));
+        const auto module = module_ids_.try_emplace(absl::StrCat(config.api, " ", path), module_ids_.size()).first;
+        spelled.arguments = absl::StrCat(R"(,"Python module id":)", module->second);
+      } else if (!file.empty()) {
+        const Value* const line = Keyword(config, "line");
+        const size_t last = config.api.rfind('.');
+        name = absl::StrCat(file, "(", line == nullptr ? "?" : NumberText(*line),
+                            "): ", last == std::string::npos ? config.api : config.api.substr(last + 1));
+      }
+    } else if (config.level == kSetattrLevel || config.level == kFunctionLevel) {
+      // Functions to Python, not operators: who adds up cpu_op counts nothing twice.
+      category = "python_function";
+      spelled.of_python = true;
+    } else {
+      // Where both levels are there, level 2's operators stand in level 4's of the same name.
+      spelled.operator_call = config.level != kDispatchLevel || !has_records_;
+      if (!spelled.operator_call) category = "dispatch";
+      // Kineto's names have no overloads.
+      if (const size_t colons = name.find("::"), dot = name.rfind('.'); colons != std::string::npos &&
+                                                                        dot != std::string::npos && dot > colons &&
+                                                                        name.find(' ') == std::string::npos) {
+        spelled.arguments = absl::StrCat(R"(,"Overload name":)", Quoted(name.substr(dot + 1)));
+        name.resize(dot);
+      }
+      AddInputs(config, &spelled.arguments);
+    }
+    spelled.head = absl::StrCat(R"("cat":")", category, R"(","name":)", Quoted(name));
+    absl::StrAppend(&spelled.arguments, R"(,"Level":)", config.level, R"(,"Call":)", Quoted(FormatConfig(config)));
+    return spelled;
+  }
+
+  static void AddInputs(const Config& config, std::string* arguments) {
+    if (config.args.empty()) return;
+    ordered_json concrete = ordered_json::array(), types = concrete, dims = concrete, strides = concrete;
+    for (const Value& value : config.args) {
+      Input input = DescribeInput(value);
+      concrete.push_back(std::move(input.concrete));
+      types.push_back(std::move(input.type));
+      dims.push_back(std::move(input.dims));
+      strides.push_back(std::move(input.strides));
+    }
+    absl::StrAppend(arguments, R"(,"Concrete Inputs":)", DumpJson(concrete), R"(,"Input type":)", DumpJson(types),
+                    R"(,"Input Strides":)", DumpJson(strides), R"(,"Input Dims":)", DumpJson(dims));
+  }
+
+  void WriteEvent(const Process& process, const Thread& thread, const OpenCall& call, int64_t end_ns,
+                  std::string_view outcome) {
+    const Spelled& spelled = Spell(call.config);
+    const int64_t start_ns = call.start_ns + process.offset_ns - base_ns_;
+    Separate();
+    absl::StrAppend(&buffer_, R"({"ph":"X",)");
+    if (call.facts.scope == kUserScope) {
+      absl::StrAppend(&buffer_, R"("cat":"user_annotation")", spelled.head.substr(spelled.head.find(R"(,"name":)")));
+    } else {
+      buffer_ += spelled.head;
+    }
+    absl::StrAppend(&buffer_, ",", thread.place, ",\"ts\":");
+    AppendMicroseconds(start_ns);
+    buffer_ += ",\"dur\":";
+    AppendMicroseconds(std::max<int64_t>(end_ns - call.start_ns, 0));
+    absl::StrAppend(&buffer_, R"(,"args":{"Ev Idx":)", call.call);
+    if (spelled.of_python) {
+      absl::StrAppend(&buffer_, R"(,"Python id":)", call.python_id, R"(,"Python parent id":)");
+      buffer_ += call.python_parent == 0 ? "null" : std::to_string(call.python_parent);
+    }
+    if (spelled.operator_call) absl::StrAppend(&buffer_, R"(,"External id":)", call.call + 1);
+    const RecordFacts& facts = call.facts;
+    if (facts.sequence >= 0) {
+      absl::StrAppend(&buffer_, R"(,"Sequence number":)", facts.sequence, R"(,"Fwd thread id":)", facts.forward_thread);
+    }
+    if (facts.id != 0) absl::StrAppend(&buffer_, R"(,"Record function id":)", facts.id);
+    absl::StrAppend(&buffer_, spelled.arguments, std::string(outcome), "}}");
+    if (facts.sequence >= 0) WriteFlow(call, thread, start_ns);
+  }
+
+  // An arrow from a forward call to its backward node. A node's number is that of the last call before it that has it.
+  void WriteFlow(const OpenCall& call, const Thread& thread, int64_t start_ns) {
+    const RecordFacts& facts = call.facts;
+    if (facts.forward_thread == 0) {
+      if (forward_calls_.size() >= kMostForwardCalls) forward_calls_.clear();
+      ForwardCall& last = forward_calls_[{facts.thread, facts.sequence}];
+      if (last.place.empty() || start_ns > last.start_ns) last = {thread.place, start_ns};
+      return;
+    }
+    const auto forward = forward_calls_.find({facts.forward_thread, facts.sequence});
+    if (forward == forward_calls_.end()) return;
+    const auto arrow = [&](const char* phase, const std::string& place, int64_t ns, const char* more) {
+      Separate();
+      absl::StrAppend(&buffer_, R"({"ph":")", phase, R"(","cat":"fwdbwd","name":"fwdbwd","id":)", flows_, ",", place,
+                      ",\"ts\":");
+      AppendMicroseconds(ns);
+      absl::StrAppend(&buffer_, more, "}");
+    };
+    ++flows_;
+    arrow("s", forward->second.place, forward->second.start_ns, "");
+    arrow("f", thread.place, start_ns, R"(,"bp":"e")");
+    forward_calls_.erase(forward);
+  }
+
+  void AppendMicroseconds(int64_t ns) {
+    const char* const sign = ns < 0 ? "-" : "";
+    const uint64_t size = ns < 0 ? 0 - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
+    const uint64_t rest = size % 1000;
+    absl::StrAppend(&buffer_, sign, size / 1000, rest < 10 ? ".00" : rest < 100 ? ".0" : ".", rest);
+  }
+
+  void Separate() {
+    buffer_ += first_ ? "\n" : ",\n";
+    first_ = false;
+  }
+
+  absl::Status Flush(size_t most) {
+    if (buffer_.size() < most) return absl::OkStatus();
+    out_->write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+    buffer_.clear();
+    return StreamStatus(*out_);
+  }
+
+  std::ostream* const out_;
+  const ExportOptions options_;
+  std::string buffer_;
+  bool begun_ = false;
+  bool first_ = true;
+  int64_t base_ns_ = 0;
+  uint64_t python_ids_ = 0;
+  uint64_t flows_ = 0;
+  std::set<int64_t> pids_;
+  std::map<std::string, size_t> module_ids_;
+  // Of the trace that is read.
+  const Trace* trace_ = nullptr;
+  bool has_records_ = false;                                                      // calls of level 4
+  std::vector<Process> processes_;                                                // by index
+  std::vector<Spelled> spelled_;                                                  // by ConfigId
+  absl::flat_hash_map<std::pair<uint64_t, int64_t>, ForwardCall> forward_calls_;  // by thread and sequence number
+};
+
+}  // namespace
+
+extern const Exporter kChromeExporter;
+const Exporter kChromeExporter = {
+    .name = "chrome",
+    .help = "events for chrome://tracing, Perfetto and HTA, as PyTorch's profiler writes them",
+    .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
+      return std::make_unique<ChromeSink>(out, options);
+    },
+};
+
+}  // namespace torchtrace
