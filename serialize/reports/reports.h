@@ -20,6 +20,7 @@
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "serialize/configs/dedup.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/trace/trace.h"
 
@@ -203,6 +204,24 @@ struct DumpOptions {
 
 // Aborted when `out` fails, and then at once.
 absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
+
+// `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
+
+struct TreeOptions {
+  LabelBy by = LabelBy::kApi;
+  uint32_t depth = UINT32_MAX;      // so many generations
+  int64_t min_time_ns = 0;          // only what took so long in all
+  bool first_called_first = false;  // else the longest
+  bool backward_at_forward = false;
+  std::optional<uint32_t> thread;  // only threads of this number
+  GlobFilter filter;               // over API names
+  std::vector<int> levels;         // empty: all
+  bool json = false;
+  bool color = false;  // ANSI colours; text only
+};
+
+// FailedPrecondition where no call has what the tree is of; Aborted when `out` fails.
+absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
 
 // What `torchtrace info` shows: what was run, where and with what, how many
 // calls were recorded in how many bytes, how each process ended, and whether

@@ -1,0 +1,92 @@
+#include "serialize/forms/call_labels.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/base/matching.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace {
+namespace {
+
+const Value* Keyword(const Config& config, std::string_view name) {
+  for (const auto& [keyword, value] : config.kwargs) {
+    if (keyword == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string Text(const Value* value) {
+  return value != nullptr && value->tag == ValueTag::kString ? std::string(value->text) : std::string();
+}
+
+// Of a call of level 3; empty where it is none of a module's.
+std::string ModuleLabel(const Config& config) {
+  const std::string path = Text(Keyword(config, "path"));
+  if (path.empty()) return {};
+  const std::string type = config.api.substr(config.api.rfind('.') + 1);
+  // A root's name begins with its class.
+  return path.starts_with(type + "_") ? path : absl::StrCat(path, " (", type, ")");
+}
+
+}  // namespace
+
+absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text) {
+  if (text == "api") return LabelBy::kApi;
+  if (text == "module") return LabelBy::kModule;
+  if (text == "line") return LabelBy::kLine;
+  return absl::InvalidArgumentError(absl::StrCat("unknown kind of tree '", std::string(text), "'",
+                                                 DidYouMean(text, {"api", "module", "line"}),
+                                                 "; there are api, module, line"));
+}
+
+void CallLabels::Begin(const Trace& trace) {
+  trace_ = &trace;
+  of_config_.clear();
+  of_line_.clear();
+  stack_text_.emplace(trace);
+}
+
+std::optional<uint32_t> CallLabels::Of(const CallRecord& record) {
+  uint32_t label = kNone;
+  if (by_ == LabelBy::kLine && record.stack != kNoStack) {
+    const LineId line = trace_->stacks().calling_line(record.stack);
+    const auto [at, fresh] = of_line_.try_emplace(line, kNone);
+    if (fresh) at->second = Number(kFrameLevel, stack_text_->Place(line));
+    label = at->second;
+  } else {
+    if (record.config >= of_config_.size()) of_config_.resize(record.config + record.config / 2 + 16, kUnknown);
+    uint32_t& known = of_config_[record.config];
+    if (known == kUnknown) known = OfConfig(record.config);
+    label = known;
+  }
+  return label == kNone ? std::nullopt : std::optional(label);
+}
+
+uint32_t CallLabels::Number(int level, std::string text) {
+  const auto at = numbers_.find({level, text});
+  if (at != numbers_.end()) return at->second;
+  const auto number = static_cast<uint32_t>(labels_.size());
+  labels_.push_back({std::move(text), level});
+  numbers_.emplace(std::pair(level, std::string_view(labels_.back().text)), number);
+  return number;
+}
+
+uint32_t CallLabels::OfConfig(ConfigId id) {
+  const Config config = ReadableConfig(trace_->identity(id));
+  const std::string module = config.level == kFrameLevel ? ModuleLabel(config) : "";
+  if (by_ == LabelBy::kLine) {
+    const std::string file = config.level == kFrameLevel ? Text(Keyword(config, "file")) : "";
+    if (file.empty()) return kNone;
+    const Value* const line = Keyword(config, "line");
+    return Number(config.level, absl::StrCat(file, ":", line == nullptr ? "?" : FormatValue(*line), " in ",
+                                             config.api.substr(config.api.rfind('.') + 1)));
+  }
+  if (!module.empty()) return Number(config.level, module);
+  return by_ == LabelBy::kModule ? kNone : Number(config.level, FormatApi(config.api));
+}
+
+}  // namespace torchtrace

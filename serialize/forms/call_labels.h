@@ -1,0 +1,64 @@
+// What calls are called in trees and flame graphs.
+
+#ifndef TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_
+#define TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// What the calls of a tree are told apart by.
+enum class LabelBy : uint8_t {
+  kApi,     // `torch.add`; modules as kModule has them
+  kModule,  // level 3's: `encoder.layers.0 (Linear)`; others have none
+  kLine,    // the calling line, where the trace has stacks; else of level 3's functions where they are defined
+};
+// InvalidArgument with the choices, and the nearest one.
+absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text);
+
+// Numbers the labels of traces, one after the other; equal texts of one level have one number.
+class CallLabels {
+ public:
+  explicit CallLabels(LabelBy by) : by_(by) {}
+
+  // `trace` must outlive the calls below, up to the next Begin.
+  void Begin(const Trace& trace);
+  // At a call's entry. None: it has no label.
+  std::optional<uint32_t> Of(const CallRecord& record);
+
+  std::string_view text(uint32_t label) const { return labels_[label].text; }
+  int level(uint32_t label) const { return labels_[label].level; }
+
+ private:
+  struct Label {
+    std::string text;
+    int level;
+  };
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+  static constexpr uint32_t kNone = UINT32_MAX - 1;
+
+  uint32_t Number(int level, std::string text);
+  uint32_t OfConfig(ConfigId config);
+
+  const LabelBy by_;
+  std::deque<Label> labels_;
+  absl::flat_hash_map<std::pair<int, std::string_view>, uint32_t> numbers_;  // of labels_, which never moves
+  const Trace* trace_ = nullptr;
+  std::optional<StackText> stack_text_;
+  std::vector<uint32_t> of_config_;  // of trace_
+  absl::flat_hash_map<LineId, uint32_t> of_line_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_

@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
+#include "serialize/reports/reports.h"
+#include "serialize/trace/call_tree.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr char kDim[] = "\x1b[2m";
+constexpr char kBold[] = "\x1b[1m";
+constexpr char kRed[] = "\x1b[31m";
+constexpr char kReset[] = "\x1b[0m";
+constexpr int kTimeWidth = 8;
+constexpr uint32_t kMostIndent = 100;
+
+class TreeReport {
+ public:
+  TreeReport(const TreeOptions& options, std::ostream* out)
+      : options_(options),
+        out_(out),
+        labels_(options.by),
+        tree_({.label = [this](const CallRecord& record) { return Label(record); },
+               .backward_at_forward = options.backward_at_forward,
+               .fold_equal = options.by == LabelBy::kLine}) {}
+
+  absl::Status Run(Trace* trace) {
+    trace_ = trace;
+    labels_.Begin(*trace);
+    if (absl::Status s = tree_.Read(trace); !s.ok()) return s;
+    if (labelled_ == 0 && calls_ > 0) {
+      if (options_.by == LabelBy::kModule) {
+        return absl::FailedPreconditionError("no call of the trace is a module's: torchtrace run --levels 3 records them");
+      }
+      if (options_.by == LabelBy::kLine) {
+        return absl::FailedPreconditionError("no call of the trace has a line: torchtrace run --stacks=all records them");
+      }
+    }
+    children_ = tree_.Children();
+    for (std::vector<uint32_t>& of_node : children_) Sort(&of_node);
+    options_.json ? WriteJson() : WriteText();
+    out_->flush();
+    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the tree");
+  }
+
+ private:
+  std::optional<uint32_t> Label(const CallRecord& record) {
+    if (record.config == kLostId || (options_.thread.has_value() && record.thread != *options_.thread)) {
+      return std::nullopt;
+    }
+    if (record.config >= accepted_.size()) accepted_.resize(record.config + record.config / 2 + 16);
+    std::optional<bool>& accepted = accepted_[record.config];
+    if (!accepted.has_value()) {
+      const std::vector<int>& levels = options_.levels;
+      accepted = (levels.empty() || std::find(levels.begin(), levels.end(), record.level) != levels.end()) &&
+                 options_.filter.Accepts(ReadConfigHead(trace_->identity(record.config)).api);
+    }
+    if (!*accepted) return std::nullopt;
+    ++calls_;
+    const std::optional<uint32_t> label = labels_.Of(record);
+    labelled_ += label.has_value();
+    return label;
+  }
+
+  void Sort(std::vector<uint32_t>* nodes) const {
+    const auto weight = [this](uint32_t i) -> uint64_t {
+      const CallNode& node = tree_.nodes()[i];
+      return tree_.has_times() ? static_cast<uint64_t>(node.total_ns) : node.calls;
+    };
+    if (options_.first_called_first) return;  // as they are
+    std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return weight(a) > weight(b); });
+  }
+
+  // Visits threads, and the nodes below, each after its parent. `visit` says whether to go on below a node.
+  template <typename Visit>
+  void Walk(uint32_t root, Visit&& visit) const {
+    std::vector<std::pair<uint32_t, uint32_t>> open;  // nodes with their depths
+    const auto push = [&](uint32_t node, uint32_t depth) {
+      const std::vector<uint32_t>& children = children_[node];
+      for (auto child = children.rbegin(); child != children.rend(); ++child) open.emplace_back(*child, depth);
+    };
+    push(root, 0);
+    while (!open.empty()) {
+      const auto [node, depth] = open.back();
+      open.pop_back();
+      if (visit(node, depth)) push(node, depth + 1);
+    }
+  }
+
+  bool IsShown(uint32_t node, uint32_t depth) const {
+    return depth < options_.depth && tree_.nodes()[node].total_ns >= options_.min_time_ns;
+  }
+
+  const char* Color(const char* code) const { return options_.color ? code : ""; }
+
+  void WriteText() {
+    const bool timed = tree_.has_times();
+    *out_ << Color(kDim)
+          << (timed ? absl::StrFormat("%*s  %*s  ", kTimeWidth, "total", kTimeWidth, "self") : std::string())
+          << absl::StrFormat("%9s", "calls") << Color(kReset) << "\n";
+    for (const auto& [key, root] : tree_.threads()) {
+      if (children_[root].empty()) continue;
+      if (tree_.threads().size() > 1) {
+        *out_ << Color(kBold) << Columns(tree_.nodes()[root], /*of_thread=*/true) << "  " << ThreadName(key)
+              << Color(kReset) << "\n";
+      }
+      Walk(root, [&](uint32_t i, uint32_t depth) {
+        if (!IsShown(i, depth)) {
+          ++left_out_;
+          return false;
+        }
+        const CallNode& node = tree_.nodes()[i];
+        *out_ << Color(kDim) << Columns(node, /*of_thread=*/false) << Color(kReset) << "  "
+              << std::string(2 * size_t{std::min(depth, kMostIndent)}, ' ') << PlainLine(labels_.text(node.label))
+              << Outcome(node) << "\n";
+        return true;
+      });
+    }
+    if (left_out_ > 0) {
+      *out_ << Color(kDim) << Counted(left_out_, "branch is", "branches are") << " left out (--depth, --min-time)"
+            << Color(kReset) << "\n";
+    }
+  }
+
+  std::string Columns(const CallNode& node, bool of_thread) const {
+    std::string columns;
+    if (tree_.has_times()) {
+      columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, FormatDuration(node.total_ns), kTimeWidth,
+                                of_thread ? "" : FormatDuration(node.self_ns));
+    }
+    return absl::StrCat(columns, of_thread ? std::string(9, ' ') : absl::StrFormat("%9d", node.calls));
+  }
+
+  std::string Outcome(const CallNode& node) const {
+    std::string text;
+    if (node.raised > 0) absl::StrAppend(&text, "  ", Color(kRed), node.raised, " raised", Color(kReset));
+    if (node.never_returned > 0) {
+      absl::StrAppend(&text, "  ", Color(kRed), node.never_returned, " never returned", Color(kReset));
+    }
+    return text;
+  }
+
+  std::string ThreadName(const std::pair<uint32_t, uint32_t>& key) const {
+    const ProcessInfo& process = trace_->processes()[key.first];
+    const ThreadInfo* const thread = FindThread(process, key.second);
+    const std::string name = thread == nullptr || thread->name.empty() ? "" : absl::StrCat(" (", thread->name, ")");
+    return PlainLine(absl::StrCat(ProcessName(process), " thread ", key.second, name));
+  }
+
+  // A flat list: trees are deeper than what reads JSON.
+  void WriteJson() {
+    const char* separator = "[\n";
+    for (const auto& [key, root] : tree_.threads()) {
+      Walk(root, [&, thread = key](uint32_t i, uint32_t depth) {
+        if (!IsShown(i, depth)) return false;
+        const CallNode& node = tree_.nodes()[i];
+        ordered_json json = {{"node", i}};
+        if (depth > 0) json["parent"] = node.parent;
+        json["depth"] = depth;
+        json["process"] = ProcessName(trace_->processes()[thread.first]);
+        json["thread"] = thread.second;
+        json["name"] = labels_.text(node.label);
+        json["level"] = labels_.level(node.label);
+        json["calls"] = node.calls;
+        if (node.raised > 0) json["raised"] = node.raised;
+        if (node.never_returned > 0) json["never_returned"] = node.never_returned;
+        if (tree_.has_times()) {
+          json["total_ns"] = node.total_ns;
+          json["self_ns"] = node.self_ns;
+        }
+        *out_ << std::exchange(separator, ",\n") << DumpJson(json);
+        return true;
+      });
+    }
+    *out_ << (*separator == '[' ? "[" : "\n") << "]\n";
+  }
+
+  const TreeOptions& options_;
+  std::ostream* const out_;
+  CallLabels labels_;
+  CallTree tree_;
+  Trace* trace_ = nullptr;
+  std::vector<std::optional<bool>> accepted_;    // by ConfigId: whether levels and filter do
+  std::vector<std::vector<uint32_t>> children_;  // by node, as they are shown
+  uint64_t calls_ = 0;                           // accepted
+  uint64_t labelled_ = 0;                        // of them
+  uint64_t left_out_ = 0;                        // branches
+};
+
+}  // namespace
+
+absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out) {
+  return TreeReport(options, out).Run(trace);
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,111 @@
+#include "serialize/trace/call_tree.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace torchtrace {
+namespace {
+
+// Forward calls that are remembered for their backward ones; when there are more, they are forgotten.
+constexpr size_t kMostForwardCalls = 1 << 20;
+
+}  // namespace
+
+absl::Status CallTree::Read(Trace* trace) {
+  const absl::Status read = trace->Read([this](const CallRecord& record) {
+    Add(record);
+    return absl::OkStatus();
+  });
+  if (read.ok()) End();
+  return read;
+}
+
+void CallTree::Add(const CallRecord& record) {
+  Thread& thread = ThreadOf(record);
+  last_ns_[record.process] = record.time_ns;
+  has_times_ = has_times_ || record.time_ns != 0 || record.duration_ns != 0;
+  if (record.kind != CallRecord::kEnter) {
+    // Of calls in it the end may be lost; it may be no node itself.
+    while (!thread.open.empty() && thread.open.back().call > record.call) Close(&thread, record.time_ns);
+    if (thread.open.empty() || thread.open.back().call != record.call) return;
+    nodes_[thread.open.back().node].raised += record.kind == CallRecord::kRaise;
+    return Close(&thread, record.time_ns);
+  }
+  const std::optional<uint32_t> label = options_.label(record);
+  if (!label.has_value()) return;
+  uint32_t parent = thread.open.empty() ? thread.root : thread.open.back().node;
+  if (options_.fold_equal && !thread.open.empty() && nodes_[parent].label == *label) return;
+  const RecordFacts& facts = record.facts;
+  if (options_.backward_at_forward && facts.forward_thread != 0) {
+    if (const uint32_t forward = ForwardNode(facts); forward != CallNode::kNone) parent = forward;
+  }
+  const uint32_t node = NodeOf(parent, *label);
+  nodes_[node].calls += record.count;
+  if (options_.backward_at_forward && facts.forward_thread == 0 && facts.sequence >= 0) {
+    if (forward_nodes_.size() >= kMostForwardCalls) forward_nodes_.clear();
+    forward_nodes_[{facts.thread, facts.sequence}] = node;
+  }
+  thread.open.push_back({record.call, node, record.time_ns, 0});
+}
+
+void CallTree::End() {
+  for (auto& [key, thread] : open_) {
+    while (!thread.open.empty()) {
+      ++nodes_[thread.open.back().node].never_returned;
+      Close(&thread, std::max(last_ns_[key.first], thread.open.back().start_ns));
+    }
+  }
+}
+
+std::vector<std::vector<uint32_t>> CallTree::Children() const {
+  std::vector<std::vector<uint32_t>> children(nodes_.size());
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].parent != CallNode::kNone) children[nodes_[i].parent].push_back(i);
+  }
+  return children;
+}
+
+CallTree::Thread& CallTree::ThreadOf(const CallRecord& record) {
+  const std::pair<uint32_t, uint32_t> key(record.process, record.thread);
+  if (last_ != nullptr && key == last_key_) return *last_;
+  const auto [at, fresh] = open_.try_emplace(key);
+  if (fresh) {
+    at->second.root = static_cast<uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+    threads_[key] = at->second.root;
+  }
+  last_key_ = key;
+  last_ = &at->second;
+  return *last_;
+}
+
+uint32_t CallTree::NodeOf(uint32_t parent, uint32_t label) {
+  const auto [at, fresh] = index_.try_emplace({parent, label}, static_cast<uint32_t>(nodes_.size()));
+  if (fresh) {
+    CallNode& node = nodes_.emplace_back();
+    node.parent = parent;
+    node.label = label;
+  }
+  return at->second;
+}
+
+uint32_t CallTree::ForwardNode(const RecordFacts& facts) const {
+  const auto at = forward_nodes_.find({facts.forward_thread, facts.sequence});
+  return at == forward_nodes_.end() ? CallNode::kNone : at->second;
+}
+
+void CallTree::Close(Thread* thread, int64_t end_ns) {
+  const OpenCall call = thread->open.back();
+  thread->open.pop_back();
+  const int64_t duration_ns = std::max<int64_t>(end_ns - call.start_ns, 0);
+  CallNode& node = nodes_[call.node];
+  node.self_ns += duration_ns - call.inside_ns;
+  node.total_ns += duration_ns;
+  if (thread->open.empty()) {
+    nodes_[thread->root].total_ns += duration_ns;
+  } else {
+    thread->open.back().inside_ns += duration_ns;
+  }
+}
+
+}  // namespace torchtrace
