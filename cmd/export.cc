@@ -34,6 +34,8 @@ struct ExportArguments {
   ExportFilter filter;
   bool counts = false;
   bool quiet = false;
+  std::string output;
+  LabelBy by = LabelBy::kApi;
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
@@ -69,7 +71,12 @@ std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgr
 }
 
 ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
-  return {.counts = arguments.counts, .version = kVersion, .traces = arguments.paths, .table = table};
+  return {.counts = arguments.counts,
+          .version = kVersion,
+          .traces = arguments.paths,
+          .table = table,
+          .output = arguments.output,
+          .by = arguments.by};
 }
 
 absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
@@ -112,7 +119,7 @@ absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, 
 
 int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
-  std::string format, output, python;
+  std::string format, python, by = "api";
   bool force = false, calls = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", absl::StrCat(Formats(), kFooter));
@@ -120,27 +127,36 @@ int Run(const std::vector<std::string>& args) {
     return FindExporter(text);
   }));
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
-  app->add_option("-o,--output", output, "File to write (default: standard output)")
+  app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-f,--force", force, "Replace a file that exists");
   app->add_flag("--calls", calls,
                 absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables)));
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
+  CLI::Option* const by_option =
+      app->add_option("--by", by,
+                      "flamegraph: what a frame is, as in torchtrace tree: api, module or line (default: api)")
+          ->option_text("WHAT")
+          ->check(Checked([](const std::string& text) { return ParseLabelBy(text); }));
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
   filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   arguments.exporter = *FindExporter(format);
+  arguments.by = *ParseLabelBy(by);
   arguments.filter = {filter.Globs(), filter.Levels()};
   if (calls && !HasTables(*arguments.exporter) && !HoldsCallsAlone(*arguments.exporter)) {
     return Fail(kExitTrouble,
                 absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
+  if (*by_option && format != "flamegraph") {
+    return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
+  }
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
-      Output::Open(output, {.force = force, .binary = arguments.exporter->binary});
+      Output::Open(arguments.output, {.force = force, .binary = arguments.exporter->binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::vector<std::string> notes;
   std::ostream* const stream = &(*out)->stream();
@@ -149,7 +165,7 @@ int Run(const std::vector<std::string>& args) {
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {
     for (const std::string& note : notes) Say(note);
-    if ((*out)->is_file()) Say(absl::StrCat("wrote ", output));
+    if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));
   }
   return exit_code;
 }

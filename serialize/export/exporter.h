@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -109,6 +110,8 @@ struct ExportOptions {
   std::string version = {};              // of torchtrace; empty: the file says nothing about itself
   std::vector<std::string> traces = {};  // their paths
   std::string table = {};                // "configs", "calls"
+  std::string output = {};               // the file's name; empty: none
+  LabelBy by = LabelBy::kApi;            // flamegraph: what a frame is
 };
 
 // Whether a format has a place for where a config comes from: trace, host, pid and rank.

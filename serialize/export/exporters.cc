@@ -19,11 +19,13 @@ extern const Exporter kTritonBenchExporter;
 extern const Exporter kPaddleExporter;
 extern const Exporter kParquetExporter;
 extern const Exporter kChromeExporter;
+extern const Exporter kFlamegraphExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
-      &kTextExporter,       &kYamlExporter,        &kJsonExporter,   &kJsonlExporter,   &kCsvExporter,
-      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter, &kParquetExporter, &kChromeExporter,
+      &kTextExporter,    &kYamlExporter,       &kJsonExporter,        &kJsonlExporter,
+      &kCsvExporter,     &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,
+      &kParquetExporter, &kChromeExporter,     &kFlamegraphExporter,
   };
   return *exporters;
 }

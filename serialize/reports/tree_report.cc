@@ -41,10 +41,12 @@ class TreeReport {
     if (absl::Status s = tree_.Read(trace); !s.ok()) return s;
     if (labelled_ == 0 && calls_ > 0) {
       if (options_.by == LabelBy::kModule) {
-        return absl::FailedPreconditionError("no call of the trace is a module's: torchtrace run --levels 3 records them");
+        return absl::FailedPreconditionError(
+            "no call of the trace is a module's: torchtrace run --levels 3 records them");
       }
       if (options_.by == LabelBy::kLine) {
-        return absl::FailedPreconditionError("no call of the trace has a line: torchtrace run --stacks=all records them");
+        return absl::FailedPreconditionError(
+            "no call of the trace has a line: torchtrace run --stacks=all records them");
       }
     }
     children_ = tree_.Children();

@@ -1,0 +1,228 @@
+// Calls as flame graphs: collapsed stacks, which flamegraph.pl, speedscope and inferno read, or a page that a browser
+// shows (docs/EXPORT.md).
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/text.h"
+#include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
+#include "serialize/forms/call_labels.h"
+#include "serialize/forms/forms.h"
+#include "serialize/trace/call_tree.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr char kPage[] =
+#include "serialize/export/flamegraph_page.inc"
+    ;
+constexpr char kDataMark[] = "@DATA@";
+// More boxes than a browser draws at ease.
+constexpr size_t kMostBoxes = 200'000;
+
+// Builds the tree of each trace, and hands it on at its end.
+class TreeSink : public CallSink {
+ public:
+  TreeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options), labels_(options.by) {}
+
+  absl::Status Begin(const Trace& trace, std::string_view label) override {
+    trace_ = &trace;
+    trace_label_ = label;
+    labels_.Begin(trace);
+    tree_.emplace(CallTreeOptions{.label = [this](const CallRecord& record) { return labels_.Of(record); },
+                                  .fold_equal = options_.by == LabelBy::kLine});
+    return absl::OkStatus();
+  }
+  absl::Status Add(const CallRecord& record) override {
+    tree_->Add(record);
+    return absl::OkStatus();
+  }
+  absl::Status End() override {
+    tree_->End();
+    const bool timed = tree_->has_times();
+    if (timed_.has_value() && *timed_ != timed) {
+      return absl::FailedPreconditionError("some of these traces have times and some have none: export them apart");
+    }
+    timed_ = timed;
+    const absl::Status status = Take(*tree_);
+    tree_.reset();
+    return status;
+  }
+
+ protected:
+  virtual absl::Status Take(const CallTree& tree) = 0;
+
+  // "main-1234 thread 0", with the trace's name where there are several.
+  std::string ThreadName(const std::pair<uint32_t, uint32_t>& thread) const {
+    const std::string several = options_.traces.size() > 1 ? trace_label_ + " " : "";
+    return absl::StrCat(several, ProcessName(trace_->processes()[thread.first]), " thread ", thread.second);
+  }
+  static uint64_t Weight(const CallTree& tree, const CallNode& node) {
+    return tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.total_ns, 0)) : node.calls;
+  }
+
+  std::ostream* const out_;
+  const ExportOptions options_;
+  CallLabels labels_;
+  std::optional<bool> timed_;
+
+ private:
+  const Trace* trace_ = nullptr;
+  std::string trace_label_;
+  std::optional<CallTree> tree_;
+};
+
+// `thread;outer;inner 1234`: the nanoseconds of the innermost itself, or its calls where there are no times.
+class FoldedSink final : public TreeSink {
+ public:
+  using TreeSink::TreeSink;
+  absl::Status Finish() override { return FinishStream(out_); }
+
+ private:
+  absl::Status Take(const CallTree& tree) override {
+    std::vector<std::string> paths(tree.nodes().size());
+    for (const auto& [thread, root] : tree.threads()) paths[root] = Frame(ThreadName(thread));
+    const std::vector<CallNode>& nodes = tree.nodes();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const CallNode& node = nodes[i];
+      if (node.parent == CallNode::kNone) continue;
+      paths[i] = absl::StrCat(paths[node.parent], ";", Frame(labels_.text(node.label)));
+      const auto own = tree.has_times() ? static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)) : node.calls;
+      if (own > 0) *out_ << paths[i] << ' ' << own << '\n';
+      if (!out_->good()) break;
+    }
+    return StreamStatus(*out_);
+  }
+
+  // What stands between semicolons, on one line.
+  static std::string Frame(std::string_view text) { return absl::StrReplaceAll(PlainLine(text), {{";", ","}}); }
+};
+
+class PageSink final : public TreeSink {
+ public:
+  PageSink(std::ostream* out, const ExportOptions& options) : TreeSink(out, options) {
+    labels_json_.push_back("all");
+    levels_.push_back(-1);
+    AddBox(-1, 0, 0, 0, 0, 0);
+  }
+
+  absl::Status Finish() override {
+    const auto column = [this](const auto& member) {
+      ordered_json list = ordered_json::array();
+      for (const Box& box : boxes_) list.push_back(member(box));
+      return list;
+    };
+    std::string title = absl::StrJoin(options_.traces, " ");
+    if (!options_.version.empty()) absl::StrAppend(&title, " (torchtrace ", options_.version, ")");
+    ordered_json data = {
+        {"title", title}, {"timed", timed_.value_or(true)}, {"names", labels_json_}, {"levels", levels_}};
+    data["parents"] = column([](const Box& box) { return box.parent; });
+    data["labels"] = column([](const Box& box) { return box.label; });
+    data["calls"] = column([](const Box& box) { return box.calls; });
+    data["failed"] = column([](const Box& box) { return box.failed; });
+    data["totals"] = column([](const Box& box) { return box.total; });
+    data["selves"] = column([](const Box& box) { return box.self; });
+    if (left_out_ > 0) data["left_out"] = absl::StrCat(left_out_, " of the smallest paths are left out");
+    // No text of a trace ends the element that it stands in.
+    const std::string json = absl::StrReplaceAll(DumpJson(data), {{"<", "\\u003c"}, {">", "\\u003e"}});
+    const std::string_view page = kPage;
+    const size_t mark = page.find(kDataMark);
+    *out_ << page.substr(0, mark) << json << page.substr(mark + sizeof kDataMark - 1);
+    return FinishStream(out_);
+  }
+
+  std::vector<std::string> notes() const override {
+    if (left_out_ == 0) return {};
+    return {absl::StrCat("flamegraph leaves out ", left_out_, " of the smallest paths: a page shows ", kMostBoxes)};
+  }
+
+ private:
+  struct Box {
+    int64_t parent;
+    size_t label;
+    uint64_t calls;
+    uint64_t failed;
+    uint64_t total;
+    uint64_t self;
+  };
+
+  int64_t AddBox(int64_t parent, size_t label, uint64_t calls, uint64_t failed, uint64_t total, uint64_t self) {
+    boxes_.push_back({parent, label, calls, failed, total, self});
+    return static_cast<int64_t>(boxes_.size()) - 1;
+  }
+
+  size_t AddLabel(std::string text, int level) {
+    labels_json_.push_back(std::move(text));
+    levels_.push_back(level);
+    return levels_.size() - 1;
+  }
+
+  size_t LabelOf(uint32_t label) {
+    if (label >= numbers_.size()) numbers_.resize(label + size_t{1});
+    if (!numbers_[label].has_value()) {
+      numbers_[label] = AddLabel(PlainLine(labels_.text(label)), labels_.level(label));
+    }
+    return *numbers_[label];
+  }
+
+  absl::Status Take(const CallTree& tree) override {
+    const std::vector<CallNode>& nodes = tree.nodes();
+    uint64_t least = 1;
+    const auto shown = [&](const CallNode& node) { return Weight(tree, node) >= least; };
+    while (static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), shown)) > kMostBoxes) least *= 2;
+    std::vector<int64_t> boxes(nodes.size(), -1);
+    for (const auto& [thread, root] : tree.threads()) {
+      uint64_t total = 0;  // calls have no sum of their own
+      for (const CallNode& node : nodes) {
+        if (node.parent == root) total += Weight(tree, node);
+      }
+      boxes[root] = AddBox(0, AddLabel(PlainLine(ThreadName(thread)), -1), 0, 0, total, 0);
+      boxes_[0].total += total;
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const CallNode& node = nodes[i];
+      if (node.parent == CallNode::kNone) continue;
+      if (!shown(node) || boxes[node.parent] < 0) {
+        ++left_out_;
+        continue;
+      }
+      boxes[i] = AddBox(boxes[node.parent], LabelOf(node.label), node.calls, node.raised + node.never_returned,
+                        Weight(tree, node), static_cast<uint64_t>(std::max<int64_t>(node.self_ns, 0)));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<Box> boxes_;  // each behind its parent
+  std::vector<std::string> labels_json_;
+  std::vector<int> levels_;
+  std::vector<std::optional<size_t>> numbers_;  // by label of CallLabels
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace
+
+extern const Exporter kFlamegraphExporter;
+const Exporter kFlamegraphExporter = {
+    .name = "flamegraph",
+    .help = "collapsed stacks for flamegraph.pl and speedscope; with -o NAME.html a page for a browser",
+    .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
+      if (absl::EndsWith(options.output, ".html")) return std::make_unique<PageSink>(out, options);
+      return std::make_unique<FoldedSink>(out, options);
+    },
+};
+
+}  // namespace torchtrace
