@@ -471,7 +471,7 @@ class ChromeSink final : public CallSink {
 extern const Exporter kChromeExporter;
 const Exporter kChromeExporter = {
     .name = "chrome",
-    .help = "events for chrome://tracing, Perfetto and HTA, as PyTorch's profiler writes them",
+    .help = "events for Perfetto, chrome://tracing and HTA",
     .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       return std::make_unique<ChromeSink>(out, options);
     },

@@ -218,7 +218,7 @@ class PageSink final : public TreeSink {
 extern const Exporter kFlamegraphExporter;
 const Exporter kFlamegraphExporter = {
     .name = "flamegraph",
-    .help = "collapsed stacks for flamegraph.pl and speedscope; with -o NAME.html a page for a browser",
+    .help = "collapsed stacks; with -o NAME.html a page that shows them",
     .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       if (absl::EndsWith(options.output, ".html")) return std::make_unique<PageSink>(out, options);
       return std::make_unique<FoldedSink>(out, options);

@@ -86,7 +86,7 @@ uint32_t CallLabels::OfConfig(ConfigId id) {
                                              config.api.substr(config.api.rfind('.') + 1)));
   }
   if (!module.empty()) return Number(config.level, module);
-  return by_ == LabelBy::kModule ? kNone : Number(config.level, FormatApi(config.api));
+  return by_ == LabelBy::kModule ? kNone : Number(config.level, config.api);
 }
 
 }  // namespace torchtrace

@@ -100,7 +100,7 @@ void WriteFactsLog(const std::string& path) {
   calls.Enter(calls.Define(SampleIdentity(4, "AddBackward0"), ""), 1015);
   calls.Leave(1020);
   calls.Facts({.scope = kUserScope, .thread = 2});
-  calls.Enter(calls.Define(SampleIdentity(4, "a step"), ""), 1025);
+  calls.Enter(calls.Define(SampleIdentity(4, "step"), ""), 1025);
   calls.Leave(1030);
   LogWriter::Close(frame, calls.calls());
 }

@@ -213,9 +213,9 @@ struct TreeOptions {
   int64_t min_time_ns = 0;          // only what took so long in all
   bool first_called_first = false;  // else the longest
   bool backward_at_forward = false;
-  std::optional<uint32_t> thread;  // only threads of this number
-  GlobFilter filter;               // over API names
-  std::vector<int> levels;         // empty: all
+  std::optional<uint32_t> thread = {};  // only threads of this number
+  GlobFilter filter = {};               // over API names
+  std::vector<int> levels = {};         // empty: all
   bool json = false;
   bool color = false;  // ANSI colours; text only
 };

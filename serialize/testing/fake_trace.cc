@@ -86,6 +86,8 @@ void FakeTrace::End(CallRecord::Kind kind, std::string_view exception) {
   --processes_[process_].open_calls;
 }
 
+void FakeTrace::SetFacts(const RecordFacts& facts) { records_.back().facts = facts; }
+
 void FakeTrace::Leave() { End(CallRecord::kLeave, ""); }
 void FakeTrace::Raise(std::string_view exception) { End(CallRecord::kRaise, exception); }
 

@@ -36,6 +36,8 @@ class FakeTrace : public Trace {
   void Wait(int64_t ns) { now_ns_ += ns; }
 
   void Enter(const Config& config, std::string_view facets = "");
+  // Of the call that was entered last.
+  void SetFacts(const RecordFacts& facts);
   void Leave();
   void Raise(std::string_view exception);
   void Call(const Config& config, std::string_view facets = "") {

@@ -183,3 +183,37 @@ def test_modules_are_around_their_operators():
                 call = by_number.get(call.get("parent"))
             ways.append(way[::-1])
     assert ways == [["MyModule_0", "linear", "aten::linear", "aten::addmm"]] * 4
+
+
+def test_the_tree_and_the_pictures_of_it(tmp_path):
+    run = trace(MY_MODULE, levels="0,1,2,3,4").check()
+    nodes = json.loads(tool("tree", run.folder, "--level", "3,4", "--format", "json"))
+    by_number = {node["node"]: node for node in nodes}
+    (addmm,) = [node for node in nodes if node["name"] == "aten::addmm"]
+    way = [addmm]
+    while "parent" in way[0]:
+        way.insert(0, by_number[way[0]["parent"]])
+    assert [node["name"] for node in way] == [
+        "MyModule_0",
+        "linear (Linear)",
+        "aten::linear",
+        "aten::addmm",
+    ]
+    assert [node["calls"] for node in way] == [4] * 4
+    for outer, inner in zip(way, way[1:], strict=False):
+        assert outer["total_ns"] >= outer["self_ns"] + inner["total_ns"]
+
+    # The profiler's readers see each operator once, and so do we.
+    chrome = tmp_path / "trace.json"
+    tool("export", "chrome", run.folder, "-o", chrome)
+    events = json.loads(chrome.read_text())["traceEvents"]
+    operators = [event for event in events if event.get("cat") == "cpu_op"]
+    assert len(operators) == len(run.level(4))
+    assert len([event for event in events if event["ph"] == "X"]) == len(run.calls)
+    read = json.loads(tool("stats", chrome, "--format", "json"))
+    assert {row["api"]: row["calls"] for row in read["apis"]}["aten::addmm"] == 4
+
+    folded = tool("export", "flamegraph", run.folder, "--level", "3,4").splitlines()
+    times = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in folded}
+    (path,) = [p for p in times if p.endswith("Linear);aten::linear;aten::addmm")]
+    assert times[path] == addmm["self_ns"]

@@ -120,10 +120,12 @@ def tool(*arguments):
 def read_calls(folder):
     """The calls of a trace folder or a log."""
     calls = []
+    places = {}
     for line in tool("dump", folder, "--format", "jsonl").splitlines():
         record = json.loads(line)
         if "end_of_call" in record:
             continue
+        check_nesting(record, places)
         calls.append(
             Call(
                 record["call"],
@@ -139,6 +141,19 @@ def read_calls(folder):
             )
         )
     return calls
+
+
+def check_nesting(record, places):
+    """A call lies in its parent, in time and on its thread."""
+    start = record.get("time_ns", 0)
+    end = start + record["duration_ns"] if "duration_ns" in record else None
+    place = (record["process"], record["thread"])
+    places[record["call"]] = (place, start, end)
+    if "parent" in record:
+        outer_place, outer_start, outer_end = places[record["parent"]]
+        assert place == outer_place, record
+        assert start >= outer_start, record
+        assert outer_end is None or (end is not None and end <= outer_end), record
 
 
 def program(script, *arguments):

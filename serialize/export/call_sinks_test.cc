@@ -1,0 +1,129 @@
+// What viewers of time read: Chrome traces and flame graphs, of calls that a test has set.
+
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
+#include "serialize/testing/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json Metadata(int pid) {
+  return {{"clock",
+           {{"unit_ns", 1}, {"origin_units", 0}, {"origin_monotonic_ns", 0}, {"origin_realtime_ns", 5'000'000'000}}},
+          {"host", "h"},
+          {"pid", pid},
+          {"rank", pid}};
+}
+
+constexpr char kHostile[] = "</script><b>\"';\n\x1b[2J\xff";
+
+// A module around a forward call, its backward node, a function that fails, a call that never returns.
+std::unique_ptr<FakeTrace> Steps(const json& metadata = Metadata(7)) {
+  auto trace = std::make_unique<FakeTrace>(metadata);
+  trace->Enter(MakeConfig(3, "torch.nn.Linear", {}, {{"path", TextValue("head")}}));
+  trace->Enter(MakeConfig(4, "aten::add.Tensor", {TensorValue({2, 3}), FloatValue(1.5), IntValue(2)}));
+  trace->SetFacts({.thread = 1, .sequence = 3});
+  trace->Wait(1234);
+  trace->Leave();
+  trace->Leave();
+  trace->Enter(MakeConfig(4, "AddBackward0"));
+  trace->SetFacts({.scope = kBackwardScope, .thread = 1, .sequence = 3, .forward_thread = 1});
+  trace->Leave();
+  trace->Enter(MakeConfig(4, kHostile));
+  trace->SetFacts({.scope = kUserScope, .thread = 1});
+  trace->Enter(MakeConfig(1, "torch.add"));
+  trace->Raise("ValueError");
+  return trace;
+}
+
+std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = Metadata(7)) {
+  std::ostringstream out;
+  const std::unique_ptr<CallSink> sink = (*FindExporter(format))->make_calls(&out, options);
+  const LabelledTrace trace = {"t", [&] { return absl::StatusOr<std::unique_ptr<Trace>>(Steps(metadata)); }, nullptr};
+  absl::Status status = ExportTimeline({trace}, {}, sink.get());
+  if (status.ok()) status = sink->Finish();
+  return status.ok() ? out.str() : std::string(status.message());
+}
+
+TEST(ChromeSinkTest, EventsAreKinetos) {
+  const json trace = json::parse(Exported("chrome"));
+  EXPECT_EQ(trace["baseTimeNanoseconds"], 5'000'000'000);
+  EXPECT_EQ(trace["distributedInfo"]["rank"], 7);
+  std::map<std::string, json> events;
+  for (const json& event : trace["traceEvents"]) {
+    events[event["ph"].get<std::string>() + " " + event["name"].get<std::string>()] = event;
+  }
+  const json& add = events.at("X aten::add");
+  EXPECT_EQ(add["cat"], "cpu_op");
+  EXPECT_DOUBLE_EQ(add["dur"].get<double>(), 1.244);
+  EXPECT_DOUBLE_EQ(add["ts"].get<double>(), 0.020);
+  EXPECT_EQ(add["args"]["Sequence number"], 3);
+  EXPECT_EQ(add["args"]["Fwd thread id"], 0);
+  EXPECT_EQ(add["args"]["Overload name"], "Tensor");
+  EXPECT_EQ(add["args"]["Input type"], json({"float", "Scalar", "Scalar"}));
+  EXPECT_EQ(add["args"]["Input Dims"], json({{2, 3}, json::array(), json::array()}));
+  EXPECT_EQ(add["args"]["Input Strides"], json({{3, 1}, json::array(), json::array()}));
+  EXPECT_EQ(add["args"]["Concrete Inputs"], json({"", "1.5", "2"}));
+  const json& module = events.at("X nn.Module: head (Linear)");
+  EXPECT_EQ(module["cat"], "python_function");
+  EXPECT_EQ(module["args"]["Python parent id"], nullptr);
+  EXPECT_EQ(events.at("X AddBackward0")["args"]["Fwd thread id"], 1);
+  EXPECT_EQ(events.at("s fwdbwd")["ts"], add["ts"]);
+  EXPECT_EQ(events.at("f fwdbwd")["ts"], events.at("X AddBackward0")["ts"]);
+  EXPECT_EQ(events.at("X torch.add")["args"]["exception"], "ValueError");
+  EXPECT_EQ(events.at("M process_name")["args"]["name"].get<std::string>().substr(0, 7), "rank 7 ");
+}
+
+TEST(ChromeSinkTest, WhatAnybodyWroteIsJsonAndNeverReturnedIsSaid) {
+  const json trace = json::parse(Exported("chrome"));
+  for (const json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") != "user_annotation") continue;
+    EXPECT_THAT(event["name"].get<std::string>(), HasSubstr("</script><b>\"';\n\x1b[2J"));
+    EXPECT_EQ(event["args"]["outcome"], "never returned");
+    return;
+  }
+  FAIL() << "no user_annotation";
+}
+
+TEST(ChromeSinkTest, WithoutAClockThereIsNoPlaceInTime) {
+  EXPECT_THAT(Exported("chrome", {}, {{"pid", 1}}), HasSubstr("t has no times"));
+}
+
+TEST(FlamegraphSinkTest, StacksHaveTheirOwnTime) {
+  const std::string folded = Exported("flamegraph");
+  EXPECT_THAT(folded, HasSubstr("thread 0;head (Linear);aten::add.Tensor 1244\n"));
+  EXPECT_THAT(folded, HasSubstr("thread 0;head (Linear) 20\n"));
+  EXPECT_THAT(folded, HasSubstr(";</script><b>\"',\\n\\x1b[2J\\xff;torch.add 10\n"));
+  EXPECT_THAT(Exported("flamegraph", {.by = LabelBy::kModule}), HasSubstr("thread 0;head (Linear) 1264\n"));
+}
+
+TEST(FlamegraphSinkTest, APageHoldsItsDataAndNothingThatRuns) {
+  const std::string page = Exported("flamegraph", {.traces = {kHostile}, .output = "x.html"});
+  const std::string begin = "<script id=\"data\" type=\"application/json\">";
+  const size_t at = page.find(begin) + begin.size();
+  const std::string text = page.substr(at, page.find("</script>", at) - at);
+  const json data = json::parse(text);
+  EXPECT_THAT(text, Not(HasSubstr("<")));
+  EXPECT_EQ(data["names"].size(), data["levels"].size());
+  EXPECT_EQ(data["parents"][0], -1);
+  EXPECT_EQ(data["totals"][0], 1264 + 10 + 20);
+  EXPECT_THAT(page, Not(HasSubstr("http")));
+}
+
+}  // namespace
+}  // namespace torchtrace

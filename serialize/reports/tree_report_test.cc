@@ -1,0 +1,114 @@
+// `torchtrace tree`: text and JSON of trees whose calls and times a test has set.
+
+#include <sstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/reports/reports.h"
+#include "serialize/testing/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+Config Module(const std::string& type, const std::string& path) {
+  return MakeConfig(3, type, {}, {{"path", TextValue(path)}});
+}
+
+// Two steps of a module with two parts, one of which calls an operator that fails once; a backward node.
+void AddSteps(FakeTrace* trace) {
+  for (int step = 0; step < 2; ++step) {
+    trace->Enter(Module("__main__.Net", "Net_0"));
+    trace->Wait(1000);
+    trace->Enter(Module("torch.nn.Linear", "linear"));
+    trace->Enter(MakeConfig(4, "aten::addmm", {IntValue(step)}));
+    trace->SetFacts({.thread = 1, .sequence = step});
+    trace->Wait(5000);
+    trace->Leave();
+    trace->Leave();
+    trace->Call(Module("torch.nn.ReLU", "relu"));
+    trace->Leave();
+    trace->Enter(MakeConfig(4, "AddmmBackward0"));
+    trace->SetFacts({.scope = kBackwardScope, .thread = 1, .sequence = step, .forward_thread = 1});
+    trace->Wait(2000);
+    step == 0 ? trace->Leave() : trace->Raise("RuntimeError");
+  }
+}
+
+std::string Tree(FakeTrace* trace, const TreeOptions& options = {}) {
+  std::ostringstream out;
+  const absl::Status status = WriteTree(trace, options, &out);
+  return status.ok() ? out.str() : std::string(status.message());
+}
+
+TEST(TreeReportTest, EqualSiblingsAreOneNode) {
+  FakeTrace trace;
+  AddSteps(&trace);
+  EXPECT_EQ(Tree(&trace),
+            "   total      self      calls\n"
+            " 12.1 us   2.06 us          2  Net_0\n"
+            " 10.1 us     40 ns          2    linear (Linear)\n"
+            " 10.0 us   10.0 us          2      aten::addmm\n"
+            "   20 ns     20 ns          2    relu (ReLU)\n"
+            " 4.02 us   4.02 us          2  AddmmBackward0  1 raised\n");
+}
+
+TEST(TreeReportTest, BackwardCallsHangUnderTheirForwardCalls) {
+  FakeTrace trace;
+  AddSteps(&trace);
+  EXPECT_EQ(Tree(&trace, {.depth = 4, .min_time_ns = 100, .backward_at_forward = true}),
+            "   total      self      calls\n"
+            " 12.1 us   2.06 us          2  Net_0\n"
+            " 10.1 us     40 ns          2    linear (Linear)\n"
+            " 10.0 us   10.0 us          2      aten::addmm\n"
+            " 4.02 us   4.02 us          2        AddmmBackward0  1 raised\n"
+            "1 branch is left out (--depth, --min-time)\n");
+}
+
+TEST(TreeReportTest, OfModulesAlone) {
+  FakeTrace trace;
+  AddSteps(&trace);
+  EXPECT_EQ(Tree(&trace, {.by = LabelBy::kModule, .first_called_first = true}),
+            "   total      self      calls\n"
+            " 12.1 us   2.06 us          2  Net_0\n"
+            " 10.1 us   10.1 us          2    linear (Linear)\n"
+            "   20 ns     20 ns          2    relu (ReLU)\n");
+  EXPECT_THAT(Tree(&trace, {.by = LabelBy::kModule, .levels = {4}}), HasSubstr("torchtrace run --levels 3"));
+  EXPECT_THAT(Tree(&trace, {.by = LabelBy::kLine}), HasSubstr("torchtrace run --stacks=all"));
+}
+
+TEST(TreeReportTest, ThreadsAndCallsThatNeverReturned) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(1, "outer \x1b[2J"));
+  trace.Wait(1000);
+  trace.In(0, 1);
+  trace.Call(MakeConfig(1, "other"));
+  const std::string text = Tree(&trace);
+  EXPECT_THAT(text,
+              HasSubstr(" thread 0 (thread0)\n 1.02 us   1.02 us          1  outer \\x1b[2J  1 never returned\n"));
+  EXPECT_THAT(text, HasSubstr(" thread 1 (thread1)\n   10 ns     10 ns          1  other\n"));
+  EXPECT_THAT(Tree(&trace, {.thread = 1}), ::testing::Not(HasSubstr("outer")));
+}
+
+TEST(TreeReportTest, JsonIsAFlatListAndDeepTreesAreNoTrouble) {
+  FakeTrace trace;
+  constexpr int kDeep = 50'000;
+  for (int i = 0; i < kDeep; ++i) trace.Enter(MakeConfig(1, "f"));
+  for (int i = 0; i < kDeep; ++i) trace.Leave();
+  const json nodes = json::parse(Tree(&trace, {.json = true}));
+  ASSERT_EQ(nodes.size(), static_cast<size_t>(kDeep));
+  EXPECT_EQ(nodes[0].value("parent", -1), -1);
+  EXPECT_EQ(nodes[1]["parent"], nodes[0]["node"]);
+  EXPECT_EQ(nodes.back()["depth"], kDeep - 1);
+  EXPECT_EQ(nodes.back()["calls"], 1);
+  EXPECT_EQ(nodes[0]["name"], "f");
+  FakeTrace empty;
+  EXPECT_EQ(json::parse(Tree(&empty, {.json = true})), json::array());
+}
+
+}  // namespace
+}  // namespace torchtrace
