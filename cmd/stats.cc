@@ -50,7 +50,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector
 
 int Run(const std::vector<std::string>& args) {
   std::vector<std::string> paths, ignore, labels;
-  std::string by = "api", format = "text", sort = "calls";
+  std::string by = "api", format = "text", sort = "calls", times = "sums";
   StatsOptions options;
   bool census = false, no_times = false;
   CallFilterOptions filter;
@@ -74,6 +74,10 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--label", labels, "What the columns of TRACE are called (default: TRACE); may be repeated")
       ->option_text("NAME=TRACE")
       ->allow_extra_args(false);
+  CLI::Option* const times_option =
+      app->add_option("--times", times, "sums, or all: mean, min, p50, p99 and max of the calls too (default: sums)")
+          ->option_text("WHAT")
+          ->check(CLI::IsMember({"sums", "all"}));
   app->add_flag("--no-times", no_times, "Only count, which is several times faster");
   app->add_option("--ignore", ignore,
                   absl::StrCat("Count configs as one that differ only in these: ", Coarsening::Choices()))
@@ -89,11 +93,13 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseStatsFormat(format);
   options.sort = *ParseStatsSort(sort);
   options.times = !no_times;
+  options.all_times = times == "all";
+  if (no_times && *times_option) return Fail(kExitTrouble, "--no-times leaves out what --times asks for: give one");
   options.filter = filter.Globs();
   options.levels = filter.Levels();
   options.ignore = *Coarsening::Parse(SplitLists(ignore));
-  if (*census_option &&
-      (*by_option || *sort_option || options.sum || no_times || !ignore.empty() || !options.levels.empty())) {
+  if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || !ignore.empty() ||
+                         !options.levels.empty())) {
     return Fail(kExitTrouble,
                 "--census has rows and an order of its own: of the other options it takes --top, "
                 "--format, --label, --include and --exclude (see torchtrace stats --help)");

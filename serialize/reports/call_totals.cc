@@ -10,8 +10,9 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by)
+  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by, bool durations)
       : accepts_(accepts),
+        durations_(durations),
         by_thread_(also_by == SumBy::kThread),
         stacks_(also_by == SumBy::kLine ? &trace->stacks() : nullptr) {
     Grow(trace->config_count());
@@ -112,11 +113,13 @@ class Summer {
       if (total == nullptr) continue;
       total->time_ns += time_ns;
       total->self_time_ns += self_ns;
+      if (durations_) total->durations.Add(call.duration_ns, call.count);
       if (call.kind == CallRecord::kRaise) total->raised += call.count;
     }
   }
 
   const std::function<bool(ConfigId)>& accepts_;
+  const bool durations_;
   const bool by_thread_;
   const StackTable* const stacks_;  // null: not by line
   std::vector<bool> accepted_;      // by ConfigId
@@ -130,8 +133,9 @@ class Summer {
 
 }  // namespace
 
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by) {
-  Summer summer(trace, accepts, also_by);
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by,
+                                     bool durations) {
+  Summer summer(trace, accepts, also_by, durations);
   const absl::Status read = trace->ReadCounted([&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();

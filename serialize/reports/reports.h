@@ -22,6 +22,7 @@
 #include "serialize/configs/dedup.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
+#include "serialize/reports/durations.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -35,8 +36,10 @@ struct CallTotal {
   int64_t time_ns = 0;          // from entering to leaving
   int64_t self_time_ns = 0;     // without the recorded calls inside
   uint64_t first = UINT64_MAX;  // number of the first call
+  Durations durations = {};     // of the calls that ended, where asked for
 
   void Add(const CallTotal& other) {
+    durations.Add(other.durations);
     calls += other.calls;
     raised += other.raised;
     time_ns += other.time_ns;
@@ -68,7 +71,7 @@ struct TraceTotals {
 // by config, and also by what `also_by` says.
 enum class SumBy : uint8_t { kConfig, kThread, kLine };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts,
-                                     SumBy also_by = SumBy::kConfig);
+                                     SumBy also_by = SumBy::kConfig, bool durations = false);
 
 // Only how often each config was called, from Trace::Count: several times faster. `first`
 // is the config's id, which is in the order of the definitions.
@@ -109,6 +112,7 @@ struct StatsOptions {
   // Without times, exceptions and the order of calls where these aren't needed:
   // counting is several times faster than reading.
   bool times = true;
+  bool all_times = false;  // mean, least, most and ranks of the calls' times too
 };
 
 // Rows that are equal in what they are sorted by come by first appearance. Time is what

@@ -157,7 +157,8 @@ class StatsReport {
     const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
     if (!counted.ok()) return counted.status();
     const auto accepts = [this, trace](ConfigId id) { return Accepts(ReadConfigHead(trace->identity(id))); };
-    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, accepts, SumsBy()) : CountConfigs(trace, accepts);
+    absl::StatusOr<TraceTotals> totals =
+        reads_ ? SumCalls(trace, accepts, SumsBy(), options_.all_times) : CountConfigs(trace, accepts);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
     // Calls of a later trace come after those of the earlier ones.
@@ -496,6 +497,18 @@ class StatsReport {
     if (has_times_) add(side_by_side_ && by_self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
     if (has_times_)
       add(side_by_side_ && !by_self ? "" : "self time", "self_time_ns", TimeCell(cells.total.self_time_ns));
+    if (options_.all_times && has_times_) {
+      const Durations& durations = cells.total.durations;
+      const auto calls = static_cast<int64_t>(std::max<uint64_t>(durations.calls(), 1));
+      const auto add_time = [&](const char* title, const char* name, int64_t ns) {
+        add(side_by_side_ ? "" : title, name, durations.calls() == 0 ? ReportCell(nullptr, "-") : TimeCell(ns));
+      };
+      add_time("mean", "mean_ns", cells.total.time_ns / calls);
+      add_time("min", "min_ns", durations.least_ns());
+      add_time("p50", "p50_ns", durations.Percentile(50));
+      add_time("p99", "p99_ns", durations.Percentile(99));
+      add_time("max", "max_ns", durations.most_ns());
+    }
     if (options_.times) add("", "raised", cells.total.raised);
   }
 
