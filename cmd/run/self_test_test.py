@@ -156,7 +156,7 @@ def test_ended_by_a_signal(tmp_path, whole_group):
         text=True,
         start_new_session=True,
     )
-    while not list(temporary.glob("*/0-1-2-3")):
+    while not list(temporary.glob("*/0-1-2-3-4")):
         time.sleep(0.01)
         assert process.poll() is None
     (os.killpg if whole_group else os.kill)(process.pid, signal.SIGTERM)
