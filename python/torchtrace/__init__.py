@@ -25,6 +25,8 @@ from torchtrace._trace import (
     traced,
 )
 
+getAPIName = api_name  # as TorchWrapper calls it
+
 __version__ = _native.__version__
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "annotate",
     "api_aliases",
     "api_name",
+    "getAPIName",
     "is_tracing",
     "pause",
     "paused",
