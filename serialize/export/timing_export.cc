@@ -1,0 +1,356 @@
+#include "serialize/export/timing_export.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/text.h"
+#include "serialize/export/row_lists.h"
+#include "serialize/export/table_writer.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr int64_t kUnknown = INT64_MIN;
+
+const Value* FindKwarg(const Config& config, std::string_view name) {
+  for (const auto& [kwarg, value] : config.kwargs) {
+    if (kwarg == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string Quoted(std::string_view text) { return DumpJson(nlohmann::ordered_json(std::string(text))); }
+
+std::string Milliseconds(int64_t ns) { return FormatFloat(static_cast<double>(ns) / 1e6); }
+
+// A call as it is kept until its API's turn comes.
+struct CallRow {
+  int64_t start_ns;     // since 1970, or kUnknown
+  int64_t duration_ns;  // or kUnknown
+  int64_t told;         // what is the same for all calls of its config: a number of Told
+};
+
+struct ApiTotal {
+  std::string api;
+  int64_t total_ns = kUnknown;
+};
+
+// How the parts of a file are spelled. What is the same for all calls of a config is spelled once.
+class TimingSpelling {
+ public:
+  virtual ~TimingSpelling() = default;
+  virtual std::string Told(const Config& config) const = 0;
+  virtual std::string BeginFile() const = 0;
+  virtual std::string BeginApi(const ApiTotal& api, bool first_of_file) const = 0;
+  virtual void AppendCall(const ApiTotal& api, uint64_t number, const CallRow& call, std::string_view told,
+                          std::string* out) const = 0;
+  virtual std::string EndApi() const = 0;
+  virtual std::string EndFile() const = 0;
+};
+
+class JsonSpelling final : public TimingSpelling {
+ public:
+  std::string Told(const Config& config) const override {
+    // Split where the times come between them; neither has a line break in it.
+    return absl::StrCat(Quoted(DetailedApiName(config)), "\n", Quoted(TimingArguments(config)));
+  }
+  std::string BeginFile() const override { return "{"; }
+  std::string BeginApi(const ApiTotal& api, bool first_of_file) const override {
+    return absl::StrCat(first_of_file ? "" : ",\n", Quoted(api.api),
+                        ": {\"TotalTime(ms)\": ", api.total_ns == kUnknown ? "null" : Milliseconds(api.total_ns));
+  }
+  void AppendCall(const ApiTotal&, uint64_t number, const CallRow& call, std::string_view told,
+                  std::string* out) const override {
+    const size_t split = told.find('\n');
+    absl::StrAppend(out, ",\n\"", number, "\": {\"detailedAPIName\": ");
+    out->append(told.substr(0, split));
+    out->append(", \"StartTimestamp\": ");
+    out->append(call.start_ns == kUnknown ? "null" : absl::StrCat(call.start_ns));
+    out->append(", \"CostTime(ms)\": ");
+    out->append(call.duration_ns == kUnknown ? "null" : Milliseconds(call.duration_ns));
+    out->append(", \"Arguments\": ");
+    out->append(told.substr(split + 1));
+    out->push_back('}');
+  }
+  std::string EndApi() const override { return "}"; }
+  std::string EndFile() const override { return "}\n"; }
+};
+
+class CsvSpelling final : public TimingSpelling {
+ public:
+  std::string Told(const Config& config) const override { return CsvCell(TimingArguments(config)); }
+  std::string BeginFile() const override {
+    return "API Name,Total Time (ms),Call Number,Start Timestamp,Cost Time (ms),Arguments\n";
+  }
+  std::string BeginApi(const ApiTotal&, bool) const override { return ""; }
+  void AppendCall(const ApiTotal& api, uint64_t number, const CallRow& call, std::string_view told,
+                  std::string* out) const override {
+    absl::StrAppend(out, CsvCell(api.api), ",", api.total_ns == kUnknown ? "" : Milliseconds(api.total_ns), ",", number,
+                    ",");
+    if (call.start_ns != kUnknown) absl::StrAppend(out, call.start_ns);
+    out->push_back(',');
+    if (call.duration_ns != kUnknown) out->append(Milliseconds(call.duration_ns));
+    out->push_back(',');
+    out->append(told);
+    out->push_back('\n');
+  }
+  std::string EndApi() const override { return ""; }
+  std::string EndFile() const override { return ""; }
+};
+
+// The calls of some processes, which have their files to themselves.
+struct FileGroup {
+  FileFacts facts;
+  std::vector<size_t> apis;                         // their lists, in the order of their first calls
+  absl::flat_hash_map<std::string, size_t> by_api;  // the same by name
+};
+
+class TimingExport {
+ public:
+  TimingExport(const TimingOptions& options, TextSeries* out)
+      : options_(options), out_(out), rows_(options.temporary_folder) {
+    if (options.format == TimingFormat::kJson) {
+      spelling_ = std::make_unique<JsonSpelling>();
+    } else {
+      spelling_ = std::make_unique<CsvSpelling>();
+    }
+  }
+
+  absl::Status Read(Trace* trace) {
+    configs_.clear();
+    processes_.clear();
+    open_.clear();
+    return trace->Read([this, trace](const CallRecord& call) {
+      return call.kind == CallRecord::kEnter ? Enter(trace, call) : End(call);
+    });
+  }
+
+  absl::Status Write() {
+    if (groups_.empty()) groups_.emplace_back();
+    for (const FileGroup& group : groups_) {
+      if (absl::Status s = BeginFile(group.facts); !s.ok()) return s;
+      for (const size_t api : group.apis) {
+        if (absl::Status s = WriteApi(group, api); !s.ok()) return s;
+      }
+      Append(spelling_->EndFile());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct ConfigFacts {
+    bool known = false;
+    bool wanted = false;
+    int64_t told = 0;
+    std::string api;
+    std::vector<size_t> lists;  // by group; kNoList: no call yet
+  };
+  struct ProcessFacts {
+    size_t group = kNoGroup;  // until it calls something
+    bool clock = false;
+    std::optional<int64_t> realtime_offset_ns;
+  };
+  struct OpenCall {
+    size_t list = 0;
+    uint64_t place = 0;
+    CallRow row;
+    uint8_t level = 0;
+  };
+  static constexpr size_t kNoList = SIZE_MAX;
+  static constexpr size_t kNoGroup = SIZE_MAX;
+
+  ConfigFacts& FactsOf(Trace* trace, ConfigId config) {
+    if (config >= configs_.size()) configs_.resize(config + config / 2 + 16);
+    ConfigFacts& facts = configs_[config];
+    if (facts.known) return facts;
+    facts.known = true;
+    const std::string_view identity = trace->identity(config);
+    facts.wanted = options_.filter.Accepts(identity);
+    if (!facts.wanted) return facts;
+    const Config parsed = ReadableConfig(identity);
+    facts.api = TimingApi(parsed);
+    facts.told = told_.Number(spelling_->Told(parsed));
+    return facts;
+  }
+
+  const ProcessFacts& ProcessOf(Trace* trace, uint32_t number) {
+    if (number >= processes_.size()) processes_.resize(number + 1);
+    ProcessFacts& process = processes_[number];
+    if (process.group != kNoGroup) return process;
+    const ProcessMetadata& known = trace->processes()[number].known;
+    const FileFacts facts = {.pid = known.pid.value_or(-1), .rank = known.ranked.rank.value_or(-1)};
+    const std::string key = options_.file_key == nullptr ? "" : options_.file_key(facts);
+    const auto [at, is_new] = group_of_key_.emplace(key, groups_.size());
+    if (is_new) groups_.push_back({.facts = facts, .apis = {}, .by_api = {}});
+    process = {.group = at->second, .clock = known.has_clock, .realtime_offset_ns = known.realtime_offset_ns};
+    return process;
+  }
+
+  static int64_t SinceEpoch(const ProcessFacts& process, int64_t time_ns) {
+    int64_t start_ns = 0;
+    const bool known = process.clock && process.realtime_offset_ns &&
+                       !__builtin_add_overflow(time_ns, *process.realtime_offset_ns, &start_ns);
+    return known ? start_ns : kUnknown;
+  }
+
+  size_t ListOf(ConfigFacts* config, size_t group_number) {
+    if (config->lists.size() <= group_number) config->lists.resize(group_number + 1, kNoList);
+    size_t& list = config->lists[group_number];
+    if (list != kNoList) return list;
+    FileGroup& group = groups_[group_number];
+    const auto [at, is_new] = group.by_api.emplace(config->api, totals_.size());
+    if (is_new) {
+      rows_.AddList();
+      totals_.push_back({.api = config->api});
+      group.apis.push_back(at->second);
+    }
+    return list = at->second;
+  }
+
+  absl::Status Enter(Trace* trace, const CallRecord& record) {
+    if (record.config == kLostId) return absl::OkStatus();
+    ConfigFacts& config = FactsOf(trace, record.config);
+    if (!config.wanted) return absl::OkStatus();
+    const ProcessFacts& process = ProcessOf(trace, record.process);
+    const size_t list = ListOf(&config, process.group);
+    if (const auto parent = open_.find(record.parent); parent != open_.end()) {
+      if (parent->second.list == list && parent->second.level != record.level) return absl::OkStatus();
+    }
+    const OpenCall call = {
+        .list = list,
+        .place = rows_.size(list),
+        .row = {.start_ns = SinceEpoch(process, record.time_ns), .duration_ns = kUnknown, .told = config.told},
+        .level = record.level};
+    open_.emplace(record.call, call);
+    return rows_.Append(list, call.row);
+  }
+
+  absl::Status End(const CallRecord& record) {
+    const auto at = open_.find(record.call);
+    if (at == open_.end()) return absl::OkStatus();
+    OpenCall call = at->second;
+    open_.erase(at);
+    if (!processes_[record.process].clock && record.duration_ns == 0) return absl::OkStatus();
+    call.row.duration_ns = record.duration_ns;
+    int64_t& total_ns = totals_[call.list].total_ns;
+    if (total_ns == kUnknown) total_ns = 0;
+    if (__builtin_add_overflow(total_ns, record.duration_ns, &total_ns)) total_ns = INT64_MAX;
+    return rows_.Set(call.list, call.place, call.row);
+  }
+
+  absl::Status BeginFile(const FileFacts& facts) {
+    if (absl::Status s = out_->Begin(facts); !s.ok()) return s;
+    bytes_ = 0;
+    first_of_file_ = true;
+    Append(spelling_->BeginFile());
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteApi(const FileGroup& group, size_t api) {
+    const std::string end = spelling_->EndApi();
+    const uint64_t end_bytes = end.size() + spelling_->EndFile().size();
+    bool begun = false;  // in this file
+    uint64_t number = 0;
+    std::string text;
+    const absl::Status written = rows_.Read(api, [&](const CallRow& call) -> absl::Status {
+      ++number;
+      const auto compose = [&] {
+        text = begun ? "" : spelling_->BeginApi(totals_[api], first_of_file_);
+        spelling_->AppendCall(totals_[api], number, call, told_.text(static_cast<size_t>(call.told)), &text);
+      };
+      compose();
+      if (!first_of_file_ && bytes_ + text.size() + end_bytes > out_->max_bytes()) {
+        if (begun) Append(end);
+        Append(spelling_->EndFile());
+        if (absl::Status s = BeginFile(group.facts); !s.ok()) return s;
+        begun = false;
+        compose();
+      }
+      Append(text);
+      begun = true;
+      first_of_file_ = false;
+      return absl::OkStatus();
+    });
+    if (written.ok()) Append(end);
+    return written;
+  }
+
+  void Append(std::string_view text) {
+    out_->Append(text);
+    bytes_ += text.size();
+  }
+
+  const TimingOptions& options_;
+  TextSeries* const out_;
+  std::unique_ptr<TimingSpelling> spelling_;
+  TextNumbers told_;
+
+  // Of the trace that is read.
+  std::vector<ConfigFacts> configs_;  // by ConfigId
+  std::vector<ProcessFacts> processes_;
+  absl::flat_hash_map<uint64_t, OpenCall> open_;  // by number; those that are written
+
+  absl::flat_hash_map<std::string, size_t> group_of_key_;
+  std::vector<FileGroup> groups_;
+  std::vector<ApiTotal> totals_;  // by list
+  RowLists<CallRow> rows_;        // a list for each API of a group
+
+  // Of the file that is written.
+  uint64_t bytes_ = 0;
+  bool first_of_file_ = true;  // no call stands in it yet
+};
+
+}  // namespace
+
+std::string TimingApi(const Config& config) {
+  if (config.level != kDispatchLevel) return config.api;
+  const size_t name = config.api.find("::");
+  return name == std::string::npos ? config.api : config.api.substr(0, config.api.find('.', name));
+}
+
+std::string DetailedApiName(const Config& config) {
+  if (config.level != kFrameLevel) return config.api;
+  if (const Value* const path = FindKwarg(config, "path")) return absl::StrCat(config.api, "@", path->text);
+  const Value* const file = FindKwarg(config, "file");
+  const Value* const line = FindKwarg(config, "line");
+  return file == nullptr || line == nullptr ? config.api
+                                            : absl::StrCat(config.api, "@", file->text, ":", line->integer);
+}
+
+std::string TimingArguments(const Config& config) {
+  std::string text = "((";
+  const char* separator = "";
+  for (const Value& arg : config.args) {
+    absl::StrAppend(&text, separator, FormatValue(arg, config.framework()));
+    separator = ", ";
+  }
+  text += config.args.size() == 1 ? ",), {" : "), {";
+  separator = "";
+  for (const auto& [name, value] : config.kwargs) {
+    absl::StrAppend(&text, separator, QuoteText(name), ": ", FormatValue(value, config.framework()));
+    separator = ", ";
+  }
+  return text + "})";
+}
+
+absl::Status ExportTiming(const std::vector<LabelledTrace>& traces, const TimingOptions& options, TextSeries* out) {
+  TimingExport timing(options, out);
+  for (const LabelledTrace& labelled : traces) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
+    if (!trace.ok()) return trace.status();
+    if (absl::Status s = timing.Read(trace->get()); !s.ok()) return s;
+    if (labelled.done) labelled.done(**trace);
+  }
+  return timing.Write();
+}
+
+}  // namespace torchtrace
