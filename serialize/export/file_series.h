@@ -83,10 +83,12 @@ class FileSeries final : public TextSeries {
     bool force = false;                              // replace files that exist
     const char* force_text = "--force replaces it";  // what the error for one that exists ends in
   };
-  // `folder` is made where it isn't there, and its parents; empty: the current one.
+  // `folder` is made where it isn't there, and its parents.
   FileSeries(std::string folder, FileNames names, Options options);
   ~FileSeries() override;
 
+  // Makes the folder, which Begin does else. AlreadyExists where something else has its name.
+  absl::Status MakeFolder();
   // AlreadyExists for a file that is there, unless force.
   absl::Status Begin(const FileFacts& facts) override;
   void Append(std::string_view text) override { files_.back()->Append(text); }
@@ -100,8 +102,6 @@ class FileSeries final : public TextSeries {
   std::vector<std::string> paths() const;
 
  private:
-  absl::Status MakeFolder();
-
   const std::string folder_;
   const FileNames names_;
   const Options options_;

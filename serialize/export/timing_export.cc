@@ -353,4 +353,16 @@ absl::Status ExportTiming(const std::vector<LabelledTrace>& traces, const Timing
   return timing.Write();
 }
 
+absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
+                                                           TimingOptions options, const TimingFiles& files) {
+  FileSeries series(files.folder, files.names, files.series);
+  absl::Status status = series.MakeFolder();
+  options.temporary_folder = files.folder;
+  options.file_key = [&files](const FileFacts& facts) { return files.names.Key(facts); };
+  if (status.ok()) status = ExportTiming(traces, options, &series);
+  if (status.ok()) status = series.Commit();
+  if (!status.ok()) return status;
+  return series.paths();
+}
+
 }  // namespace torchtrace

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/file_series.h"
 #include "serialize/model/config.h"
@@ -39,6 +40,15 @@ struct TimingOptions {
 // A call that another level tells of once more is one call: what stands directly within a call of the same API at
 // another level is left out.
 absl::Status ExportTiming(const std::vector<LabelledTrace>& traces, const TimingOptions& options, TextSeries* out);
+
+// The same into files of a folder; those share one whose names would be the same. Returns their paths.
+struct TimingFiles {
+  std::string folder;
+  FileNames names;
+  FileSeries::Options series;
+};
+absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
+                                                           TimingOptions options, const TimingFiles& files);
 
 // The name under which a call is added up, and the one that says all: `aten::add` and `aten::add.Tensor`, `Linear` and
 // `Linear@encoder.0`, `__main__.train` and `__main__.train@train.py:12`. Else they are the same.
