@@ -324,7 +324,7 @@ PyObject* ExportTimingOf(PyObject*, PyObject* args) {
       folder, *names, {.suffix = csv ? ".csv" : ".json", .max_bytes = *max_bytes, .force = true}};
   absl::Status status;
   Py_BEGIN_ALLOW_THREADS;
-  status = ExportTimingFiles(traces, options, files).status();
+  status = ExportTimingFiles(traces, {}, options, files).status();
   Py_END_ALLOW_THREADS;
   if (!status.ok()) return Raise(status);
   Py_RETURN_NONE;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "serialize/export/row_lists.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/forms/forms.h"
+#include "serialize/log/log_metadata.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/value.h"
 
@@ -114,9 +114,9 @@ struct FileGroup {
   absl::flat_hash_map<std::string, size_t> by_api;  // the same by name
 };
 
-class TimingExport {
+class TimingSink final : public CallSink {
  public:
-  TimingExport(const TimingOptions& options, TextSeries* out)
+  TimingSink(TextSeries* out, const TimingOptions& options)
       : options_(options), out_(out), rows_(options.temporary_folder) {
     if (options.format == TimingFormat::kJson) {
       spelling_ = std::make_unique<JsonSpelling>();
@@ -125,16 +125,21 @@ class TimingExport {
     }
   }
 
-  absl::Status Read(Trace* trace) {
+  absl::Status Begin(const Trace& trace, std::string_view) override {
+    trace_ = &trace;
     configs_.clear();
     processes_.clear();
     open_.clear();
-    return trace->Read([this, trace](const CallRecord& call) {
-      return call.kind == CallRecord::kEnter ? Enter(trace, call) : End(call);
-    });
+    return absl::OkStatus();
   }
 
-  absl::Status Write() {
+  absl::Status Add(const CallRecord& record) override {
+    return record.kind == CallRecord::kEnter ? Enter(record) : Leave(record);
+  }
+
+  absl::Status End() override { return absl::OkStatus(); }
+
+  absl::Status Finish() override {
     if (groups_.empty()) groups_.emplace_back();
     for (const FileGroup& group : groups_) {
       if (absl::Status s = BeginFile(group.facts); !s.ok()) return s;
@@ -149,7 +154,6 @@ class TimingExport {
  private:
   struct ConfigFacts {
     bool known = false;
-    bool wanted = false;
     int64_t told = 0;
     std::string api;
     std::vector<size_t> lists;  // by group; kNoList: no call yet
@@ -157,7 +161,7 @@ class TimingExport {
   struct ProcessFacts {
     size_t group = kNoGroup;  // until it calls something
     bool clock = false;
-    std::optional<int64_t> realtime_offset_ns;
+    int64_t realtime_offset_ns = 0;  // 0: not known
   };
   struct OpenCall {
     size_t list = 0;
@@ -168,37 +172,35 @@ class TimingExport {
   static constexpr size_t kNoList = SIZE_MAX;
   static constexpr size_t kNoGroup = SIZE_MAX;
 
-  ConfigFacts& FactsOf(Trace* trace, ConfigId config) {
+  ConfigFacts& FactsOf(ConfigId config) {
     if (config >= configs_.size()) configs_.resize(config + config / 2 + 16);
     ConfigFacts& facts = configs_[config];
     if (facts.known) return facts;
     facts.known = true;
-    const std::string_view identity = trace->identity(config);
-    facts.wanted = options_.filter.Accepts(identity);
-    if (!facts.wanted) return facts;
-    const Config parsed = ReadableConfig(identity);
+    const Config parsed = ReadableConfig(trace_->identity(config));
     facts.api = TimingApi(parsed);
     facts.told = told_.Number(spelling_->Told(parsed));
     return facts;
   }
 
-  const ProcessFacts& ProcessOf(Trace* trace, uint32_t number) {
+  const ProcessFacts& ProcessOf(uint32_t number) {
     if (number >= processes_.size()) processes_.resize(number + 1);
     ProcessFacts& process = processes_[number];
     if (process.group != kNoGroup) return process;
-    const ProcessMetadata& known = trace->processes()[number].known;
-    const FileFacts facts = {.pid = known.pid.value_or(-1), .rank = known.ranked.rank.value_or(-1)};
+    const ProcessInfo& info = trace_->processes()[number];
+    const FileFacts facts = {.pid = info.known.pid.value_or(-1), .rank = info.known.ranked.rank.value_or(-1)};
     const std::string key = options_.file_key == nullptr ? "" : options_.file_key(facts);
     const auto [at, is_new] = group_of_key_.emplace(key, groups_.size());
     if (is_new) groups_.push_back({.facts = facts, .apis = {}, .by_api = {}});
-    process = {.group = at->second, .clock = known.has_clock, .realtime_offset_ns = known.realtime_offset_ns};
+    const ProcessClock clock = ReadProcessClock(*info.metadata);
+    process = {.group = at->second, .clock = clock.known, .realtime_offset_ns = clock.realtime_offset_ns};
     return process;
   }
 
   static int64_t SinceEpoch(const ProcessFacts& process, int64_t time_ns) {
     int64_t start_ns = 0;
-    const bool known = process.clock && process.realtime_offset_ns &&
-                       !__builtin_add_overflow(time_ns, *process.realtime_offset_ns, &start_ns);
+    const bool known = process.clock && process.realtime_offset_ns != 0 &&
+                       !__builtin_add_overflow(time_ns, process.realtime_offset_ns, &start_ns);
     return known ? start_ns : kUnknown;
   }
 
@@ -216,11 +218,9 @@ class TimingExport {
     return list = at->second;
   }
 
-  absl::Status Enter(Trace* trace, const CallRecord& record) {
-    if (record.config == kLostId) return absl::OkStatus();
-    ConfigFacts& config = FactsOf(trace, record.config);
-    if (!config.wanted) return absl::OkStatus();
-    const ProcessFacts& process = ProcessOf(trace, record.process);
+  absl::Status Enter(const CallRecord& record) {
+    ConfigFacts& config = FactsOf(record.config);
+    const ProcessFacts& process = ProcessOf(record.process);
     const size_t list = ListOf(&config, process.group);
     if (const auto parent = open_.find(record.parent); parent != open_.end()) {
       if (parent->second.list == list && parent->second.level != record.level) return absl::OkStatus();
@@ -234,7 +234,7 @@ class TimingExport {
     return rows_.Append(list, call.row);
   }
 
-  absl::Status End(const CallRecord& record) {
+  absl::Status Leave(const CallRecord& record) {
     const auto at = open_.find(record.call);
     if (at == open_.end()) return absl::OkStatus();
     OpenCall call = at->second;
@@ -289,12 +289,13 @@ class TimingExport {
     bytes_ += text.size();
   }
 
-  const TimingOptions& options_;
+  const TimingOptions options_;
   TextSeries* const out_;
   std::unique_ptr<TimingSpelling> spelling_;
   TextNumbers told_;
 
   // Of the trace that is read.
+  const Trace* trace_ = nullptr;
   std::vector<ConfigFacts> configs_;  // by ConfigId
   std::vector<ProcessFacts> processes_;
   absl::flat_hash_map<uint64_t, OpenCall> open_;  // by number; those that are written
@@ -312,9 +313,10 @@ class TimingExport {
 }  // namespace
 
 std::string TimingApi(const Config& config) {
-  if (config.level != kDispatchLevel) return config.api;
+  const bool may_be_operator = config.level == kDispatchLevel || config.level == kRecordLevel;
   const size_t name = config.api.find("::");
-  return name == std::string::npos ? config.api : config.api.substr(0, config.api.find('.', name));
+  if (!may_be_operator || name == std::string::npos) return config.api;
+  return config.api.substr(0, config.api.find('.', name));
 }
 
 std::string DetailedApiName(const Config& config) {
@@ -342,24 +344,20 @@ std::string TimingArguments(const Config& config) {
   return text + "})";
 }
 
-absl::Status ExportTiming(const std::vector<LabelledTrace>& traces, const TimingOptions& options, TextSeries* out) {
-  TimingExport timing(options, out);
-  for (const LabelledTrace& labelled : traces) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
-    if (!trace.ok()) return trace.status();
-    if (absl::Status s = timing.Read(trace->get()); !s.ok()) return s;
-    if (labelled.done) labelled.done(**trace);
-  }
-  return timing.Write();
+std::unique_ptr<CallSink> MakeTimingSink(TextSeries* out, const TimingOptions& options) {
+  return std::make_unique<TimingSink>(out, options);
 }
 
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
-                                                           TimingOptions options, const TimingFiles& files) {
+                                                           const ExportFilter& filter, TimingOptions options,
+                                                           const TimingFiles& files) {
   FileSeries series(files.folder, files.names, files.series);
-  absl::Status status = series.MakeFolder();
+  if (absl::Status s = series.MakeFolder(); !s.ok()) return s;
   options.temporary_folder = files.folder;
   options.file_key = [&files](const FileFacts& facts) { return files.names.Key(facts); };
-  if (status.ok()) status = ExportTiming(traces, options, &series);
+  TimingSink sink(&series, options);
+  absl::Status status = ExportTimeline(traces, filter, &sink);
+  if (status.ok()) status = sink.Finish();
   if (status.ok()) status = series.Commit();
   if (!status.ok()) return status;
   return series.paths();

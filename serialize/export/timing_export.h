@@ -12,11 +12,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/file_series.h"
 #include "serialize/model/config.h"
@@ -27,28 +28,28 @@ enum class TimingFormat : uint8_t { kJson, kCsv };
 
 struct TimingOptions {
   TimingFormat format = TimingFormat::kJson;
-  ExportFilter filter = {};
   // Where calls are kept until their API's turn comes: a folder with room for 24 bytes a call.
   std::string temporary_folder = "/tmp";
   // The facts of the same key (FileNames::Key) share their files; null: all do.
   std::function<std::string(const FileFacts&)> file_key = nullptr;
 };
 
-// Writes the calls of all traces, read one after the other; begins the first file. Memory goes with configs, APIs and
-// open calls.
+// The calls of all traces, which are written at Finish; begins the first file. Memory goes with configs, APIs and open
+// calls.
 //
 // A call that another level tells of once more is one call: what stands directly within a call of the same API at
 // another level is left out.
-absl::Status ExportTiming(const std::vector<LabelledTrace>& traces, const TimingOptions& options, TextSeries* out);
+std::unique_ptr<CallSink> MakeTimingSink(TextSeries* out, const TimingOptions& options);
 
-// The same into files of a folder; those share one whose names would be the same. Returns their paths.
+// The same into files of a folder; those processes share one whose names would be the same. Returns the files' paths.
 struct TimingFiles {
   std::string folder;
   FileNames names;
   FileSeries::Options series;
 };
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
-                                                           TimingOptions options, const TimingFiles& files);
+                                                           const ExportFilter& filter, TimingOptions options,
+                                                           const TimingFiles& files);
 
 // The name under which a call is added up, and the one that says all: `aten::add` and `aten::add.Tensor`, `Linear` and
 // `Linear@encoder.0`, `__main__.train` and `__main__.train@train.py:12`. Else they are the same.

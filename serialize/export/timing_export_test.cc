@@ -30,7 +30,11 @@ class Files final : public TextSeries {
 };
 
 nlohmann::json Metadata(int rank = 0) {
-  return {{"clock", {{"origin_monotonic_ns", 1000}, {"origin_realtime_ns", 1'700'000'000'000'001'000}}},
+  return {{"clock",
+           {{"unit_ns", 1},
+            {"origin_units", 1000},
+            {"origin_monotonic_ns", 1000},
+            {"origin_realtime_ns", 1'700'000'000'000'001'000}}},
           {"pid", 10 + rank},
           {"rank", rank}};
 }
@@ -39,10 +43,13 @@ LabelledTrace Labelled(std::unique_ptr<FakeTrace> (*make)()) {
   return {"t", [make] { return absl::StatusOr<std::unique_ptr<Trace>>(make()); }, {}};
 }
 
-Files Export(const std::vector<LabelledTrace>& traces, TimingOptions options = {}, uint64_t max_bytes = UINT64_MAX) {
+Files Export(const std::vector<LabelledTrace>& traces, TimingOptions options = {}, uint64_t max_bytes = UINT64_MAX,
+             const ExportFilter& filter = {}) {
   options.temporary_folder = testing::TempDir();
   Files files(max_bytes);
-  EXPECT_EQ(ExportTiming(traces, options, &files).message(), "");
+  const auto sink = MakeTimingSink(&files, options);
+  EXPECT_TRUE(ExportTimeline(traces, filter, sink.get()).ok());
+  EXPECT_TRUE(sink->Finish().ok());
   return files;
 }
 
@@ -78,7 +85,7 @@ torch.add,2e-05,3,1700000000000000090,,"((), {})"
 
 TEST(ExportTiming, TakesWhatTheFilterTakes) {
   // Without level 0, level 1 tells of the call first.
-  const Files files = Export({Labelled(TwoLevels)}, {.filter = {.filter = {}, .levels = {1}}});
+  const Files files = Export({Labelled(TwoLevels)}, {}, UINT64_MAX, {.filter = {}, .levels = {1}});
   const auto json = nlohmann::json::parse(files.texts[0]);
   ASSERT_EQ(json.size(), 1u);
   EXPECT_EQ(json["torch.relu"]["1"]["Arguments"], R"_(((Tensor([2], "float32"),), {"inplace": False}))_");
@@ -162,6 +169,8 @@ TEST(TimingNames, SayOverloadsModulesAndLines) {
   const auto names = [](const Config& config) { return TimingApi(config) + " " + DetailedApiName(config); };
   EXPECT_EQ(names(MakeConfig(0, "torch.Tensor.add")), "torch.Tensor.add torch.Tensor.add");
   EXPECT_EQ(names(MakeConfig(2, "aten::add.Tensor")), "aten::add aten::add.Tensor");
+  EXPECT_EQ(names(MakeConfig(4, "aten::add.Tensor")), "aten::add aten::add.Tensor");
+  EXPECT_EQ(names(MakeConfig(4, "Optimizer.step#SGD.step")), "Optimizer.step#SGD.step Optimizer.step#SGD.step");
   EXPECT_EQ(names(MakeConfig(2, "my.lib::f")), "my.lib::f my.lib::f");
   EXPECT_EQ(names(MakeConfig(3, "torch.nn.Linear", {}, {{"path", TextValue("encoder.0")}})),
             "torch.nn.Linear torch.nn.Linear@encoder.0");

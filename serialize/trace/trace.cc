@@ -153,10 +153,6 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.program_goes_on = Member(end, "program_goes_on") == true;
   known.stopped = TextMember(end, "stopped");
   const std::optional<int64_t> began = IntMember(clock, "origin_monotonic_ns");
-  int64_t offset_ns = 0;
-  if (began && known.origin_realtime_ns && !__builtin_sub_overflow(*known.origin_realtime_ns, *began, &offset_ns)) {
-    known.realtime_offset_ns = offset_ns;
-  }
   const std::optional<int64_t> ended = IntMember(end, "monotonic_ns");
   if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
   CountGetters(metadata, end, &known);

@@ -63,7 +63,6 @@ struct ProcessMetadata {
 
   bool has_clock = false;
   std::optional<int64_t> origin_realtime_ns;
-  std::optional<int64_t> realtime_offset_ns;  // what to add to its times for nanoseconds since 1970
 
   bool paused = false;  // for some of the time
 

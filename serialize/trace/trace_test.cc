@@ -77,7 +77,6 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
   EXPECT_EQ(known.stack_format, "api");
   EXPECT_TRUE(known.has_clock);
   EXPECT_EQ(known.origin_realtime_ns, 1000);
-  EXPECT_EQ(known.realtime_offset_ns, 990);
   EXPECT_TRUE(known.paused);
   EXPECT_EQ(known.exit_code, 1);
   EXPECT_EQ(known.signal, std::nullopt);
