@@ -189,7 +189,7 @@ absl::Status FileSeries::Begin(const FileFacts& facts) {
   }
   const uint64_t index = ++count_[names_.Key(facts)];
   const std::string name = names_.Name(facts, index) + options_.suffix;
-  const std::string path = (fs::path(folder_) / name).string();
+  const std::string path = folder_ == "." ? name : (fs::path(folder_) / name).string();
   if (!taken_.insert(path).second) {
     return absl::InvalidArgumentError(
         absl::StrCat("two files would have the name ", path, "; another pattern tells them apart"));

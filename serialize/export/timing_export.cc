@@ -348,6 +348,13 @@ std::unique_ptr<CallSink> MakeTimingSink(TextSeries* out, const TimingOptions& o
   return std::make_unique<TimingSink>(out, options);
 }
 
+extern const Exporter kTimingExporter;
+const Exporter kTimingExporter = {
+    .name = "timing",
+    .help = "how long each API took, call by call: JSON or CSV, as TorchWrapper writes it",
+    .make_series = MakeTimingSink,
+};
+
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
                                                            const ExportFilter& filter, TimingOptions options,
                                                            const TimingFiles& files) {
