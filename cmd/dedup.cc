@@ -49,7 +49,7 @@ bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != P
 
 // What can be said before anything is read.
 absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
-  if (exporter.make_calls != nullptr) {
+  if (!exporter.HoldsConfigs()) {
     return absl::InvalidArgumentError(absl::StrCat("--format ", exporter.name, ": it holds calls, not configs"));
   }
   if (arguments.generalize && arguments.keep_first > 0) {

@@ -12,6 +12,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
+#include "cmd/export_series.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
@@ -26,6 +27,7 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace export torchbench out -o ops.txt\n"
     "  torchtrace export parquet out -o configs/out.parquet\n"
+    "  torchtrace export timing out -o timing.csv\n"
     "  torchtrace export csv --calls out --include 'aten::*' > calls.csv";
 
 struct ExportArguments {
@@ -39,7 +41,6 @@ struct ExportArguments {
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
-bool HoldsCallsAlone(const Exporter& exporter) { return exporter.make_calls != nullptr; }
 
 // Of the help page.
 std::string Formats() {
@@ -117,17 +118,32 @@ absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, 
   return absl::OkStatus();
 }
 
+int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  std::vector<std::string> notes;
+  int exit_code = kExitOk;
+  const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &progress, &notes),
+                                                       arguments.filter, arguments.output, force, &exit_code);
+  if (exit_code != kExitOk || arguments.quiet) return exit_code;
+  for (const std::string& note : notes) Say(note);
+  if (!files.empty()) {
+    Say(absl::StrCat("wrote ", files[0], files.size() > 1 ? absl::StrCat(" and ", files.size() - 1, " more") : ""));
+  }
+  return exit_code;
+}
+
 int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
   std::string format, python, by = "api";
   bool force = false, calls = false;
   CallFilterOptions filter;
+  SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", absl::StrCat(Formats(), kFooter));
   app->add_option("FORMAT", format, ExporterNames())->required()->check(Checked([](const std::string& text) {
     return FindExporter(text);
   }));
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
-  app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")
+  app->add_option("-o,--output", arguments.output, "File to write (default: standard output); timing: or a folder")
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-f,--force", force, "Replace a file that exists");
@@ -139,6 +155,7 @@ int Run(const std::vector<std::string>& args) {
                       "flamegraph: what a frame is, as in torchtrace tree: api, module or line (default: api)")
           ->option_text("WHAT")
           ->check(Checked([](const std::string& text) { return ParseLabelBy(text); }));
+  series.AddTo(app.get());
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
   filter.AddTo(app.get());
@@ -146,7 +163,9 @@ int Run(const std::vector<std::string>& args) {
   arguments.exporter = *FindExporter(format);
   arguments.by = *ParseLabelBy(by);
   arguments.filter = {filter.Globs(), filter.Levels()};
-  if (calls && !HasTables(*arguments.exporter) && !HoldsCallsAlone(*arguments.exporter)) {
+  const bool in_series = arguments.exporter->make_series != nullptr;
+  if (const absl::Status s = series.CheckUnused(); !in_series && !s.ok()) return Fail(kExitTrouble, s);
+  if (calls && !HasTables(*arguments.exporter) && arguments.exporter->HoldsConfigs()) {
     return Fail(kExitTrouble,
                 absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
@@ -154,13 +173,14 @@ int Run(const std::vector<std::string>& args) {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
   }
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
+  if (in_series) return WriteSeries(arguments, series, force);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output, {.force = force, .binary = arguments.exporter->binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::vector<std::string> notes;
   std::ostream* const stream = &(*out)->stream();
-  const auto write = HoldsCallsAlone(*arguments.exporter) ? WriteTimeline : calls ? WriteCalls : WriteConfigs;
+  const auto write = !arguments.exporter->HoldsConfigs() ? WriteTimeline : calls ? WriteCalls : WriteConfigs;
   const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {

@@ -176,7 +176,7 @@ def test_parse_configs_from_trace(tmp_path):
 def test_api_names(tmp_path):
     ended = python(
         """
-        import collections, json
+        import collections, json, operator, random
         import numpy, torch, torchtrace
         import torch.nn.functional as F
         names = {
@@ -193,10 +193,22 @@ def test_api_names(tmp_path):
             "torch.ops.aten.relu.default": torch.ops.aten.relu.default,
             "torch.ops.aten.add": torch.ops.aten.add,
             "numpy.linalg.norm": numpy.linalg.norm,
+            "torch.optim.Adam": torch.optim.Adam,
+            "torch.optim.Adam.step": torch.optim.Adam.step,
+            "torch.nn.Module.__call__": torch.nn.Module.__call__,
+            "torch.nn.functional": F,
+            "torch.strided": torch.strided,
             "collections.OrderedDict": collections.OrderedDict,
             "len": len,
+            # torch imports these under names of its own.
+            "int": int,
+            "str.join": str.join,
+            # Methods of hidden objects and modules.
+            "random.random": random.random,
+            "numpy.random.rand": numpy.random.rand,
+            "operator.add": operator.add,
         }
-        found = {wanted: torchtrace.api_name(api) for wanted, api in names.items()}
+        found = {wanted: torchtrace.getAPIName(api) for wanted, api in names.items()}
         print(json.dumps(found))
         print(json.dumps(torchtrace.api_aliases(torch.norm)))
         try:

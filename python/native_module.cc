@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,9 @@
 #include "dialects/table/dialects.h"
 #include "python/python_dialect.h"
 #include "serialize/apis/apis.h"
+#include "serialize/export/exports.h"
+#include "serialize/export/file_series.h"
+#include "serialize/export/timing_export.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/model/levels.h"
 #include "serialize/render/render.h"
@@ -280,6 +286,50 @@ PyObject* RenderTrace(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+int64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
+
+// check_timing_files(max_size, names): raises what export_timing would raise of them.
+PyObject* CheckTimingFiles(PyObject*, PyObject* args) {
+  const char *max_size, *names;
+  if (!PyArg_ParseTuple(args, "ss", &max_size, &names)) return nullptr;
+  absl::Status status = ParseFileSize(max_size).status();
+  if (status.ok()) status = FileNames::Parse(names, NowNs()).status();
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
+// export_timing(traces, folder, format, max_size, names): as `torchtrace export timing TRACE... -o FOLDER --force`.
+// Without max_size, one file.
+PyObject* ExportTimingOf(PyObject*, PyObject* args) {
+  PyObject* paths;
+  const char *folder, *format, *max_size, *spec;
+  std::vector<std::string> strings;
+  if (!PyArg_ParseTuple(args, "Ossss", &paths, &folder, &format, &max_size, &spec) || !Strings(paths, &strings)) {
+    return nullptr;
+  }
+  absl::StatusOr<uint64_t> max_bytes = UINT64_MAX;
+  if (*max_size != '\0') max_bytes = ParseFileSize(max_size);
+  if (!max_bytes.ok()) return Raise(max_bytes.status());
+  const absl::StatusOr<FileNames> names = FileNames::Parse(spec, NowNs());
+  if (!names.ok()) return Raise(names.status());
+  std::vector<LabelledTrace> traces;
+  for (const std::string& path : strings) traces.push_back({path, [path] { return OpenTrace(path); }});
+  const bool csv = std::string_view(format) == "csv";
+  const TimingOptions options = {.format = csv ? TimingFormat::kCsv : TimingFormat::kJson};
+  const TimingFiles files = {
+      folder, *names, {.suffix = csv ? ".csv" : ".json", .max_bytes = *max_bytes, .force = true}};
+  absl::Status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = ExportTimingFiles(traces, {}, options, files).status();
+  Py_END_ALLOW_THREADS;
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
 // A dict of all levels' numbers by name.
 PyObject* LevelNumbers() {
   PyObject* const numbers = PyDict_New();
@@ -323,6 +373,8 @@ PyMethodDef g_functions[] = {
     {"set_tags", SetTags, METH_O, nullptr},
     {"expand_output", ExpandOutput, METH_O, nullptr},
     {"render", RenderTrace, METH_VARARGS, nullptr},
+    {"check_timing_files", CheckTimingFiles, METH_VARARGS, nullptr},
+    {"export_timing", ExportTimingOf, METH_VARARGS, nullptr},
     {"register_dialect", RegisterPythonDialect, METH_VARARGS, nullptr},
     {"record", RecordCall, METH_VARARGS, nullptr},
     {"note", Note, METH_O, nullptr},

@@ -12,6 +12,7 @@ from torchtrace._api_tracer import APITracer
 from torchtrace._extension import FrameworkDialect, TracingHook
 from torchtrace._load import native as _native
 from torchtrace._names import api_aliases, api_name
+from torchtrace._torch_wrapper import TorchWrapper
 from torchtrace._trace import (
     Trace,
     annotate,
@@ -25,16 +26,20 @@ from torchtrace._trace import (
     traced,
 )
 
+getAPIName = api_name  # as TorchWrapper calls it
+
 __version__ = _native.__version__
 
 __all__ = [
     "APITracer",
     "FrameworkDialect",
+    "TorchWrapper",
     "Trace",
     "TracingHook",
     "annotate",
     "api_aliases",
     "api_name",
+    "getAPIName",
     "is_tracing",
     "pause",
     "paused",

@@ -28,6 +28,9 @@ def _names(api):
         # torch.Tensor.shape.__get__: a new object each time, around the property.
         accessor = f".{api.__name__}"
         api = api.__self__
+    shown = _shown_methods(api)
+    if shown:
+        return shown
     api = _unbound(api)
     operator = _operator_name(api)
     if operator:
@@ -35,6 +38,19 @@ def _names(api):
     if accessor:
         return [f"{each}{accessor}" for each in _paths(api)]
     return _paths(api)
+
+
+def _shown_methods(api):
+    """Where modules show a method of an object of theirs as a function: random.random."""
+    owner = getattr(api, "__self__", None)
+    is_method = isinstance(api, (types.MethodType, types.BuiltinMethodType))
+    if not is_method or owner is None or isinstance(owner, (type, types.ModuleType)):
+        return []
+    return [
+        f"{place}.{api.__name__}"
+        for place in _places(type(owner).__module__)
+        if _attribute(place, api.__name__) is api
+    ]
 
 
 def _unbound(api):
@@ -66,12 +82,22 @@ def _operator_name(api):
 
 
 def _paths(api):
-    names = _torch_names.names_of(api) if "torch" in sys.modules else []
+    if isinstance(api, types.ModuleType):
+        return [api.__name__]
+    names = [] if _is_foreign(api) else _torch_names.names_of(api)
     names += [each for each in _module_paths(api) if each not in names]
     # What torch names has its order; a class may have a shorter one where it is shown.
     if not names:
         raise ValueError(f"{type(api).__qualname__} objects have no API name")
     return names
+
+
+def _is_foreign(api):
+    """Whether torch's namespaces show it only because they import it: int, collections.deque."""
+    module = getattr(api, "__module__", None)
+    return "torch" not in sys.modules or (
+        isinstance(module, str) and module.partition(".")[0] != "torch"
+    )
 
 
 def _module_paths(api):
@@ -83,29 +109,46 @@ def _module_paths(api):
         api = api.fget
     qualname = getattr(api, "__qualname__", None) or getattr(api, "__name__", None)
     module = getattr(api, "__module__", None)
-    if isinstance(api, types.ModuleType):
-        return [api.__name__]
     if not qualname or not isinstance(module, str):
         return []
     outer, _, last = qualname.rpartition(".")
     if outer and "<locals>" not in outer:
         holder = _attribute(module, outer)
         if isinstance(holder, type):
-            return [f"{each}.{last}" for each in _paths(holder)]
+            return [
+                f"{each}.{name}" for each in _paths(holder) for name in _members(holder, api, last)
+            ]
     if module == "builtins":
         return [qualname]
-    parts = module.split(".")
     found = []
-    for depth in range(1, len(parts) + 1):
-        place = ".".join(parts[:depth])
-        if any(part.startswith("_") for part in parts[1:depth]):
-            continue
+    for place in _places(module):
         if _attribute(place, qualname) is api:
             found.append(f"{place}.{qualname}")
         if qualname.startswith("_"):
             found += [f"{place}.{name}" for name in _public_names(place, api)]
     found.sort(key=lambda name: name.rpartition(".")[2].startswith("_"))
     return found or [f"{module}.{qualname}"]
+
+
+def _places(module):
+    """The public modules around a module and itself, the shortest first; of one that is written
+    in C for another (_operator), the other."""
+    parts = module.split(".")
+    places = [module.lstrip("_")] if module.startswith("_") else []
+    return places + [
+        ".".join(parts[:depth])
+        for depth in range(1, len(parts) + 1)
+        if not any(part.startswith("_") for part in parts[1:depth])
+    ]
+
+
+def _members(owner, api, name):
+    """What a class calls a function that is defined in it as `name`: a private one may stand
+    behind a public one, or an operator's."""
+    if not name.startswith("_"):
+        return [name]
+    names = [each for each, member in list(vars(owner).items()) if member is api] or [name]
+    return sorted(names, key=lambda each: (each.startswith("_"), not each.endswith("__")))
 
 
 def _public_names(module, api):

@@ -100,6 +100,9 @@ class CallSink {
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
+class TextSeries;      // file_series.h
+struct TimingOptions;  // timing_export.h
+
 // An exporter writes configs, calls or, where it has tables, both, in one format of other tools
 // or of ours. exporters.cc lists them; a new one is a file with a ConfigSink, a
 // TableWriter or a CallSink, and a line there.
@@ -140,6 +143,10 @@ struct Exporter {
                                                              const ExportOptions& options) = nullptr;
   // Calls alone, and neither of the above.
   std::unique_ptr<CallSink> (*make_calls)(std::ostream* out, const ExportOptions& options) = nullptr;
+  // Calls alone, in as many files as a size asks for (timing_export.h).
+  std::unique_ptr<CallSink> (*make_series)(TextSeries* out, const TimingOptions& options) = nullptr;
+
+  bool HoldsConfigs() const { return make_sink != nullptr || make_table != nullptr; }
 };
 
 // In the order in which help and messages name them.

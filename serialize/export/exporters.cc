@@ -20,12 +20,13 @@ extern const Exporter kPaddleExporter;
 extern const Exporter kParquetExporter;
 extern const Exporter kChromeExporter;
 extern const Exporter kFlamegraphExporter;
+extern const Exporter kTimingExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
       &kTextExporter,    &kYamlExporter,       &kJsonExporter,        &kJsonlExporter,
       &kCsvExporter,     &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,
-      &kParquetExporter, &kChromeExporter,     &kFlamegraphExporter,
+      &kParquetExporter, &kChromeExporter,     &kFlamegraphExporter,  &kTimingExporter,
   };
   return *exporters;
 }
@@ -78,7 +79,7 @@ std::string ExporterNames(bool (*which)(const Exporter& exporter)) {
 absl::StatusOr<std::unique_ptr<ConfigSink>> MakeConfigSink(const Exporter& exporter, std::ostream* out,
                                                            const ExportOptions& options) {
   if (exporter.make_sink != nullptr) return exporter.make_sink(out, options);
-  if (exporter.make_table == nullptr) {
+  if (!exporter.HoldsConfigs()) {
     return absl::InvalidArgumentError(absl::StrCat(exporter.name, " holds calls, not configs"));
   }
   absl::StatusOr<std::unique_ptr<TableWriter>> table = exporter.make_table(ConfigColumns(), out, options);

@@ -1,0 +1,139 @@
+#include "cmd/export_series.h"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
+#include "serialize/export/file_series.h"
+#include "serialize/export/timing_export.h"
+
+namespace torchtrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kJson = "json";
+constexpr std::string_view kCsv = "csv";
+
+int64_t NowNs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+// "json" or "csv", or nothing.
+std::string SuffixOf(const std::string& output) {
+  const std::string suffix = absl::AsciiStrToLower(fs::path(output).extension().string());
+  return suffix.size() > 1 && (suffix.substr(1) == kJson || suffix.substr(1) == kCsv) ? suffix.substr(1) : "";
+}
+
+// Standard output, a device or a pipe: what has no further files beside it.
+bool IsStream(const std::string& output) {
+  std::error_code error;
+  return output.empty() || output == "-" ||
+         (fs::exists(output, error) && !fs::is_regular_file(output, error) && !fs::is_directory(output, error));
+}
+
+// A file of that name or, where it is a folder, files in it.
+bool IsFolder(const std::string& output) {
+  std::error_code error;
+  return fs::is_directory(output, error) || SuffixOf(output).empty();
+}
+
+class StreamSeries final : public TextSeries {
+ public:
+  explicit StreamSeries(std::ostream* out) : out_(out) {}
+  absl::Status Begin(const FileFacts&) override { return absl::OkStatus(); }
+  void Append(std::string_view text) override { out_->write(text.data(), static_cast<std::streamsize>(text.size())); }
+
+ private:
+  std::ostream* const out_;
+};
+
+int WriteStream(const Exporter& exporter, const std::vector<LabelledTrace>& traces, const ExportFilter& filter,
+                const TimingOptions& options, const std::string& output) {
+  const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output);
+  if (!out.ok()) return Fail(kExitTrouble, out.status());
+  StreamSeries series(&(*out)->stream());
+  const std::unique_ptr<CallSink> sink = exporter.make_series(&series, options);
+  absl::Status status = ExportTimeline(traces, filter, sink.get());
+  if (status.ok()) status = sink->Finish();
+  return (*out)->Finish(status);
+}
+
+}  // namespace
+
+void SeriesOptions::AddTo(CLI::App* app) {
+  app_ = app;
+  app->add_option("--format", format_, "timing: json or csv (default: by FILE's suffix, else json)")
+      ->option_text("FORMAT")
+      ->check(CLI::IsMember({std::string(kJson), std::string(kCsv)}));
+  app->add_option("--max-file-size", max_file_size_,
+                  "timing: go on in another file where one would be larger: KB, MB or GB (default: 128MB)")
+      ->option_text("SIZE")
+      ->check(Checked([](const std::string& text) { return ParseFileSize(text); }));
+  app->add_option("--file-name-spec", file_name_spec_,
+                  "timing: the names of the files in a folder: timestamp, datetime, serial, or a pattern as "
+                  "'%Y-%m-%d_rank{rank}' (default: timestamp)")
+      ->option_text("SPEC")
+      ->check(Checked([](const std::string& text) { return FileNames::Parse(text, 0); }));
+}
+
+absl::Status SeriesOptions::CheckUnused() const {
+  for (const char* const option : {"--format", "--max-file-size", "--file-name-spec"}) {
+    if (app_->count(option) > 0) return absl::InvalidArgumentError(absl::StrCat(option, " is for timing alone"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> SeriesOptions::Write(const Exporter& exporter, const std::vector<LabelledTrace>& traces,
+                                              const ExportFilter& filter, const std::string& output, bool force,
+                                              int* exit_code) const {
+  const bool stream = IsStream(output);
+  const bool folder = !stream && IsFolder(output);
+  const auto fail = [exit_code](const auto& what) {
+    *exit_code = Fail(kExitTrouble, what);
+    return std::vector<std::string>();
+  };
+  if (!folder && app_->count("--file-name-spec") > 0) {
+    return fail("--file-name-spec names the files in a folder: -o FOLDER");
+  }
+  if (stream && app_->count("--max-file-size") > 0) {
+    return fail("--max-file-size is for files: -o FILE or -o FOLDER");
+  }
+  std::string format = format_;
+  if (format.empty()) format = folder || SuffixOf(output) != kCsv ? kJson : kCsv;
+  std::error_code error;
+  if (!stream && !folder && !force && fs::exists(output, error)) {
+    return fail(absl::StrCat(output, " exists; --force replaces it"));  // before anything is read
+  }
+  TimingOptions options = {.format = format == kCsv ? TimingFormat::kCsv : TimingFormat::kJson};
+  if (stream) {
+    const fs::path temporary = fs::temp_directory_path(error);
+    if (!error) options.temporary_folder = temporary.string();
+    *exit_code = WriteStream(exporter, traces, filter, options, output);
+    return {};
+  }
+  const fs::path path = output;
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const TimingFiles files = {
+      .folder = folder ? output : parent.string(),
+      .names = folder ? *FileNames::Parse(file_name_spec_, NowNs()) : FileNames::Literal(path.stem().string()),
+      .series = {.suffix = folder ? "." + format : path.extension().string(),
+                 .max_bytes = *ParseFileSize(max_file_size_),
+                 .force = force}};
+  CleanUpOnSignals();
+  const absl::StatusOr<std::vector<std::string>> written = ExportTimingFiles(traces, filter, options, files);
+  if (!written.ok()) return fail(written.status());
+  *exit_code = kExitOk;
+  return *written;
+}
+
+}  // namespace torchtrace

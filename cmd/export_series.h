@@ -1,0 +1,40 @@
+// What `torchtrace export` writes in several files, or as one text to standard output.
+
+#ifndef TORCHTRACE_CMD_EXPORT_SERIES_H_
+#define TORCHTRACE_CMD_EXPORT_SERIES_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
+
+namespace torchtrace {
+
+// --format, --max-file-size and --file-name-spec, and what -o means beside them.
+class SeriesOptions {
+ public:
+  // It must outlive the parsing.
+  void AddTo(CLI::App* app);
+  // Once the options were parsed: that none of them is given, for formats of a single file.
+  absl::Status CheckUnused() const;
+
+  // Writes the traces' calls into the file or folder `output`, or to standard output. `exporter` has make_series.
+  // Returns the files' paths, none for standard output; `exit_code` gets the verb's, what went wrong having been said.
+  std::vector<std::string> Write(const Exporter& exporter, const std::vector<LabelledTrace>& traces,
+                                 const ExportFilter& filter, const std::string& output, bool force,
+                                 int* exit_code) const;
+
+ private:
+  std::string format_;
+  std::string max_file_size_ = "128MB";
+  std::string file_name_spec_ = "timestamp";
+  CLI::App* app_ = nullptr;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_CMD_EXPORT_SERIES_H_

@@ -1,0 +1,373 @@
+#include "serialize/export/timing_export.h"
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/text.h"
+#include "serialize/export/row_lists.h"
+#include "serialize/export/table_writer.h"
+#include "serialize/forms/forms.h"
+#include "serialize/log/log_metadata.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/value.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr int64_t kUnknown = INT64_MIN;
+
+const Value* FindKwarg(const Config& config, std::string_view name) {
+  for (const auto& [kwarg, value] : config.kwargs) {
+    if (kwarg == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string Quoted(std::string_view text) { return DumpJson(nlohmann::ordered_json(std::string(text))); }
+
+std::string Milliseconds(int64_t ns) { return FormatFloat(static_cast<double>(ns) / 1e6); }
+
+// A call as it is kept until its API's turn comes.
+struct CallRow {
+  int64_t start_ns;     // since 1970, or kUnknown
+  int64_t duration_ns;  // or kUnknown
+  int64_t told;         // what is the same for all calls of its config: a number of Told
+};
+
+struct ApiTotal {
+  std::string api;
+  int64_t total_ns = kUnknown;
+};
+
+// How the parts of a file are spelled. What is the same for all calls of a config is spelled once.
+class TimingSpelling {
+ public:
+  virtual ~TimingSpelling() = default;
+  virtual std::string Told(const Config& config) const = 0;
+  virtual std::string BeginFile() const = 0;
+  virtual std::string BeginApi(const ApiTotal& api, bool first_of_file) const = 0;
+  virtual void AppendCall(const ApiTotal& api, uint64_t number, const CallRow& call, std::string_view told,
+                          std::string* out) const = 0;
+  virtual std::string EndApi() const = 0;
+  virtual std::string EndFile() const = 0;
+};
+
+class JsonSpelling final : public TimingSpelling {
+ public:
+  std::string Told(const Config& config) const override {
+    // Split where the times come between them; neither has a line break in it.
+    return absl::StrCat(Quoted(DetailedApiName(config)), "\n", Quoted(TimingArguments(config)));
+  }
+  std::string BeginFile() const override { return "{"; }
+  std::string BeginApi(const ApiTotal& api, bool first_of_file) const override {
+    return absl::StrCat(first_of_file ? "" : ",\n", Quoted(api.api),
+                        ": {\"TotalTime(ms)\": ", api.total_ns == kUnknown ? "null" : Milliseconds(api.total_ns));
+  }
+  void AppendCall(const ApiTotal&, uint64_t number, const CallRow& call, std::string_view told,
+                  std::string* out) const override {
+    const size_t split = told.find('\n');
+    absl::StrAppend(out, ",\n\"", number, "\": {\"detailedAPIName\": ");
+    out->append(told.substr(0, split));
+    out->append(", \"StartTimestamp\": ");
+    out->append(call.start_ns == kUnknown ? "null" : absl::StrCat(call.start_ns));
+    out->append(", \"CostTime(ms)\": ");
+    out->append(call.duration_ns == kUnknown ? "null" : Milliseconds(call.duration_ns));
+    out->append(", \"Arguments\": ");
+    out->append(told.substr(split + 1));
+    out->push_back('}');
+  }
+  std::string EndApi() const override { return "}"; }
+  std::string EndFile() const override { return "}\n"; }
+};
+
+class CsvSpelling final : public TimingSpelling {
+ public:
+  std::string Told(const Config& config) const override { return CsvCell(TimingArguments(config)); }
+  std::string BeginFile() const override {
+    return "API Name,Total Time (ms),Call Number,Start Timestamp,Cost Time (ms),Arguments\n";
+  }
+  std::string BeginApi(const ApiTotal&, bool) const override { return ""; }
+  void AppendCall(const ApiTotal& api, uint64_t number, const CallRow& call, std::string_view told,
+                  std::string* out) const override {
+    absl::StrAppend(out, CsvCell(api.api), ",", api.total_ns == kUnknown ? "" : Milliseconds(api.total_ns), ",", number,
+                    ",");
+    if (call.start_ns != kUnknown) absl::StrAppend(out, call.start_ns);
+    out->push_back(',');
+    if (call.duration_ns != kUnknown) out->append(Milliseconds(call.duration_ns));
+    out->push_back(',');
+    out->append(told);
+    out->push_back('\n');
+  }
+  std::string EndApi() const override { return ""; }
+  std::string EndFile() const override { return ""; }
+};
+
+// The calls of some processes, which have their files to themselves.
+struct FileGroup {
+  FileFacts facts;
+  std::vector<size_t> apis;                         // their lists, in the order of their first calls
+  absl::flat_hash_map<std::string, size_t> by_api;  // the same by name
+};
+
+class TimingSink final : public CallSink {
+ public:
+  TimingSink(TextSeries* out, const TimingOptions& options)
+      : options_(options), out_(out), rows_(options.temporary_folder) {
+    if (options.format == TimingFormat::kJson) {
+      spelling_ = std::make_unique<JsonSpelling>();
+    } else {
+      spelling_ = std::make_unique<CsvSpelling>();
+    }
+  }
+
+  absl::Status Begin(const Trace& trace, std::string_view) override {
+    trace_ = &trace;
+    configs_.clear();
+    processes_.clear();
+    open_.clear();
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const CallRecord& record) override {
+    return record.kind == CallRecord::kEnter ? Enter(record) : Leave(record);
+  }
+
+  absl::Status End() override { return absl::OkStatus(); }
+
+  absl::Status Finish() override {
+    if (groups_.empty()) groups_.emplace_back();
+    for (const FileGroup& group : groups_) {
+      if (absl::Status s = BeginFile(group.facts); !s.ok()) return s;
+      for (const size_t api : group.apis) {
+        if (absl::Status s = WriteApi(group, api); !s.ok()) return s;
+      }
+      Append(spelling_->EndFile());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct ConfigFacts {
+    bool known = false;
+    int64_t told = 0;
+    std::string api;
+    std::vector<size_t> lists;  // by group; kNoList: no call yet
+  };
+  struct ProcessFacts {
+    size_t group = kNoGroup;  // until it calls something
+    bool clock = false;
+    int64_t realtime_offset_ns = 0;  // 0: not known
+  };
+  struct OpenCall {
+    size_t list = 0;
+    uint64_t place = 0;
+    CallRow row;
+    uint8_t level = 0;
+  };
+  static constexpr size_t kNoList = SIZE_MAX;
+  static constexpr size_t kNoGroup = SIZE_MAX;
+
+  ConfigFacts& FactsOf(ConfigId config) {
+    if (config >= configs_.size()) configs_.resize(config + config / 2 + 16);
+    ConfigFacts& facts = configs_[config];
+    if (facts.known) return facts;
+    facts.known = true;
+    const Config parsed = ReadableConfig(trace_->identity(config));
+    facts.api = TimingApi(parsed);
+    facts.told = told_.Number(spelling_->Told(parsed));
+    return facts;
+  }
+
+  const ProcessFacts& ProcessOf(uint32_t number) {
+    if (number >= processes_.size()) processes_.resize(number + 1);
+    ProcessFacts& process = processes_[number];
+    if (process.group != kNoGroup) return process;
+    const ProcessInfo& info = trace_->processes()[number];
+    const FileFacts facts = {.pid = info.known.pid.value_or(-1), .rank = info.known.ranked.rank.value_or(-1)};
+    const std::string key = options_.file_key == nullptr ? "" : options_.file_key(facts);
+    const auto [at, is_new] = group_of_key_.emplace(key, groups_.size());
+    if (is_new) groups_.push_back({.facts = facts, .apis = {}, .by_api = {}});
+    const ProcessClock clock = ReadProcessClock(*info.metadata);
+    process = {.group = at->second, .clock = clock.known, .realtime_offset_ns = clock.realtime_offset_ns};
+    return process;
+  }
+
+  static int64_t SinceEpoch(const ProcessFacts& process, int64_t time_ns) {
+    int64_t start_ns = 0;
+    const bool known = process.clock && process.realtime_offset_ns != 0 &&
+                       !__builtin_add_overflow(time_ns, process.realtime_offset_ns, &start_ns);
+    return known ? start_ns : kUnknown;
+  }
+
+  size_t ListOf(ConfigFacts* config, size_t group_number) {
+    if (config->lists.size() <= group_number) config->lists.resize(group_number + 1, kNoList);
+    size_t& list = config->lists[group_number];
+    if (list != kNoList) return list;
+    FileGroup& group = groups_[group_number];
+    const auto [at, is_new] = group.by_api.emplace(config->api, totals_.size());
+    if (is_new) {
+      rows_.AddList();
+      totals_.push_back({.api = config->api});
+      group.apis.push_back(at->second);
+    }
+    return list = at->second;
+  }
+
+  absl::Status Enter(const CallRecord& record) {
+    ConfigFacts& config = FactsOf(record.config);
+    const ProcessFacts& process = ProcessOf(record.process);
+    const size_t list = ListOf(&config, process.group);
+    if (const auto parent = open_.find(record.parent); parent != open_.end()) {
+      if (parent->second.list == list && parent->second.level != record.level) return absl::OkStatus();
+    }
+    const OpenCall call = {
+        .list = list,
+        .place = rows_.size(list),
+        .row = {.start_ns = SinceEpoch(process, record.time_ns), .duration_ns = kUnknown, .told = config.told},
+        .level = record.level};
+    open_.emplace(record.call, call);
+    return rows_.Append(list, call.row);
+  }
+
+  absl::Status Leave(const CallRecord& record) {
+    const auto at = open_.find(record.call);
+    if (at == open_.end()) return absl::OkStatus();
+    OpenCall call = at->second;
+    open_.erase(at);
+    if (!processes_[record.process].clock && record.duration_ns == 0) return absl::OkStatus();
+    call.row.duration_ns = record.duration_ns;
+    int64_t& total_ns = totals_[call.list].total_ns;
+    if (total_ns == kUnknown) total_ns = 0;
+    if (__builtin_add_overflow(total_ns, record.duration_ns, &total_ns)) total_ns = INT64_MAX;
+    return rows_.Set(call.list, call.place, call.row);
+  }
+
+  absl::Status BeginFile(const FileFacts& facts) {
+    if (absl::Status s = out_->Begin(facts); !s.ok()) return s;
+    bytes_ = 0;
+    first_of_file_ = true;
+    Append(spelling_->BeginFile());
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteApi(const FileGroup& group, size_t api) {
+    const std::string end = spelling_->EndApi();
+    const uint64_t end_bytes = end.size() + spelling_->EndFile().size();
+    bool begun = false;  // in this file
+    uint64_t number = 0;
+    std::string text;
+    const absl::Status written = rows_.Read(api, [&](const CallRow& call) -> absl::Status {
+      ++number;
+      const auto compose = [&] {
+        text = begun ? "" : spelling_->BeginApi(totals_[api], first_of_file_);
+        spelling_->AppendCall(totals_[api], number, call, told_.text(static_cast<size_t>(call.told)), &text);
+      };
+      compose();
+      if (!first_of_file_ && bytes_ + text.size() + end_bytes > out_->max_bytes()) {
+        if (begun) Append(end);
+        Append(spelling_->EndFile());
+        if (absl::Status s = BeginFile(group.facts); !s.ok()) return s;
+        begun = false;
+        compose();
+      }
+      Append(text);
+      begun = true;
+      first_of_file_ = false;
+      return absl::OkStatus();
+    });
+    if (written.ok()) Append(end);
+    return written;
+  }
+
+  void Append(std::string_view text) {
+    out_->Append(text);
+    bytes_ += text.size();
+  }
+
+  const TimingOptions options_;
+  TextSeries* const out_;
+  std::unique_ptr<TimingSpelling> spelling_;
+  TextNumbers told_;
+
+  // Of the trace that is read.
+  const Trace* trace_ = nullptr;
+  std::vector<ConfigFacts> configs_;  // by ConfigId
+  std::vector<ProcessFacts> processes_;
+  absl::flat_hash_map<uint64_t, OpenCall> open_;  // by number; those that are written
+
+  absl::flat_hash_map<std::string, size_t> group_of_key_;
+  std::vector<FileGroup> groups_;
+  std::vector<ApiTotal> totals_;  // by list
+  RowLists<CallRow> rows_;        // a list for each API of a group
+
+  // Of the file that is written.
+  uint64_t bytes_ = 0;
+  bool first_of_file_ = true;  // no call stands in it yet
+};
+
+}  // namespace
+
+std::string TimingApi(const Config& config) {
+  const bool may_be_operator = config.level == kDispatchLevel || config.level == kRecordLevel;
+  const size_t name = config.api.find("::");
+  if (!may_be_operator || name == std::string::npos) return config.api;
+  return config.api.substr(0, config.api.find('.', name));
+}
+
+std::string DetailedApiName(const Config& config) {
+  if (config.level != kFrameLevel) return config.api;
+  if (const Value* const path = FindKwarg(config, "path")) return absl::StrCat(config.api, "@", path->text);
+  const Value* const file = FindKwarg(config, "file");
+  const Value* const line = FindKwarg(config, "line");
+  return file == nullptr || line == nullptr ? config.api
+                                            : absl::StrCat(config.api, "@", file->text, ":", line->integer);
+}
+
+std::string TimingArguments(const Config& config) {
+  std::string text = "((";
+  const char* separator = "";
+  for (const Value& arg : config.args) {
+    absl::StrAppend(&text, separator, FormatValue(arg, config.framework()));
+    separator = ", ";
+  }
+  text += config.args.size() == 1 ? ",), {" : "), {";
+  separator = "";
+  for (const auto& [name, value] : config.kwargs) {
+    absl::StrAppend(&text, separator, QuoteText(name), ": ", FormatValue(value, config.framework()));
+    separator = ", ";
+  }
+  return text + "})";
+}
+
+std::unique_ptr<CallSink> MakeTimingSink(TextSeries* out, const TimingOptions& options) {
+  return std::make_unique<TimingSink>(out, options);
+}
+
+extern const Exporter kTimingExporter;
+const Exporter kTimingExporter = {
+    .name = "timing",
+    .help = "how long each API took, call by call: JSON or CSV, as TorchWrapper writes it",
+    .make_series = MakeTimingSink,
+};
+
+absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
+                                                           const ExportFilter& filter, TimingOptions options,
+                                                           const TimingFiles& files) {
+  FileSeries series(files.folder, files.names, files.series);
+  if (absl::Status s = series.MakeFolder(); !s.ok()) return s;
+  options.temporary_folder = files.folder;
+  options.file_key = [&files](const FileFacts& facts) { return files.names.Key(facts); };
+  TimingSink sink(&series, options);
+  absl::Status status = ExportTimeline(traces, filter, &sink);
+  if (status.ok()) status = sink.Finish();
+  if (status.ok()) status = series.Commit();
+  if (!status.ok()) return status;
+  return series.paths();
+}
+
+}  // namespace torchtrace

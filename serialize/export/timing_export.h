@@ -1,0 +1,64 @@
+// How long each API took, call by call: `torchtrace export timing` and torchtrace.TorchWrapper. JSON is
+//
+//   {"torch.add": {"TotalTime(ms)": 0.027,
+//   "1": {"detailedAPIName": "torch.add", "StartTimestamp": 1732451234567890123, "CostTime(ms)": 0.027,
+//         "Arguments": "((Tensor([2, 3], \"float32\"), 1), {\"alpha\": 2})"}}}
+//
+// with a line for each call; CSV has the same columns for each call. APIs come in the order of their first calls, the
+// calls of each in that of their entries, numbered from 1. docs/EXPORT.md tells what each member is.
+
+#ifndef TORCHTRACE_SERIALIZE_EXPORT_TIMING_EXPORT_H_
+#define TORCHTRACE_SERIALIZE_EXPORT_TIMING_EXPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "serialize/export/exporter.h"
+#include "serialize/export/exports.h"
+#include "serialize/export/file_series.h"
+#include "serialize/model/config.h"
+
+namespace torchtrace {
+
+enum class TimingFormat : uint8_t { kJson, kCsv };
+
+struct TimingOptions {
+  TimingFormat format = TimingFormat::kJson;
+  // Where calls are kept until their API's turn comes: a folder with room for 24 bytes a call.
+  std::string temporary_folder = "/tmp";
+  // The facts of the same key (FileNames::Key) share their files; null: all do.
+  std::function<std::string(const FileFacts&)> file_key = nullptr;
+};
+
+// The calls of all traces, which are written at Finish; begins the first file. Memory goes with configs, APIs and open
+// calls.
+//
+// A call that another level tells of once more is one call: what stands directly within a call of the same API at
+// another level is left out.
+std::unique_ptr<CallSink> MakeTimingSink(TextSeries* out, const TimingOptions& options);
+
+// The same into files of a folder; those processes share one whose names would be the same. Returns the files' paths.
+struct TimingFiles {
+  std::string folder;
+  FileNames names;
+  FileSeries::Options series;
+};
+absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
+                                                           const ExportFilter& filter, TimingOptions options,
+                                                           const TimingFiles& files);
+
+// The name under which a call is added up, and the one that says all: `aten::add` and `aten::add.Tensor`, `Linear` and
+// `Linear@encoder.0`, `__main__.train` and `__main__.train@train.py:12`. Else they are the same.
+std::string TimingApi(const Config& config);
+std::string DetailedApiName(const Config& config);
+
+// `((arg1, ...), {"kw": value, ...})`, values in the text form.
+std::string TimingArguments(const Config& config);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_EXPORT_TIMING_EXPORT_H_
