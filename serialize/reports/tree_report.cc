@@ -111,9 +111,11 @@ class TreeReport {
     *out_ << Color(kDim)
           << (timed ? absl::StrFormat("%*s  %*s  ", kTimeWidth, "total", kTimeWidth, "self") : std::string())
           << absl::StrFormat("%9s", "calls") << Color(kReset) << "\n";
+    const auto has_nodes = [this](const auto& thread) { return !children_[thread.second].empty(); };
+    const bool several = std::count_if(tree_.threads().begin(), tree_.threads().end(), has_nodes) > 1;
     for (const auto& [key, root] : tree_.threads()) {
       if (children_[root].empty()) continue;
-      if (tree_.threads().size() > 1) {
+      if (several) {
         *out_ << Color(kBold) << Columns(tree_.nodes()[root], /*of_thread=*/true) << "  " << ThreadName(key)
               << Color(kReset) << "\n";
       }
