@@ -1,6 +1,7 @@
 """Level 4: what RecordFunction tells, on every thread; the program stays the same."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -113,6 +114,29 @@ def test_filter_and_merge_keep_what_is_told_of_a_call(recorded, tmp_path):
     calls = [json.loads(line) for line in tool("dump", merged, "--format", "jsonl").splitlines()]
     node = one(calls, "AddmmBackward0")
     assert (node["scope"], node["forward_thread"]) == ("backward", 1)
+
+
+def without_overload(api):
+    return api.rsplit(".", 1)[0] if "::" in api and " " not in api and "." in api else api
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", ["4", "0,1,2,3,4"])
+def test_the_profiler_is_told_of_the_same(levels):
+    run = trace("told_profiler.py", levels=levels).check()
+    told = json.loads(run.stdout.splitlines()[-1])
+    calls = [call for call in lines(run) if call["level"] == 4 and call["thread"] == 0]
+    whole = one(calls, "all of it")
+    end = whole["time_ns"] + whole["duration_ns"]
+    seen = Counter(
+        without_overload(call["api"])
+        for call in calls
+        if whole["time_ns"] <= call["time_ns"] <= end
+    )
+    assert sum(seen.values()) > 10000
+    assert seen == told
+    # On the other thread PyTorch's profiler sees nothing.
+    assert len([call for call in run.level(4) if call.api == "step" and call.thread != 0]) == 2
 
 
 SESSIONS = """
