@@ -308,7 +308,7 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
         ("trace(levels=[])", "ValueError: levels is empty"),
         ("trace(levels=[7])", "ValueError: unknown level 7: there are 0 (setattr)"),
         ("trace(levels='api')", "ValueError: unknown level 'api'"),
-        ("trace(levels=[4]).start()", "ValueError: level 4 cannot be traced by this build"),
+        ("trace(dialect='paddle', levels=[4]).start()", "ValueError: level 4 cannot be traced"),
         ("trace(dialect='jax').start()", "ValueError: unknown dialect 'jax'"),
         ("trace('%x').start()", "ValueError: unknown placeholder"),
         ("trace('a\\0b')", "ValueError: the output folder's name has a null character"),
