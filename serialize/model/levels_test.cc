@@ -41,7 +41,8 @@ TEST(LevelsTest, SaysWhatTheTracedOnesSee) {
   EXPECT_EQ(
       DescribeLevels(),
       "0 setattr, the Python functions and classes of a list; 1 function, the calls of torch's API; "
-      "2 dispatch, the operators below autograd; 3 frame, the calls of nn.Modules, with their paths in their models");
+      "2 dispatch, the operators below autograd; 3 frame, the calls of nn.Modules, with their paths in their models; "
+      "4 record, PyTorch's RecordFunction: operators above autograd, backward nodes, scopes, kernels");
 }
 
 }  // namespace
