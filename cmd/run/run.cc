@@ -119,6 +119,28 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   app->add_flag("--outermost", recording->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
       ->group("Capture");
+  app->add_option("--frames", recording->frames,
+                  "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too "
+                  "(default: python)")
+      ->option_text("WHAT")
+      ->envname("TORCHTRACE_FRAMES")
+      ->group("Capture")
+      ->check(CLI::IsMember({"modules", "python"}));
+  list("--frame-include", &recording->frame_include,
+       "At level 3, record only functions of files that match GLOB; may be repeated")
+      ->option_text("GLOB")
+      ->envname("TORCHTRACE_FRAME_INCLUDE")
+      ->group("Capture");
+  list("--frame-exclude", &recording->frame_exclude,
+       "At level 3, don't record functions of files that match GLOB; may be repeated")
+      ->option_text("GLOB")
+      ->envname("TORCHTRACE_FRAME_EXCLUDE")
+      ->group("Capture");
+  app->add_option("--frame-depth", recording->frame_depth,
+                  "At level 3, record at most so many functions in one another (default: 0, all)")
+      ->option_text("N")
+      ->envname("TORCHTRACE_FRAME_DEPTH")
+      ->group("Capture");
   app->add_flag("--start-paused", recording->start_paused,
                 "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
                 "(see docs/PYTHON.md)")
@@ -225,6 +247,13 @@ const char* LevelZeroOption(const RecordingOptions& options) {
   return options.disable_torch_api_list ? "--disable-torch-api-list" : nullptr;
 }
 
+// The option that is for level 3's functions alone, or null.
+const char* FrameOption(const RecordingOptions& options) {
+  if (!options.frame_include.empty()) return "--frame-include";
+  if (!options.frame_exclude.empty()) return "--frame-exclude";
+  return options.frame_depth != 0 ? "--frame-depth" : nullptr;
+}
+
 // Python looks for modules there first.
 std::string ScriptFolder(const std::vector<std::string>& program) {
   if (program[0].empty() || program[0][0] == '-') return "";
@@ -292,9 +321,16 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
                 absl::StrCat(level_zero_option, extension ? " is not for dialects that are written in Python"
                                                           : " is for level 0, which isn't traced: add it to --levels"));
   }
+  if (const char* const option = FrameOption(recording); option != nullptr && !recording.traces_python_frames()) {
+    return Fail(kExitNotStarted,
+                absl::StrCat(option, " is for level 3's functions, which aren't traced: ",
+                             recording.frames == "modules" ? "leave --frames=modules out" : "add 3 to --levels"));
+  }
   recording.include = SplitLists(recording.include);
   recording.exclude = SplitLists(recording.exclude);
   recording.libraries = SplitLists(recording.libraries);
+  recording.frame_include = SplitLists(recording.frame_include);
+  recording.frame_exclude = SplitLists(recording.frame_exclude);
   recording.stacks = *ParseStacks(recording.stacks);
   if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(

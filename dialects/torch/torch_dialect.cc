@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "dialects/python/frame/python_calls.h"
 #include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/torch/torch_module.h"
 #include "dialects/torch/versions/versions.h"
@@ -63,9 +64,17 @@ class TorchDialect : public FrameworkDialect {
     return era.ok() ? FindModule(*era).status() : era.status();
   }
 
-  // Level 0 of other libraries.
+  // Level 0 of other libraries, and the part of level 3 that isn't torch's.
   std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
-    return python_dialect::MakeOtherLibrariesHooks(package(), options);
+    std::vector<std::unique_ptr<TracingHook>> hooks = python_dialect::MakeOtherLibrariesHooks(package(), options);
+    if (options.traces_python_frames()) {
+      // nn.Module.__call__; 3.10 has no qualified names.
+      hooks.push_back(std::make_unique<python_dialect::PythonCallsHook>(
+          options, std::vector<std::string>{
+                       "torch.nn.modules.module.Module._wrapped_call_impl", "torch.nn.modules.module.Module._call_impl",
+                       "torch.nn.modules.module._wrapped_call_impl", "torch.nn.modules.module._call_impl"}));
+    }
+    return hooks;
   }
 
   absl::StatusOr<std::vector<std::unique_ptr<TracingHook>>> CreateHooks(Recorder* recorder,

@@ -120,9 +120,11 @@ class Module final : public TorchModule {
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
-    if (wanted(kSetattrLevel) || wanted(kFunctionLevel))
-      hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(
-          wanted(kFunctionLevel) ? kFunctionLevel : kSetattrLevel, "torch._C._dynamo.eval_frame"));
+    for (const int level : {kFunctionLevel, kSetattrLevel, kFrameLevel}) {
+      if (!wanted(level) || (level == kFrameLevel && !options.traces_python_frames())) continue;
+      hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(level, "torch._C._dynamo.eval_frame"));
+      break;
+    }
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());

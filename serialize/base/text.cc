@@ -296,4 +296,20 @@ std::string TextTable::FormatMarkdown() const {
   return out;
 }
 
+std::string_view ShortSourcePath(std::string_view path, std::string_view folder) {
+  if (folder.size() > 1 && path.starts_with(folder)) {
+    const std::string_view below = path.substr(folder.size());
+    if (below.find("-packages/") == std::string_view::npos) return below;
+  }
+  for (const std::string_view packages : {"/site-packages/", "/dist-packages/"}) {
+    if (const size_t at = path.rfind(packages); at != std::string_view::npos) return path.substr(at + packages.size());
+  }
+  constexpr std::string_view kLibrary = "/lib/python3.";
+  if (const size_t at = path.find(kLibrary); at != std::string_view::npos) {
+    const size_t slash = path.find_first_not_of("0123456789", at + kLibrary.size());
+    if (slash != std::string_view::npos && path[slash] == '/') return path.substr(slash + 1);
+  }
+  return path;
+}
+
 }  // namespace torchtrace

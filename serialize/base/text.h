@@ -148,6 +148,10 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// A source file's path without what says nothing: the folder that the program works in (`folder`, with a slash at its
+// end; empty: none), those of installed packages, and that of Python's own library.
+std::string_view ShortSourcePath(std::string_view path, std::string_view folder);
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_BASE_TEXT_H_

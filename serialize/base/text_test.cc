@@ -157,6 +157,17 @@ TEST(TextTable, Markdown) {
 
 TEST(TextTable, WithoutRows) { EXPECT_EQ(TextTable({{"a"}, {"b"}}).Format(), "a  b\n"); }
 
+TEST(ShortSourcePath, LeavesOutWhatSaysNothing) {
+  EXPECT_EQ(ShortSourcePath("/home/me/train.py", "/home/me/"), "train.py");
+  EXPECT_EQ(ShortSourcePath("/home/me/train.py", ""), "/home/me/train.py");
+  EXPECT_EQ(ShortSourcePath("/train.py", "/"), "/train.py");
+  EXPECT_EQ(ShortSourcePath("/home/me/.venv/lib/python3.11/site-packages/torch/nn.py", "/home/me/"), "torch/nn.py");
+  EXPECT_EQ(ShortSourcePath("/usr/lib/python3/dist-packages/numpy/a.py", ""), "numpy/a.py");
+  EXPECT_EQ(ShortSourcePath("/usr/lib/python3.11/json/decoder.py", ""), "json/decoder.py");
+  EXPECT_EQ(ShortSourcePath("/usr/lib/python3.x/a.py", ""), "/usr/lib/python3.x/a.py");
+  EXPECT_EQ(ShortSourcePath("<frozen os>", "/home/me/"), "<frozen os>");
+}
+
 }  // namespace
 
 }  // namespace torchtrace

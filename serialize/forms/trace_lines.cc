@@ -79,18 +79,7 @@ StackText::StackText(const Trace& trace) : stacks_(trace.stacks()) {
   }
 }
 
-std::string StackText::File(std::string_view file) const {
-  if (folder_.size() > 1 && file.substr(0, folder_.size()) == folder_) {
-    const std::string_view below = file.substr(folder_.size());
-    if (below.find("-packages/") == std::string_view::npos) return Text(below);
-  }
-  for (const std::string_view packages : {"/site-packages/", "/dist-packages/"}) {
-    if (const size_t at = file.rfind(packages); at != std::string_view::npos) {
-      return Text(file.substr(at + packages.size()));
-    }
-  }
-  return Text(file);
-}
+std::string StackText::File(std::string_view file) const { return Text(ShortSourcePath(file, folder_)); }
 
 std::string StackText::Place(LineId line) const {
   const StackPlace& place = stacks_.line(line);

@@ -110,6 +110,26 @@ inline PyObject* QualifiedName(const PyCodeObject* code) {
 #endif
 }
 
+// What others may keep with a code object, each in a place of their own that CPython gives out; `free` is called with
+// it, if it isn't null, when the code goes. -1: there is no place left.
+#if PY_VERSION_HEX >= 0x030C0000
+inline Py_ssize_t TakeCodePlace(freefunc free) { return PyUnstable_Eval_RequestCodeExtraIndex(free); }
+inline int GetAtCode(PyCodeObject* code, Py_ssize_t place, void** kept) {
+  return PyUnstable_Code_GetExtra(reinterpret_cast<PyObject*>(code), place, kept);
+}
+inline int KeepAtCode(PyCodeObject* code, Py_ssize_t place, void* kept) {
+  return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), place, kept);
+}
+#else
+inline Py_ssize_t TakeCodePlace(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
+inline int GetAtCode(PyCodeObject* code, Py_ssize_t place, void** kept) {
+  return _PyCode_GetExtra(reinterpret_cast<PyObject*>(code), place, kept);
+}
+inline int KeepAtCode(PyCodeObject* code, Py_ssize_t place, void* kept) {
+  return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), place, kept);
+}
+#endif
+
 // The name of the `index`th parameter.
 inline PyObject* ParameterName(const PyCodeObject* code, Py_ssize_t index) {
 #if PY_VERSION_HEX >= 0x030B0000

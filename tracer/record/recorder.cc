@@ -193,6 +193,20 @@ void ThreadRecorder::EndClosedScopes() {
   }
 }
 
+bool ThreadRecorder::EnterOpenCall(std::string_view config, uint32_t identity_bytes) {
+  if (open_calls_ != before_calls_ || !Enter(config, identity_bytes)) return false;
+  ++before_calls_;
+  return true;
+}
+
+void ThreadRecorder::LeaveOpenCall() {
+  EndAmongScopes([this] {
+    if (before_calls_ == 0 || open_calls_ != before_calls_) return;
+    --before_calls_;
+    LeaveInnermost();
+  });
+}
+
 void ThreadRecorder::RaiseInnermost(std::string_view exception) {
   if (!OwnsInnermostCall()) return;
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
@@ -203,7 +217,7 @@ void ThreadRecorder::RaiseInnermost(std::string_view exception) {
 
 void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   CloseFrame();
-  stale_calls_ += std::exchange(open_calls_, 0) - (scopes_.size() - waiting_scopes_);
+  stale_calls_ += std::exchange(open_calls_, 0) - std::exchange(before_calls_, 0) - (scopes_.size() - waiting_scopes_);
   scopes_.clear();
   waiting_scopes_ = 0;
   session_ = session;
@@ -223,7 +237,8 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
 
 bool ThreadRecorder::CatchUp() {
   if (Recorder::epoch_.load(std::memory_order_acquire) == 0) return false;
-  return recorder_->OrStop([this] {
+  const uint64_t session = session_;
+  const bool recording = recorder_->OrStop([this] {
     {
       std::lock_guard<std::mutex> lock(recorder_->mutex_);
       const uint64_t epoch = Recorder::epoch_.load(std::memory_order_relaxed);
@@ -246,6 +261,10 @@ bool ThreadRecorder::CatchUp() {
     }
     return true;
   });
+  if (recording && session_ != session) {
+    if (auto* const enter = Recorder::enter_open_calls_.load(std::memory_order_acquire)) enter();
+  }
+  return recording;
 }
 
 InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
@@ -369,6 +388,7 @@ void ThreadRecorder::WriteThreadRecord() {
 
 std::atomic<uint64_t> Recorder::epoch_{0};
 std::atomic<uint64_t> Recorder::session_on_{0};
+std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
   try {

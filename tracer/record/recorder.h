@@ -130,6 +130,12 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // `facts`: of a call of level 4; null: none.
   bool Enter(std::string_view config, uint32_t identity_bytes, const RecordFacts* facts);
 
+  // The same of a call that was under way before the thread's first record of the session, the outermost first. Only
+  // LeaveOpenCall ends it.
+  bool EnterOpenCall(std::string_view config, uint32_t identity_bytes);
+  // Of the innermost of these, when all calls in it have ended.
+  void LeaveOpenCall();
+
   // Ends the innermost entered call.
   void Leave();
   void Raise(std::string_view exception);
@@ -220,6 +226,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   ThreadCount calls_;
   ThreadCount getters_;
   uint64_t open_calls_ = 0;
+  uint64_t before_calls_ = 0;  // of them those of EnterOpenCall, which are the outermost
   uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
@@ -285,6 +292,10 @@ class TORCHTRACE_EXPORT Recorder {
   // The same from a signal handler: only stores to mapped memory.
   void FinishFromSignal(int signal);
 
+  // `enter` is called on each thread before its first call in a session, to enter those that are under way on it; null:
+  // nobody is. There is one.
+  static void SetEnterOpenCalls(void (*enter)()) { enter_open_calls_.store(enter, std::memory_order_release); }
+
   // For who handles SIGBUS: when `address` is in a frame of a log, whose file was cut or
   // whose disk is gone, recording stops and the access works when it is done again. Async-signal-safe.
   static bool RecoverFrame(const void* address);
@@ -338,6 +349,7 @@ class TORCHTRACE_EXPORT Recorder {
   // 0: nothing is recorded. Never the same number again.
   static std::atomic<uint64_t> epoch_;
   static std::atomic<uint64_t> session_on_;  // its number; 0: none
+  static std::atomic<void (*)()> enter_open_calls_;
 
   const StandardErrorWatch standard_error_;
   std::atomic<bool> quiet_{false};
@@ -401,9 +413,10 @@ inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint
 }
 
 inline bool ThreadRecorder::OwnsInnermostCall() {
-  if (open_calls_ != 0 && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]]
+  const bool is_here = open_calls_ > before_calls_;
+  if (is_here && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]]
     return true;
-  uint64_t& calls = open_calls_ != 0 ? open_calls_ : stale_calls_;
+  uint64_t& calls = is_here ? open_calls_ : stale_calls_;
   if (calls != 0) --calls;
   return false;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/model/levels.h"
 
 namespace torchtrace {
 namespace {
@@ -30,6 +31,10 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("outermost", options.outermost);
   visit("apis", options.apis);
   visit("default_apis", options.default_apis);
+  visit("frames", options.frames);
+  visit("frame_include", options.frame_include);
+  visit("frame_exclude", options.frame_exclude);
+  visit("frame_depth", options.frame_depth);
   visit("formats", options.formats);
   visit("render_limit", options.render_limit);
   visit("merge_output", options.merge_output);
@@ -52,6 +57,12 @@ const char* Read(const Json& json, std::string* value) {
     return "a text without null characters";
   }
   *value = json.get<std::string>();
+  return nullptr;
+}
+
+const char* Read(const Json& json, uint64_t* value) {
+  if (!json.is_number_unsigned()) return "a number";
+  *value = json.get<uint64_t>();
   return nullptr;
 }
 
@@ -84,6 +95,10 @@ Json ToJson(const T& value) {
 Json ToJson(const std::optional<uint64_t>& value) { return value.has_value() ? Json(*value) : Json(); }
 
 }  // namespace
+
+bool RecordingOptions::traces_python_frames() const {
+  return std::find(levels.begin(), levels.end(), kFrameLevel) != levels.end() && frames != "modules";
+}
 
 std::string FormatRecordingOptions(const RecordingOptions& options) {
   Json json = Json::object();

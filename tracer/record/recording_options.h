@@ -39,6 +39,12 @@ struct RecordingOptions {
   std::vector<std::string> apis;
   bool default_apis = true;
 
+  // What level 3 traces: the calls of "modules", those of "python" functions too, or "all": those of C too.
+  std::string frames = "python";
+  std::vector<std::string> frame_include;  // globs of the functions' files; empty: everything
+  std::vector<std::string> frame_exclude;
+  uint64_t frame_depth = 0;  // at most so many functions in one another; 0: no limit
+
   // The files that are left.
   std::string formats = "all";           // see RenderFormats
   std::optional<uint64_t> render_limit;  // see RenderOptions; none: the usual one
@@ -47,6 +53,8 @@ struct RecordingOptions {
   bool readable = false;                 // by others too, as the umask has it
 
   bool quiet = false;  // nothing is said on standard error
+
+  bool traces_python_frames() const;
 };
 
 // A JSON object's text with every member. Bytes that are no UTF-8 are replaced.

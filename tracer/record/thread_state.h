@@ -39,6 +39,11 @@ struct ThreadState {
     return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes(), facts);
   }
 
+  // The same of a call whose description, as ConfigBuilder::Finish gave it, is kept.
+  bool EnterKnown(std::string_view bytes, uint32_t identity_bytes) {
+    return Recording() && !describing && recorder->Enter(bytes, identity_bytes);
+  }
+
   // Describes a scope in the same way (ThreadRecorder::OpenScope). True: it is to be ended by CloseScope.
   template <typename Describe>
   bool OpenScope(uint64_t key, Describe&& describe, const RecordFacts& facts) {

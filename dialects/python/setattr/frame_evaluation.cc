@@ -42,6 +42,9 @@ constexpr size_t kPartOfStack = 8;
 
 int g_users = 0;
 
+const FrameObserver* g_observer = nullptr;             // who is asked
+void (*g_end)(const void*, bool, PyObject*) = nullptr;  // of whoever was asked ever
+
 size_t MostBytes() {
   size_t size = 0;
   if (gettid() == getpid()) {
@@ -97,6 +100,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
   } else if (step <= kStraightBytes) {
     frames.now.taken_bytes += step;
   }
+  const bool begun = g_observer != nullptr && g_observer->begin(frame, before.frame == nullptr);
   PyObject* result;
   if (!MayTake(&frames, thread) || g_users == 0) [[unlikely]] {
     // Somebody who had kept it has put it back since it was released.
@@ -112,6 +116,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
     frames.awaited = nullptr;
     frames.ended(result);
   }
+  if (g_end != nullptr) g_end(frame, begun, result);
   return result;
 }
 
@@ -139,6 +144,11 @@ void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
   ThreadFrames& frames = t_frames;
   frames.awaited = frames.now.frame;
   frames.ended = ended;
+}
+
+void ObserveFrames(const FrameObserver* observer) {
+  g_observer = observer;
+  if (observer != nullptr) g_end = observer->end;
 }
 
 void KeepFrameEvaluation() {

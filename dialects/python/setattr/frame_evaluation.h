@@ -47,6 +47,18 @@ TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
 // means that a Python error is set. One at a time on a thread: the last one counts.
 TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 
+// Whoever sees all frames that are evaluated: calls of functions, of the bodies of modules and classes, steps of
+// generators. `frame`: an InterpreterFrame, see tracer/cpython/frames.h.
+struct FrameObserver {
+  // Before it. `outermost`: no other frame on the thread that passes here.
+  bool (*begin)(const void* frame, bool outermost);
+  // With what `begin` said, false if it wasn't asked, and the result; null means that a Python error is set.
+  void (*end)(const void* frame, bool begun, PyObject* result);
+};
+// From now on, until it is null; of those that have begun `end` is called in any case. Lives for ever, and there is
+// only one.
+void ObserveFrames(const FrameObserver* observer);
+
 // Whoever had a function of their own in the one place there is may have put CPython's there.
 TORCHTRACE_EXPORT void KeepFrameEvaluation();
 

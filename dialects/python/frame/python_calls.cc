@@ -1,0 +1,222 @@
+// Python.h first, as it demands.
+#define PY_SSIZE_T_CLEAN
+#include "dialects/python/frame/python_calls.h"
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "dialects/python/describe/object_names.h"
+#include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/python/setattr/recorded_calls.h"
+#include "serialize/base/matching.h"
+#include "serialize/base/text.h"
+#include "serialize/model/config_builder.h"
+#include "tracer/cpython/frames.h"
+#include "tracer/cpython/objects.h"
+#include "tracer/record/thread_state.h"
+
+namespace torchtrace::python_dialect {
+namespace {
+
+// All below is guarded by the GIL.
+
+// What a code object's calls are recorded as, kept with it.
+struct KnownCode {
+  uint64_t installation = 0;          // for which it was worked out
+  const PyObject* globals = nullptr;  // of the frame that it was worked out for
+  bool shown = false;
+  std::string config;
+  uint32_t identity_bytes = 0;
+};
+void FreeKnownCode(void* known) { delete static_cast<KnownCode*>(known); }
+Py_ssize_t g_place = -1;
+
+struct Installation {
+  uint64_t number = 0;
+  const RecordingOptions* options = nullptr;  // null: none
+  const std::vector<std::string>* plumbing = nullptr;
+  std::string folder;
+  ConfigBuilder config;
+};
+Installation& Now() {
+  static auto* const now = new Installation;
+  return *now;
+}
+
+struct CallsOfThread {
+  uint64_t depth = 0;  // recorded ones that are under way
+  // Of them those that were under way before the thread's first record of the session, the outermost first.
+  std::vector<const InterpreterFrame*> from_before;
+};
+thread_local CallsOfThread t_calls;
+
+bool Matches(const std::vector<std::string>& globs, std::string_view file, std::string_view whole) {
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](const std::string& glob) { return GlobMatch(glob, file) || GlobMatch(glob, whole); });
+}
+
+void WorkOut(const InterpreterFrame* frame, KnownCode* known) {
+  Installation& now = Now();
+  PyCodeObject* const code = CodeOf(frame);
+  known->installation = now.number;
+  known->globals = frame->f_globals;
+  known->shown = false;
+  const std::string whole = TextOf(code->co_filename);
+  const std::string_view file = ShortSourcePath(whole, now.folder);
+  PyObject* const module_name =
+      PyDict_Check(frame->f_globals) ? PyDict_GetItemString(frame->f_globals, "__name__") : nullptr;
+  std::string module = TextOf(module_name);
+  if (module.empty()) module = "<UnknownModule>";
+  const std::string api = absl::StrCat(module, ".", TextOf(QualifiedName(code)));
+  // The import system is left out of tracebacks too.
+  if (module == "torchtrace" || IsOf("torchtrace", module) || whole.starts_with("<frozen importlib")) return;
+  const std::vector<std::string>& plumbing = *now.plumbing;
+  if (std::find(plumbing.begin(), plumbing.end(), api) != plumbing.end()) return;
+  const RecordingOptions& options = *now.options;
+  if (!options.frame_include.empty() && !Matches(options.frame_include, file, whole)) return;
+  if (Matches(options.frame_exclude, file, whole)) return;
+  known->shown = true;
+  now.config.Begin(ConfigBuilder::EncodeHead(kFrameLevel, api));
+  now.config.Positional(0);
+  now.config.Keywords(2);
+  now.config.Keyword("file");
+  now.config.values().String(KeptText(file), file.size());
+  now.config.Keyword("line");
+  now.config.values().Int(code->co_firstlineno);
+  known->config = now.config.Finish();
+  known->identity_bytes = now.config.identity_bytes();
+}
+
+// Null: not recorded.
+const KnownCode* Known(const InterpreterFrame* frame) {
+  PyCodeObject* const code = CodeOf(frame);
+  void* kept = nullptr;
+  if (GetAtCode(code, g_place, &kept) != 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto* known = static_cast<KnownCode*>(kept);
+  if (known == nullptr || known->installation != Now().number || known->globals != frame->f_globals) [[unlikely]] {
+    try {
+      auto made = known == nullptr ? std::make_unique<KnownCode>() : nullptr;
+      WorkOut(frame, known == nullptr ? made.get() : known);
+      if (known == nullptr && KeepAtCode(code, g_place, made.get()) != 0) {
+        PyErr_Clear();
+        throw std::bad_alloc();
+      }
+      if (known == nullptr) known = made.release();
+    } catch (const std::exception& error) {
+      Recorder::Get()->Stop(error.what());
+      return nullptr;
+    }
+  }
+  return known->shown ? known : nullptr;
+}
+
+// `enter(config, identity_bytes)` records it, or returns false.
+template <typename RecordEntry>
+bool Enter(const InterpreterFrame* frame, RecordEntry enter) {
+  const KnownCode* const known = Known(frame);
+  const uint64_t most = Now().options->frame_depth;
+  if (known == nullptr || (most != 0 && t_calls.depth >= most)) return false;
+  if (!enter(known->config, known->identity_bytes)) return false;
+  ++t_calls.depth;
+  return true;
+}
+
+// What was under way before recording began on this thread. Nobody sees the ends of those that don't pass through the
+// evaluation function: a later look at the thread's frames tells.
+void EnterFromBefore() {
+  if (PyGILState_Check() == 0 || Now().options == nullptr || !FramesAreKnown()) return;
+  t_calls.depth = 0;
+  t_calls.from_before.clear();
+  std::vector<InterpreterFrame*> frames;
+  for (InterpreterFrame* frame = InnermostFrame(PyThreadState_Get()); frame != nullptr; frame = PreviousFrame(frame)) {
+    if (HasBegun(frame)) frames.push_back(frame);
+  }
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    const auto enter = [](std::string_view config, uint32_t identity_bytes) {
+      return t_thread.recorder->EnterOpenCall(config, identity_bytes);
+    };
+    if (Enter(*frame, enter)) t_calls.from_before.push_back(*frame);
+  }
+}
+
+void EndThoseGone() {
+  std::vector<const InterpreterFrame*>& from_before = t_calls.from_before;
+  const InterpreterFrame* frame = InnermostFrame(PyThreadState_Get());
+  // The outer ones of those that are left are there: whoever is gone took all in it along.
+  while (!from_before.empty()) {
+    const InterpreterFrame* at = frame;
+    while (at != nullptr && at != from_before.back()) at = PreviousFrame(at);
+    if (at != nullptr) return;
+    from_before.pop_back();
+    --t_calls.depth;
+    t_thread.recorder->LeaveOpenCall();
+  }
+}
+
+bool Begin(const void* evaluated, bool outermost) {
+  if (!t_thread.Recording()) return false;
+  if (outermost && !t_calls.from_before.empty()) EndThoseGone();
+  return Enter(static_cast<const InterpreterFrame*>(evaluated), [](std::string_view config, uint32_t identity_bytes) {
+    return t_thread.EnterKnown(config, identity_bytes);
+  });
+}
+
+void End(const void* evaluated, bool begun, PyObject* result) {
+  std::vector<const InterpreterFrame*>& from_before = t_calls.from_before;
+  const bool was_before = !from_before.empty() && from_before.back() == evaluated;
+  if (!begun && !was_before) return;
+  if (t_calls.depth != 0) --t_calls.depth;
+  if (was_before) {
+    from_before.pop_back();
+    if (t_thread.recorder != nullptr) t_thread.recorder->LeaveOpenCall();
+  }
+  // In an earlier session, where it was both.
+  if (begun) EndCall(result);
+}
+
+constexpr FrameObserver kObserver = {Begin, End};
+
+}  // namespace
+
+PythonCallsHook::PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing)
+    : options_(options), plumbing_(std::move(plumbing)) {}
+
+absl::Status PythonCallsHook::Install() {
+  if (installed_) return absl::OkStatus();
+  if (!FramesAreKnown()) return absl::InternalError("this Python's frames are not as in that it was built for");
+  if (g_place < 0) g_place = TakeCodePlace(FreeKnownCode);
+  if (g_place < 0) return absl::InternalError("this Python has no place left to keep something with code");
+  Installation& now = Now();
+  ++now.number;
+  now.options = &options_;
+  now.plumbing = &plumbing_;
+  std::error_code error;
+  now.folder = std::filesystem::current_path(error).string();
+  if (!now.folder.empty() && now.folder.back() != '/') now.folder += '/';
+  Recorder::SetEnterOpenCalls(EnterFromBefore);
+  ObserveFrames(&kObserver);
+  UseFrameEvaluation();
+  installed_ = true;
+  return absl::OkStatus();
+}
+
+void PythonCallsHook::Uninstall() {
+  if (!std::exchange(installed_, false)) return;
+  ReleaseFrameEvaluation();
+  ObserveFrames(nullptr);
+  Recorder::SetEnterOpenCalls(nullptr);
+  Now().options = nullptr;
+}
+
+}  // namespace torchtrace::python_dialect
