@@ -21,6 +21,7 @@ from torchtrace._load import native, package_version
 LEVELS = native.LEVELS  # numbers by name
 MAX_TAGS_BYTES = 4096
 STACK_FORMATS = ("short", "full", "api")
+FRAMES = ("modules", "python")
 
 
 _LEVEL_0_OPTIONS = {
@@ -97,6 +98,13 @@ def _render_limit(limit):
     return limit
 
 
+def _frame_depth(depth):
+    depth = operator.index(depth)
+    if not 0 <= depth < 2**64:
+        raise ValueError(f"frame_depth is {depth}: a number of functions is expected, or 0 for all")
+    return depth
+
+
 def _strings(value, name):
     strings = [value] if isinstance(value, str) else list(value)
     if not all(isinstance(each, str) for each in strings):
@@ -155,6 +163,10 @@ class Trace:
         library=(),
         disable_torch_api_list=False,
         outermost=False,
+        frames="python",
+        frame_include=(),
+        frame_exclude=(),
+        frame_depth=0,
         formats="all",
         render_limit=native.DEFAULT_RENDER_LIMIT,
         merge_output=True,
@@ -167,6 +179,8 @@ class Trace:
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
             raise ValueError(f"unknown stack_format {stack_format!r}: there are {formats}")
+        if frames not in FRAMES:
+            raise ValueError(f"unknown frames {frames!r}: there are {', '.join(FRAMES)}")
         self._output = None if output is None else os.fsdecode(output)
         if self._output is not None and "\0" in self._output:
             raise ValueError("the output folder's name has a null character in it")
@@ -183,6 +197,10 @@ class Trace:
             "libraries": _strings(library, "library"),
             "disable_torch_api_list": bool(disable_torch_api_list),
             "outermost": bool(outermost),
+            "frames": frames,
+            "frame_include": _strings(frame_include, "frame_include"),
+            "frame_exclude": _strings(frame_exclude, "frame_exclude"),
+            "frame_depth": _frame_depth(frame_depth),
             "formats": formats if isinstance(formats, str) else ",".join(formats),
             "render_limit": _render_limit(render_limit),
             "merge_output": bool(merge_output),

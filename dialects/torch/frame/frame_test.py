@@ -1,6 +1,7 @@
 """Level 3: the calls of nn.Modules, each with its path in its model; the program stays the same."""
 
 import subprocess
+import sys
 
 import pytest
 
@@ -83,7 +84,7 @@ def calls(folder, source, levels, *options):
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    return calls(tmp_path_factory.mktemp("frame") / "out", MODULES, "2,3")
+    return calls(tmp_path_factory.mktemp("frame") / "out", MODULES, "2,3", "--frames", "modules")
 
 
 def test_paths_are_those_of_the_model(modules):
@@ -131,7 +132,7 @@ def test_what_is_left_out_leads_on(tmp_path):
 
 @pytest.mark.slow
 def test_compiles_as_untraced(tmp_path):
-    seen = calls(tmp_path / "out", COMPILED, "3")
+    seen = calls(tmp_path / "out", COMPILED, "3", "--frames", "modules")
     assert [call.api for call in seen if call.kwargs["path"] == "Sequential_0"]
 
 
@@ -142,7 +143,7 @@ x = torch.ones(2, 2)
 outer = [torch.nn.Sequential(model), torch.nn.Sequential(model)]
 for name in ("a", "b"):
     model(x)
-    with torchtrace.trace(output=name, levels=[3]):
+    with torchtrace.trace(output=name, levels=[3], frames="modules"):
         model(x)
         outer.pop()(x)
 
@@ -151,7 +152,7 @@ class Stopping(torch.nn.Module):
         trace.stop()
         return self.inner(x)
 
-trace = torchtrace.trace(output="c", levels=[3])
+trace = torchtrace.trace(output="c", levels=[3], frames="modules")
 stopping = Stopping()
 stopping.inner = model
 trace.start()
@@ -168,3 +169,207 @@ def test_sessions_begin_and_end(tmp_path):
         ("c", ["Stopping_0"]),
     ):
         assert [call["kwargs"]["path"] for call in done.calls(name)] == paths
+
+
+FUNCTIONS = """
+import threading, json
+
+class Counter:
+    def count(self, n):
+        return n and self.count(n - 1)
+
+def steps():
+    yield 1
+    yield 2
+
+def failing():
+    raise KeyError(1)
+
+async def waits():
+    return 3
+
+def outer():
+    def inner():
+        return len([])
+    return inner()
+
+Counter().count(2)
+list(steps())
+try:
+    failing()
+except KeyError:
+    pass
+try:
+    waits().send(None)
+except StopIteration:
+    pass
+outer()
+thread = threading.Thread(target=outer)
+thread.start()
+thread.join()
+json.dumps({})
+exec("def made(): pass\\nmade()", {"__name__": "elsewhere"})
+exec("def made(): pass\\nmade()", {})
+"""
+
+
+def functions(folder, source, *options, levels="3", cwd=None):
+    """The calls of level 3 of a program in a file, and what it said."""
+    script = folder / "program.py"
+    script.write_text(source)
+    done = subprocess.run(
+        trace_command(folder / "out", [str(script)], levels, options),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=cwd or folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return [call for call in read_calls(folder / "out") if call.level == 3], done.stdout
+
+
+def own(seen):
+    """Of the program's file, without what all of them begin with."""
+    return [call for call in seen if call.kwargs.get("file") == "program.py"]
+
+
+def test_functions_are_seen_on_all_threads(tmp_path):
+    seen, _ = functions(tmp_path, FUNCTIONS)
+    here = own(seen)
+    by_number = {(call.process, call.number): call for call in seen}
+    names = [call.api.removeprefix("__main__.") for call in here]
+    # 3.10 has no qualified names.
+    qualified = "Counter.count" in names
+    count, inner = ("Counter.count", "outer.<locals>.inner") if qualified else ("count", "inner")
+    # Since 3.11 making a generator or a coroutine is a call too.
+    makes = sys.version_info >= (3, 11)
+    assert names == [
+        *("<module>", "Counter", count, count, count, *["steps"] * (3 + makes), "failing"),
+        *(*["waits"] * (1 + makes), "outer", inner, "outer", inner),
+    ]
+    counted = [call for call in here if call.api.endswith(count)]
+    assert [call.kwargs["line"] for call in counted] == [5] * 3
+    assert by_number[counted[1].process, counted[1].parent] is counted[0]
+    failed = [(call.api, call.exception) for call in here if call.outcome == "raised"]
+    assert failed == [("__main__.failing", "KeyError")]
+    threads = {call.thread for call in here if call.api == "__main__.outer"}
+    assert len(threads) == 2
+    # Of the library a path that says something, and of code that is made the globals' name.
+    assert any(call.api == "json.dumps" and call.kwargs["file"] == "json/__init__.py" for call in seen)
+    made = [call.api for call in seen if call.api.endswith(".made")]
+    assert made == ["elsewhere.made", "<UnknownModule>.made"]
+    assert not [call for call in seen if call.api.startswith(("torchtrace.", "importlib._boot"))]
+
+
+def test_functions_stand_in_modules_and_around_other_levels(tmp_path):
+    source = MODULES + "def step():\n    return call_module(module)\nstep()\n"
+    seen, _ = functions(tmp_path, source, "--frame-include", "program.py", levels="2,3")
+    everything = read_calls(tmp_path / "out")
+    by_number = {(call.process, call.number): call for call in everything}
+    last = [call for call in everything if call.api == "aten::addmm"][-1]
+    chain = []
+    while last is not None:
+        chain.append(last.api.split(".")[-1])
+        last = by_number.get((last.process, last.parent))
+    expected = ["aten::addmm", "Linear", "forward", "MyModule", "call_module", "step", "<module>"]
+    assert chain == expected
+    assert {call.kwargs["file"] for call in seen if "file" in call.kwargs} == {"program.py"}
+    assert not [call for call in seen if call.api.endswith(("_call_impl", "_wrapped_call_impl"))]
+
+
+def test_depth_and_files_are_limits(tmp_path):
+    seen, _ = functions(tmp_path, FUNCTIONS, "--frame-depth", "2")
+    counts = [call for call in own(seen) if call.api.endswith("count")]
+    assert len(counts) == 1
+    without, _ = functions(tmp_path, FUNCTIONS, "-f", "--frame-exclude", "*/lib/python3.*")
+    files = {call.kwargs["file"] for call in without if call.kwargs["file"][:7] != "<frozen"}
+    assert files == {"program.py", "<string>"}
+
+
+HOOKS = """
+import cProfile, sys, threading
+told = []
+def profile(frame, event, arg):
+    told.append((event, frame.f_code.co_name))
+def leaf():
+    return 1
+def work():
+    return leaf() + sum(leaf() for _ in range(2))
+sys.setprofile(profile)
+work()
+sys.setprofile(None)
+sys.settrace(lambda frame, event, arg: told.append((event, frame.f_code.co_name)))
+work()
+sys.settrace(None)
+profiler = cProfile.Profile()
+profiler.runcall(work)
+stats = sorted((row.code if isinstance(row.code, str) else row.code.co_name, row.callcount)
+               for row in profiler.getstats())
+print(told, stats, sys.getprofile(), sys.gettrace())
+"""
+
+
+def test_other_hooks_see_what_they_see_untraced(tmp_path):
+    seen, traced = functions(tmp_path, HOOKS)
+    plain = python(HOOKS, tmp_path).check().out
+    assert traced == plain
+    assert len([call for call in own(seen) if call.api == "__main__.leaf"]) == 9
+
+
+OPEN = """
+import threading, torchtrace, torch
+
+def leaf():
+    return torch.ones(1)
+
+def middle(trace):
+    trace.start()
+    leaf()
+
+def outer(trace):
+    middle(trace)
+    leaf()
+
+def waiting(go, done):
+    go.wait()
+    leaf()
+    done.set()
+
+def main():
+    go, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=waiting, args=[go, done])
+    thread.start()
+    for name in ("a", "b"):
+        trace = torchtrace.trace(output=name, levels=[2, 3], frame_include=["program.py"])
+        outer(trace)
+        leaf()
+        if name == "a":
+            go.set()
+            done.wait()
+            thread.join()
+        trace.stop()
+main()
+"""
+
+
+def test_calls_under_way_are_open_at_the_start(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(OPEN)
+    done = python("import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path).check()
+    for name in ("a", "b"):
+        calls = done.calls(name)
+        parents = {call["call"]: call for call in calls}
+
+        def path(call, parents=parents):
+            names = []
+            while call is not None:
+                names.append(call["api"].split(".")[-1])
+                call = parents.get(call.get("parent"))
+            return names[::-1]
+
+        leaves = [path(call) for call in calls if call["api"] == "__main__.leaf"]
+        main = ["<module>", "main"]
+        expected = [[*main, "outer", "middle", "leaf"], [*main, "outer", "leaf"], [*main, "leaf"]]
+        if name == "a":
+            expected.append(["waiting", "leaf"])
+        assert leaves == expected, leaves
