@@ -51,6 +51,21 @@ std::string ImportedVersion() {
   return found;
 }
 
+std::unique_ptr<TracingHook> MakePythonCallsHook(const RecordingOptions& options) {
+  // What nn.Module.__call__ consists of; level 3 records the module's call.
+  std::vector<std::string> plumbing, closed;
+  for (const char* const name : {"_wrapped_call_impl", "_call_impl"}) {
+    plumbing.push_back(absl::StrCat("torch.nn.modules.module.Module.", name));
+    plumbing.push_back(absl::StrCat("torch.nn.modules.module.", name));  // in 3.10
+  }
+  // What opens and closes a scope, of which level 4 tells: its own work is neither in the scope nor around it.
+  for (const char* const name : {"__enter__", "__exit__"}) {
+    closed.push_back(absl::StrCat("torch.autograd.profiler.record_function.", name));
+    closed.push_back(absl::StrCat("torch.autograd.profiler.", name));
+  }
+  return std::make_unique<python_dialect::PythonCallsHook>(options, std::move(plumbing), std::move(closed));
+}
+
 class TorchDialect : public FrameworkDialect {
  public:
   std::string name() const override { return "torch"; }
@@ -67,13 +82,7 @@ class TorchDialect : public FrameworkDialect {
   // Level 0 of other libraries, and the part of level 3 that isn't torch's.
   std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
     std::vector<std::unique_ptr<TracingHook>> hooks = python_dialect::MakeOtherLibrariesHooks(package(), options);
-    if (options.traces_python_frames()) {
-      // nn.Module.__call__; 3.10 has no qualified names.
-      hooks.push_back(std::make_unique<python_dialect::PythonCallsHook>(
-          options, std::vector<std::string>{
-                       "torch.nn.modules.module.Module._wrapped_call_impl", "torch.nn.modules.module.Module._call_impl",
-                       "torch.nn.modules.module._wrapped_call_impl", "torch.nn.modules.module._call_impl"}));
-    }
+    if (options.traces_python_frames()) hooks.push_back(MakePythonCallsHook(options));
     return hooks;
   }
 

@@ -17,7 +17,7 @@ constexpr std::array<Level, 5> kLevels = {{
     {kSetattrLevel, "setattr", "the Python functions and classes of a list"},
     {kFunctionLevel, "function", "the calls of torch's API"},
     {kDispatchLevel, "dispatch", "the operators below autograd"},
-    {kFrameLevel, "frame", "the calls of nn.Modules, with their paths in their models"},
+    {kFrameLevel, "frame", "Python's functions, and nn.Modules with their paths in their models"},
     {kRecordLevel, "record", "PyTorch's RecordFunction: operators above autograd, backward nodes, scopes, kernels"},
 }};
 

@@ -38,11 +38,11 @@ TEST(LevelsTest, AreInTheTableByNumber) {
 }
 
 TEST(LevelsTest, SaysWhatTheTracedOnesSee) {
-  EXPECT_EQ(
-      DescribeLevels(),
-      "0 setattr, the Python functions and classes of a list; 1 function, the calls of torch's API; "
-      "2 dispatch, the operators below autograd; 3 frame, the calls of nn.Modules, with their paths in their models; "
-      "4 record, PyTorch's RecordFunction: operators above autograd, backward nodes, scopes, kernels");
+  EXPECT_EQ(DescribeLevels(),
+            "0 setattr, the Python functions and classes of a list; 1 function, the calls of torch's API; "
+            "2 dispatch, the operators below autograd; 3 frame, Python's functions, and nn.Modules with their paths in "
+            "their models; "
+            "4 record, PyTorch's RecordFunction: operators above autograd, backward nodes, scopes, kernels");
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   ThreadCount getters_;
   uint64_t open_calls_ = 0;
   uint64_t before_calls_ = 0;  // of them those of EnterOpenCall, which are the outermost
-  uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
+  uint64_t stale_calls_ = 0;   // open calls that were entered in earlier sessions
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;

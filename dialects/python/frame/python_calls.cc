@@ -28,11 +28,18 @@ namespace {
 
 // All below is guarded by the GIL.
 
+// What becomes of a call; what Begin says to End.
+enum What : int {
+  kHidden,  // it is not recorded
+  kClosed,  // and neither is what it calls
+  kRecorded,
+};
+
 // What a code object's calls are recorded as, kept with it.
 struct KnownCode {
   uint64_t installation = 0;          // for which it was worked out
   const PyObject* globals = nullptr;  // of the frame that it was worked out for
-  bool shown = false;
+  What what = kHidden;
   std::string config;
   uint32_t identity_bytes = 0;
 };
@@ -42,7 +49,7 @@ Py_ssize_t g_place = -1;
 struct Installation {
   uint64_t number = 0;
   const RecordingOptions* options = nullptr;  // null: none
-  const std::vector<std::string>* plumbing = nullptr;
+  const std::vector<std::string>*plumbing = nullptr, *closed = nullptr;
   std::string folder;
   ConfigBuilder config;
 };
@@ -52,7 +59,8 @@ Installation& Now() {
 }
 
 struct CallsOfThread {
-  uint64_t depth = 0;  // recorded ones that are under way
+  uint64_t depth = 0;   // recorded ones that are under way
+  uint64_t closed = 0;  // closed ones
   // Of them those that were under way before the thread's first record of the session, the outermost first.
   std::vector<const InterpreterFrame*> from_before;
 };
@@ -63,12 +71,16 @@ bool Matches(const std::vector<std::string>& globs, std::string_view file, std::
                      [&](const std::string& glob) { return GlobMatch(glob, file) || GlobMatch(glob, whole); });
 }
 
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void WorkOut(const InterpreterFrame* frame, KnownCode* known) {
   Installation& now = Now();
   PyCodeObject* const code = CodeOf(frame);
   known->installation = now.number;
   known->globals = frame->f_globals;
-  known->shown = false;
+  known->what = kHidden;
   const std::string whole = TextOf(code->co_filename);
   const std::string_view file = ShortSourcePath(whole, now.folder);
   PyObject* const module_name =
@@ -78,12 +90,15 @@ void WorkOut(const InterpreterFrame* frame, KnownCode* known) {
   const std::string api = absl::StrCat(module, ".", TextOf(QualifiedName(code)));
   // The import system is left out of tracebacks too.
   if (module == "torchtrace" || IsOf("torchtrace", module) || whole.starts_with("<frozen importlib")) return;
-  const std::vector<std::string>& plumbing = *now.plumbing;
-  if (std::find(plumbing.begin(), plumbing.end(), api) != plumbing.end()) return;
+  if (Contains(*now.plumbing, api)) return;
+  if (Contains(*now.closed, api)) {
+    known->what = kClosed;
+    return;
+  }
   const RecordingOptions& options = *now.options;
   if (!options.frame_include.empty() && !Matches(options.frame_include, file, whole)) return;
   if (Matches(options.frame_exclude, file, whole)) return;
-  known->shown = true;
+  known->what = kRecorded;
   now.config.Begin(ConfigBuilder::EncodeHead(kFrameLevel, api));
   now.config.Positional(0);
   now.config.Keywords(2);
@@ -95,7 +110,7 @@ void WorkOut(const InterpreterFrame* frame, KnownCode* known) {
   known->identity_bytes = now.config.identity_bytes();
 }
 
-// Null: not recorded.
+// Null: hidden.
 const KnownCode* Known(const InterpreterFrame* frame) {
   PyCodeObject* const code = CodeOf(frame);
   void* kept = nullptr;
@@ -118,26 +133,31 @@ const KnownCode* Known(const InterpreterFrame* frame) {
       return nullptr;
     }
   }
-  return known->shown ? known : nullptr;
+  return known->what == kHidden ? nullptr : known;
 }
 
 // `enter(config, identity_bytes)` records it, or returns false.
 template <typename RecordEntry>
-bool Enter(const InterpreterFrame* frame, RecordEntry enter) {
+What Enter(const InterpreterFrame* frame, RecordEntry enter) {
+  CallsOfThread& calls = t_calls;
   const KnownCode* const known = Known(frame);
+  if (known == nullptr) return kHidden;
+  if (known->what == kClosed) {
+    ++calls.closed;
+    return kClosed;
+  }
   const uint64_t most = Now().options->frame_depth;
-  if (known == nullptr || (most != 0 && t_calls.depth >= most)) return false;
-  if (!enter(known->config, known->identity_bytes)) return false;
-  ++t_calls.depth;
-  return true;
+  if (calls.closed != 0 || (most != 0 && calls.depth >= most)) return kHidden;
+  if (!enter(known->config, known->identity_bytes)) return kHidden;
+  ++calls.depth;
+  return kRecorded;
 }
 
 // What was under way before recording began on this thread. Nobody sees the ends of those that don't pass through the
 // evaluation function: a later look at the thread's frames tells.
 void EnterFromBefore() {
   if (PyGILState_Check() == 0 || Now().options == nullptr || !FramesAreKnown()) return;
-  t_calls.depth = 0;
-  t_calls.from_before.clear();
+  t_calls = {};
   std::vector<InterpreterFrame*> frames;
   for (InterpreterFrame* frame = InnermostFrame(PyThreadState_Get()); frame != nullptr; frame = PreviousFrame(frame)) {
     if (HasBegun(frame)) frames.push_back(frame);
@@ -146,7 +166,7 @@ void EnterFromBefore() {
     const auto enter = [](std::string_view config, uint32_t identity_bytes) {
       return t_thread.recorder->EnterOpenCall(config, identity_bytes);
     };
-    if (Enter(*frame, enter)) t_calls.from_before.push_back(*frame);
+    if (Enter(*frame, enter) == kRecorded) t_calls.from_before.push_back(*frame);
   }
 }
 
@@ -164,33 +184,35 @@ void EndThoseGone() {
   }
 }
 
-bool Begin(const void* evaluated, bool outermost) {
-  if (!t_thread.Recording()) return false;
+int Begin(const void* evaluated, bool outermost) {
+  if (!t_thread.Recording()) return kHidden;
   if (outermost && !t_calls.from_before.empty()) EndThoseGone();
   return Enter(static_cast<const InterpreterFrame*>(evaluated), [](std::string_view config, uint32_t identity_bytes) {
     return t_thread.EnterKnown(config, identity_bytes);
   });
 }
 
-void End(const void* evaluated, bool begun, PyObject* result) {
-  std::vector<const InterpreterFrame*>& from_before = t_calls.from_before;
-  const bool was_before = !from_before.empty() && from_before.back() == evaluated;
-  if (!begun && !was_before) return;
-  if (t_calls.depth != 0) --t_calls.depth;
+void End(const void* evaluated, int begun, PyObject* result) {
+  CallsOfThread& calls = t_calls;
+  if (begun == kClosed && calls.closed != 0) --calls.closed;
+  const bool was_before = !calls.from_before.empty() && calls.from_before.back() == evaluated;
+  if (begun != kRecorded && !was_before) return;
+  if (calls.depth != 0) --calls.depth;
   if (was_before) {
-    from_before.pop_back();
+    calls.from_before.pop_back();
     if (t_thread.recorder != nullptr) t_thread.recorder->LeaveOpenCall();
   }
   // In an earlier session, where it was both.
-  if (begun) EndCall(result);
+  if (begun == kRecorded) EndCall(result);
 }
 
 constexpr FrameObserver kObserver = {Begin, End};
 
 }  // namespace
 
-PythonCallsHook::PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing)
-    : options_(options), plumbing_(std::move(plumbing)) {}
+PythonCallsHook::PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing,
+                                 std::vector<std::string> closed)
+    : options_(options), plumbing_(std::move(plumbing)), closed_(std::move(closed)) {}
 
 absl::Status PythonCallsHook::Install() {
   if (installed_) return absl::OkStatus();
@@ -201,6 +223,7 @@ absl::Status PythonCallsHook::Install() {
   ++now.number;
   now.options = &options_;
   now.plumbing = &plumbing_;
+  now.closed = &closed_;
   std::error_code error;
   now.folder = std::filesystem::current_path(error).string();
   if (!now.folder.empty() && now.folder.back() != '/') now.folder += '/';

@@ -19,9 +19,9 @@ namespace torchtrace::python_dialect {
 
 class PythonCallsHook : public TracingHook {
  public:
-  // `plumbing`: functions of the framework, as `module.qualname`, that stand in every call of something that is
-  // recorded itself; they are not.
-  PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing);
+  // Functions of the framework, as `module.qualname`, of which something else is recorded. Not recorded are `plumbing`,
+  // and `closed` with all that they call at this level.
+  PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing, std::vector<std::string> closed);
 
   int level() const override { return kFrameLevel; }
   std::string name() const override { return "python calls"; }
@@ -30,7 +30,7 @@ class PythonCallsHook : public TracingHook {
 
  private:
   const RecordingOptions options_;
-  const std::vector<std::string> plumbing_;
+  const std::vector<std::string> plumbing_, closed_;
   bool installed_ = false;
 };
 

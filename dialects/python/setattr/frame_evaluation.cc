@@ -43,7 +43,7 @@ constexpr size_t kPartOfStack = 8;
 int g_users = 0;
 
 const FrameObserver* g_observer = nullptr;             // who is asked
-void (*g_end)(const void*, bool, PyObject*) = nullptr;  // of whoever was asked ever
+void (*g_end)(const void*, int, PyObject*) = nullptr;  // of whoever was asked ever
 
 size_t MostBytes() {
   size_t size = 0;
@@ -100,7 +100,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
   } else if (step <= kStraightBytes) {
     frames.now.taken_bytes += step;
   }
-  const bool begun = g_observer != nullptr && g_observer->begin(frame, before.frame == nullptr);
+  const int begun = g_observer == nullptr ? 0 : g_observer->begin(frame, before.frame == nullptr);
   PyObject* result;
   if (!MayTake(&frames, thread) || g_users == 0) [[unlikely]] {
     // Somebody who had kept it has put it back since it was released.

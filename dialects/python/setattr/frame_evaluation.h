@@ -51,9 +51,9 @@ TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 // generators. `frame`: an InterpreterFrame, see tracer/cpython/frames.h.
 struct FrameObserver {
   // Before it. `outermost`: no other frame on the thread that passes here.
-  bool (*begin)(const void* frame, bool outermost);
-  // With what `begin` said, false if it wasn't asked, and the result; null means that a Python error is set.
-  void (*end)(const void* frame, bool begun, PyObject* result);
+  int (*begin)(const void* frame, bool outermost);
+  // With what `begin` said, 0 if it wasn't asked, and the result; null means that a Python error is set.
+  void (*end)(const void* frame, int begun, PyObject* result);
 };
 // From now on, until it is null; of those that have begun `end` is called in any case. Lives for ever, and there is
 // only one.

@@ -255,7 +255,9 @@ def test_functions_are_seen_on_all_threads(tmp_path):
     threads = {call.thread for call in here if call.api == "__main__.outer"}
     assert len(threads) == 2
     # Of the library a path that says something, and of code that is made the globals' name.
-    assert any(call.api == "json.dumps" and call.kwargs["file"] == "json/__init__.py" for call in seen)
+    assert any(
+        call.api == "json.dumps" and call.kwargs["file"] == "json/__init__.py" for call in seen
+    )
     made = [call.api for call in seen if call.api.endswith(".made")]
     assert made == ["elsewhere.made", "<UnknownModule>.made"]
     assert not [call for call in seen if call.api.startswith(("torchtrace.", "importlib._boot"))]
@@ -355,7 +357,9 @@ main()
 def test_calls_under_way_are_open_at_the_start(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(OPEN)
-    done = python("import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path).check()
+    done = python(
+        "import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path
+    ).check()
     for name in ("a", "b"):
         calls = done.calls(name)
         parents = {call["call"]: call for call in calls}

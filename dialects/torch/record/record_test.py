@@ -1,6 +1,7 @@
 """Level 4: what RecordFunction tells, on every thread; the program stays the same."""
 
 import json
+import sys
 from collections import Counter
 
 import pytest
@@ -51,8 +52,12 @@ def recorded():
 
 def lines(recorded):
     """All of a call that the JSON lines tell."""
-    text = tool("dump", recorded.folder, "--format", "jsonl")
-    return [json.loads(line) for line in text.splitlines()]
+    calls = {}
+    for line in tool("dump", recorded.folder, "--format", "jsonl").splitlines():
+        record = json.loads(line)
+        # What ends after many others is told of in two lines.
+        calls.setdefault(record.get("call", record.get("end_of_call")), {}).update(record)
+    return list(calls.values())
 
 
 def one(calls, api):
@@ -123,7 +128,7 @@ def without_overload(api):
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", ["4", "0,1,2,3,4"])
 def test_the_profiler_is_told_of_the_same(levels):
-    run = trace("told_profiler.py", levels=levels).check()
+    run = trace("told_profiler.py", levels=levels, options=["--frames", "modules"]).check()
     told = json.loads(run.stdout.splitlines()[-1])
     calls = [call for call in lines(run) if call["level"] == 4 and call["thread"] == 0]
     whole = one(calls, "all of it")
@@ -189,14 +194,18 @@ class MyModule(torch.nn.Module):
     def forward(self, x):
         return self.relu(self.linear(x))
 
+def call_module(module):
+    return module(torch.ones((2, 2)))
+
 module = MyModule()
 for _ in range(4):
-    module(torch.ones((2, 2)))
+    call_module(module)
 """
 
 
 def test_modules_are_around_their_operators():
-    calls = lines(trace(MY_MODULE, levels="3,4").check())
+    options = ["--frame-include", "<string>"]
+    calls = lines(trace(MY_MODULE, levels="3,4", options=options).check())
     by_number = {call["call"]: call for call in calls}
     ways = []
     for call in calls:
@@ -206,11 +215,36 @@ def test_modules_are_around_their_operators():
                 way.append(call["kwargs"].get("path", call["api"]))
                 call = by_number.get(call.get("parent"))
             ways.append(way[::-1])
-    assert ways == [["MyModule_0", "linear", "aten::linear", "aten::addmm"]] * 4
+    functions = ["__main__.<module>", "__main__.call_module"]
+    forward = "__main__.MyModule.forward" if sys.version_info >= (3, 11) else "__main__.forward"
+    operators = ["linear", "aten::linear", "aten::addmm"]
+    assert ways == [[*functions, "MyModule_0", forward, *operators]] * 4
+
+
+SCOPES = """
+import torch
+from torch.profiler import record_function
+
+def work():
+    with record_function("all of it"):
+        torch.ones(1)
+
+work()
+"""
+
+
+@pytest.mark.parametrize("levels", ["3,4", "0,1,2,3,4"])
+def test_scopes_stand_in_the_function_that_opens_them(levels):
+    calls = lines(trace(SCOPES, levels=levels).check())
+    by_number = {call["call"]: call for call in calls}
+    scope = one(calls, "all of it")
+    assert by_number[scope["parent"]]["api"] == "__main__.work"
+    inside = [call["api"] for call in calls if call.get("parent") == scope["call"]]
+    assert inside[0] == ("torch.ones" if "1" in levels else "aten::ones")
 
 
 def test_the_tree_and_the_pictures_of_it(tmp_path):
-    run = trace(MY_MODULE, levels="0,1,2,3,4").check()
+    run = trace(MY_MODULE, levels="0,1,2,3,4", options=["--frames", "modules"]).check()
     nodes = json.loads(tool("tree", run.folder, "--level", "3,4", "--format", "json"))
     by_number = {node["node"]: node for node in nodes}
     (addmm,) = [node for node in nodes if node["name"] == "aten::addmm"]
