@@ -61,16 +61,21 @@ PyObject* Start(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// install(level, ...): the hooks of these levels, made anew as each session makes them.
+// install(frames, level, ...): the hooks of these levels, made anew as each session makes them. `frames` as
+// RecordingOptions has it.
 PyObject* Install(PyObject*, PyObject* args) {
   RecordingOptions options;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+  const char* const frames = PyUnicode_AsUTF8(PyTuple_GET_ITEM(args, 0));
+  if (frames == nullptr) return nullptr;
+  options.frames = frames;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(args); ++i) {
     options.levels.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(args, i))));
   }
   getPyInterpreter()->vtable_ = g_hooked_table;
   auto hooks = g_dialect->CreateHooks(Recorder::Get(), options);
   if (!hooks.ok()) return Fail(std::string(hooks.status().message()));
-  g_hooks = *std::move(hooks);
+  g_hooks = g_dialect->CreateEarlyHooks(options);
+  std::move(hooks->begin(), hooks->end(), std::back_inserter(g_hooks));
   for (const std::unique_ptr<TracingHook>& hook : g_hooks) {
     if (absl::Status status = hook->Install(); !status.ok()) return Fail(std::string(status.message()));
   }

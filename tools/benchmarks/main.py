@@ -43,6 +43,7 @@ class Run:
 # Each measures, keeps its results and makes its tables.
 SECTIONS = {
     "steps": steps.section,
+    "functions": steps.functions_section,
     "training": process_sections.training,
     "loop": process_sections.loop,
     "render": process_sections.render,

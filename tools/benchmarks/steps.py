@@ -12,6 +12,7 @@ from tables import microseconds, progress, ratio
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
+FUNCTION_WORKLOADS = ("fib", "transformer", "loader")
 # How often another checkout's process and ours take turns.
 BEFORE_TURNS = 4
 # What is measured in one process, by the beginnings of their names.
@@ -65,6 +66,44 @@ def steps_of(run, workload):
             for key, values in kept.items():
                 values.extend(result[key])
     return results
+
+
+def functions_section(run):
+    """What it costs to see the functions written in Python, beside viztracer."""
+    names = ("torchtrace, 3", "viztracer")
+    ratios, bases = {}, {}
+    for workload in FUNCTION_WORKLOADS:
+        progress(f"functions: {workload}")
+        command = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
+        rounds = ["--rounds", str(run.options.rounds), "--subjects", *names]
+        result = overhead([*command, *rounds], run.options.native_threads)
+        run.results.setdefault("functions", {})[workload] = result
+        untraced = [
+            statistics.median(times[run.clock] for times in times_of_round)
+            for times_of_round in result["untraced"]
+        ]
+        bases[workload] = statistics.median(untraced)
+        ratios[workload] = {
+            name: statistics.median(
+                times[name][run.clock] / base
+                for times, base in zip(result["rounds"], untraced, strict=True)
+            )
+            for name in result["rounds"][0]
+        }
+    titles = ["fib(18)", "transformer train step", "DataLoader epoch"]
+    table = run.table(
+        "functions", "Functions of Python, as a multiple of the untraced step", ["", *titles]
+    )
+    table.add("untraced", *(f"{1e3 * bases[each]:.2f} ms" for each in FUNCTION_WORKLOADS))
+    for name in ratios["fib"]:
+        table.add(name, *(ratio(ratios[each][name]) for each in FUNCTION_WORKLOADS))
+    for workload, title in zip(FUNCTION_WORKLOADS, titles, strict=True):
+        run.budgets.at_most(
+            f"level 3, added to {title}, of what viztracer adds",
+            budgets_module.FUNCTIONS_SHARE,
+            (ratios[workload]["torchtrace, 3"] - 1) / (ratios[workload]["viztracer"] - 1),
+            "{:.2f} of it".format,
+        )
 
 
 def command_of(folder, workload, runtime, bench_module):

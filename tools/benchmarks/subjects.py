@@ -19,6 +19,7 @@ OTHER_LEVELS = {
     "0": [0],
     "0,1": [0, 1],
     "0,1,2": [0, 1, 2],
+    "3 (modules)": [3],
     "3": [3],
     "4": [4],
     "0-4": [0, 1, 2, 3, 4],
@@ -82,14 +83,15 @@ class Torchtrace:
 
     slow = False
 
-    def __init__(self, bench, levels, idle=False):
+    def __init__(self, bench, levels, idle=False, frames="python"):
         self.bench = bench
         self.levels = levels
         self.idle = idle
+        self.frames = frames
 
     @contextlib.contextmanager
     def on(self):
-        self.bench.install(*self.levels)
+        self.bench.install(self.frames, *self.levels)
         try:
             with self.paused():
                 yield
@@ -130,15 +132,38 @@ class PythonTracer:
         self.calls.clear()
 
 
-class Profiler:
-    """torch.profiler, CPU activity, with shapes."""
+class VizTracer:
+    """viztracer: functions written in Python, into memory."""
 
     slow = False
 
     @contextlib.contextmanager
     def on(self):
+        from viztracer import VizTracer
+
+        tracer = VizTracer(verbose=0, ignore_c_function=True, tracer_entries=1_000_000)
+        tracer.start()
+        try:
+            yield
+        finally:
+            tracer.stop()
+            tracer.clear()
+
+
+class Profiler:
+    """torch.profiler, CPU activity, with shapes; or with stacks too."""
+
+    slow = False
+
+    def __init__(self, with_stack=False):
+        self.with_stack = with_stack
+
+    @contextlib.contextmanager
+    def on(self):
         activities = [torch.profiler.ProfilerActivity.CPU]
-        with torch.profiler.profile(activities=activities, record_shapes=True):
+        with torch.profiler.profile(
+            activities=activities, record_shapes=True, with_stack=self.with_stack
+        ):
             yield
 
 
@@ -183,10 +208,13 @@ def make_subjects(bench, folder):
     for text, levels in LEVELS.items():
         subjects[f"hooks, recording off, {text}"] = Torchtrace(bench, levels, idle=True)
     for text, levels in (LEVELS | OTHER_LEVELS).items():
-        subjects[f"torchtrace, {text}"] = Torchtrace(bench, levels)
+        frames = "modules" if "modules" in text else "python"
+        subjects[f"torchtrace, {text}"] = Torchtrace(bench, levels, frames=frames)
     for text, levels in LEVELS.items():
         subjects[f"Python tracer, {text}"] = PythonTracer(levels)
+    subjects["viztracer"] = VizTracer()
     subjects["torch.profiler"] = Profiler()
+    subjects["torch.profiler, stacks"] = Profiler(with_stack=True)
     subjects["ExecutionTraceObserver"] = ExecutionTrace(folder)
     subjects["DebugMode"] = Debug()
     return subjects

@@ -89,6 +89,28 @@ def make_transformer():
     return step
 
 
+def make_fib():
+    """fib(18) by recursion: 8,361 calls of a function."""
+
+    def fib(n):
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    return lambda: fib(18)
+
+
+def make_loader():
+    """An epoch of a DataLoader in the process: 256 samples of 8 floats, batch 16."""
+    samples = torch.randn(256, 8)
+    dataset = torch.utils.data.TensorDataset(samples, samples)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=16, shuffle=True)
+
+    def step():
+        for _ in loader:
+            pass
+
+    return step
+
+
 class Workload:
     """How a program is run: `steps` timed ones in a measurement, `slow_steps` where a tracer
     takes many times as long."""
@@ -106,6 +128,8 @@ WORKLOADS = {
     "add": Workload(make_add, "torch.add on 4x4", 1e-3, "us", 20, 3),
     "mlp": Workload(make_mlp, "MLP train step", 1e-3, "ms", 60, 10),
     "transformer": Workload(make_transformer, "transformer train step", 1e-3, "ms", 8, 2),
+    "fib": Workload(make_fib, "fib(18)", 1e-3, "ms", 20, 20),
+    "loader": Workload(make_loader, "DataLoader epoch", 1e-3, "ms", 20, 20),
 }
 
 

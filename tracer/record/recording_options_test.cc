@@ -36,6 +36,8 @@ TEST(RecordingOptionsTest, EveryMemberCrosses) {
       value = name + "\n\"é";
     } else if (value.is_array()) {
       value = name == "levels" ? json{0, 2} : json{"a*", name};
+    } else if (value.is_number()) {
+      value = value.get<uint64_t>() + 7;
     } else {
       ASSERT_TRUE(value.is_null()) << name;
       value = UINT64_MAX;
@@ -65,6 +67,7 @@ TEST(RecordingOptionsTest, NamesWhatHasAnotherType) {
   EXPECT_THAT(Problem(R"({"groups": "a\u0000b"})"), HasSubstr("groups of a recording is to be a text without"));
   EXPECT_THAT(Problem(R"({"include": "a"})"), HasSubstr("include of a recording is to be a list of texts"));
   EXPECT_THAT(Problem(R"({"apis": ["a", 1]})"), HasSubstr("apis of a recording is to be a list of texts"));
+  EXPECT_THAT(Problem(R"({"frame_depth": -1})"), HasSubstr("frame_depth of a recording is to be a number"));
   EXPECT_THAT(Problem(R"({"render_limit": -1})"), HasSubstr("render_limit of a recording is to be a number of calls"));
   for (const char* const levels : {R"("1")", "[-1]", "[1.5]", "[3000000000]", "[[1]]"}) {
     EXPECT_THAT(Problem(std::string(R"({"levels": )") + levels + "}"), HasSubstr("levels of a recording is to be"));
