@@ -57,9 +57,11 @@ int Run(const std::vector<std::string>& args) {
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   CLI::Option* const by_option =
-      app->add_option("--by", by,
-                      "What a row is: api, config, family (configs that differ only in sizes and numbers), level, "
-                      "thread, process, rank, label, or line (of the program; needs run --stacks) (default: api)")
+      app->add_option(
+             "--by", by,
+             "What a row is: api, config, family (configs that differ only in sizes and numbers), level, "
+             "thread, process, rank, label, line (of the program; needs run --stacks) or module (needs level 3) "
+             "(default: api)")
           ->option_text("WHAT")
           ->check(Checked([](const std::string& text) { return ParseStatsBy(text); }));
   CLI::Option* const sort_option =

@@ -23,8 +23,7 @@ std::string Text(const Value* value) {
   return value != nullptr && value->tag == ValueTag::kString ? std::string(value->text) : std::string();
 }
 
-// Of a call of level 3; empty where it is none of a module's.
-std::string ModuleLabel(const Config& config) {
+std::string LabelOf(const Config& config) {
   const std::string path = Text(Keyword(config, "path"));
   if (path.empty()) return {};
   const std::string type = config.api.substr(config.api.rfind('.') + 1);
@@ -33,6 +32,10 @@ std::string ModuleLabel(const Config& config) {
 }
 
 }  // namespace
+
+std::string ModuleLabel(std::string_view identity) {
+  return ReadConfigHead(identity).level == kFrameLevel ? LabelOf(ReadableConfig(identity)) : "";
+}
 
 absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text) {
   if (text == "api") return LabelBy::kApi;
@@ -77,7 +80,7 @@ uint32_t CallLabels::Number(int level, std::string text) {
 
 uint32_t CallLabels::OfConfig(ConfigId id) {
   const Config config = ReadableConfig(trace_->identity(id));
-  const std::string module = config.level == kFrameLevel ? ModuleLabel(config) : "";
+  const std::string module = config.level == kFrameLevel ? LabelOf(config) : "";
   if (by_ == LabelBy::kLine) {
     const std::string file = config.level == kFrameLevel ? Text(Keyword(config, "file")) : "";
     if (file.empty()) return kNone;

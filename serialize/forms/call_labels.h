@@ -17,6 +17,10 @@
 
 namespace torchtrace {
 
+// `encoder.layers.0 (Linear)`, of a call of level 3; a root has the class in its name already. Empty where it is none
+// of a module's.
+std::string ModuleLabel(std::string_view identity);
+
 // What the calls of a tree are told apart by.
 enum class LabelBy : uint8_t {
   kApi,     // `torch.add`; modules as kModule has them

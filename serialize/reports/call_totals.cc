@@ -1,5 +1,6 @@
 #include <cstddef>
 
+#include "serialize/forms/call_labels.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
@@ -14,7 +15,9 @@ class Summer {
       : accepts_(accepts),
         durations_(durations),
         by_thread_(also_by == SumBy::kThread),
-        stacks_(also_by == SumBy::kLine ? &trace->stacks() : nullptr) {
+        by_place_(also_by == SumBy::kLine || also_by == SumBy::kModule),
+        stacks_(also_by == SumBy::kLine ? &trace->stacks() : nullptr),
+        trace_(*trace) {
     Grow(trace->config_count());
   }
 
@@ -28,9 +31,9 @@ class Summer {
       if (call.depth < kMaxDepth) {
         thread.inside_ns.resize(call.depth + size_t{1});
         thread.inside_ns[call.depth] = 0;
-        if (stacks_ != nullptr) {
-          thread.lines.resize(call.depth + size_t{1}, kNoLine);
-          thread.lines[call.depth] = LineOf(call);
+        if (by_place_) {
+          thread.places.resize(call.depth + size_t{1}, kNoPlace);
+          thread.places[call.depth] = PlaceOf(call, thread);
         }
       }
       if (accepted) Enter(call, &thread);
@@ -50,7 +53,7 @@ class Summer {
   struct ThreadState {
     ThreadTotal* total = nullptr;    // null: not by thread
     std::vector<int64_t> inside_ns;  // by depth: time of the finished calls right inside the open one
-    std::vector<LineId> lines;       // by depth: of the open call
+    std::vector<PlaceId> places;     // by depth: of the open call
   };
 
   void Grow(size_t configs) {
@@ -59,6 +62,10 @@ class Summer {
     }
     totals_.configs.resize(configs);
     seen_by_.resize(configs);
+    if (!by_place_ || stacks_ != nullptr) return;
+    for (size_t config = is_module_.size(); config < configs; ++config) {
+      is_module_.push_back(!ModuleLabel(trace_.identity(static_cast<ConfigId>(config))).empty());
+    }
   }
 
   ThreadState& ThreadOf(const CallRecord& call) {
@@ -89,10 +96,10 @@ class Summer {
         of_thread->configs.insert(call.config);
       }
     }
-    if (stacks_ == nullptr) return;
-    LineTotal& line = totals_.lines[LineOf(call)];
-    Count(call, &line.total);
-    line.configs.insert(call.config);
+    if (!by_place_) return;
+    PlaceTotal& place = totals_.places[PlaceAt(call.depth, *thread)];
+    Count(call, &place.total);
+    place.configs.insert(call.config);
   }
 
   static void Count(const CallRecord& call, CallTotal* total) {
@@ -100,20 +107,26 @@ class Summer {
     total->calls += call.count;
   }
 
-  LineId LineOf(const CallRecord& call) const {
-    return call.stack == kNoStack ? kNoLine : stacks_->calling_line(call.stack);
+  PlaceId PlaceOf(const CallRecord& call, const ThreadState& thread) const {
+    if (stacks_ != nullptr) return call.stack == kNoStack ? kNoPlace : stacks_->calling_line(call.stack);
+    if (is_module_[call.config]) return call.config;
+    return call.depth == 0 ? kNoPlace : PlaceAt(call.depth - 1, thread);
+  }
+  static PlaceId PlaceAt(uint32_t depth, const ThreadState& thread) {
+    return depth < thread.places.size() ? thread.places[depth] : kNoPlace;
   }
 
   void Leave(const CallRecord& call, int64_t time_ns, int64_t self_ns, ThreadState* thread) {
-    CallTotal* const of_line = stacks_ == nullptr || call.depth >= thread->lines.size()
-                                   ? nullptr
-                                   : &totals_.lines[thread->lines[call.depth]].total;
+    const PlaceId place = PlaceAt(call.depth, *thread);
+    CallTotal* const of_place = by_place_ ? &totals_.places[place].total : nullptr;
     CallTotal* const of_thread = thread->total == nullptr ? nullptr : &thread->total->total;
-    for (CallTotal* total : {&totals_.configs[call.config], of_thread, of_line}) {
+    const bool in_another = stacks_ == nullptr && call.depth > 0 && PlaceAt(call.depth - 1, *thread) == place;
+    for (CallTotal* total : {&totals_.configs[call.config], of_thread, of_place}) {
       if (total == nullptr) continue;
-      total->time_ns += time_ns;
+      const bool counts = total != of_place || !in_another;
+      if (counts) total->time_ns += time_ns;
       total->self_time_ns += self_ns;
-      if (durations_) total->durations.Add(call.duration_ns, call.count);
+      if (durations_ && counts) total->durations.Add(call.duration_ns, call.count);
       if (call.kind == CallRecord::kRaise) total->raised += call.count;
     }
   }
@@ -121,8 +134,11 @@ class Summer {
   const std::function<bool(ConfigId)>& accepts_;
   const bool durations_;
   const bool by_thread_;
+  const bool by_place_;
   const StackTable* const stacks_;  // null: not by line
-  std::vector<bool> accepted_;      // by ConfigId
+  const Trace& trace_;
+  std::vector<bool> accepted_;   // by ConfigId
+  std::vector<bool> is_module_;  // by ConfigId, where that is a place
   TraceTotals totals_;
   std::vector<const ThreadTotal*> seen_by_;  // by ConfigId: the thread that called it last
   bool empty_ = true;

@@ -53,23 +53,26 @@ struct ThreadTotal {
   absl::flat_hash_set<ConfigId> configs;  // seen
 };
 
-// Calls of one calling line; those without a stack are a line's too.
-struct LineTotal {
+// Where calls were made: a line of Trace::stacks, or the config of a module's call (level 3).
+using PlaceId = uint32_t;
+inline constexpr PlaceId kNoPlace = UINT32_MAX;
+struct PlaceTotal {
   CallTotal total;
   absl::flat_hash_set<ConfigId> configs;  // seen
 };
-inline constexpr LineId kNoLine = UINT32_MAX;
 
 struct TraceTotals {
   std::vector<CallTotal> configs;                                // by ConfigId
   std::map<std::pair<uint32_t, uint32_t>, ThreadTotal> threads;  // kThread: by process and thread
-  std::map<LineId, LineTotal> lines;                             // kLine: of Trace::stacks; kNoLine: no stack
+  std::map<PlaceId, PlaceTotal> places;                          // kLine, kModule; kNoPlace: those that have none
   bool has_times = false;                                        // else all of them are 0: none were kept
 };
 
 // Sums the calls of the configs that `accepts` takes; it is asked once per config. They are summed
-// by config, and also by what `also_by` says.
-enum class SumBy : uint8_t { kConfig, kThread, kLine };
+// by config, and also by what `also_by` says. A call of a module is made in that module, and so is what it calls that
+// is in no inner one; the time of what another call in the same module made is in that one's already, and counts as
+// self time alone.
+enum class SumBy : uint8_t { kConfig, kThread, kLine, kModule };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts,
                                      SumBy also_by = SumBy::kConfig, bool durations = false);
 
@@ -81,11 +84,11 @@ absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<bool(
 enum class StatsFormat : uint8_t { kText, kJson, kCsv, kMarkdown };
 
 // The tables of `torchtrace stats`: calls, share, configs and time, by API, config,
-// family, level, thread, process, rank, label or calling line, over one trace or several side by
+// family, level, thread, process, rank, label, calling line or module, over one trace or several side by
 // side. Reads each trace once; memory goes with the configs and threads. Equal configs
 // of different traces count as one.
 
-enum class StatsBy : uint8_t { kApi, kConfig, kLevel, kThread, kProcess, kRank, kLabel, kFamily, kLine };
+enum class StatsBy : uint8_t { kApi, kConfig, kLevel, kThread, kProcess, kRank, kLabel, kFamily, kLine, kModule };
 // kCalls, kConfigs, kTime and kSelf: the most first.
 enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst };
 

@@ -17,6 +17,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/configs/family.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -81,6 +82,7 @@ constexpr Grouping kGroupings[] = {
     {StatsBy::kLabel, "label", "labels", "label", false, true, true, false, "label"},
     {StatsBy::kFamily, "family", "families", "family", true, false, true, false, "family api level"},
     {StatsBy::kLine, "line", "lines", "line", true, true, true, false, "file line function module"},
+    {StatsBy::kModule, "module", "modules", "module", true, true, true, false, "module class"},
 };
 
 absl::Status UnknownChoice(const char* what, std::string_view text, const std::vector<std::string>& names) {
@@ -108,6 +110,11 @@ class StatsReport {
             absl::StrCat(traces_[i].name, " has no stacks: they are recorded by torchtrace run --stacks"));
       }
       if (absl::Status s = Add(i); !s.ok()) return s;
+    }
+    if (options_.by == StatsBy::kModule && !has_modules_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
+                       " no calls of modules: they are recorded by torchtrace run at level 3"));
     }
     if (!has_times_ && (options_.sort == StatsSort::kTime || options_.sort == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -140,10 +147,14 @@ class StatsReport {
 
   bool by_thread() const {
     return options_.by == StatsBy::kThread || options_.by == StatsBy::kProcess || options_.by == StatsBy::kRank ||
-           options_.by == StatsBy::kLabel || by_line();
+           options_.by == StatsBy::kLabel || by_place();
   }
   bool by_line() const { return options_.by == StatsBy::kLine; }
-  SumBy SumsBy() const { return by_line() ? SumBy::kLine : by_thread() ? SumBy::kThread : SumBy::kConfig; }
+  bool by_place() const { return by_line() || options_.by == StatsBy::kModule; }
+  SumBy SumsBy() const {
+    if (by_place()) return by_line() ? SumBy::kLine : SumBy::kModule;
+    return by_thread() ? SumBy::kThread : SumBy::kConfig;
+  }
 
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
@@ -170,12 +181,12 @@ class StatsReport {
       total.first += first_call;
       ids[id] = AddConfig(number, trace->identity(id), total);
     }
-    if (by_line()) {
+    if (by_place()) {
       const StackText text(*trace);
-      for (auto& [line, of_line] : totals->lines) {
-        if (of_line.total.calls == 0) continue;
-        of_line.total.first += first_call;
-        AddLine(number, line, text, of_line, ids);
+      for (auto& [place, total] : totals->places) {
+        if (total.total.calls == 0) continue;
+        total.total.first += first_call;
+        AddPlace(number, by_line() ? LabelLine(*trace, place, text) : LabelModule(*trace, place), total, ids);
       }
     } else if (by_thread()) {
       for (auto& [key, thread] : totals->threads) {
@@ -235,24 +246,44 @@ class StatsReport {
     if (options_.by == StatsBy::kThread) row.all.Forget();
   }
 
-  // Lines of several traces are the same where file, line and function are.
-  void AddLine(size_t trace, LineId line, const StackText& text, const LineTotal& total,
-               const std::vector<size_t>& ids) {
-    std::vector<ReportCell> labels(4);
-    if (line != kNoLine) {
-      const StackTable& stacks = traces_[trace].trace->stacks();
-      const StackPlace& place = stacks.line(line);
-      const StackCode& code = stacks.code(place.code);
-      labels = {std::string(code.file), place.line, std::string(code.function), std::string(code.module)};
+  Row LabelLine(const Trace& trace, PlaceId line, const StackText& text) const {
+    Row row;
+    row.labels.resize(4);
+    row.text_label = "(no stack)";
+    if (line != kNoPlace) {
+      const StackPlace& place = trace.stacks().line(line);
+      const StackCode& code = trace.stacks().code(place.code);
+      row.labels = {std::string(code.file), place.line, std::string(code.function), std::string(code.module)};
+      row.text_label = text.Line(line);
     }
+    return row;
+  }
+
+  Row LabelModule(const Trace& trace, PlaceId config) {
+    Row row;
+    row.labels.resize(2);
+    row.text_label = "(no module)";
+    if (config != kNoPlace) {
+      const Config module = ReadableConfig(trace.identity(config));
+      row.text_label = ModuleLabel(trace.identity(config));
+      for (const auto& [keyword, value] : module.kwargs) {
+        if (keyword == "path") row.labels[0] = std::string(value.text);
+      }
+      row.labels[1] = std::string(module.api);
+      has_modules_ = true;
+    }
+    return row;
+  }
+
+  // Those of several traces are the same where their labels are.
+  void AddPlace(size_t trace, Row label, const PlaceTotal& total, const std::vector<size_t>& ids) {
     std::string key;
-    for (const ReportCell& label : labels) absl::StrAppend(&key, DumpJson(label.value), ",");
+    for (const ReportCell& cell : label.labels) absl::StrAppend(&key, DumpJson(cell.value), ",");
     const auto [at, fresh] = threads_.try_emplace(ThreadKey(0, 0, 0, std::move(key)));
     ThreadRow& row = at->second;
     if (fresh) {
       row.traces.resize(side_by_side_ ? traces_.size() : 0);
-      row.row.labels = std::move(labels);
-      row.row.text_label = line == kNoLine ? "(no stack)" : text.Line(line);
+      row.row = std::move(label);
     }
     AddToTally(total, ids, &row.all);
     if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
@@ -525,6 +556,7 @@ class StatsReport {
   std::map<ThreadKey, ThreadRow> threads_;
   uint64_t calls_before_ = 0;
   bool has_times_ = false;
+  bool has_modules_ = false;
   std::set<int> levels_;
   Totals totals_;
   std::vector<Totals> trace_totals_;  // side by side

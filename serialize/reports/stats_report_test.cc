@@ -382,6 +382,49 @@ TEST(StatsReport, OtherGroupings) {
   EXPECT_EQ(stats["configs"][1]["config"], "torch.add(1)");
 }
 
+Config Module(const std::string& type, const std::string& path) {
+  return MakeConfig(3, type, {}, {{"path", TextValue(path)}});
+}
+
+TEST(StatsReport, Modules) {
+  FakeTrace trace;
+  for (int i = 0; i < 2; ++i) {
+    trace.Enter(Module("__main__.Net", "Net_0"));
+    trace.Wait(1000);
+    trace.Enter(MakeConfig(3, "__main__.Net.forward", {}, {{"file", TextValue("a.py")}, {"line", IntValue(3)}}));
+    trace.Enter(Module("torch.nn.Linear", "fc (1)"));
+    trace.Enter(MakeConfig(1, "torch.add"));
+    trace.Wait(500);
+    trace.Call(MakeConfig(2, "aten::add.Tensor"));
+    trace.Leave();
+    trace.Leave();
+    trace.Leave();
+    trace.Leave();
+  }
+  trace.Call(MakeConfig(1, "torch.ones"));
+  StatsOptions options;
+  options.by = StatsBy::kModule;
+  EXPECT_EQ(Stats({&trace}, options),
+            "11 calls of 6 APIs in 6 configs\n\n"
+            "calls  percent  APIs  configs     time  self time  module\n"
+            "    6   54.55%     3        3  1.10 us    1.10 us  fc (1) (Linear)\n"
+            "    4   36.36%     2        2  3.18 us    2.08 us  Net_0\n"
+            "    1    9.09%     1        1    10 ns      10 ns  (no module)\n");
+  options.levels = {1};
+  options.format = StatsFormat::kJson;
+  const json modules = json::parse(Stats({&trace}, options))["modules"];
+  EXPECT_EQ(modules[0]["module"], "fc (1)");
+  EXPECT_EQ(modules[0]["class"], "torch.nn.Linear");
+  EXPECT_EQ(modules[0]["calls"], 2);
+  EXPECT_EQ(modules[1]["module"], nullptr);
+
+  FakeTrace without;
+  AddCalls(&without);
+  std::ostringstream out;
+  EXPECT_THAT(std::string(WriteStats(Named({&without}), options, &out).message()),
+              HasSubstr("a has no calls of modules: they are recorded by torchtrace run at level 3"));
+}
+
 TEST(StatsReport, FiltersLimitTheTotals) {
   FakeTrace trace;
   AddCalls(&trace);
