@@ -721,6 +721,43 @@ TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {
   EXPECT_THAT(ReadTold(folder)[0].calls, testing::ElementsAre("a", "  b", "c"));
 }
 
+ThreadRecorder* This() { return Recorder::Get()->ThisThread(); }
+
+TEST(RecorderTest, CallsFromBeforeAreTheOutermost) {
+  ASSERT_TRUE(Start(NewFolder()).ok());
+  EXPECT_TRUE(EnterCall("stale"));
+  EndSession();
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(Start(folder).ok());
+  Recorder::SetEnterOpenCalls([] {
+    for (const char* const name : {"main", "step"}) {
+      const std::string config = Described(name);
+      EXPECT_TRUE(This()->EnterOpenCall(config, static_cast<uint32_t>(config.size() - 1)));
+    }
+  });
+  EXPECT_TRUE(EnterCall("a"));
+  // Not while calls in it are open.
+  This()->LeaveOpenCall();
+  LeaveCall();
+  // An earlier session's, which ends none of them.
+  LeaveCall();
+  EXPECT_TRUE(EnterCall("b"));
+  LeaveCall();
+  This()->LeaveOpenCall();
+  EXPECT_TRUE(EnterCall("c"));
+  LeaveCall();
+  // Each session's own.
+  EndSession();
+  const std::string next = NewFolder();
+  ASSERT_TRUE(Start(next).ok());
+  EXPECT_TRUE(EnterCall("d"));
+  LeaveCall();
+  Recorder::SetEnterOpenCalls(nullptr);
+  EndSession();
+  EXPECT_THAT(ReadTold(folder)[0].calls, testing::ElementsAre("main", "  step", "    a", "    b", "  c"));
+  EXPECT_THAT(ReadTold(next)[0].calls, testing::ElementsAre("main", "  step", "    d"));
+}
+
 TEST(RecorderTest, IncludesAndExcludes) {
   const std::string folder = NewFolder();
   RecorderOptions options;
