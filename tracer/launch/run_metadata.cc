@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
+#include "serialize/model/levels.h"
 
 extern char** environ;
 namespace torchtrace {
@@ -79,6 +81,12 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
   if (!metadata.api_list.empty())
     json["api_list"] = Json::parse(metadata.api_list, nullptr, /*allow_exceptions=*/false);
   if (std::string boot = BootId(); !boot.empty()) json["boot_id"] = std::move(boot);
+  if (std::find(options.levels.begin(), options.levels.end(), kFrameLevel) != options.levels.end()) {
+    json["frames"] = options.frames;
+    if (!options.frame_include.empty()) json["frame_include"] = options.frame_include;
+    if (!options.frame_exclude.empty()) json["frame_exclude"] = options.frame_exclude;
+    if (options.frame_depth != 0) json["frame_depth"] = options.frame_depth;
+  }
   if (!options.stacks.empty()) {
     json["stacks"] = options.stacks;
     json["stack_format"] = options.stack_format;

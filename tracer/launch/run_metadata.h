@@ -21,6 +21,7 @@ inline constexpr char kVersion[] = "0.1.0";
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],
+//    "frames": "python", "frame_include": [...], "frame_exclude": [...], "frame_depth": 3,  (at level 3; where set)
 //    "stacks": "first", "stack_format": "short",  (where stacks are recorded)
 //    "recorded_by": "torchtrace run",
 //    "environment": {"RANK": "0", ...}}

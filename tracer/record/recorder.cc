@@ -262,7 +262,13 @@ bool ThreadRecorder::CatchUp() {
     return true;
   });
   if (recording && session_ != session) {
-    if (auto* const enter = Recorder::enter_open_calls_.load(std::memory_order_acquire)) enter();
+    auto* const enter = Recorder::enter_open_calls_.load(std::memory_order_acquire);
+    if (enter != nullptr) {
+      return recorder_->OrStop([enter] {
+        enter();
+        return true;
+      });
+    }
   }
   return recording;
 }

@@ -60,7 +60,7 @@ Installation& Now() {
 
 struct CallsOfThread {
   uint64_t depth = 0;   // recorded ones that are under way
-  uint64_t closed = 0;  // closed ones
+  uint64_t closed = 0;  // closed ones that are under way
   // Of them those that were under way before the thread's first record of the session, the outermost first.
   std::vector<const InterpreterFrame*> from_before;
 };
@@ -142,10 +142,7 @@ What Enter(const InterpreterFrame* frame, RecordEntry enter) {
   CallsOfThread& calls = t_calls;
   const KnownCode* const known = Known(frame);
   if (known == nullptr) return kHidden;
-  if (known->what == kClosed) {
-    ++calls.closed;
-    return kClosed;
-  }
+  if (known->what == kClosed) return kClosed;
   const uint64_t most = Now().options->frame_depth;
   if (calls.closed != 0 || (most != 0 && calls.depth >= most)) return kHidden;
   if (!enter(known->config, known->identity_bytes)) return kHidden;
@@ -157,7 +154,8 @@ What Enter(const InterpreterFrame* frame, RecordEntry enter) {
 // evaluation function: a later look at the thread's frames tells.
 void EnterFromBefore() {
   if (PyGILState_Check() == 0 || Now().options == nullptr || !FramesAreKnown()) return;
-  t_calls = {};
+  t_calls.depth = 0;
+  t_calls.from_before.clear();
   std::vector<InterpreterFrame*> frames;
   for (InterpreterFrame* frame = InnermostFrame(PyThreadState_Get()); frame != nullptr; frame = PreviousFrame(frame)) {
     if (HasBegun(frame)) frames.push_back(frame);
@@ -166,7 +164,9 @@ void EnterFromBefore() {
     const auto enter = [](std::string_view config, uint32_t identity_bytes) {
       return t_thread.recorder->EnterOpenCall(config, identity_bytes);
     };
-    if (Enter(*frame, enter) == kRecorded) t_calls.from_before.push_back(*frame);
+    const What what = Enter(*frame, enter);
+    if (what == kClosed) break;
+    if (what == kRecorded) t_calls.from_before.push_back(*frame);
   }
 }
 
@@ -187,9 +187,12 @@ void EndThoseGone() {
 int Begin(const void* evaluated, bool outermost) {
   if (!t_thread.Recording()) return kHidden;
   if (outermost && !t_calls.from_before.empty()) EndThoseGone();
-  return Enter(static_cast<const InterpreterFrame*>(evaluated), [](std::string_view config, uint32_t identity_bytes) {
+  const auto enter = [](std::string_view config, uint32_t identity_bytes) {
     return t_thread.EnterKnown(config, identity_bytes);
-  });
+  };
+  const What what = Enter(static_cast<const InterpreterFrame*>(evaluated), enter);
+  if (what == kClosed) ++t_calls.closed;
+  return what;
 }
 
 void End(const void* evaluated, int begun, PyObject* result) {

@@ -1,5 +1,6 @@
 """Level 3: the calls of nn.Modules, each with its path in its model; the program stays the same."""
 
+import json
 import subprocess
 import sys
 
@@ -283,6 +284,8 @@ def test_depth_and_files_are_limits(tmp_path):
     seen, _ = functions(tmp_path, FUNCTIONS, "--frame-depth", "2")
     counts = [call for call in own(seen) if call.api.endswith("count")]
     assert len(counts) == 1
+    run = json.loads((tmp_path / "out/run.json").read_text())
+    assert (run["frames"], run["frame_depth"]) == ("python", 2)
     without, _ = functions(tmp_path, FUNCTIONS, "-f", "--frame-exclude", "*/lib/python3.*")
     files = {call.kwargs["file"] for call in without if call.kwargs["file"][:7] != "<frozen"}
     assert files == {"program.py", "<string>"}
