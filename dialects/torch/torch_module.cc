@@ -11,6 +11,7 @@
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
@@ -117,6 +118,7 @@ class Module final : public TorchModule {
       watched = true;
     }
     if (SomethingIsCompiled()) NoteCompiledCode();
+    hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
@@ -130,8 +132,8 @@ class Module final : public TorchModule {
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));
-    if (wanted(kRecordLevel)) hooks->push_back(std::make_unique<RecordFunctionHook>());
-    if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>());
+    if (wanted(kRecordLevel)) hooks->push_back(std::make_unique<RecordFunctionHook>(options));
+    if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>(DescribePython));
     return absl::OkStatus();
   }
 };

@@ -6,9 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -16,6 +19,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
@@ -39,6 +43,9 @@ struct Shown {
   bool early = false;  // its line was written before its end was known
   int64_t duration_ns = 0;
   std::string exception;
+  std::string notes;  // on its tensors (tensor_notes.h)
+  std::string result;  // CallResult::values, empty where it isn't known
+  std::string result_notes;
 };
 
 class Dump {
@@ -104,6 +111,7 @@ class Dump {
 
     Shown shown;
     shown.entry = call;
+    shown.notes = call.notes;
     shown.indent = indent;
     waiting_.push_back(std::make_shared<Shown>(std::move(shown)));
     open_.emplace(call.call, waiting_.back());
@@ -118,6 +126,8 @@ class Dump {
     shown.raised = call.kind == CallRecord::kRaise;
     shown.duration_ns = call.duration_ns;
     shown.exception = call.exception;
+    shown.result = call.result.values;
+    shown.result_notes = call.result.notes;
     if (shown.early) WriteEnd(shown);
     open_.erase(at);
     while (!waiting_.empty() && waiting_.front()->ended) WriteFirst(/*more_follows=*/true);
@@ -189,12 +199,24 @@ class Dump {
   std::string Ending(const Shown& call) const {
     if (!call.ended) return absl::StrCat("  ", Color(kRed), "never returned", Color(kReset));
     std::string text;
+    if (!call.result.empty()) absl::StrAppend(&text, "  ", Color(kDim), "->", Color(kReset), " ", ResultText(call));
     if (HasTimes(call)) absl::StrAppend(&text, "  ", Color(kDim), FormatDuration(call.duration_ns), Color(kReset));
     if (call.raised) {
       const std::string type = call.exception.empty() ? "an exception" : FormatApi(call.exception);
       absl::StrAppend(&text, "  ", Color(kRed), "raised ", type, Color(kReset));
     }
     return text;
+  }
+
+  // Several values with commas; `()` where it returns none.
+  std::string ResultText(const Shown& call) const {
+    const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
+    const std::vector<Value> values = ReadableResult(call.result);
+    std::string text;
+    for (const Value& value : values) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", FormatValue(value, framework));
+    }
+    return text.empty() ? "()" : text;
   }
 
   // `  {step=3, phase="eval"}`
@@ -234,6 +256,7 @@ class Dump {
     }
     AddStack(call.entry.stack, &json);
     if (!call.entry.facts.plain()) AddFacts(call.entry.facts, &json);
+    AddNotes("tensors", call.notes, &json);
     AddEnding(call, &json);
     std::string line = DumpJson(json);
     line.pop_back();
@@ -256,6 +279,30 @@ class Dump {
     if (!call.ended) return;
     if (HasTimes(call)) (*json)["duration_ns"] = call.duration_ns;
     if (call.raised) (*json)["exception"] = call.exception;
+    if (call.result.empty()) return;
+    ordered_json& values = (*json)["result"] = ordered_json::array();
+    for (const Value& value : ReadableResult(call.result)) values.push_back(ValueToJson(value));
+    AddNotes("result_tensors", call.result_notes, json);
+  }
+
+  // A list of an object for each tensor of which something is known, by its position among the call's tensors.
+  static void AddNotes(const char* name, std::string_view notes, ordered_json* json) {
+    for (const TensorNote& note : ReadTensorNotes(notes)) {
+      ordered_json object = {{"position", note.position}};
+      if (note.identity) {
+        object["tensor"] = note.identity->tensor;
+        if (note.identity->storage != 0) {
+          object["storage"] = note.identity->storage;
+          object["offset"] = note.identity->offset;
+        }
+      }
+      if (note.range) {
+        object["min"] = note.range->least;
+        object["max"] = note.range->most;
+      }
+      if (note.contents) object["contents"] = absl::Base64Escape(absl::string_view(note.contents->data(), note.contents->size()));
+      (*json)[name].push_back(std::move(object));
+    }
   }
 
   // How a call ended whose line was written before.
