@@ -11,6 +11,7 @@
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
@@ -100,6 +101,25 @@ void AddOperators(Recorder* recorder) {
   Py_XDECREF(names);
 }
 
+// Tells at the end what the operators that were called are: their schemas. Readers that write them for other tools need
+// them (`export et`).
+class SchemasHook final : public TracingHook {
+ public:
+  int level() const override { return kDispatchLevel; }
+  std::string name() const override { return "schemas of operators"; }
+  absl::Status Install() override {
+    installed_ = true;
+    return absl::OkStatus();
+  }
+  void Uninstall() override {
+    if (!std::exchange(installed_, false)) return;
+    Recorder::Get()->AddOwnMetadata(R"({"schemas":)" + OperatorPlans::Schemas() + "}");
+  }
+
+ private:
+  bool installed_ = false;
+};
+
 class Module final : public TorchModule {
  public:
   absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options, const TorchVersion& torch,
@@ -127,6 +147,7 @@ class Module final : public TorchModule {
       hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(level, "torch._C._dynamo.eval_frame"));
       break;
     }
+    if (wanted(kDispatchLevel) || wanted(kRecordLevel)) hooks->push_back(std::make_unique<SchemasHook>());
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
