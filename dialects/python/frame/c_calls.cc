@@ -171,7 +171,8 @@ class Finder {
     if (function == nullptr) {
       const std::string name = PyType_Check(object) ? TypeName(reinterpret_cast<PyTypeObject*>(object))
                                                     : CallableName(object);
-      if (IsOf("torchtrace", name) || std::find(replaced_.begin(), replaced_.end(), name) != replaced_.end()) {
+      if (name == "torchtrace" || IsOf("torchtrace", name) ||
+          std::find(replaced_.begin(), replaced_.end(), name) != replaced_.end()) {
         return nullptr;
       }
       function = new CFunction;
