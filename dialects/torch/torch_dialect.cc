@@ -71,7 +71,8 @@ std::unique_ptr<TracingHook> MakePythonCallsHook(const RecordingOptions& options
 std::unique_ptr<TracingHook> MakeCCallsHook(const RecordingOptions& options) {
   // The torch module watches where threads start, for as long as the process lives (common/thread_starts.h).
   return std::make_unique<python_dialect::CCallsHook>(
-      options, std::vector<std::string>{"_thread.start_new_thread", "_thread.start_new", "_thread.start_joinable_thread"});
+      options,
+      std::vector<std::string>{"_thread.start_new_thread", "_thread.start_new", "_thread.start_joinable_thread"});
 }
 
 class TorchDialect : public FrameworkDialect {

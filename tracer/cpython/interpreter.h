@@ -11,13 +11,13 @@
 
 namespace torchtrace {
 
-// All objects that may be part of a cycle: functions, descriptors, modules, types of the program. Borrowed; none is made
-// and none goes. Empty where the collector is at work.
+// All objects that may be part of a cycle: functions, descriptors, modules, types of the program. Borrowed; none is
+// made and none goes. Empty where the collector is at work.
 std::vector<PyObject*> CollectedObjects();
 
 // Since CPython 3.11 calls of `len`, `isinstance` and `list.append` that have run some times don't look at what these
-// are defined as. Where the interpreter keeps them to tell that it calls them: with nothing there they are called as all
-// others. Empty before 3.11, and where the place isn't found.
+// are defined as. Where the interpreter keeps them to tell that it calls them: with nothing there they are called as
+// all others. Empty before 3.11, and where the place isn't found.
 std::vector<PyObject**> CallablesKnownByHeart();
 
 // Classes of which the same holds, and nothing can be done: called with one argument.

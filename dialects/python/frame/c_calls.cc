@@ -33,8 +33,8 @@ namespace {
 
 // A definition or a class that was found. Lives for ever, as its object does.
 struct CFunction : TracedApi {
-  std::string owner;      // of a function of pybind11 in a class: the class's name
-  bool is_named = false;  // the TracedApi has its name and head
+  std::string owner;          // of a function of pybind11 in a class: the class's name
+  bool is_named = false;      // the TracedApi has its name and head
   uint64_t installation = 0;  // of the layer, for which it was entered, as far as it can be
 };
 
@@ -107,7 +107,7 @@ bool IsOwnSelf(PyObject* self) {
 
 PyCFunctionObject* AsBuiltin(PyObject* object) {
   return PyCFunction_CheckExact(object) || PyCMethod_CheckExact(object) ? reinterpret_cast<PyCFunctionObject*>(object)
-                                                                         : nullptr;
+                                                                        : nullptr;
 }
 
 // Enters what there is, and keeps what it enters.
@@ -169,8 +169,8 @@ class Finder {
   CFunction* Take(PyObject* object, const void* key) {
     CFunction*& function = Known()[key];
     if (function == nullptr) {
-      const std::string name = PyType_Check(object) ? TypeName(reinterpret_cast<PyTypeObject*>(object))
-                                                    : CallableName(object);
+      const std::string name =
+          PyType_Check(object) ? TypeName(reinterpret_cast<PyTypeObject*>(object)) : CallableName(object);
       if (name == "torchtrace" || IsOf("torchtrace", name) ||
           std::find(replaced_.begin(), replaced_.end(), name) != replaced_.end()) {
         return nullptr;

@@ -19,8 +19,8 @@
 
 namespace torchtrace::python_dialect {
 
-// One at a time in a process. Install it before the hooks of levels 0 and 1, so that it is uninstalled after them: their
-// entries stand before these.
+// One at a time in a process. Install it before the hooks of levels 0 and 1, so that it is uninstalled after them:
+// their entries stand before these.
 class CCallsHook : public TracingHook {
  public:
   // `replaced`: functions, as `module.name`, in whose definitions others stand for good.
