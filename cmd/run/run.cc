@@ -120,12 +120,12 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_OUTERMOST")
       ->group("Capture");
   app->add_option("--frames", recording->frames,
-                  "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too "
-                  "(default: python)")
+                  "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too; "
+                  "all, those written in C too (default: python)")
       ->option_text("WHAT")
       ->envname("TORCHTRACE_FRAMES")
       ->group("Capture")
-      ->check(CLI::IsMember({"modules", "python"}));
+      ->check(CLI::IsMember({"modules", "python", "all"}));
   list("--frame-include", &recording->frame_include,
        "At level 3, record only functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")

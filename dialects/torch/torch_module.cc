@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
@@ -157,6 +158,8 @@ class Module final : public TorchModule {
     if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>(DescribePython));
     return absl::OkStatus();
   }
+
+  std::string NameOf(PyObject* callable) override { return ApiNames::Loaded()->Resolve(callable).name; }
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ from torchtrace._load import native, package_version
 LEVELS = native.LEVELS  # numbers by name
 MAX_TAGS_BYTES = 4096
 STACK_FORMATS = ("short", "full", "api")
-FRAMES = ("modules", "python")
+FRAMES = ("modules", "python", "all")
 
 
 _LEVEL_0_OPTIONS = {

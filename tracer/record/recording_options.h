@@ -60,6 +60,7 @@ struct RecordingOptions {
   bool quiet = false;  // nothing is said on standard error
 
   bool traces_python_frames() const;
+  bool traces_c_frames() const { return traces_python_frames() && frames == "all"; }
 };
 
 // A JSON object's text with every member. Bytes that are no UTF-8 are replaced.
