@@ -10,6 +10,7 @@ import json
 import subprocess
 
 import pytest
+
 from python.module_testing import TORCHTRACE, python
 
 pytestmark = pytest.mark.torch
@@ -100,7 +101,8 @@ et.unregister_callback()
     inputs = scopes[0]["inputs"]
     assert inputs["types"] == [
         "Int", "Bool", "Double", "GenericList[Tensor(float),Tensor(float)]",
-        "Tuple[Tensor(float),Tensor(float)]", "String", "Tensor(float)", "Double", "Double", "Double",
+        "Tuple[Tensor(float),Tensor(float)]", "String", "Tensor(float)",
+        "Double", "Double", "Double",
     ]  # fmt: skip
     assert len(inputs["values"][3][0]) == 6
     assert inputs["values"][3][0] == inputs["values"][6] == inputs["values"][4][1]
@@ -152,7 +154,7 @@ assert len(ready) == 1
         if event.get("cat") in ("cpu_op", "user_annotation")
     )
     assert record_ids(nodes) == kineto
-    assert len(set(kineto)) == len(kineto) > 100
+    assert len(set(kineto)) == len(kineto) > 90
 
 
 def test_from_the_environment(tmp_path):
@@ -261,7 +263,8 @@ for _ in range(20):
 base = torch.arange(8)
 base[3:6] + 1
 if os.fork() == 0:
-    payload()
+    with record_function("## TEST 1 ##"):
+        torch.zeros(2) + 1
     os._exit(0)
 os.wait()
 et.unregister_callback()
@@ -326,19 +329,21 @@ et.unregister_callback()
         assert attributes(at)["tid"] == attributes(node)["tid"]
 
 
-# Triton names its kernels' files in keyword inputs; there is no Triton here, so this stands in for it.
+# Triton names its kernels' files in keyword inputs, while a profiler runs; there is no Triton
+# here, so this stands in for it.
 def test_kernel_files(tmp_path):
     run(
         tmp_path,
         """
-et = ExecutionTraceObserver().register_callback("et.json")
-et.start()
-with torch._C._profiler._RecordFunctionFast(
-    "triton_poi_fused_0", [torch.zeros(4), 4],
-    {"kernel_backend": "triton", "kernel_file": "/tmp/x/kernel.py", "grid": "(4,)", "stream": 7},
+with profile(
+    record_shapes=True,
+    execution_trace_observer=ExecutionTraceObserver().register_callback("et.json"),
 ):
-    torch.zeros(1)
-et.unregister_callback()
+    with torch._C._profiler._RecordFunctionFast(
+        "triton_poi_fused_0", [torch.zeros(4), 4],
+        {"kernel_backend": "triton", "kernel_file": "/x/kernel.py", "grid": "(4,)", "stream": 7},
+    ):
+        torch.zeros(1)
 """,
     )
     kernel = next(n for n in read(tmp_path / "et.json") if n["name"] == "triton_poi_fused_0")
@@ -415,7 +420,10 @@ theirs.unregister_callback(); ours.unregister_callback()
 def test_export_and_import(tmp_path):
     run(tmp_path, 'with torchtrace.trace(output="out", levels=[2]): payload()\n')
     ended = subprocess.run(
-        [TORCHTRACE, "export", "et", "out", "-o", "et.json"], cwd=tmp_path, capture_output=True, text=True
+        [TORCHTRACE, "export", "et", "out", "-o", "et.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == 0, ended.stderr
     assert "each stands there as a new one" in ended.stderr
@@ -431,4 +439,3 @@ def test_export_and_import(tmp_path):
 
     # Their importer takes back what was written; a number for a tensor's place stays one.
     assert configs("et.json") == configs("out")
-

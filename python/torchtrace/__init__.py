@@ -27,7 +27,6 @@ from torchtrace._trace import (
 )
 
 
-
 def __getattr__(name):
     # The one that imports torch waits until it is asked for.
     if name == "ExecutionTraceObserver":

@@ -68,8 +68,8 @@ std::string Quoted(std::string_view text) { return DumpJson(std::string(text)); 
 
 std::string DimsText(const std::vector<Dim>& dims) {
   if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return !dim.has_value(); })) return "[]";
-  return absl::StrCat("[", absl::StrJoin(dims, ",", [](std::string* out, const Dim& dim) { absl::StrAppend(out, *dim); }),
-                      "]");
+  return absl::StrCat(
+      "[", absl::StrJoin(dims, ",", [](std::string* out, const Dim& dim) { absl::StrAppend(out, *dim); }), "]");
 }
 
 // Tells of values; tensors get their positions in the order in which they are told of.
@@ -216,8 +216,8 @@ class ExecutionTraceSink final : public CallSink {
 
   absl::Status Begin(const Trace& trace, std::string_view label) override {
     if (begun_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("an execution trace is of one process, and so of one trace; ", std::string(label), " is another"));
+      return absl::InvalidArgumentError(absl::StrCat("an execution trace is of one process, and so of one trace; ",
+                                                     std::string(label), " is another"));
     }
     begun_ = true;
     trace_ = &trace;
@@ -548,8 +548,8 @@ class ExecutionTraceSink final : public CallSink {
   uint64_t without_schema_ = 0;
   absl::flat_hash_map<std::string, std::string> schemas_;  // by operator
   std::map<uint32_t, Thread> threads_;
-  std::vector<Spelled> spelled_;                                           // by ConfigId
-  absl::flat_hash_map<std::string, Pieces> results_;                       // by their bytes
+  std::vector<Spelled> spelled_;                                         // by ConfigId
+  absl::flat_hash_map<std::string, Pieces> results_;                     // by their bytes
   absl::flat_hash_map<std::pair<uint64_t, int64_t>, uint64_t> forward_;  // nodes by thread and sequence number
 };
 

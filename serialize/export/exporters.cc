@@ -25,10 +25,9 @@ extern const Exporter kExecutionTraceExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
-      &kTextExporter,    &kYamlExporter,       &kJsonExporter,        &kJsonlExporter,
-      &kCsvExporter,     &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,
-      &kParquetExporter, &kChromeExporter,     &kFlamegraphExporter,  &kTimingExporter,
-      &kExecutionTraceExporter,
+      &kTextExporter,       &kYamlExporter,        &kJsonExporter,           &kJsonlExporter,   &kCsvExporter,
+      &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,         &kParquetExporter, &kChromeExporter,
+      &kFlamegraphExporter, &kTimingExporter,      &kExecutionTraceExporter,
   };
   return *exporters;
 }

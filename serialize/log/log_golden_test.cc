@@ -20,6 +20,7 @@
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_trace.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
 #include "serialize/testing/log_samples.h"
 #include "serialize/trace/trace.h"
@@ -105,6 +106,31 @@ void WriteFactsLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+// Notes on a call's tensors and on what it returns, of a call that raises, and of one that returns nothing.
+void WriteNotesLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"ids":true,"outputs":true})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  const uint64_t add = calls.Define(SampleIdentity(1, "torch.add"), "");
+  std::string notes, result_notes, values;
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{300, 7, 12}}, &notes);
+  AppendTensorNote({.position = 2, .range = TensorNote::Range{-5, 3}, .contents = "\x01\xff"}, &notes);
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{301, 8, 0}}, &result_notes);
+  AppendVarint(1, &values);
+  ValueWriter(&values).Int(7);
+  calls.Notes(notes);
+  calls.Enter(add, 1005);
+  calls.Enter(add, 1006);
+  calls.Raise(1008, "ValueError");
+  calls.Result({values, result_notes});
+  calls.Leave(1010);
+  calls.Enter(add, 1015);
+  calls.Leave(1020);
+  LogWriter::Close(frame, calls.calls());
+}
+
 // One process that ended in order, one that was killed, one whose calls were
 // written one by one.
 void WriteMergedLog(const std::string& path) {
@@ -132,6 +158,7 @@ const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/tiny", WriteTinyLog},
     {"v1/stacks", WriteStacksLog},
     {"v1/facts", WriteFactsLog},
+    {"v1/notes", WriteNotesLog},
     {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
     {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
     {"v2/merged", WriteMergedLog},

@@ -145,10 +145,10 @@ class ThreadReader {
   int64_t time_ns_ = 0;
   VariantId variant_ = 0;
   uint32_t tags_ = kNoTags;
-  StackId stack_ = kNoStack;    // of the next call
-  RecordFacts facts_;           // of the next call
-  std::string notes_;           // the same
-  std::string values_;          // of the next end, empty: not known
+  StackId stack_ = kNoStack;  // of the next call
+  RecordFacts facts_;         // of the next call
+  std::string notes_;         // the same
+  std::string values_;        // of the next end, empty: not known
   std::string result_notes_;
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_

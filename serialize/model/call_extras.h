@@ -12,12 +12,12 @@ namespace torchtrace {
 
 struct CallExtras {
   const RecordFacts* facts = nullptr;  // of a call of level 4
-  std::string_view notes;              // on its tensors (tensor_notes.h); empty: none
+  std::string_view notes = {};         // on its tensors (tensor_notes.h); empty: none
 };
 
 struct CallResult {
-  std::string_view values;  // varint n, value * n (value.h); empty: it isn't known
-  std::string_view notes;   // on the tensors in them
+  std::string_view values = {};  // varint n, value * n (value.h); empty: it isn't known
+  std::string_view notes = {};   // on the tensors in them
 
   bool known() const { return !values.empty(); }
   size_t bytes() const { return values.size() + notes.size(); }

@@ -27,9 +27,9 @@ struct TensorNote {
   };
 
   uint64_t position = 0;  // among the call's tensors, or the result's, as facets count them (config.h)
-  std::optional<Identity> identity;
-  std::optional<Range> range;                // of a tensor of integers or bools that has elements
-  std::optional<std::string_view> contents;  // its elements in row-major order, as they lie in memory
+  std::optional<Identity> identity = {};
+  std::optional<Range> range = {};                // of a tensor of integers or bools that has elements
+  std::optional<std::string_view> contents = {};  // its elements in row-major order, as they lie in memory
 };
 
 // Bits of a note in the log.
@@ -40,9 +40,8 @@ inline constexpr uint64_t kNoteContents = 4;
 template <typename Out>
 void AppendTensorNote(const TensorNote& note, Out* out) {
   AppendVarint(note.position, out);
-  AppendVarint((note.identity ? kNoteIdentity : 0) | (note.range ? kNoteRange : 0) |
-                   (note.contents ? kNoteContents : 0),
-               out);
+  AppendVarint(
+      (note.identity ? kNoteIdentity : 0) | (note.range ? kNoteRange : 0) | (note.contents ? kNoteContents : 0), out);
   if (note.identity) {
     AppendVarint(note.identity->tensor, out);
     AppendVarint(note.identity->storage, out);

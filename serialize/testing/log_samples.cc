@@ -11,6 +11,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/bytes.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {
@@ -229,6 +231,25 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
   return log;
 }
 
+namespace {
+
+std::string NotesText(const char* lead, std::string_view notes) {
+  std::string text;
+  for (const TensorNote& note : ReadTensorNotes(notes)) {
+    absl::StrAppendFormat(&text, "%stensor at %d:", lead, note.position);
+    if (note.identity) {
+      absl::StrAppendFormat(&text, " %d of storage %d at %d", note.identity->tensor, note.identity->storage,
+                            note.identity->offset);
+    }
+    if (note.range) absl::StrAppendFormat(&text, " from %d to %d", note.range->least, note.range->most);
+    for (const char byte : note.contents.value_or(""))
+      absl::StrAppendFormat(&text, " %02x", static_cast<uint8_t>(byte));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string DumpTrace(Trace* trace) {
   std::string dump;
   const absl::Status status = trace->Read([&](const CallRecord& record) {
@@ -252,8 +273,14 @@ std::string DumpTrace(Trace* trace) {
                               RecordScopeName(facts.scope), facts.thread, facts.sequence, facts.forward_thread,
                               facts.id);
       }
+      dump += NotesText(", ", record.notes);
     } else {
       absl::StrAppendFormat(&dump, " after %d", record.duration_ns);
+      if (record.result.known()) {
+        dump += " returned";
+        for (const Value& value : ReadableResult(record.result.values)) absl::StrAppend(&dump, " ", FormatValue(value));
+        dump += NotesText("; ", record.result.notes);
+      }
     }
     if (record.kind == CallRecord::kRaise) absl::StrAppend(&dump, " ", std::string(record.exception));
     absl::StrAppend(&dump, "\n");

@@ -30,6 +30,8 @@
 #include "nlohmann/json.hpp"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
+#include "serialize/model/value.h"
 #include "serialize/trace/trace.h"
 #include "tracer/record/clock.h"
 #include "tracer/record/fatal_signals.h"
@@ -169,6 +171,46 @@ TEST(RecorderTest, RecordsCalls) {
                        {"cut", {{"things", 3}}}}));
 }
 
+// Notes and results of any size stand with their calls, across frames.
+TEST(RecorderTest, NotesAndResults) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.max_frame_bytes = 64 << 10;
+  ASSERT_TRUE(Start(folder, options).ok());
+  constexpr size_t kCalls = 200;
+  const std::string described = Described("f");
+  ThreadRecorder& thread = *Recorder::Get()->ThisThread();
+  for (size_t i = 0; i < kCalls; ++i) {
+    std::string notes, values, result_notes;
+    AppendTensorNote({.position = i, .contents = std::string(i * 37, 'n')}, &notes);
+    AppendVarint(1, &values);
+    ValueWriter(&values).Int(static_cast<int64_t>(i));
+    AppendTensorNote({.position = i, .contents = std::string(i * 41, 'r')}, &result_notes);
+    ASSERT_TRUE(thread.Enter(described, static_cast<uint32_t>(described.size() - 1), {.notes = notes}));
+    thread.Leave(i % 2 == 0 ? CallResult{values, result_notes} : CallResult());
+  }
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  size_t entered = 0, left = 0;
+  const absl::Status read = trace->Read([&](const CallRecord& record) {
+    if (record.kind == CallRecord::kEnter) {
+      EXPECT_EQ(ReadTensorNotes(record.notes).at(0).contents, std::string(entered++ * 37, 'n'));
+      EXPECT_FALSE(record.result.known());
+    } else {
+      EXPECT_EQ(record.notes, "");
+      EXPECT_EQ(record.result.known(), left % 2 == 0);
+      if (record.result.known()) {
+        EXPECT_EQ(ReadableResult(record.result.values).at(0).integer, static_cast<int64_t>(left));
+        EXPECT_EQ(ReadTensorNotes(record.result.notes).at(0).contents, std::string(left * 41, 'r'));
+      }
+      ++left;
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(left, kCalls);
+}
+
 // The calls as a tree in a line: `a(b c)`, with `!` where one never ended.
 std::string Tree(const std::string& folder) {
   const auto trace = OpenLogs(folder).value();
@@ -201,7 +243,8 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   };
   const auto open = [&](uint64_t key, const std::string& api) {
     const std::string described = Described(api);
-    thread.OpenScope(key, described, static_cast<uint32_t>(described.size() - 1), {.scope = kUserScope});
+    const RecordFacts facts = {.scope = kUserScope};
+    thread.OpenScope(key, described, static_cast<uint32_t>(described.size() - 1), {.facts = &facts});
   };
   const auto close = [&](uint64_t key) { thread.CloseScope(key, /*raised=*/false); };
   // By calls that return before what the scope is of: `with record_function("step"):`.
@@ -220,7 +263,8 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   std::thread([&] {
     ThreadRecorder& other = *Recorder::Get()->ThisThread();
     const std::string described = Described("of a thread");
-    other.OpenScope(1, described, static_cast<uint32_t>(described.size() - 1), {.scope = kUserScope});
+    const RecordFacts facts = {.scope = kUserScope};
+    other.OpenScope(1, described, static_cast<uint32_t>(described.size() - 1), {.facts = &facts});
     other.CloseScope(1, /*raised=*/false);
   }).join();
   open(8, "not closed"), enter("last"), thread.Leave();

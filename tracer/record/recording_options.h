@@ -26,8 +26,8 @@ struct RecordingOptions {
   std::vector<std::string> exclude;
   std::string groups;  // a file with more groups; empty: none
   bool include_getters = false;
-  bool start_paused = false;           // nothing, until the program asks for it
-  bool outputs = false;                // what calls return, too
+  bool start_paused = false;  // nothing, until the program asks for it
+  bool outputs = false;       // what calls return, too
   // Of each tensor: which one it is; the range of small ones of integers; the contents of those of so many bytes.
   bool ids = false;
   bool int_ranges = false;

@@ -143,7 +143,8 @@ void OperatorPlans::WatchRemovals() {
 
 std::string OperatorPlans::Schemas() {
   const std::lock_guard<std::mutex> lock(Known().mutex);
-  return nlohmann::json(Known().by_name).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(Known().by_name)
+      .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
 std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& schema, int level) {

@@ -171,14 +171,17 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   if (GoesToMode(keys)) return op.redispatchBoxed(keys & kBelowKey, stack);
   bool foreign = false;
   const auto describe = [&](ConfigBuilder* config) { foreign = DescribeBoxedCall(op, *stack, config).foreign; };
-  RecordAround(describe, [&] {
-    if (foreign || GoesToPython(keys)) {
-      op.redispatchBoxed(keys & kBelowKey, stack);
-    } else {
-      const Inside inside;
-      op.redispatchBoxed(keys & kBelowKey, stack);
-    }
-  }, [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
+  RecordAround(
+      describe,
+      [&] {
+        if (foreign || GoesToPython(keys)) {
+          op.redispatchBoxed(keys & kBelowKey, stack);
+        } else {
+          const Inside inside;
+          op.redispatchBoxed(keys & kBelowKey, stack);
+        }
+      },
+      [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
 }
 
 template <typename Operator, typename Signature = typename Operator::schema>

@@ -105,7 +105,8 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
     t_thread.Leave([&](ConfigBuilder* config) {
       // They are the last ones on the operator's stack; nothing was set where PyTorch doesn't tell of them.
       const std::vector<c10::IValue>& outputs = function.outputs();
-      const size_t count = std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());
+      const size_t count =
+          std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());
       config->BeginResult(count);
       for (size_t i = outputs.size() - count; i < outputs.size(); ++i) {
         DescribeArgument(IntKind::kInt, outputs[i], config);

@@ -1,0 +1,127 @@
+"""--outputs, --ids, --int-ranges, --values: what is kept of calls beside configurations."""
+
+import base64
+import json
+import struct
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = """
+import torch
+x = torch.arange(6).reshape(2, 3)
+y = x[1:].float()
+z = torch.relu(y.t() - 4)
+z.add_(1)
+linear = torch.nn.Linear(1, 2)
+out = linear(z)
+parts = out.split(1)
+torch.sort(out)
+try:
+    torch.mm(y, y)
+except RuntimeError:
+    pass
+for _ in range(50):
+    torch.exp(torch.zeros(3))
+print(out.sum().item() == out.sum().item())
+"""
+
+
+def record(folder, *options):
+    (folder / "program.py").write_text(PROGRAM)
+    done = tool.torchtrace(
+        "run", "--python", tool.PYTHON, "-q", "-o", "out", *options, "program.py", cwd=folder
+    )
+    assert (done.status, done.out) == (0, "True\n"), done.err
+    return calls(folder)
+
+
+def calls(folder, trace="out"):
+    done = tool.torchtrace("dump", trace, "--format", "jsonl", cwd=folder)
+    assert done.status == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def named(found, api, level):
+    return [call for call in found if call["api"] == api and call["level"] == level]
+
+
+def shapes(result):
+    return [value["shape"] for value in result]
+
+
+def test_outputs_of_all_levels(tmp_path):
+    found = record(tmp_path, "-l", "0,1,2,3,4", "--frames", "modules", "--outputs")
+    for level in (0, 1):
+        (relu,) = named(found, "torch.relu", level)
+        assert shapes(relu["result"]) == [[3, 1]]
+        (split,) = named(found, "torch.Tensor.split", level)
+        assert shapes(split["result"][0]["value"]) == [[1, 2]] * 3
+    for level in (2, 4):
+        assert shapes(named(found, "aten::relu", level)[0]["result"]) == [[3, 1]]
+        # Two values, not one tuple.
+        assert shapes(named(found, "aten::sort", level)[0]["result"]) == [[3, 2], [3, 2]]
+        (failed,) = named(found, "aten::mm", level)
+        assert failed["outcome"] == "raised" and "result" not in failed
+    (module,) = named(found, "torch.nn.Linear", 3)
+    assert shapes(module["result"]) == [[3, 2]]
+    assert all("tensors" not in call for call in found)
+    text = tool.torchtrace(
+        "dump", "out", "--level", "2", "--include", "aten::relu", cwd=tmp_path
+    ).out
+    assert 'Tensor([3, 1], "float32"))  -> Tensor([3, 1], "float32")' in text
+
+
+def test_identities(tmp_path):
+    found = record(tmp_path, "-l", "2", "--ids", "--outputs")
+    (arange,) = named(found, "aten::arange", 2)
+    base = arange["result_tensors"][0]
+    view = named(found, "aten::slice.Tensor", 2)[0]["result_tensors"][0]
+    assert view["storage"] == base["storage"] and view["offset"] == 3
+    assert view["tensor"] != base["tensor"]
+    # What one call returns is what another takes; in place it is the same tensor.
+    relu = named(found, "aten::relu", 2)[0]["result_tensors"][0]
+    add = named(found, "aten::add_.Tensor", 2)[0]
+    assert add["tensors"][0] == relu == add["result_tensors"][0]
+    # Memory is used again, numbers aren't.
+    exp = [call["tensors"][0] for call in named(found, "aten::exp", 2)]
+    assert len({one["tensor"] for one in exp}) == len({one["storage"] for one in exp}) == 50
+
+
+def test_ranges_and_contents(tmp_path):
+    found = record(tmp_path, "-l", "1", "--int-ranges", "--values", "16")
+    (index,) = named(found, "torch.Tensor.__getitem__", 1)
+    note = index["tensors"][0]
+    # 48 bytes are more than 16.
+    assert (note["min"], note["max"]) == (0, 5) and "contents" not in note
+    # Of a transposed tensor in its own order.
+    (relu,) = named(found, "torch.relu", 1)
+    (note,) = relu["tensors"]
+    contents = base64.b64decode(note["contents"])
+    assert struct.unpack("3f", contents) == (-1.0, 0.0, 1.0) and "min" not in note
+    assert all("result" not in call for call in found)
+
+
+def test_merge_and_filter_keep_all(tmp_path):
+    found = record(tmp_path, "-l", "2", "--outputs", "--ids", "--int-ranges", "--values", "1KB")
+
+    def kept(trace):
+        keys = ("api", "tensors", "result", "result_tensors", "outcome")
+        return [[call.get(key) for key in keys] for call in calls(tmp_path, trace)]
+
+    own = kept("out")
+    assert any(call[1] and call[2] and call[3] for call in own)
+    for verb in (["merge", "out", "-o", "merged"], ["filter", "out", "--level", "2", "-o", "some"]):
+        done = tool.torchtrace(*verb, "-q", cwd=tmp_path)
+        assert done.status == 0, done.err
+        assert kept(verb[-1]) == own
+    assert len(found) == len(own)
+
+
+def test_sizes_are_checked(tmp_path):
+    (tmp_path / "program.py").write_text("")
+    done = tool.torchtrace("run", "--values", "many", "program.py", cwd=tmp_path)
+    assert done.status == 125 and "--values" in done.err

@@ -1,0 +1,40 @@
+#include "serialize/model/tensor_notes.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace torchtrace {
+namespace {
+
+TEST(TensorNotesTest, ComeBackByPosition) {
+  std::string bytes;
+  AppendTensorNote({.position = 2, .range = TensorNote::Range{INT64_MIN, INT64_MAX}}, &bytes);
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 0, UINT64_MAX}, .contents = ""}, &bytes);
+  const std::vector<TensorNote> notes = ReadTensorNotes(bytes);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0].position, 0u);
+  EXPECT_EQ(notes[0].identity, (TensorNote::Identity{1, 0, UINT64_MAX}));
+  EXPECT_EQ(notes[0].contents, "");
+  EXPECT_FALSE(notes[0].range);
+  EXPECT_EQ(notes[1].range, (TensorNote::Range{INT64_MIN, INT64_MAX}));
+  EXPECT_FALSE(notes[1].identity || notes[1].contents);
+}
+
+TEST(TensorNotesTest, WhatIsMalformedEndsTheList) {
+  std::string bytes;
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 2, 3}}, &bytes);
+  const size_t whole = bytes.size();
+  AppendTensorNote({.position = 1, .contents = "abc"}, &bytes);
+  for (size_t size = whole; size < bytes.size(); ++size) {
+    EXPECT_EQ(ReadTensorNotes(bytes.substr(0, size)).size(), 1u) << size;
+  }
+  EXPECT_EQ(ReadTensorNotes(bytes).size(), 2u);
+  // Bits of a later version.
+  bytes.resize(whole);
+  bytes += std::string("\x01\x09", 2);
+  EXPECT_EQ(ReadTensorNotes(bytes).size(), 1u);
+}
+
+}  // namespace
+}  // namespace torchtrace
