@@ -19,22 +19,39 @@ namespace {
 constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace dump out --calls 0-99\n"
+    "  torchtrace dump out --slowest 20 --where 'dtype = float16'\n"
     "  torchtrace dump out --level 2 --include 'aten::*norm*'\n"
     "  torchtrace dump out --format jsonl | head";
 
 constexpr char kAsRecorded[] = "recorded";
 
 int Run(const std::vector<std::string>& args) {
-  std::string path, calls, format = "text", color = "auto", stacks;
+  std::string path, format = "text", fold = "auto", color = "auto", stacks;
   bool no_pager = false;
-  CallFilterOptions filter;
+  DumpOptions options;
+  CallSelectionOptions selection;
   const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
-  app->add_option("--calls", calls, "Only calls number A to B of the trace; A-, -B and A as well")
-      ->option_text("A-B")
-      ->check(Checked([](const std::string& text) { return ParseCallRange(text); }))
+  selection.AddTo(app.get());
+  app->add_option("--depth", options.depth, "Only N generations of the calls that are shown")
+      ->option_text("N")
+      ->check(IsCount())
       ->group("Filtering");
-  filter.AddTo(app.get());
+  CLI::Option* const slowest =
+      app->add_option("--slowest", options.slowest, "Only the N calls that took longest, those first")
+          ->option_text("N")
+          ->check(IsCount())
+          ->group("Filtering");
+  app->add_option("--tail", options.tail, "Only the last N calls")
+      ->option_text("N")
+      ->check(IsCount())
+      ->excludes(slowest)
+      ->group("Filtering");
+  app->add_option("--fold", fold,
+                  "auto (on a terminal), always or never: an operator with the arguments of the call around it stands "
+                  "on its line, and long lists are shortened (default: auto)")
+      ->option_text("WHEN")
+      ->check(Checked([](const std::string& text) { return ForTerminal(text); }));
   app->add_option("--format", format, "text or jsonl (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseDumpFormat(text); }));
@@ -50,10 +67,9 @@ int Run(const std::vector<std::string>& args) {
       ->check(Checked([](const std::string& text) { return UseColor(text); }));
   app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  DumpOptions options;
-  if (!calls.empty()) options.calls = *ParseCallRange(calls);
-  options.filter = filter.Globs();
-  options.levels = filter.Levels();
+  selection.Apply(&options);
+  options.fold = *ForTerminal(fold);
+  if (options.fold) options.width = TerminalWidth();
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 

@@ -37,9 +37,7 @@ struct FilterArguments {
   std::string output;
   bool force = false;
   RenderingOptions rendering;
-  CallFilterOptions calls;
-  std::string numbers, ranks, where;
-  std::vector<std::string> threads;
+  CallSelectionOptions calls;
   bool with_parents = false;
 };
 
@@ -56,10 +54,10 @@ nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& o
   add("exclude", arguments.calls.exclude);
   add_text("groups", arguments.calls.groups);
   if (!options.levels.empty()) description["levels"] = options.levels;
-  add_text("calls", arguments.numbers);
-  add("threads", arguments.threads);
-  add_text("ranks", arguments.ranks);
-  add_text("where", arguments.where);
+  add_text("calls", arguments.calls.numbers);
+  add("threads", arguments.calls.threads);
+  add_text("ranks", arguments.calls.ranks);
+  add_text("where", arguments.calls.where);
   if (options.with_parents) description["with_parents"] = true;
   return description;
 }
@@ -103,37 +101,13 @@ int Run(const std::vector<std::string>& args) {
       ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
   arguments.calls.AddTo(app.get());
-  app->add_option("--calls", arguments.numbers,
-                  "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
-      ->option_text("NUMBERS")
-      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
-      ->group("Filtering");
-  app->add_option("--thread", arguments.threads,
-                  "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
-      ->option_text("THREADS")
-      ->allow_extra_args(false)
-      ->group("Filtering");
-  app->add_option("--rank", arguments.ranks, "Only calls of processes of these ranks, as --calls takes numbers")
-      ->option_text("RANKS")
-      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
-      ->group("Filtering");
-  app->add_option("--where", arguments.where,
-                  "Only calls of which CONDITION is true, as 'dtype = float16 and ndim >= 3'")
-      ->option_text("CONDITION")
-      ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
-      ->group("Filtering");
   app->add_flag("--with-parents", arguments.with_parents, "Keep the calls around a kept call as well")
       ->group("Filtering");
   arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (absl::Status s = CheckInput(arguments.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   FilterOptions options;
-  options.filter = arguments.calls.Globs();
-  options.levels = arguments.calls.Levels();
-  if (!arguments.numbers.empty()) options.calls = *NumberSet::Parse(arguments.numbers);
-  if (!arguments.ranks.empty()) options.ranks = *NumberSet::Parse(arguments.ranks);
-  options.threads = SplitLists(arguments.threads);
-  if (!arguments.where.empty()) options.where = *Where::Parse(arguments.where);
+  arguments.calls.Apply(&options);
   options.with_parents = arguments.with_parents;
   options.description = Describe(arguments, options);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/reports/reports.h"
@@ -22,10 +23,20 @@ absl::StatusOr<InfoOptions> ParseFormat(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("unknown format '", text, "': text or json"));
 }
 
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  torchtrace info out\n"
+    "  torchtrace info --open out     where does it hang? also while the program runs";
+
 int Run(const std::vector<std::string>& args) {
   std::string path, format = "text";
-  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE");
+  bool open = false;
+  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
+  app->add_flag(
+      "--open", open,
+      "The calls that have not ended, of each process and thread, with their stacks where they were recorded; "
+      "also while the program runs");
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
@@ -37,7 +48,9 @@ int Run(const std::vector<std::string>& args) {
   InfoOptions options = *ParseFormat(format);
   if (IsImported(**trace)) options.format = TraceFormat(**trace);
   StandardOutput out;
-  const int exit_code = out.Finish(WriteInfo(trace->get(), path, options, &out));
+  const int exit_code =
+      out.Finish(open ? WriteOpenCalls(trace->get(), {.json = options.json, .width = TerminalWidth()}, &out)
+                      : WriteInfo(trace->get(), path, options, &out));
   if (exit_code == kExitOk) TellNotes(**trace);
   return exit_code;
 }

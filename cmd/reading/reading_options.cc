@@ -153,4 +153,34 @@ std::vector<int> CallFilterOptions::Levels() const {
   return parsed.ok() ? *parsed : std::vector<int>();
 }
 
+void CallSelectionOptions::AddTo(CLI::App* app) {
+  CallFilterOptions::AddTo(app);
+  app->add_option("--calls", numbers, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
+      ->option_text("NUMBERS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+      ->group("Filtering");
+  app->add_option("--thread", threads,
+                  "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
+      ->option_text("THREADS")
+      ->allow_extra_args(false)
+      ->group("Filtering");
+  app->add_option("--rank", ranks, "Only calls of processes of these ranks, as --calls takes numbers")
+      ->option_text("RANKS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+      ->group("Filtering");
+  app->add_option("--where", where, "Only calls of which CONDITION is true, as 'dtype = float16 and ndim >= 3'")
+      ->option_text("CONDITION")
+      ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
+      ->group("Filtering");
+}
+
+void CallSelectionOptions::Apply(CallSelection* selection) const {
+  selection->filter = Globs();
+  selection->levels = Levels();
+  if (!numbers.empty()) selection->calls = *NumberSet::Parse(numbers);
+  if (!ranks.empty()) selection->ranks = *NumberSet::Parse(ranks);
+  selection->threads = SplitLists(threads);
+  if (!where.empty()) selection->where = *Where::Parse(where);
+}
+
 }  // namespace torchtrace

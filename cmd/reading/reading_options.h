@@ -15,6 +15,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 #include "tracer/record/recording_options.h"
 
 namespace torchtrace {
@@ -103,6 +104,17 @@ struct CallFilterOptions {
 
  private:
   GlobFilter globs_;
+};
+
+// The same, and --calls, --thread, --rank and --where.
+struct CallSelectionOptions : CallFilterOptions {
+  std::string numbers, ranks, where;
+  std::vector<std::string> threads;
+
+  // It must outlive the parsing.
+  void AddTo(CLI::App* app);
+  // Once the options were parsed.
+  void Apply(CallSelection* selection) const;
 };
 
 }  // namespace torchtrace

@@ -363,7 +363,7 @@ TEST(Stack, DumpHasAColumn) {
             "      4  pkg/step.py:20    torch.mul(0)  10 ns\n");
   DumpOptions options;
   options.stacks = StackFormat::kApi;
-  options.calls = {3, 3};
+  options.calls = *NumberSet::Parse("3");
   out.str("");
   ASSERT_TRUE(WriteDump(trace.get(), options, &out).ok());
   EXPECT_EQ(out.str(),
@@ -386,7 +386,7 @@ TEST(Stack, DumpWithoutStacksHasNoColumn) {
   const auto trace = OpenLogs(folder + "/log.ttlog").value();
   std::ostringstream out;
   DumpOptions options;
-  options.calls = {0, 0};
+  options.calls = *NumberSet::Parse("0");
   ASSERT_TRUE(WriteDump(trace.get(), options, &out).ok());
   EXPECT_EQ(out.str(), "      0  torch.add(0)  10 ns\n");
 }

@@ -24,6 +24,7 @@
 #include "serialize/forms/trace_lines.h"
 #include "serialize/reports/durations.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
@@ -179,37 +180,41 @@ absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& trac
 // calls. It was counted or read before.
 std::vector<int> RecordedLevels(const Trace& trace);
 
-// `torchtrace dump`: one line per call in program order, indented by nesting,
-// with its duration, the type of the exception it raised, or a mark that it
-// never returned. Streams: a call's line waits for its end only while fewer
-// than kMaxWaitingCalls lines wait; then it is written as `<unfinished>`, and a
+// Lines that fit on a terminal.
+
+// Characters, of text in UTF-8.
+size_t CountCharacters(std::string_view text);
+
+// `text` where it fits on a line of `width` characters beside so many others, else its beginning and `...`. A width of
+// 0 is any; 20 characters are always kept.
+std::string ClipText(std::string_view text, size_t width, size_t beside);
+
+// `torchtrace dump`: one line per call in program order, with its level where several stand together, indented by
+// nesting, with its duration, the type of the exception it raised, or a mark that it never returned. Streams: a call's
+// line waits for its end only while fewer than kMaxWaitingCalls lines wait; then it is written as `<unfinished>`, and a
 // line of its own tells how it ended.
 
 inline constexpr uint64_t kMaxWaitingCalls = 100'000;
 
-// Numbers of calls in the trace, from 0, both ends included.
-struct CallRange {
-  uint64_t first = 0;
-  uint64_t last = UINT64_MAX;
-};
-// `A-B`, `A-`, `-B` or `A`. InvalidArgument says what was expected.
-absl::StatusOr<CallRange> ParseCallRange(std::string_view text);
-
 enum class DumpFormat : uint8_t { kText, kJsonl };
 absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text);
 
-struct DumpOptions {
-  CallRange calls;
-  GlobFilter filter;        // over API names
-  std::vector<int> levels;  // empty: all
+struct DumpOptions : CallSelection {
+  uint32_t depth = UINT32_MAX;  // so many generations of what is shown
+  uint64_t slowest = 0;         // only the N calls that took longest, those first; 0: all, in program order
+  uint64_t tail = 0;            // only the last N calls; 0: all
   DumpFormat format = DumpFormat::kText;
-  bool color = false;  // ANSI colours; text only
+  // Text only. An operator that is the only call in one with the same arguments stands behind that on its line, and
+  // long containers are shortened.
+  bool fold = false;
+  size_t width = 0;    // of a line, in characters; what a call has more of arguments is left out; 0: any
+  bool color = false;  // ANSI colours
   // Shows calls' whole stacks, in this form.
   std::optional<StackFormat> stacks;
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 
-// Aborted when `out` fails, and then at once.
+// FailedPrecondition for the slowest calls of a trace without times; Aborted when `out` fails, and then at once.
 absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
 
 // `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
@@ -218,6 +223,7 @@ struct TreeOptions {
   LabelBy by = LabelBy::kApi;
   uint32_t depth = UINT32_MAX;      // so many generations
   int64_t min_time_ns = 0;          // only what took so long in all
+  uint64_t max_nodes = 0;           // text: only so many, those that took longest or were called most; 0: all
   bool first_called_first = false;  // else the longest
   bool backward_at_forward = false;
   std::optional<uint32_t> thread = {};  // only threads of this number
@@ -242,6 +248,19 @@ struct InfoOptions {
 
 // `path` as the user gave it. Aborted when `out` fails.
 absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions& options, std::ostream* out);
+
+// `torchtrace info --open`: the calls that have not ended, by process and thread, innermost last, with how long they
+// have been open: until now in a process of this machine that still writes its log, else up to its last record. Under
+// them the stack of the innermost one that has one. Where no call is open, the last one that ended. One reading; memory
+// goes with the threads and open calls.
+
+struct OpenCallsOptions {
+  bool json = false;
+  size_t width = 0;  // of a line of text; 0: any
+};
+
+// Aborted when `out` fails.
+absl::Status WriteOpenCalls(Trace* trace, const OpenCallsOptions& options, std::ostream* out);
 
 }  // namespace torchtrace
 
