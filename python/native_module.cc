@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@
 #include "dialects/table/dialects.h"
 #include "python/python_dialect.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/files.h"
+#include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/file_series.h"
 #include "serialize/export/timing_export.h"
@@ -330,6 +333,32 @@ PyObject* ExportTimingOf(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// export_calls(format, trace, file): as `torchtrace export FORMAT TRACE -o FILE --force`, of a format of calls.
+PyObject* ExportCallsTo(PyObject*, PyObject* args) {
+  const char *format, *trace, *file;
+  if (!PyArg_ParseTuple(args, "sss", &format, &trace, &file)) return nullptr;
+  absl::Status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = [&]() -> absl::Status {
+    const absl::StatusOr<const Exporter*> exporter = FindExporter(format);
+    if (!exporter.ok()) return exporter.status();
+    if ((*exporter)->make_calls == nullptr) return absl::InvalidArgumentError(absl::StrCat(format, " holds no calls"));
+    const absl::StatusOr<std::unique_ptr<OutputFile>> output = OutputFile::Create(file);
+    if (!output.ok()) return output.status();
+    OutputFileBuffer buffer(output->get());
+    std::ostream stream(&buffer);
+    const std::unique_ptr<CallSink> sink = (*exporter)->make_calls(&stream, {});
+    const std::string path = trace;
+    absl::Status s = ExportTimeline({{path, [path] { return OpenTrace(path); }}}, {}, sink.get());
+    if (s.ok()) s = sink->Finish();
+    if (!(*output)->status().ok()) return (*output)->status();
+    return s.ok() ? (*output)->Commit() : s;
+  }();
+  Py_END_ALLOW_THREADS;
+  if (!status.ok()) return Raise(status);
+  Py_RETURN_NONE;
+}
+
 // A dict of all levels' numbers by name.
 PyObject* LevelNumbers() {
   PyObject* const numbers = PyDict_New();
@@ -375,6 +404,7 @@ PyMethodDef g_functions[] = {
     {"render", RenderTrace, METH_VARARGS, nullptr},
     {"check_timing_files", CheckTimingFiles, METH_VARARGS, nullptr},
     {"export_timing", ExportTimingOf, METH_VARARGS, nullptr},
+    {"export_calls", ExportCallsTo, METH_VARARGS, nullptr},
     {"register_dialect", RegisterPythonDialect, METH_VARARGS, nullptr},
     {"record", RecordCall, METH_VARARGS, nullptr},
     {"note", Note, METH_O, nullptr},

@@ -197,28 +197,8 @@ class ToFile final : public Output {
   }
 
  private:
-  // The file has a buffer of its own.
-  class Buffer : public std::streambuf {
-   public:
-    explicit Buffer(OutputFile* file) : file_(file) {}
-
-   protected:
-    int overflow(int c) override {
-      if (c == traits_type::eof()) return 0;
-      const char byte = static_cast<char>(c);
-      return xsputn(&byte, 1) == 1 ? c : traits_type::eof();
-    }
-    std::streamsize xsputn(const char* bytes, std::streamsize size) override {
-      file_->Append(std::string_view(bytes, static_cast<size_t>(size)));
-      return file_->status().ok() ? size : 0;
-    }
-
-   private:
-    OutputFile* const file_;
-  };
-
   const std::unique_ptr<OutputFile> file_;
-  Buffer buffer_;
+  OutputFileBuffer buffer_;
   std::ostream stream_;
 };
 

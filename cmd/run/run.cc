@@ -120,12 +120,12 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_OUTERMOST")
       ->group("Capture");
   app->add_option("--frames", recording->frames,
-                  "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too "
-                  "(default: python)")
+                  "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too; "
+                  "all, those written in C too (default: python)")
       ->option_text("WHAT")
       ->envname("TORCHTRACE_FRAMES")
       ->group("Capture")
-      ->check(CLI::IsMember({"modules", "python"}));
+      ->check(CLI::IsMember({"modules", "python", "all"}));
   list("--frame-include", &recording->frame_include,
        "At level 3, record only functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")
@@ -146,6 +146,23 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                 "(see docs/PYTHON.md)")
       ->envname("TORCHTRACE_START_PAUSED")
       ->group("Capture");
+  app->add_flag("--outputs", recording->outputs, "Record what calls return, too (see docs/VALUES.md)")
+      ->envname("TORCHTRACE_OUTPUTS")
+      ->group("Capture");
+  app->add_flag("--ids", recording->ids,
+                "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)")
+      ->envname("TORCHTRACE_IDS")
+      ->group("Capture");
+  app->add_flag("--int-ranges", recording->int_ranges,
+                "Record the least and the most element of tensors of integers in memory, of up to 4,096 elements")
+      ->envname("TORCHTRACE_INT_RANGES")
+      ->group("Capture");
+  app->add_option("--values", recording->values,
+                  "Record the contents of tensors in memory of up to BYTES (64KB, 1MB; default: 0, none)")
+      ->option_text("BYTES")
+      ->envname("TORCHTRACE_VALUES")
+      ->group("Capture")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
   app->add_flag("--stacks{first}", recording->stacks,
                 "Record where the program stood: for the first 3 calls of each config on a thread, or "
                 "with --stacks=all for every call (see docs/STACKS.md)")

@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "dialects/python/frame/c_calls.h"
 #include "dialects/python/frame/python_calls.h"
 #include "dialects/python/setattr/recorded_calls.h"
 #include "dialects/torch/torch_module.h"
@@ -66,6 +68,13 @@ std::unique_ptr<TracingHook> MakePythonCallsHook(const RecordingOptions& options
   return std::make_unique<python_dialect::PythonCallsHook>(options, std::move(plumbing), std::move(closed));
 }
 
+std::unique_ptr<TracingHook> MakeCCallsHook(const RecordingOptions& options) {
+  // The torch module watches where threads start, for as long as the process lives (common/thread_starts.h).
+  return std::make_unique<python_dialect::CCallsHook>(
+      options,
+      std::vector<std::string>{"_thread.start_new_thread", "_thread.start_new", "_thread.start_joinable_thread"});
+}
+
 class TorchDialect : public FrameworkDialect {
  public:
   std::string name() const override { return "torch"; }
@@ -81,7 +90,9 @@ class TorchDialect : public FrameworkDialect {
 
   // Level 0 of other libraries, and the part of level 3 that isn't torch's.
   std::vector<std::unique_ptr<TracingHook>> CreateEarlyHooks(const RecordingOptions& options) override {
-    std::vector<std::unique_ptr<TracingHook>> hooks = python_dialect::MakeOtherLibrariesHooks(package(), options);
+    std::vector<std::unique_ptr<TracingHook>> hooks;
+    if (options.traces_c_frames()) hooks.push_back(MakeCCallsHook(options));
+    for (auto& hook : python_dialect::MakeOtherLibrariesHooks(package(), options)) hooks.push_back(std::move(hook));
     if (options.traces_python_frames()) hooks.push_back(MakePythonCallsHook(options));
     return hooks;
   }
@@ -90,6 +101,10 @@ class TorchDialect : public FrameworkDialect {
                                                                         const RecordingOptions& options) override {
     const std::string version = ImportedVersion();
     if (absl::Status status = Load(version, options); !status.ok()) return status;
+    // What torch has made while it was imported, before other levels' hooks stand in it.
+    python_dialect::CCallsHook::FindMore();
+    static TorchModule* const module = module_;
+    python_dialect::CCallsHook::SetNames(package(), [](PyObject* callable) { return module->NameOf(callable); });
     std::vector<std::unique_ptr<TracingHook>> hooks;
     absl::Status status = module_->CreateHooks(recorder, options, *ParseMinorVersion(version), &hooks);
     if (!status.ok()) return status;

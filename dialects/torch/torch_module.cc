@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "dialects/python/setattr/frame_evaluation.h"
+#include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/operator_plan.h"
+#include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
 #include "dialects/torch/frame/module_calls.h"
 #include "dialects/torch/function/torch_function_hook.h"
@@ -99,6 +102,25 @@ void AddOperators(Recorder* recorder) {
   Py_XDECREF(names);
 }
 
+// Tells at the end what the operators that were called are: their schemas. Readers that write them for other tools need
+// them (`export et`).
+class SchemasHook final : public TracingHook {
+ public:
+  int level() const override { return kDispatchLevel; }
+  std::string name() const override { return "schemas of operators"; }
+  absl::Status Install() override {
+    installed_ = true;
+    return absl::OkStatus();
+  }
+  void Uninstall() override {
+    if (!std::exchange(installed_, false)) return;
+    Recorder::Get()->AddOwnMetadata(R"({"schemas":)" + OperatorPlans::Schemas() + "}");
+  }
+
+ private:
+  bool installed_ = false;
+};
+
 class Module final : public TorchModule {
  public:
   absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options, const TorchVersion& torch,
@@ -117,6 +139,7 @@ class Module final : public TorchModule {
       watched = true;
     }
     if (SomethingIsCompiled()) NoteCompiledCode();
+    hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
@@ -125,15 +148,18 @@ class Module final : public TorchModule {
       hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(level, "torch._C._dynamo.eval_frame"));
       break;
     }
+    if (wanted(kDispatchLevel) || wanted(kRecordLevel)) hooks->push_back(std::make_unique<SchemasHook>());
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());
     if (wanted(kDispatchLevel) && !wanted(kFunctionLevel)) hooks->push_back(std::make_unique<ArmingHook>(torch));
     if (wanted(kSetattrLevel)) hooks->push_back(MakeSetattrHook(torch, options));
-    if (wanted(kRecordLevel)) hooks->push_back(std::make_unique<RecordFunctionHook>());
-    if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>());
+    if (wanted(kRecordLevel)) hooks->push_back(std::make_unique<RecordFunctionHook>(options));
+    if (wanted(kFrameLevel)) hooks->push_back(std::make_unique<ModuleCallsHook>(DescribePython));
     return absl::OkStatus();
   }
+
+  std::string NameOf(PyObject* callable) override { return ApiNames::Loaded()->Resolve(callable).name; }
 };
 
 }  // namespace

@@ -5,11 +5,14 @@
 #define TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "dialects/torch/versions/versions.h"
 #include "tracer/framework_dialect.h"
+
+typedef struct _object PyObject;
 
 namespace torchtrace {
 
@@ -20,6 +23,8 @@ class TorchModule {
   virtual absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options,
                                    const torch_dialect::TorchVersion& torch,
                                    std::vector<std::unique_ptr<TracingHook>>* hooks) = 0;
+  // The shortest public name of a function or class of torch. Needs the GIL; runs no Python code.
+  virtual std::string NameOf(PyObject* callable) = 0;
 };
 
 // The module's one symbol: TorchModule* torchtrace_torch_module().

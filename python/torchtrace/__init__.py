@@ -26,12 +26,24 @@ from torchtrace._trace import (
     traced,
 )
 
+
+
+def __getattr__(name):
+    # The one that imports torch waits until it is asked for.
+    if name == "ExecutionTraceObserver":
+        from torchtrace._execution_trace import ExecutionTraceObserver
+
+        return ExecutionTraceObserver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 getAPIName = api_name  # as TorchWrapper calls it
 
 __version__ = _native.__version__
 
 __all__ = [
     "APITracer",
+    "ExecutionTraceObserver",
     "FrameworkDialect",
     "TorchWrapper",
     "Trace",

@@ -21,7 +21,7 @@ from torchtrace._load import native, package_version
 LEVELS = native.LEVELS  # numbers by name
 MAX_TAGS_BYTES = 4096
 STACK_FORMATS = ("short", "full", "api")
-FRAMES = ("modules", "python")
+FRAMES = ("modules", "python", "all")
 
 
 _LEVEL_0_OPTIONS = {
@@ -98,11 +98,11 @@ def _render_limit(limit):
     return limit
 
 
-def _frame_depth(depth):
-    depth = operator.index(depth)
-    if not 0 <= depth < 2**64:
-        raise ValueError(f"frame_depth is {depth}: a number of functions is expected, or 0 for all")
-    return depth
+def _not_negative(number, name, what):
+    number = operator.index(number)
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name} is {number}: a number of {what} is expected")
+    return number
 
 
 def _strings(value, name):
@@ -175,6 +175,10 @@ class Trace:
         quiet=True,
         stacks=None,
         stack_format="short",
+        outputs=False,
+        ids=False,
+        int_ranges=False,
+        values=0,
     ):
         if stack_format not in STACK_FORMATS:
             formats = ", ".join(STACK_FORMATS)
@@ -200,7 +204,7 @@ class Trace:
             "frames": frames,
             "frame_include": _strings(frame_include, "frame_include"),
             "frame_exclude": _strings(frame_exclude, "frame_exclude"),
-            "frame_depth": _frame_depth(frame_depth),
+            "frame_depth": _not_negative(frame_depth, "frame_depth", "functions, or 0 for all,"),
             "formats": formats if isinstance(formats, str) else ",".join(formats),
             "render_limit": _render_limit(render_limit),
             "merge_output": bool(merge_output),
@@ -209,6 +213,10 @@ class Trace:
             "quiet": bool(quiet),
             "stacks": _stacks(stacks),
             "stack_format": stack_format,
+            "outputs": bool(outputs),
+            "ids": bool(ids),
+            "int_ranges": bool(int_ranges),
+            "values": _not_negative(values, "values", "bytes"),
         }
         self.path = None
         self.joined = False

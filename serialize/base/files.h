@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -141,6 +142,26 @@ class OutputFile {
   int fd_;                                       // -1 once finished
   std::string buffer_;
   absl::Status status_;
+};
+
+// A file as a stream's buffer; the file has one of its own.
+class OutputFileBuffer : public std::streambuf {
+ public:
+  explicit OutputFileBuffer(OutputFile* file) : file_(file) {}
+
+ protected:
+  int overflow(int c) override {
+    if (c == traits_type::eof()) return 0;
+    const char byte = static_cast<char>(c);
+    return xsputn(&byte, 1) == 1 ? c : traits_type::eof();
+  }
+  std::streamsize xsputn(const char* bytes, std::streamsize size) override {
+    file_->Append(std::string_view(bytes, static_cast<size_t>(size)));
+    return file_->status().ok() ? size : 0;
+  }
+
+ private:
+  OutputFile* const file_;
 };
 
 // One file at once.

@@ -56,7 +56,9 @@ class TraceWriter {
   virtual void Stack(uint32_t process, uint64_t thread, const StackTable& stacks, StackId stack) = 0;
   // The same.
   virtual void Facts(uint32_t process, uint64_t thread, const RecordFacts& facts) = 0;
-  virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time) = 0;
+  // The same, on its tensors (tensor_notes.h).
+  virtual void Notes(uint32_t process, uint64_t thread, std::string_view notes) = 0;
+  virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time, const CallResult& result = {}) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
 
   // Copies the frames of a process (an index into log.processes()) as they are, as far as they

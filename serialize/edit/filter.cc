@@ -43,6 +43,7 @@ class Filter {
     uint32_t tags;
     StackId stack;
     RecordFacts facts;
+    std::string notes;
     int64_t time_ns;
     bool written;
   };
@@ -128,7 +129,8 @@ class Filter {
       thread.unwritten = 0;
     }
     thread.open.push_back(
-        {record.call, record.depth, record.variant, record.tags, record.stack, record.facts, record.time_ns, keeps});
+        {record.call, record.depth, record.variant, record.tags, record.stack, record.facts, std::string(record.notes),
+         record.time_ns, keeps});
     if (keeps) return WriteEnter(&thread, thread.open.back());
     ++thread.unwritten;
     return absl::OkStatus();
@@ -148,7 +150,7 @@ class Filter {
     }
     const uint64_t time = TimeOf(&thread, record.time_ns);
     return record.kind == CallRecord::kRaise ? writer_->Raise(thread.process, thread.number, time, record.exception)
-                                             : writer_->Leave(thread.process, thread.number, time);
+                                             : writer_->Leave(thread.process, thread.number, time, record.result);
   }
 
   // Takes calls from the innermost on, as long as `lost` says so.
@@ -172,6 +174,7 @@ class Filter {
     writer_->Tag(thread->process, thread->number, trace_->tags(call.tags));
     writer_->Stack(thread->process, thread->number, trace_->stacks(), call.stack);
     writer_->Facts(thread->process, thread->number, call.facts);
+    writer_->Notes(thread->process, thread->number, call.notes);
     return writer_->Enter(thread->process, thread->number, TimeOf(thread, call.time_ns),
                           trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
   }

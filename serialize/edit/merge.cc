@@ -87,10 +87,11 @@ absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* wri
         writer->Tag(process, record.thread, trace->tags(record.tags));
         writer->Stack(process, record.thread, trace->stacks(), record.stack);
         writer->Facts(process, record.thread, record.facts);
+        writer->Notes(process, record.thread, record.notes);
         return writer->Enter(process, record.thread, time, trace->identity(record.config),
                              trace->facets(record.variant));
       case CallRecord::kLeave:
-        return writer->Leave(process, record.thread, time);
+        return writer->Leave(process, record.thread, time, record.result);
       case CallRecord::kRaise:
         return writer->Raise(process, record.thread, time, record.exception);
     }

@@ -72,6 +72,7 @@ struct WrittenThread {
   std::string tags_written;  // to the frame
   StackId stack = kNoStack;  // of the next call, in the writer's table
   RecordFacts facts;         // of the next call
+  std::string notes;         // of the next call
   std::unique_ptr<FrameBuffer> buffer;
   CallWriter writer;                                     // into the buffer
   absl::flat_hash_map<VariantId, uint64_t> definitions;  // of this frame
@@ -143,11 +144,12 @@ class LogTraceWriter : public TraceWriter {
     auto known = thread.definitions.find(variant);
     if (known == thread.definitions.end()) wanted += CallWriter::kMaxRecordOverhead + identity.size() + facets.size();
     if (thread.tags != thread.tags_written) wanted += CallWriter::kMaxRecordOverhead + thread.tags.size();
-    wanted += StackBytes(thread);
+    const uint64_t notes_bytes = CallWriter::kMaxRecordOverhead + thread.notes.size();
+    wanted += notes_bytes + StackBytes(thread);
     if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
       // In a frame of its own everything is to be defined.
       wanted = CallWriter::kMaxEventBytes + 2 * CallWriter::kMaxRecordOverhead + identity.size() + facets.size() +
-               thread.tags.size();
+               thread.tags.size() + notes_bytes;
       thread.codes.clear();
       thread.places.clear();
       wanted += StackBytes(thread);
@@ -165,6 +167,8 @@ class LogTraceWriter : public TraceWriter {
     thread.stack = kNoStack;
     if (!thread.facts.plain()) thread.writer.Facts(thread.facts);
     thread.facts = RecordFacts();
+    if (!thread.notes.empty()) thread.writer.Notes(thread.notes);
+    thread.notes.clear();
     thread.writer.Enter(known->second, time);
     ++thread.calls;
     ++thread.open_calls;
@@ -183,9 +187,15 @@ class LogTraceWriter : public TraceWriter {
     if (!facts.plain()) ThreadOf(process, number).facts = facts;
   }
 
-  absl::Status Leave(uint32_t process, uint64_t number, uint64_t time) override {
+  void Notes(uint32_t process, uint64_t number, std::string_view notes) override {
+    if (!notes.empty()) ThreadOf(process, number).notes = notes;
+  }
+
+  absl::Status Leave(uint32_t process, uint64_t number, uint64_t time, const CallResult& result) override {
     WrittenThread& thread = ThreadOf(process, number);
-    if (absl::Status s = BeginEnd(&thread, time, CallWriter::kMaxEventBytes); !s.ok()) return s;
+    const uint64_t wanted = CallWriter::kMaxEventBytes + CallWriter::kMaxRecordOverhead + result.bytes();
+    if (absl::Status s = BeginEnd(&thread, time, wanted); !s.ok()) return s;
+    if (result.known()) thread.writer.Result(result);
     thread.writer.Leave(time);
     --thread.open_calls;
     return absl::OkStatus();

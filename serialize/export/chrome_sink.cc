@@ -65,18 +65,6 @@ ordered_json DimsJson(const std::vector<Dim>& dims) {
   return json;
 }
 
-std::vector<Dim> StridesOf(const Value& tensor) {
-  if (!tensor.strides.empty() || (tensor.tensor_bits & kTensorHasLayout) != 0) return tensor.strides;
-  std::vector<Dim> strides(tensor.shape.size());
-  int64_t next = 1;
-  for (size_t i = strides.size(); i-- > 0;) {
-    strides[i] = next;
-    const int64_t size = std::max<int64_t>(tensor.shape[i].value_or(1), 1);
-    if (__builtin_mul_overflow(next, size, &next)) next = 0;
-  }
-  return strides;
-}
-
 Input DescribeInput(const Value& value) {
   Input input;
   if (value.tag == ValueTag::kTensor) {
@@ -348,11 +336,10 @@ class ChromeSink final : public CallSink {
       spelled.operator_call = config.level != kDispatchLevel || !has_records_;
       if (!spelled.operator_call) category = "dispatch";
       // Kineto's names have no overloads.
-      if (const size_t colons = name.find("::"), dot = name.rfind('.'); colons != std::string::npos &&
-                                                                        dot != std::string::npos && dot > colons &&
-                                                                        name.find(' ') == std::string::npos) {
-        spelled.arguments = absl::StrCat(R"(,"Overload name":)", Quoted(name.substr(dot + 1)));
-        name.resize(dot);
+      if (const std::string_view packet = OperatorPacket(name); !packet.empty() && packet.size() < name.size()) {
+        const size_t bytes = packet.size();
+        spelled.arguments = absl::StrCat(R"(,"Overload name":)", Quoted(name.substr(bytes + 1)));
+        name.resize(bytes);
       }
       AddInputs(config, &spelled.arguments);
     }

@@ -21,12 +21,14 @@ extern const Exporter kParquetExporter;
 extern const Exporter kChromeExporter;
 extern const Exporter kFlamegraphExporter;
 extern const Exporter kTimingExporter;
+extern const Exporter kExecutionTraceExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
       &kTextExporter,    &kYamlExporter,       &kJsonExporter,        &kJsonlExporter,
       &kCsvExporter,     &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,
       &kParquetExporter, &kChromeExporter,     &kFlamegraphExporter,  &kTimingExporter,
+      &kExecutionTraceExporter,
   };
   return *exporters;
 }

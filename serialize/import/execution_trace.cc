@@ -13,7 +13,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/json_stream.h"
-#include "serialize/import/op_schema.h"
+#include "serialize/forms/op_schema.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 #include "serialize/model/value.h"

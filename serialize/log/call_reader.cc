@@ -102,6 +102,13 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
       facts_of_call_.sequence = UnZigZag(sequence);
       return kFacts;
     }
+    case OtherRecord::kNotes:
+      text_ = body;
+      return kNotes;
+    case OtherRecord::kResult:
+      if (!reader.String(&text_)) return kBroken;
+      facets_ = body.substr(reader.offset());
+      return kResult;
     default:
       return kUnknown;
   }

@@ -16,7 +16,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_reader.h"
-#include "serialize/model/record_facts.h"
+#include "serialize/model/call_extras.h"
 
 namespace torchtrace {
 
@@ -34,6 +34,8 @@ class CallReader {
     kPlace,    // place()
     kStack,    // count(): the place's number
     kFacts,    // facts_of_call()
+    kNotes,    // text(): tensor_notes.h
+    kResult,   // result()
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends behind a whole record
@@ -108,6 +110,7 @@ class CallReader {
   const CodeRecord& code() const { return code_; }
   const PlaceRecord& place() const { return place_; }
   const RecordFacts& facts_of_call() const { return facts_of_call_; }
+  CallResult result() const { return {text_, facets_}; }
 
  private:
   // More than an enter record's two varints.

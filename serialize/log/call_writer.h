@@ -16,7 +16,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/log_format.h"
 #include "serialize/log/log_writer.h"
-#include "serialize/model/record_facts.h"
+#include "serialize/model/call_extras.h"
 
 namespace torchtrace {
 
@@ -36,7 +36,7 @@ class CallWriter {
   const Frame& frame() const { return frame_; }
   uint64_t calls() const { return calls_; }
   bool Fits(uint64_t bytes) const { return static_cast<uint64_t>(end_ - at_) >= bytes; }
-  bool FitsEvent() const { return Fits(kMaxEventBytes); }
+  bool FitsEvent(uint64_t more_bytes = 0) const { return Fits(kMaxEventBytes + more_bytes); }
 
   // The first record of a frame; `time` is absolute, later ones are deltas to
   // the record before. A name longer than 255 bytes is cut.
@@ -141,6 +141,18 @@ class CallWriter {
     b = EncodeVarint(facts.forward_thread, EncodeVarint(ZigZag(facts.sequence), b));
     b = EncodeVarint(facts.id, b);
     Append(OtherRecord::kFacts, {body, static_cast<size_t>(b - body)});
+  }
+  // Of the next call's tensors.
+  void Notes(std::string_view notes) { Append(OtherRecord::kNotes, notes); }
+  // Of the innermost call, before its end.
+  void Result(const CallResult& result) {
+    char length[kMaxVarintBytes];
+    char* const l = EncodeVarint(result.values.size(), length);
+    const auto length_bytes = static_cast<size_t>(l - length);
+    char* to = Other(OtherRecord::kResult, length_bytes + result.values.size() + result.notes.size());
+    to = Copy(length, length_bytes, to);
+    to = Copy(result.values.data(), result.values.size(), to);
+    Commit(Copy(result.notes.data(), result.notes.size(), to));
   }
 
  private:

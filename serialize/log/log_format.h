@@ -96,9 +96,12 @@ enum class OtherRecord : uint8_t {
   // Body: varint place: where the thread enters its next call.
   kStack = 7,
   // Body: varint scope, varint thread, zigzag sequence number, varint forward thread, varint id: what RecordFunction
-  // says
-  // of the call that the thread enters next (record_facts.h).
+  // says of the call that the thread enters next (record_facts.h).
   kFacts = 8,
+  // Body: notes on the tensors of the call that the thread enters next (tensor_notes.h).
+  kNotes = 9,
+  // Body: string values (varint n, value * n), notes on their tensors: what the thread's innermost call returns.
+  kResult = 10,
 };
 
 }  // namespace torchtrace

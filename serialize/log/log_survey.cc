@@ -202,6 +202,8 @@ class Surveyor {
         case CallReader::kPlace:
         case CallReader::kStack:
         case CallReader::kFacts:
+        case CallReader::kNotes:
+        case CallReader::kResult:
         case CallReader::kUnknown:
           other_bytes_ += reader.next_offset() - reader.offset();
           break;

@@ -287,6 +287,8 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         record.tags = reader.tags();
         record.stack = reader.stack();
         record.facts = reader.facts();
+        record.notes = reader.notes();
+        record.result = {};
         record.parent = parent == nullptr ? kNoCall : parent->call;
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth(), UINT32_MAX));
         record.duration_ns = 0;
@@ -299,6 +301,8 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
         record.tags = kNoTags;
         record.stack = kNoStack;
         record.facts = RecordFacts();
+        record.notes = {};
+        record.result = reader.result();
         record.parent = reader.outer_call();
         record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth() - 1, UINT32_MAX));
         record.duration_ns = record.time_ns - call.time_ns;

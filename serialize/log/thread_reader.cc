@@ -63,10 +63,12 @@ void ThreadReader::Advance(uint64_t call) {
       open_.push_back({call, time_ns_, variant_, 0});
       stack_ = kNoStack;
       facts_ = RecordFacts();
+      notes_.clear();
       ++depth_;
       break;
     case kLeave:
     case kRaise:
+      ForgetResult();
       Pop();
       break;
     case kDone:
@@ -82,6 +84,7 @@ void ThreadReader::Advance(uint64_t call) {
         break;
       case CallReader::kLeave:
         if (innermost() == nullptr) {
+          ForgetResult();
           Pop();
           continue;
         }
@@ -112,6 +115,13 @@ void ThreadReader::Advance(uint64_t call) {
       case CallReader::kFacts:
         facts_ = reader_->facts_of_call();
         continue;
+      case CallReader::kNotes:
+        notes_ = reader_->text();
+        continue;
+      case CallReader::kResult:
+        values_ = reader_->result().values;
+        result_notes_ = reader_->result().notes;
+        continue;
       case CallReader::kEnd:
       case CallReader::kBroken:
         return CloseSegment();
@@ -130,6 +140,8 @@ void ThreadReader::OpenSegment() {
   tags_ = kNoTags;
   stack_ = kNoStack;
   facts_ = RecordFacts();
+  notes_.clear();
+  ForgetResult();
   reader_.emplace(&definitions_->log().file(), definitions_->log().frames()[segment.frame].payload_offset(),
                   segment.begin, segment.end, definitions_->window_bytes());
   const uint64_t surviving = SurvivingCalls(depth_, CallsBetween(before, segment), segment);
@@ -169,6 +181,11 @@ void ThreadReader::CloseSegment() {
 void ThreadReader::MoveTime(uint64_t units) {
   const int64_t time_ns = clock_->Nanoseconds(units);
   if (time_ns >= time_ns_ || time_ns < time_ns_ - kMaxSkewNs) time_ns_ = time_ns;
+}
+
+void ThreadReader::ForgetResult() {
+  values_.clear();
+  result_notes_.clear();
 }
 
 void ThreadReader::Pop() {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +18,7 @@
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
-#include "serialize/model/record_facts.h"
+#include "serialize/model/call_extras.h"
 #include "serialize/trace/tables.h"
 
 namespace torchtrace {
@@ -112,6 +113,8 @@ class ThreadReader {
   uint32_t tags() const { return tags_; }                         // kEnter
   StackId stack() const { return stack_; }                        // kEnter
   const RecordFacts& facts() const { return facts_; }             // kEnter
+  std::string_view notes() const { return notes_; }               // kEnter
+  CallResult result() const { return {values_, result_notes_}; }  // kLeave
   uint64_t depth() const { return depth_; }
   // The innermost open call; null when there is none or its entry isn't known.
   const OpenCall* innermost() const {
@@ -128,6 +131,7 @@ class ThreadReader {
   void OpenSegment();
   void CloseSegment();
   void Pop();
+  void ForgetResult();
   void MoveTime(uint64_t units);
 
   const LogThread* const thread_;
@@ -143,6 +147,9 @@ class ThreadReader {
   uint32_t tags_ = kNoTags;
   StackId stack_ = kNoStack;    // of the next call
   RecordFacts facts_;           // of the next call
+  std::string notes_;           // the same
+  std::string values_;          // of the next end, empty: not known
+  std::string result_notes_;
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };

@@ -154,6 +154,17 @@ Config ReadableConfig(std::string_view identity) {
   return stand_in;
 }
 
+std::vector<Value> ReadableResult(std::string_view values) {
+  std::vector<Value> result;
+  ByteReader reader(values);
+  uint64_t count = 0;
+  if (!reader.Varint(&count)) return result;
+  for (Value value; result.size() < count && ReadValue(&reader, &value).ok(); value = Value()) {
+    result.push_back(std::move(value));
+  }
+  return result;
+}
+
 std::vector<TensorFacet> ReadableFacets(std::string_view facets) {
   absl::StatusOr<std::vector<TensorFacet>> parsed = ParseFacets(facets);
   return parsed.ok() ? *std::move(parsed) : std::vector<TensorFacet>();

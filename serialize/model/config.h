@@ -86,6 +86,9 @@ Config ReadableConfig(std::string_view identity);
 // What can't be parsed becomes no facets.
 std::vector<TensorFacet> ReadableFacets(std::string_view facets);
 
+// The values of a CallResult, as far as they can be parsed.
+std::vector<Value> ReadableResult(std::string_view values);
+
 // What stands in a configuration for a part that was forgotten (dedup.h,
 // family.h). No traced program has these values, so that the config stays an
 // ordinary one, and every form tells them from real ones: text shows a bare `*`.

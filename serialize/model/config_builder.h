@@ -25,7 +25,9 @@
 #include <vector>
 
 #include "serialize/base/bytes.h"
+#include "serialize/model/call_extras.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {
@@ -53,6 +55,7 @@ class ConfigBuilder {
     bytes_.clear();
     bytes_.append(head);
     facets_.clear();
+    notes_.clear();
     tensors_ = 0;
     facet_count_ = 0;
     framework_ = {};
@@ -121,6 +124,19 @@ class ConfigBuilder {
     }
     ++tensors_;
   }
+  // Then, where something is known of it beside.
+  void Note(TensorNote note) {
+    note.position = tensors_ - 1;
+    AppendTensorNote(note, &notes_);
+  }
+  std::string_view notes() const { return notes_.view(); }
+
+  // What a call returned, in place of a config: so many values follow, then FinishResult.
+  void BeginResult(size_t count) {
+    Begin({});
+    Positional(count);
+  }
+  CallResult FinishResult() const { return {bytes_.view(), notes_.view()}; }
 
   // Some of the values are this framework's, which outlives the config. Not said of torch's, which are described often.
   void OfFramework(std::string_view framework) { framework_ = framework; }
@@ -153,6 +169,7 @@ class ConfigBuilder {
 
   ByteBuffer bytes_;
   ByteBuffer facets_;
+  ByteBuffer notes_;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;

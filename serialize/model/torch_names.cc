@@ -1,6 +1,7 @@
 #include "serialize/model/torch_names.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -60,6 +61,27 @@ std::string_view CppNameOfDtype(std::string_view dtype) {
     if (torch == dtype) return cpp;
   }
   return dtype;
+}
+
+uint64_t BytesOfDtype(std::string_view dtype) {
+  // Of most the first number in the name is that of bits: float8_e4m3fn, complex64.
+  const size_t digits = dtype.find_first_of("0123456789");
+  if (digits == std::string_view::npos) return 1;
+  uint64_t bits = 0;
+  std::from_chars(dtype.data() + digits, dtype.data() + dtype.size(), bits);
+  return std::max<uint64_t>(bits / 8, 1);
+}
+
+std::vector<Dim> StridesOf(const Value& tensor) {
+  if (!tensor.strides.empty() || (tensor.tensor_bits & kTensorHasLayout) != 0) return tensor.strides;
+  std::vector<Dim> strides(tensor.shape.size());
+  int64_t next = 1;
+  for (size_t i = strides.size(); i-- > 0;) {
+    strides[i] = next;
+    const int64_t size = std::max<int64_t>(tensor.shape[i].value_or(1), 1);
+    if (__builtin_mul_overflow(next, size, &next)) next = 0;
+  }
+  return strides;
 }
 
 ValueTag KindOfTorchName(std::string_view name) {

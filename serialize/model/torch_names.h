@@ -22,6 +22,9 @@ std::string_view DtypeOfAbbreviation(std::string_view abbreviation);
 // "long int" of "int64", as PyTorch's C++ and its profiler name dtypes; the same name where they have no other.
 std::string_view CppNameOfDtype(std::string_view dtype);
 
+// Of one element; 1 where several are packed into a byte.
+uint64_t BytesOfDtype(std::string_view dtype);
+
 // The loader knows fewer: empty for a dtype that it has no name for.
 std::string_view LoaderAbbreviation(std::string_view dtype);
 
@@ -55,6 +58,17 @@ inline std::string OperatorName(std::string_view name) {
   return result;
 }
 
+// `aten::add` of `aten::add.Tensor`, and of itself; empty for what is no operator's name, such as that of an autograd
+// node.
+inline std::string_view OperatorPacket(std::string_view name) {
+  const size_t colons = name.find("::");
+  if (colons == std::string_view::npos || name.find("::", colons + 2) != std::string_view::npos ||
+      name.find(' ') != std::string_view::npos) {
+    return {};
+  }
+  return name.substr(0, name.find('.', colons));
+}
+
 // Whether strides say more than the shape: torchtrace keeps those of tensors
 // that are not contiguous, as torch.Tensor.is_contiguous() has it.
 
@@ -72,6 +86,9 @@ inline bool IsContiguous(const std::vector<Dim>& shape, const std::vector<Dim>& 
   }
   return true;
 }
+
+// A tensor's own, or what its shape comes to when it is contiguous; of another layout than strided those it has.
+std::vector<Dim> StridesOf(const Value& tensor);
 
 }  // namespace torchtrace
 

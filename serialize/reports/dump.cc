@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -17,6 +19,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/run_facts.h"
 
@@ -43,6 +46,9 @@ struct Shown {
   bool folded = false;   // it has no line: it stands on its parent's
   int64_t duration_ns = 0;
   std::string exception;
+  std::string notes;  // on its tensors (tensor_notes.h)
+  std::string result;  // CallResult::values, empty where it isn't known
+  std::string result_notes;
 
   // Shown calls directly in it: how many, and the first one while it may be folded.
   uint64_t children = 0;
@@ -135,6 +141,7 @@ class Dump {
     levels_.insert(record.level);
     const auto call = std::make_shared<Shown>();
     call->entry = record;
+    call->notes = record.notes;
     call->parent = outer.call;
     around.push_back({call, outer.generation + 1});
     if (call->parent != nullptr && fold_) {
@@ -169,6 +176,8 @@ class Dump {
     call->raised = record.kind == CallRecord::kRaise;
     call->duration_ns = record.duration_ns;
     call->exception = record.exception;
+    call->result = record.result.values;
+    call->result_notes = record.result.notes;
     Fold(call.get());
     if (options_.slowest > 0) {
       // What may still be folded into its parent waits there.
@@ -300,6 +309,18 @@ class Dump {
     return text;
   }
 
+  // `  -> Tensor(...)`, several values with commas, `()` where it returns none; empty where it isn't known.
+  std::string ResultText(const Shown& call) const {
+    if (!call.ended || call.result.empty()) return "";
+    const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
+    const std::vector<Value> values = ReadableResult(call.result);
+    std::string text;
+    for (const Value& value : values) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", FormatValue(value, framework));
+    }
+    return absl::StrCat("  -> ", text.empty() ? "()" : text);
+  }
+
   // `  {step=3, phase="eval"}`
   std::string TagsText(uint32_t tags) const {
     const std::string_view text = trace_->tags(tags);
@@ -327,7 +348,8 @@ class Dump {
     const std::string lead = Lead(call);
     const std::string ending = call.early ? "  <unfinished>" : Ending(call);
     const std::string_view text = text_.Get(call.entry.config);
-    const std::string beside = SameText(call) + TagsText(call.entry.tags);
+    const std::string beside =
+        absl::StrCat(SameText(call), TagsText(call.entry.tags), call.early ? "" : ResultText(call));
     const std::string body = absl::StrCat(std::string(text), beside);
     *out_ << lead;
     if (const std::string clipped = ClipText(body, options_.width, Width(lead) + Width(ending)); clipped != body) {
@@ -364,6 +386,7 @@ class Dump {
     }
     AddStack(call.entry.stack, &json);
     if (!call.entry.facts.plain()) AddFacts(call.entry.facts, &json);
+    AddNotes("tensors", call.notes, &json);
     AddEnding(call, &json);
     std::string line = DumpJson(json);
     line.pop_back();
@@ -386,6 +409,30 @@ class Dump {
     if (!call.ended) return;
     if (HasTimes(call)) (*json)["duration_ns"] = call.duration_ns;
     if (call.raised) (*json)["exception"] = call.exception;
+    if (call.result.empty()) return;
+    ordered_json& values = (*json)["result"] = ordered_json::array();
+    for (const Value& value : ReadableResult(call.result)) values.push_back(ValueToJson(value));
+    AddNotes("result_tensors", call.result_notes, json);
+  }
+
+  // A list of an object for each tensor of which something is known, by its position among the call's tensors.
+  static void AddNotes(const char* name, std::string_view notes, ordered_json* json) {
+    for (const TensorNote& note : ReadTensorNotes(notes)) {
+      ordered_json object = {{"position", note.position}};
+      if (note.identity) {
+        object["tensor"] = note.identity->tensor;
+        if (note.identity->storage != 0) {
+          object["storage"] = note.identity->storage;
+          object["offset"] = note.identity->offset;
+        }
+      }
+      if (note.range) {
+        object["min"] = note.range->least;
+        object["max"] = note.range->most;
+      }
+      if (note.contents) object["contents"] = absl::Base64Escape(absl::string_view(note.contents->data(), note.contents->size()));
+      (*json)[name].push_back(std::move(object));
+    }
   }
 
   // How a call ended whose line was written before.
@@ -399,7 +446,7 @@ class Dump {
       return;
     }
     const ConfigHead head = ReadConfigHead(trace_->identity(call.entry.config));
-    *out_ << Lead(call) << "<end of " << FormatApi(head.api) << ">" << Ending(call) << "\n";
+    *out_ << Lead(call) << "<end of " << FormatApi(head.api) << ">" << ResultText(call) << Ending(call) << "\n";
   }
 
   std::string NameOfProcess(const Shown& call) const { return ProcessName(trace_->processes()[call.entry.process]); }

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "serialize/model/record_facts.h"
+#include "serialize/model/call_extras.h"
 #include "serialize/trace/tables.h"
 
 namespace torchtrace {
@@ -178,6 +178,8 @@ struct CallRecord {
   uint32_t tags = kNoTags;    // enter: Trace::tags
   StackId stack = kNoStack;   // enter: Trace::stacks; where it was called
   RecordFacts facts;          // enter, of level 4
+  std::string_view notes;     // enter: on its tensors (tensor_notes.h); valid during the visit
+  CallResult result;          // leave: what it returned, where that was recorded; valid during the visit
   uint64_t parent = kNoCall;  // innermost open call around it; kNoCall: none, or its entry isn't in the trace
   // CLOCK_MONOTONIC of the machine it ran on; of a process whose metadata has no
   // clock, a number that only grows.

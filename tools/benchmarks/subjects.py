@@ -21,6 +21,7 @@ OTHER_LEVELS = {
     "0,1,2": [0, 1, 2],
     "3 (modules)": [3],
     "3": [3],
+    "3 (all)": [3],
     "4": [4],
     "0-4": [0, 1, 2, 3, 4],
 }
@@ -208,7 +209,7 @@ def make_subjects(bench, folder):
     for text, levels in LEVELS.items():
         subjects[f"hooks, recording off, {text}"] = Torchtrace(bench, levels, idle=True)
     for text, levels in (LEVELS | OTHER_LEVELS).items():
-        frames = "modules" if "modules" in text else "python"
+        frames = next((each for each in ("modules", "all") if each in text), "python")
         subjects[f"torchtrace, {text}"] = Torchtrace(bench, levels, frames=frames)
     for text, levels in LEVELS.items():
         subjects[f"Python tracer, {text}"] = PythonTracer(levels)

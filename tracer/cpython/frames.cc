@@ -6,13 +6,9 @@
 
 #if PY_VERSION_HEX < 0x030B0000
 #include <unordered_map>
-
-#undef HAVE_STD_ATOMIC  // of C, not of C++
-#undef _PyGC_FINALIZED
-#define Py_BUILD_CORE
-#include <internal/pycore_interp.h>
-#undef Py_BUILD_CORE
 #endif
+
+#include "tracer/cpython/interpreter.h"
 
 namespace torchtrace {
 namespace {
@@ -27,24 +23,13 @@ bool FramesAreKnown() { return g_known; }
 
 namespace {
 
-// Reads the collector's lists: nothing is made, and nothing can be collected meanwhile.
 PyFunctionObject* FindFunction(const InterpreterFrame* frame) {
-  _gc_runtime_state& collector = PyInterpreterState_Get()->gc;
-  const auto find = [frame](PyGC_Head* list) -> PyFunctionObject* {
-    for (PyGC_Head* head = _PyGCHead_NEXT(list); head != list; head = _PyGCHead_NEXT(head)) {
-      auto* const object = reinterpret_cast<PyObject*>(head + 1);
-      if (!PyFunction_Check(object) || PyFunction_GET_CODE(object) != reinterpret_cast<PyObject*>(frame->f_code) ||
-          PyFunction_GET_GLOBALS(object) != frame->f_globals)
-        continue;
+  for (PyObject* object : CollectedObjects()) {
+    if (PyFunction_Check(object) && PyFunction_GET_CODE(object) == reinterpret_cast<PyObject*>(frame->f_code) &&
+        PyFunction_GET_GLOBALS(object) == frame->f_globals)
       return reinterpret_cast<PyFunctionObject*>(object);
-    }
-    return nullptr;
-  };
-  // While it collects, its lists are in pieces.
-  for (int i = 0; i < NUM_GENERATIONS && collector.collecting == 0; ++i) {
-    if (PyFunctionObject* const found = find(&collector.generations[i].head)) return found;
   }
-  return collector.collecting == 0 ? find(&collector.permanent_generation.head) : nullptr;
+  return nullptr;
 }
 
 PyObject* Likeness(const PyFunctionObject* function) {

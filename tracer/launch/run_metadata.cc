@@ -91,6 +91,10 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
     json["stacks"] = options.stacks;
     json["stack_format"] = options.stack_format;
   }
+  if (options.outputs) json["outputs"] = true;
+  if (options.ids) json["ids"] = true;
+  if (options.int_ranges) json["int_ranges"] = true;
+  if (options.values != 0) json["values"] = options.values;
   if (metadata.switched_off.has_value()) {
     json["self_test"] = {{"failed", *metadata.switched_off}};
     if (!metadata.switched_off->empty()) json["not_seen"] = *metadata.switched_off;

@@ -146,11 +146,11 @@ void ThreadRecorder::Raise(std::string_view exception) {
 bool ThreadRecorder::IsUpToDate() { return Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp(); }
 
 void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes,
-                               const RecordFacts& facts) {
+                               const CallExtras& extras) {
   const uint64_t now = ClockNow();
   if (!IsUpToDate()) return;
   recorder_->OrStop([&] {
-    scopes_.push_back({key, std::string(config), identity_bytes, facts, now});
+    scopes_.push_back({key, std::string(config), identity_bytes, *extras.facts, std::string(extras.notes), now});
     ++waiting_scopes_;
   });
 }
@@ -175,7 +175,7 @@ void ThreadRecorder::BeginScopes() {
     std::vector<Scope> waiting(std::make_move_iterator(first), std::make_move_iterator(scopes_.end()));
     scopes_.erase(first, scopes_.end());
     for (Scope& scope : waiting) {
-      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, &scope.facts)) continue;
+      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, {&scope.facts, scope.notes})) continue;
       scope.depth = open_calls_;
       scopes_.push_back(std::move(scope));
     }
@@ -274,14 +274,14 @@ bool ThreadRecorder::CatchUp() {
 }
 
 InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                              uint32_t identity_bytes) {
+                                              uint32_t identity_bytes, uint64_t more_bytes) {
   return recorder_->OrStop([&]() -> InternTable::Entry* {
     if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) {
       if (!CatchUp()) return nullptr;
       entry = table_.Find(hash, config);
     }
     if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
-    return Prepare(entry) ? entry : nullptr;
+    return Prepare(entry, more_bytes) ? entry : nullptr;
   });
 }
 
@@ -318,13 +318,14 @@ bool ThreadRecorder::Included(std::string_view api) const {
   return include.empty() || std::any_of(include.begin(), include.end(), matches);
 }
 
-bool ThreadRecorder::Prepare(InternTable::Entry* entry) {
+bool ThreadRecorder::Prepare(InternTable::Entry* entry, uint64_t more_bytes) {
   if (entry->definition == kExcluded || recorder_->stopped()) return false;
   const bool takes_stack = entry->stacks < stacks_wanted_;
   RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
-  const uint64_t bytes = CallWriter::kMaxRecordOverhead + CallWriter::kMaxEventBytes + entry->config_bytes;
+  const uint64_t event_bytes = CallWriter::kMaxEventBytes + more_bytes;
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes;
   const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
-  if (!writer_.Fits((defined ? CallWriter::kMaxEventBytes : bytes) + StackBytes(stack, frame_number_)) &&
+  if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
       !NextFrame(bytes + StackBytes(stack, 0))) {
     return false;
   }
@@ -394,6 +395,7 @@ void ThreadRecorder::WriteThreadRecord() {
 
 std::atomic<uint64_t> Recorder::epoch_{0};
 std::atomic<uint64_t> Recorder::session_on_{0};
+std::atomic<bool> Recorder::wants_results_{false};
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
@@ -437,6 +439,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   stopped_ = false;
   finished_ = false;
   session_on_ = session_;
+  wants_results_ = options_->recording.outputs;
   NewEpoch();
   return absl::OkStatus();
 }

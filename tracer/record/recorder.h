@@ -19,7 +19,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/log/log_writer.h"
-#include "serialize/model/record_facts.h"
+#include "serialize/model/call_extras.h"
 #include "tracer/record/clock.h"
 #include "tracer/record/export.h"
 #include "tracer/record/intern_table.h"
@@ -126,9 +126,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // facets (serialize/model/config.h); the first `identity_bytes` are the identity.
   // False: the call is filtered out or recording has stopped; then there must
   // be no Leave.
-  bool Enter(std::string_view config, uint32_t identity_bytes) { return Enter(config, identity_bytes, nullptr); }
-  // `facts`: of a call of level 4; null: none.
-  bool Enter(std::string_view config, uint32_t identity_bytes, const RecordFacts* facts);
+  bool Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras = {});
 
   // The same of a call that was under way before the thread's first record of the session, the outermost first. Only
   // LeaveOpenCall ends it.
@@ -137,14 +135,14 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void LeaveOpenCall();
 
   // Ends the innermost entered call.
-  void Leave();
+  void Leave(const CallResult& result = {});
   void Raise(std::string_view exception);
 
   // A scope that the program opens and closes by two calls (torch.profiler.record_function), both of which may be
   // recorded, and so may what they return to. That calls nest, the scope begins with the first call that is entered
   // after it was opened, by the time of the opening; it ends when all calls have that were entered in it, and at the
   // latest with the call in which it began. `key`: a number that no other scope of the thread has that is open.
-  void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const RecordFacts& facts);
+  void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
   // `raised`: by an exception, of a type that isn't known.
   void CloseScope(uint64_t key, bool raised);
 
@@ -166,6 +164,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     std::string config;
     uint32_t identity_bytes = 0;
     RecordFacts facts;
+    std::string notes;
     uint64_t time = 0;
     uint64_t depth = 0;  // open calls with it, once it has begun
     bool closed = false;
@@ -173,8 +172,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   };
 
   // `time`: 0 is now.
-  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, const RecordFacts* facts);
-  void LeaveInnermost();
+  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
+  void LeaveInnermost(const CallResult& result = {});
   void RaiseInnermost(std::string_view exception);
   // The innermost scope that has begun; null: no open call is one.
   Scope* InnermostScope() {
@@ -189,16 +188,17 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void EndAmongScopes(End end);
 
   // What stands in the way of the call is done: the entry of its configuration, defined in a
-  // frame with room for an event; null: it isn't recorded. `entry`: what Find said, null if not asked.
+  // frame with room for an event and so many bytes; null: it isn't recorded. `entry`: what Find said, null if not
+  // asked.
   InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                uint32_t identity_bytes);
+                                uint32_t identity_bytes, uint64_t more_bytes);
   InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
   // Tells the process's budget what the table holds.
   void CountTable();
   void ClearTable();
   bool Included(std::string_view api) const;
-  // Makes `entry` defined in a frame with room for an event.
-  bool Prepare(InternTable::Entry* entry);
+  // Makes `entry` defined in a frame with room for an event and so many bytes.
+  bool Prepare(InternTable::Entry* entry, uint64_t more_bytes);
   bool NextFrame(uint64_t bytes);
   // At most, with what frame number `frame` doesn't know of it yet.
   static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
@@ -252,6 +252,8 @@ class TORCHTRACE_EXPORT Recorder {
   static bool Recording() { return epoch_.load(std::memory_order_relaxed) != 0; }
   // A session is on: calls that were recorded may still end.
   static bool SessionIsOn() { return session_on_.load(std::memory_order_relaxed) != 0; }
+  // The session asks for what calls return.
+  static bool WantsResults() { return wants_results_.load(std::memory_order_relaxed); }
 
   // The calling thread's recorder, null when recording has stopped. Made at
   // the thread's first call and given back when the thread ends.
@@ -349,6 +351,7 @@ class TORCHTRACE_EXPORT Recorder {
   // 0: nothing is recorded. Never the same number again.
   static std::atomic<uint64_t> epoch_;
   static std::atomic<uint64_t> session_on_;  // its number; 0: none
+  static std::atomic<bool> wants_results_;
   static std::atomic<void (*)()> enter_open_calls_;
 
   const StandardErrorWatch standard_error_;
@@ -389,23 +392,25 @@ class TORCHTRACE_EXPORT Recorder {
   bool forked_ = false;
 };
 
-inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const RecordFacts* facts) {
+inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras) {
   if (waiting_scopes_ != 0) [[unlikely]]
     BeginScopes();
-  return EnterAt(0, config, identity_bytes, facts);
+  return EnterAt(0, config, identity_bytes, extras);
 }
 
 inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes,
-                                    const RecordFacts* facts) {
+                                    const CallExtras& extras) {
   const uint64_t hash = Hash64(config.data(), config.size());
   InternTable::Entry* entry = nullptr;
   if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_) [[likely]]
     entry = table_.Find(hash, config);
-  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]] {
-    entry = MakeReady(entry, hash, config, identity_bytes);
+  const uint64_t notes_bytes = extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
+  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(notes_bytes)) [[unlikely]] {
+    entry = MakeReady(entry, hash, config, identity_bytes, notes_bytes);
     if (entry == nullptr) return false;
   }
-  if (facts != nullptr && !facts->plain()) writer_.Facts(*facts);
+  if (extras.facts != nullptr && !extras.facts->plain()) writer_.Facts(*extras.facts);
+  if (notes_bytes != 0) writer_.Notes(extras.notes);
   writer_.Enter(entry->definition, time == 0 ? ClockNow() : time);
   calls_.Increment();
   ++open_calls_;
@@ -421,17 +426,20 @@ inline bool ThreadRecorder::OwnsInnermostCall() {
   return false;
 }
 
-inline void ThreadRecorder::Leave() {
+inline void ThreadRecorder::Leave(const CallResult& result) {
   if (scopes_.empty()) [[likely]]
-    return LeaveInnermost();
-  EndAmongScopes([this] { LeaveInnermost(); });
+    return LeaveInnermost(result);
+  EndAmongScopes([&] { LeaveInnermost(result); });
 }
 
-inline void ThreadRecorder::LeaveInnermost() {
+inline void ThreadRecorder::LeaveInnermost(const CallResult& result) {
   if (!OwnsInnermostCall()) return;
-  const bool fits = writer_.FitsEvent() || NextFrame(CallWriter::kMaxEventBytes);
+  const uint64_t result_bytes = result.known() ? result.bytes() + CallWriter::kMaxRecordOverhead : 0;
+  const bool fits = writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes);
   --open_calls_;
-  if (fits) writer_.Leave(ClockNow());
+  if (!fits) return;
+  if (result_bytes != 0) writer_.Result(result);
+  writer_.Leave(ClockNow());
 }
 
 template <typename End>

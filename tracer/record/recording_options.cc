@@ -23,6 +23,10 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("groups", options.groups);
   visit("include_getters", options.include_getters);
   visit("start_paused", options.start_paused);
+  visit("outputs", options.outputs);
+  visit("ids", options.ids);
+  visit("int_ranges", options.int_ranges);
+  visit("values", options.values);
   visit("stacks", options.stacks);
   visit("stack_format", options.stack_format);
   visit("api_list", options.api_list);

@@ -27,6 +27,11 @@ struct RecordingOptions {
   std::string groups;  // a file with more groups; empty: none
   bool include_getters = false;
   bool start_paused = false;           // nothing, until the program asks for it
+  bool outputs = false;                // what calls return, too
+  // Of each tensor: which one it is; the range of small ones of integers; the contents of those of so many bytes.
+  bool ids = false;
+  bool int_ranges = false;
+  uint64_t values = 0;
   std::string stacks;                  // of each configuration's "first" calls on a thread, or of "all"; empty: none
   std::string stack_format = "short";  // how they are to be written
 
@@ -55,6 +60,7 @@ struct RecordingOptions {
   bool quiet = false;  // nothing is said on standard error
 
   bool traces_python_frames() const;
+  bool traces_c_frames() const { return traces_python_frames() && frames == "all"; }
 };
 
 // A JSON object's text with every member. Bytes that are no UTF-8 are replaced.

@@ -36,7 +36,7 @@ struct ThreadState {
   template <typename Describe>
   bool Enter(Describe&& describe, const RecordFacts* facts = nullptr) {
     const std::string_view bytes = Described(describe);
-    return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes(), facts);
+    return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes(), {facts, config->notes()});
   }
 
   // The same of a call whose description, as ConfigBuilder::Finish gave it, is kept.
@@ -48,12 +48,22 @@ struct ThreadState {
   template <typename Describe>
   bool OpenScope(uint64_t key, Describe&& describe, const RecordFacts& facts) {
     const std::string_view bytes = Described(describe);
-    if (!bytes.empty()) recorder->OpenScope(key, bytes, config->identity_bytes(), facts);
+    if (!bytes.empty()) recorder->OpenScope(key, bytes, config->identity_bytes(), {&facts, config->notes()});
     return !bytes.empty();
   }
 
   void Leave() {
     if (recorder != nullptr) recorder->Leave();
+  }
+  // The same of a call that returned what `describe(config)` describes, from BeginResult on; it is called where that is
+  // wanted.
+  template <typename Describe>
+  void Leave(Describe&& describe) {
+    if (recorder == nullptr) return;
+    if (!Recorder::WantsResults() || suspended != 0 || describing) [[likely]]
+      return recorder->Leave();
+    const bool described = Guarded([&] { describe(config); });
+    recorder->Leave(described ? config->FinishResult() : CallResult());
   }
   void Raise(std::string_view exception) {
     if (recorder != nullptr) recorder->Raise(exception);
@@ -73,16 +83,27 @@ struct ThreadState {
   std::string_view Described(Describe&& describe) {
     // Code of the program that came to run in a description would fill the same scratch.
     if (!Recording() || describing) return {};
-    describing = true;
     std::string_view bytes;
-    try {
+    Guarded([&] {
       describe(config);
       bytes = config->Finish();
+    });
+    return bytes;
+  }
+
+  // False: it failed, and recording has stopped.
+  template <typename Body>
+  bool Guarded(Body&& body) {
+    describing = true;
+    bool done = false;
+    try {
+      body();
+      done = true;
     } catch (const std::exception& error) {
       Recorder::Get()->Stop(error.what());
     }
     describing = false;
-    return bytes;
+    return done;
   }
 };
 

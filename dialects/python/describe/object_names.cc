@@ -176,7 +176,8 @@ std::string CallableName(PyObject* callable) {
     return Dotted(TextOf(function->m_module), function->m_ml->ml_name);
   }
   PyTypeObject* const type = Py_TYPE(callable);
-  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type) {
+  if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
+      type == &PyGetSetDescr_Type) {
     const auto* const descriptor = reinterpret_cast<PyDescrObject*>(callable);
     return TypeName(descriptor->d_type) + "." + TextOf(descriptor->d_name);
   }

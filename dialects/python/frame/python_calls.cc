@@ -213,6 +213,18 @@ constexpr FrameObserver kObserver = {Begin, End};
 
 }  // namespace
 
+bool CallMayBegin(const RecordingOptions& options) {
+  CallsOfThread& calls = t_calls;
+  if (!calls.from_before.empty() && !FrameIsEvaluated()) EndThoseGone();
+  return calls.closed == 0 && (options.frame_depth == 0 || calls.depth < options.frame_depth);
+}
+
+void CallBegan() { ++t_calls.depth; }
+
+void CallEnded() {
+  if (t_calls.depth != 0) --t_calls.depth;
+}
+
 PythonCallsHook::PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing,
                                  std::vector<std::string> closed)
     : options_(options), plumbing_(std::move(plumbing)), closed_(std::move(closed)) {}

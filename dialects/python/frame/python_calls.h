@@ -17,6 +17,13 @@
 
 namespace torchtrace::python_dialect {
 
+// What calls of functions written in C stand in: whether one that begins now on this thread is to be recorded, as far
+// as the calls around it say. Needs the GIL; the thread records. Those that are recorded are counted from Began to
+// Ended.
+bool CallMayBegin(const RecordingOptions& options);
+void CallBegan();
+void CallEnded();
+
 class PythonCallsHook : public TracingHook {
  public:
   // Functions of the framework, as `module.qualname`, of which something else is recorded. Not recorded are `plumbing`,

@@ -24,8 +24,9 @@ struct Layer {
   int users = 0;              // NativeEntries that are installed
 };
 
-// Levels 0 and 1.
-inline constexpr int kLayers = 2;
+// Levels 0 and 1, and the calls of C functions of level 3.
+inline constexpr int kLayers = 3;
+inline constexpr int kFrameLayer = 2;
 extern Layer g_layers[kLayers];
 
 // Recorded calls under way on the thread, of a layer that leaves out those within them.

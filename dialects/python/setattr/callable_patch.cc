@@ -102,8 +102,8 @@ void HideClass(PyTypeObject* type, PatchList* patches) {
   PyType_Modified(type);
 }
 
-constexpr vectorcallfunc kVectorcalls[kLayers] = {EnterVectorcall<0>, EnterVectorcall<1>};
-constexpr ternaryfunc kTypeCalls[kLayers] = {EnterTypeCall<0>, EnterTypeCall<1>};
+constexpr vectorcallfunc kVectorcalls[kLayers] = {EnterVectorcall<0>, EnterVectorcall<1>, EnterVectorcall<2>};
+constexpr ternaryfunc kTypeCalls[kLayers] = {EnterTypeCall<0>, EnterTypeCall<1>, EnterTypeCall<2>};
 
 bool IsEntry(vectorcallfunc function) {
   return std::find(std::begin(kVectorcalls), std::end(kVectorcalls), function) != std::end(kVectorcalls);
@@ -134,6 +134,8 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
       known->constructed = nullptr;
       return true;
     }
+    // The entries of C functions stand behind all others.
+    if (layer == kFrameLayer && IsEntry(*pointer)) return false;
     if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && !IsEntry(*pointer)) return false;
     Entry* const entry = TakeEntry(layer, callable, api, *pointer);
     patches->Replace(pointer, kVectorcalls[layer]);

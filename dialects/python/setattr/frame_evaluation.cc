@@ -146,6 +146,8 @@ void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
   frames.ended = ended;
 }
 
+bool FrameIsEvaluated() { return t_frames.now.frame != nullptr; }
+
 void ObserveFrames(const FrameObserver* observer) {
   g_observer = observer;
   if (observer != nullptr) g_end = observer->end;

@@ -55,6 +55,8 @@ struct FrameObserver {
   // With what `begin` said, 0 if it wasn't asked, and the result; null means that a Python error is set.
   void (*end)(const void* frame, int begun, PyObject* result);
 };
+// Whether a frame that passes here is under way on the thread.
+bool FrameIsEvaluated();
 // From now on, until it is null; of those that have begun `end` is called in any case. Lives for ever, and there is
 // only one.
 void ObserveFrames(const FrameObserver* observer);

@@ -35,6 +35,12 @@ Table<kSome> g_array;
 Table<kSome> g_array_and_names;
 Table<kFew> g_of_class;
 
+// Of functions that have a `self` each, and are many: one entry point is for all of them. By `self`.
+PointerMap<Entry>& OwnSelves(int layer) {
+  static auto* const entries = new PointerMap<Entry>[kLayers];
+  return entries[layer];
+}
+
 // Where a definition was entered before, it is entered there again.
 struct Place {
   Entry* entry;
@@ -50,8 +56,8 @@ template <typename Count>
 Count CountOf(PyObject* (*)(PyObject*, PyTypeObject*, PyObject* const*, Count, PyObject*));
 using MethodCount = decltype(CountOf(PyCMethod()));
 
-template <typename Function>
-Function As(PyCFunction function) {
+template <typename Function, typename Given>
+Function As(Given function) {
   return reinterpret_cast<Function>(reinterpret_cast<void (*)()>(function));
 }
 
@@ -149,6 +155,26 @@ constexpr auto kArrayPoints = ArrayPoints(std::make_index_sequence<kSome>());
 constexpr auto kArrayAndNamesPoints = ArrayAndNamesPoints(std::make_index_sequence<kSome>());
 constexpr auto kOfClassPoints = OfClassPoints(std::make_index_sequence<kFew>());
 
+template <int kLayer>
+PyObject* EnterOwnTupleAndDict(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return CallTupleAndDict(*OwnSelves(kLayer).Find(self), self, args, kwargs);
+}
+template <int kLayer>
+PyObject* EnterOwnArrayAndNames(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return CallArrayAndNames(*OwnSelves(kLayer).Find(self), self, args, count, names);
+}
+constexpr PyCFunctionWithKeywords kOwnTupleAndDictPoints[kLayers] = {EnterOwnTupleAndDict<0>, EnterOwnTupleAndDict<1>,
+                                                                     EnterOwnTupleAndDict<2>};
+constexpr _PyCFunctionFastWithKeywords kOwnArrayAndNamesPoints[kLayers] = {
+    EnterOwnArrayAndNames<0>, EnterOwnArrayAndNames<1>, EnterOwnArrayAndNames<2>};
+
+template <typename Function>
+Place* MakeOwnPlace(int layer, PyObject* self, const Function (&points)[kLayers]) {
+  auto* const entry = new Entry;
+  OwnSelves(layer).Insert(self, entry);
+  return new Place{entry, As<PyCFunction>(points[layer])};
+}
+
 // The next entry and its point, or null when there is no room.
 template <size_t kSize, typename Function>
 Place* Take(Table<kSize>* table, const std::array<Function, kSize>& points) {
@@ -157,9 +183,19 @@ Place* Take(Table<kSize>* table, const std::array<Function, kSize>& points) {
   return new Place{&table->entries[index], reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[index]))};
 }
 
+constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
+
+// Null: a calling convention that isn't known.
+Place* TakeOwnPlace(int flags, int layer, PyObject* self) {
+  if ((flags & kConvention) == (METH_VARARGS | METH_KEYWORDS)) return MakeOwnPlace(layer, self, kOwnTupleAndDictPoints);
+  if ((flags & kConvention) == (METH_FASTCALL | METH_KEYWORDS)) {
+    return MakeOwnPlace(layer, self, kOwnArrayAndNamesPoints);
+  }
+  return nullptr;
+}
+
 // Null: a calling convention that isn't known, or no room.
 Place* TakePlace(int flags) {
-  constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
   switch (flags & kConvention) {
     case METH_VARARGS | METH_KEYWORDS:
       return Take(&g_tuple_and_dict, kTupleAndDictPoints);
@@ -180,6 +216,14 @@ Place* TakePlace(int flags) {
 
 }  // namespace
 
+bool IsEntered(const PyMethodDef* definition) {
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const Place* const place = Places(layer).Find(definition);
+    if (place != nullptr && definition->ml_meth == place->point) return true;
+  }
+  return false;
+}
+
 bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches) {
   if (!IsWritable(&definition->ml_meth)) return false;
@@ -187,7 +231,8 @@ bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* 
   // level's, and may have changed since.
   Place* place = Places(layer).Find(definition);
   if (place == nullptr) {
-    place = TakePlace(definition->ml_flags);
+    place = self == MethodSelf::kOwn ? TakeOwnPlace(definition->ml_flags, layer, only_self)
+                                     : TakePlace(definition->ml_flags);
     if (place == nullptr) return false;
     Places(layer).Insert(definition, place);
   }

@@ -40,7 +40,11 @@ enum class MethodSelf {
   kArgument,  // a method's object, or a class method's class: the first argument
   kModule,    // no argument
   kOnly,      // no argument, and only calls with `only_self` are meant: a bound method
+  kOwn,       // no argument, and no other function has this `only_self`, nor this definition: pybind11's
 };
+
+// Whether an entry of any layer stands in it, before all others.
+bool IsEntered(const PyMethodDef* definition);
 
 // False, with nothing changed: a calling convention that isn't known, no room
 // for more, or a constant definition.

@@ -5,9 +5,11 @@
 
 #include <Python.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "dialects/python/describe/describe_call.h"
@@ -21,9 +23,20 @@ namespace torchtrace::python_dialect {
 // Records the calls that native entries see, around their execution. Needs the GIL, and keeps a
 // Python error that is set.
 
-// `result` as the call returned it: null means that a Python error is set.
-inline void EndCall(PyObject* result) {
-  if (result != nullptr) return t_thread.Leave();
+// `result` as the call returned it: null means that a Python error is set. `describe(result, config)` appends its
+// description where results are wanted; a null pointer: they are not.
+template <typename Describe = std::nullptr_t>
+void EndCall(PyObject* result, Describe&& describe = nullptr) {
+  if (result != nullptr) {
+    if constexpr (std::is_null_pointer_v<std::remove_cvref_t<Describe>>) {
+      return t_thread.Leave();
+    } else {
+      return t_thread.Leave([&](ConfigBuilder* config) {
+        config->BeginResult(1);
+        describe(result, config);
+      });
+    }
+  }
   PyObject* const type = PyErr_Occurred();
   t_thread.Raise(type == nullptr ? "SystemError" : TypeName(reinterpret_cast<PyTypeObject*>(type)));
 }
@@ -33,7 +46,7 @@ template <void (*kDescribe)(PyObject* value, ConfigBuilder* config)>
 class RecordedCalls : public EntryDialect {
  public:
   bool Begin(const TracedApi& api, const CallArguments& arguments) override { return Record(api.head, arguments); }
-  void End(PyObject* result) override { EndCall(result); }
+  void End(PyObject* result) override { EndCall(result, kDescribe); }
   void CountGetter() override { t_thread.CountGetter(); }
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
     return MakeTracedApi(kSetattrLevel, name, object);

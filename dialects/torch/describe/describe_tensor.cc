@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/tensor_notes.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -125,6 +126,8 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
   }
   if (bits & kTensorHasLayout) values.Layout(LayoutName(layout));
   config->EndTensor(impl.requires_grad(), subclass);
+  if (g_tensor_notes_wanted.load(std::memory_order_relaxed)) [[unlikely]]
+    NoteTensor(tensor, config);
 }
 
 bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) {

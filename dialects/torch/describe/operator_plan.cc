@@ -1,8 +1,13 @@
 #include "dialects/torch/describe/operator_plan.h"
 
+#include <map>
+#include <mutex>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "dialects/torch/describe/describe.h"
+#include "nlohmann/json.hpp"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -29,6 +34,22 @@ IntKind KindOf(const c10::Argument& argument) {
     default:
       return IntKind::kInt;
   }
+}
+
+struct KnownSchemas {
+  std::mutex mutex;
+  std::map<std::string, std::string> by_name;
+};
+KnownSchemas& Known() {
+  // Never destroyed: threads may record up to the process's end.
+  static auto* const known = new KnownSchemas;
+  return *known;
+}
+
+void RememberSchema(const std::string& name, const c10::FunctionSchema& schema) {
+  std::string text = c10::toString(schema);
+  const std::lock_guard<std::mutex> lock(Known().mutex);
+  Known().by_name[name] = std::move(text);
 }
 
 class Describer {
@@ -120,11 +141,17 @@ void OperatorPlans::WatchRemovals() {
   static_cast<void>(registration);
 }
 
+std::string OperatorPlans::Schemas() {
+  const std::lock_guard<std::mutex> lock(Known().mutex);
+  return nlohmann::json(Known().by_name).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
 std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& schema, int level) {
   auto plan = std::make_unique<OperatorPlan>();
   std::string shown = schema.name();
   if (!schema.overload_name().empty()) shown += "." + schema.overload_name();
   plan->head = ConfigBuilder::EncodeHead(level, shown);
+  RememberSchema(shown, schema);
   const std::string_view space = std::string_view(shown).substr(0, shown.find(':'));
   plan->foreign = space != "aten" && space != "prim" && space != "prims" && space != "quantized" && space != "mkldnn" &&
                   space != "mkl" && space != "onednn" && space != "inductor" && space != "c10d" &&

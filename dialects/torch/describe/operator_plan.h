@@ -98,6 +98,9 @@ class OperatorPlans {
 
   static std::unique_ptr<OperatorPlan> Make(const c10::FunctionSchema& schema, int level);
 
+  // The schemas of all operators that plans were made of in this process, by name: a JSON object's text.
+  static std::string Schemas();
+
  private:
   static inline std::atomic<uint64_t> removals_{0};
 

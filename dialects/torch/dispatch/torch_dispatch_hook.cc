@@ -8,11 +8,15 @@
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
@@ -67,18 +71,48 @@ std::string ExceptionName() {
   }
 }
 
-// Runs the operator by `call`, recorded as what `describe(config)` describes.
-template <typename Describe, typename Call>
-auto RecordAround(Describe&& describe, Call&& call) -> decltype(call()) {
+// What an operator returns, as it is boxed: its last values on `stack`.
+void DescribeResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, ConfigBuilder* config) {
+  const size_t count = std::min(op.schema().returns().size(), stack.size());
+  config->BeginResult(count);
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) DescribeArgument(IntKind::kInt, stack[i], config);
+}
+
+template <typename Result>
+void DescribeResults(const Result& result, ConfigBuilder* config) {
+  config->BeginResult(1);
+  DescribeArgument(IntKind::kInt, result, config);
+}
+void DescribeResults(const c10::intrusive_ptr<c10::TensorImpl>& result, ConfigBuilder* config) {
+  DescribeResults(at::Tensor(result), config);
+}
+void DescribeResults(const std::vector<at::Tensor>& result, ConfigBuilder* config) {
+  config->BeginResult(1);
+  DescribeArgument(IntKind::kInt, at::TensorList(result), config);
+}
+template <typename... Results>
+void DescribeResults(const std::tuple<Results...>& results, ConfigBuilder* config) {
+  config->BeginResult(sizeof...(Results));
+  std::apply([config](const auto&... result) { (DescribeArgument(IntKind::kInt, result, config), ...); }, results);
+}
+
+// Runs the operator by `call`, recorded as what `describe(config)` describes. `describe_results(config)` describes what
+// a `call` that returns nothing has left elsewhere.
+template <typename Describe, typename Call, typename DescribeOwn = std::nullptr_t>
+auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_results = nullptr) -> decltype(call()) {
   ThreadState& thread = t_thread;
   if (!thread.Enter(describe)) return call();
   try {
     if constexpr (std::is_void_v<decltype(call())>) {
       call();
-      thread.Leave();
+      if constexpr (std::is_null_pointer_v<std::remove_cvref_t<DescribeOwn>>) {
+        thread.Leave();
+      } else {
+        thread.Leave(describe_results);
+      }
     } else {
       decltype(auto) result = call();
-      thread.Leave();
+      thread.Leave([&](ConfigBuilder* config) { DescribeResults(result, config); });
       return result;
     }
   } catch (const abi::__forced_unwind&) {
@@ -144,7 +178,7 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
       const Inside inside;
       op.redispatchBoxed(keys & kBelowKey, stack);
     }
-  });
+  }, [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
 }
 
 template <typename Operator, typename Signature = typename Operator::schema>
@@ -193,7 +227,8 @@ class SubclassDispatch final : public ForwardingInterpreter {
       return inner().dispatch(op, stack);
     }
     RecordAround([&](ConfigBuilder* config) { DescribeBoxedCall(op, *stack, config); },
-                 [&] { inner().dispatch(op, stack); });
+                 [&] { inner().dispatch(op, stack); },
+                 [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
   }
 
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {

@@ -380,3 +380,145 @@ def test_calls_under_way_are_open_at_the_start(tmp_path):
         if name == "a":
             expected.append(["waiting", "leaf"])
         assert leaves == expected, leaves
+
+
+C_FUNCTIONS = """
+import math, operator, threading, time
+
+class Mine(list):
+    pass
+
+def calls():
+    items = []
+    for number in range(100):
+        items.append(len(items))
+        isinstance(number, int)
+    dict(items=items)
+    Mine().append(1)
+    operator.neg(1)
+    bound = items.index
+    for value in (3, "no such"):
+        try:
+            bound(value)
+        except ValueError:
+            pass
+    sorted(items, key=lambda item: math.sqrt(item))
+    bytes.fromhex("00")
+
+calls()
+thread = threading.Thread(target=time.sleep, args=[0.001])
+thread.start()
+thread.join()
+"""
+
+C_OF_TORCH = """
+import torch
+from torchtrace import api_name
+torch._C._nn.gelu(torch.ones(2))
+torch.ones(2).add(1)
+torch._C._log_api_usage_once("none")
+called = (torch._C._nn.gelu, torch.Tensor.add, torch.ones, torch._C._log_api_usage_once)
+print([api_name(each) for each in called])
+"""
+
+
+def test_functions_written_in_c(tmp_path):
+    seen, said = functions(tmp_path, C_FUNCTIONS, "--frames", "all")
+    by_number = {(call.process, call.number): call for call in seen}
+
+    def counts(parent):
+        counted = {}
+        for call in seen:
+            above = by_number.get((call.process, call.parent))
+            if above is not None and above.api == parent:
+                counted[call.api] = counted.get(call.api, 0) + 1
+        return counted
+
+    called = counts("__main__.calls")
+    # However hot they are.
+    assert (called["len"], called["list.append"], called["isinstance"]) == (100, 101, 100)
+    assert [called[name] for name in ("dict", "range", "operator.neg", "bytes.fromhex")] == [1] * 4
+    assert called["list.index"] == 2
+    failed = [(call.exception, call.outcome) for call in seen if call.api == "list.index"]
+    assert ("ValueError", "raised") in failed
+    key = next(call for call in seen if call.api == "math.sqrt")
+    around = by_number[key.process, key.parent]
+    # A lambda in list.sort, which is what sorted() calls by its object.
+    assert by_number[around.process, around.parent].api == "list.sort"
+    sleeping = next(call for call in seen if call.api == "time.sleep")
+    assert sleeping.thread != key.thread
+    assert not [call for call in seen if call.api.startswith("torchtrace")]
+
+
+def test_functions_of_torch_written_in_c(tmp_path):
+    options = ("--frames", "all", "--include", "torch.*gelu", "--include", "torch.Tensor.add")
+    options += ("--include", "torch.ones", "--include", "*_log_api_usage_once")
+    seen, said = functions(tmp_path, C_OF_TORCH, *options)
+    assert set(json.loads(said.replace("'", '"'))) <= {call.api for call in seen}
+
+
+def test_c_functions_count_and_are_left_out_by_name(tmp_path):
+    seen, _ = functions(
+        tmp_path, C_FUNCTIONS, "--frames", "all", "--include", "len", "--include", "list.*"
+    )
+    assert {call.api for call in seen} >= {"len", "list.append"}
+    assert all(call.api == "len" or call.api.startswith("list.") for call in seen)
+    seen, _ = functions(tmp_path, C_FUNCTIONS, "-f", "--frames", "all", "--frame-depth", "2")
+    assert "__main__.calls" in {call.api for call in seen}
+    assert not [call for call in seen if call.api == "bytes.fromhex"]
+
+
+def test_other_hooks_see_what_they_see_untraced_of_c_too(tmp_path):
+    source = (
+        HOOKS
+        + """
+import _imp, numpy, operator
+array = numpy.zeros(4)
+array.resize(8)
+print(hash(len) == hash(eval("len")), len == eval("len"), repr(len), list.append)
+print([].append == [].append)
+print(len({print: 1, len: 2, max: 3}), {}.get == {}.get, type(int.from_bytes))
+try:
+    len(1, 2)
+except TypeError as error:
+    print(error)
+try:
+    [].index()
+except TypeError as error:
+    print(error)
+print(_imp.exec_dynamic.__name__, dict([(1, 2)], a=3), float("1"), bool([]))
+print(super(dict, {}).__repr__()[:5])
+"""
+    )
+    options = ("--include", "__main__.*", "--include", "len", "--include", "numpy.ndarray.resize")
+    seen, traced = functions(tmp_path, source, "--frames", "all", *options)
+    plain = python(source, tmp_path).check().out
+    assert traced == plain
+    assert len([call for call in seen if call.api == "numpy.ndarray.resize"]) == 1
+
+
+C_SESSIONS = """
+import gc, torch, torchtrace
+for name, levels in (("a", [3]), ("b", [0, 1, 3]), ("c", [3])):
+    with torchtrace.trace(output=name, levels=levels, frames="all", include=["len", "torch.relu"]):
+        len([])
+        torch.relu(torch.ones(1))
+        import threading
+        thread = threading.Thread(target=len, args=[[]])
+        thread.start()
+        thread.join()
+        gc.collect()
+    len([])
+    torch.relu(torch.ones(1))
+print(len([]), torch.relu(torch.ones(1)))
+"""
+
+
+def test_c_functions_in_sessions(tmp_path):
+    done = python(C_SESSIONS, tmp_path).check()
+    assert done.out == "0 tensor([1.])\n"
+    for name in ("a", "b", "c"):
+        at_3 = [call["api"] for call in done.calls(name) if call["level"] == 3]
+        assert (at_3.count("torch.relu"), at_3.count("len") >= 2) == (1, True), name
+    apis = [(call["api"], call["level"]) for call in done.calls("b")]
+    assert ("torch.relu", 1) in apis and ("torch.relu", 0) in apis

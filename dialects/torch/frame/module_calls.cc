@@ -27,6 +27,7 @@ namespace {
 
 constexpr char kTorch[] = "torch";
 
+ModuleCallsHook::Describe g_describe = nullptr;
 vectorcallfunc g_original = nullptr;  // kept when the entry is taken out: calls may be under way
 uint32_t g_version = 0;               // of the function, while the entry stands in it
 
@@ -169,7 +170,7 @@ PyObject* EnterModuleCall(PyObject* function, PyObject* const* arguments, size_t
   const bool recorded = Begin(arguments[0]);
   PyObject* const result = g_original(function, arguments, flags, names);
   t_modules.Shrink(depth);
-  if (recorded) python_dialect::EndCall(result);
+  if (recorded) python_dialect::EndCall(result, g_describe);
   return result;
 }
 
@@ -188,6 +189,7 @@ absl::Status ModuleCallsHook::Install() {
     return absl::InternalError("torch.nn.Module.__call__ is no Python function: another library replaced it");
   auto* const function = reinterpret_cast<PyFunctionObject*>(call);
   if (function->vectorcall == EnterModuleCall) return absl::OkStatus();
+  g_describe = describe_;
   g_original = function->vectorcall;
   patches_.Replace(&function->vectorcall, static_cast<vectorcallfunc>(EnterModuleCall));
   HideFromSpecialization(function, &g_version,

@@ -3,9 +3,12 @@
 #ifndef TORCHTRACE_DIALECTS_TORCH_FRAME_MODULE_CALLS_H_
 #define TORCHTRACE_DIALECTS_TORCH_FRAME_MODULE_CALLS_H_
 
+#include <Python.h>
+
 #include <string>
 
 #include "dialects/python/setattr/patch_list.h"
+#include "serialize/model/config_builder.h"
 #include "serialize/model/levels.h"
 #include "tracer/framework_dialect.h"
 
@@ -15,12 +18,17 @@ namespace torchtrace::torch_dialect {
 // after the other levels' hooks, so that a module's call is the parent of theirs.
 class ModuleCallsHook : public TracingHook {
  public:
+  using Describe = void (*)(PyObject* value, ConfigBuilder* config);
+  // `describe`: of what a module returns, where that is wanted.
+  explicit ModuleCallsHook(Describe describe) : describe_(describe) {}
+
   int level() const override { return kFrameLevel; }
   std::string name() const override { return "module calls"; }
   absl::Status Install() override;
   void Uninstall() override;
 
  private:
+  const Describe describe_;
   python_dialect::PatchList patches_;
 };
 

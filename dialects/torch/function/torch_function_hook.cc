@@ -82,7 +82,7 @@ bool ModeWouldBeTold() {
 
 void EndFunction(PyObject* result) {
   t_function.open = false;
-  if (t_function.recorded) EndCall(result);
+  if (t_function.recorded) EndCall(result, DescribePython);
 }
 
 // has_torch_function, has_torch_function_unary, has_torch_function_variadic

@@ -2,11 +2,13 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <memory>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "dialects/torch/describe/operator_plan.h"
 #include "serialize/model/record_facts.h"
@@ -100,7 +102,15 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
   } else if (raised) {
     t_thread.Raise({});
   } else {
-    t_thread.Leave();
+    t_thread.Leave([&](ConfigBuilder* config) {
+      // They are the last ones on the operator's stack; nothing was set where PyTorch doesn't tell of them.
+      const std::vector<c10::IValue>& outputs = function.outputs();
+      const size_t count = std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());
+      config->BeginResult(count);
+      for (size_t i = outputs.size() - count; i < outputs.size(); ++i) {
+        DescribeArgument(IntKind::kInt, outputs[i], config);
+      }
+    });
   }
 }
 
@@ -109,7 +119,8 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
 absl::Status RecordFunctionHook::Install() {
   if (callback_ != 0) return absl::OkStatus();
   OperatorPlans::WatchRemovals();
-  callback_ = at::addGlobalCallback(at::RecordFunctionCallback(Begin, End).needsInputs(true));
+  callback_ = at::addGlobalCallback(
+      at::RecordFunctionCallback(Begin, End).needsInputs(true).needsOutputs(outputs_).needsIds(ids_));
   return absl::OkStatus();
 }
 

@@ -11,16 +11,21 @@
 
 namespace torchtrace::torch_dialect {
 
-// A global callback of RecordFunction, which runs on every thread, with inputs (docs/RECORD.md). Operators are
+// A global callback of RecordFunction, which runs on every thread (docs/RECORD.md). Operators are
 // described as at level 2; backward nodes and scopes have RecordFunction's name.
 class RecordFunctionHook : public TracingHook {
  public:
+  // Of the options: whether outputs are recorded, and RecordFunction's ids.
+  explicit RecordFunctionHook(const RecordingOptions& options) : outputs_(options.outputs), ids_(options.ids) {}
+
   int level() const override { return kRecordLevel; }
   std::string name() const override { return "record function"; }
   absl::Status Install() override;
   void Uninstall() override;
 
  private:
+  const bool outputs_;
+  const bool ids_;
   uint64_t callback_ = 0;  // 0: none
 };
 

@@ -275,3 +275,18 @@ def test_the_tree_and_the_pictures_of_it(tmp_path):
     times = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in folded}
     (path,) = [p for p in times if p.endswith("Linear);aten::linear;aten::addmm")]
     assert times[path] == addmm["self_ns"]
+
+
+def test_holistic_trace_analysis_reads_the_chrome_trace(tmp_path):
+    hta = pytest.importorskip("hta.trace_analysis")  # as it brings pandas and Jupyter: where it is
+    run = trace(MY_MODULE, levels="3,4", options=["--frames", "modules"]).check()
+    chrome = tmp_path / "trace.json"
+    tool("export", "chrome", run.folder, "-o", chrome)
+    traces = hta.TraceAnalysis(trace_files={0: str(chrome)}, trace_dir=str(tmp_path)).t
+    table = traces.get_trace(0)
+    names = table["name"].map(lambda symbol: traces.symbol_table.sym_table[symbol])
+    assert len(table) == len(run.calls)
+    assert (names == "aten::addmm").sum() == 4
+    assert (names == "nn.Module: MyModule_0").sum() == 4
+    operators = table["cat"].map(lambda symbol: traces.symbol_table.sym_table[symbol]) == "cpu_op"
+    assert operators.sum() == len(run.level(4))

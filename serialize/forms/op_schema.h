@@ -1,8 +1,9 @@
 // Schemas of operators as other tools write them, and c10's names of dtypes, layouts and devices.
 
-#ifndef TORCHTRACE_SERIALIZE_IMPORT_OP_SCHEMA_H_
-#define TORCHTRACE_SERIALIZE_IMPORT_OP_SCHEMA_H_
+#ifndef TORCHTRACE_SERIALIZE_FORMS_OP_SCHEMA_H_
+#define TORCHTRACE_SERIALIZE_FORMS_OP_SCHEMA_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -59,10 +60,19 @@ std::optional<OpSchema> ParseOpSchema(std::string_view text);
 // `1.+2.j`, `[1, 2]`, `"mean"`. None: anything else.
 std::optional<Value> ParsePrintedValue(std::string_view text);
 
+// Where an argument of a call comes from.
+struct ArgumentSource {
+  std::optional<size_t> index;  // among the config's args and, behind them, its kwargs
+  Value default_value;          // where there is none; of an enum its number
+};
+// Of each of the schema's arguments: the way back from a config to the values in the schema's order. None: it is no
+// call of that schema.
+std::optional<std::vector<ArgumentSource>> SourcesOfArguments(const OpSchema& schema, const Config& config);
+
 // The call of `values`, one per argument of the schema from the first on. With six_decimals, floats were
 // printed with so many decimals, and one that reads like its default is taken for it.
 Config CallOfSchema(const OpSchema& schema, std::vector<Value> values, bool six_decimals);
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_SERIALIZE_IMPORT_OP_SCHEMA_H_
+#endif  // TORCHTRACE_SERIALIZE_FORMS_OP_SCHEMA_H_

@@ -1,4 +1,4 @@
-#include "serialize/import/op_schema.h"
+#include "serialize/forms/op_schema.h"
 
 #include <optional>
 #include <string>

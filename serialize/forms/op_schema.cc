@@ -1,4 +1,4 @@
-#include "serialize/import/op_schema.h"
+#include "serialize/forms/op_schema.h"
 
 #include <algorithm>
 #include <charconv>
@@ -363,6 +363,38 @@ std::optional<OpSchema> ParseOpSchema(std::string_view text) {
     text = Trim(text.substr(comma + 1));
   }
   return schema;
+}
+
+std::optional<std::vector<ArgumentSource>> SourcesOfArguments(const OpSchema& schema, const Config& config) {
+  std::vector<ArgumentSource> sources;
+  size_t used = 0;
+  for (const SchemaArgument& argument : schema.arguments) {
+    ArgumentSource& source = sources.emplace_back();
+    const size_t position = sources.size() - 1;
+    if (!argument.keyword_only && position < config.args.size()) {
+      source.index = position;
+    } else {
+      for (size_t i = 0; i < config.kwargs.size() && !source.index.has_value(); ++i) {
+        if (config.kwargs[i].first == argument.name) source.index = config.args.size() + i;
+      }
+    }
+    if (source.index.has_value()) {
+      ++used;
+      continue;
+    }
+    if (!argument.default_value.has_value()) return std::nullopt;
+    source.default_value = *argument.default_value;
+    // int[2] stride=1
+    const ValueTag tag = source.default_value.tag;
+    if (argument.list_size != 0 && tag != ValueTag::kList && tag != ValueTag::kNone) {
+      Value list = Simple(ValueTag::kList);
+      list.items.assign(static_cast<size_t>(argument.list_size), source.default_value);
+      list.whole = argument.list_size;
+      source.default_value = std::move(list);
+    }
+  }
+  if (used != config.args.size() + config.kwargs.size()) return std::nullopt;
+  return sources;
 }
 
 Config CallOfSchema(const OpSchema& schema, std::vector<Value> values, bool six_decimals) {

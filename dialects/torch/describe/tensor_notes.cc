@@ -1,0 +1,244 @@
+#include "dialects/torch/describe/tensor_notes.h"
+
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "serialize/model/tensor_notes.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+// Of so many elements at most a range is taken: what indices, masks and lengths have, and a few hundred nanoseconds.
+constexpr int64_t kMaxRangeElements = 4096;
+
+// Numbers objects by address. An address is another object's only when the one that had it is gone, memory and all: so
+// a weak reference keeps the memory (not the contents) of each, until the dead ones are cleared away.
+template <typename Weak>
+class Numbers {
+ public:
+  using Dead = std::vector<Weak>;
+
+  template <typename MakeWeak>
+  uint64_t Of(const void* object, const MakeWeak& make_weak, Dead* dead) {
+    if (const auto found = known_.find(object); found != known_.end()) return found->second.number;
+    if (known_.size() >= clear_at_) Clear(dead);
+    known_.emplace(object, Entry{make_weak(), last_ + 1});
+    return ++last_;
+  }
+
+  void Forget(Dead* dead) {
+    for (auto& [object, entry] : known_) dead->push_back(std::move(entry.weak));
+    known_.clear();
+    last_ = 0;
+  }
+
+ private:
+  struct Entry {
+    Weak weak;
+    uint64_t number;
+  };
+
+  static constexpr size_t kFewObjects = 4096;
+
+  void Clear(Dead* dead) {
+    for (auto entry = known_.begin(); entry != known_.end();) {
+      if (entry->second.weak.expired()) {
+        dead->push_back(std::move(entry->second.weak));
+        entry = known_.erase(entry);
+      } else {
+        ++entry;
+      }
+    }
+    clear_at_ = std::max(kFewObjects, 2 * known_.size());
+  }
+
+  std::unordered_map<const void*, Entry> known_;
+  uint64_t last_ = 0;
+  size_t clear_at_ = kFewObjects;
+};
+
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+class Identities {
+ public:
+  static Identities& Get() {
+    // Never destroyed: threads may record up to the process's end.
+    static auto* const identities = new Identities;
+    return *identities;
+  }
+
+  TensorNote::Identity Of(const at::Tensor& tensor) {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    TensorNote::Identity identity;
+    // What is freed is freed without the lock: it may be anybody's code.
+    Numbers<WeakTensor>::Dead dead_tensors;
+    Numbers<WeakStorage>::Dead dead_storages;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    identity.tensor = tensors_.Of(&impl, [&] { return WeakTensor(tensor.getIntrusivePtr()); }, &dead_tensors);
+    if (!impl.has_storage() || !impl.unsafe_storage()) return identity;
+    const c10::Storage& storage = impl.unsafe_storage();
+    identity.storage =
+        storages_.Of(storage.unsafeGetStorageImpl(), [&] { return storage.getWeakStorageImpl(); }, &dead_storages);
+    if (!impl.has_symbolic_sizes_strides()) {
+      identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, impl.storage_offset()));
+    }
+    return identity;
+  }
+
+  void Forget() {
+    Numbers<WeakTensor>::Dead dead_tensors;
+    Numbers<WeakStorage>::Dead dead_storages;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tensors_.Forget(&dead_tensors);
+    storages_.Forget(&dead_storages);
+  }
+
+ private:
+  // A child's only thread must not wait for one that is gone.
+  Identities() {
+    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); }, [] { Get().mutex_.unlock(); });
+  }
+
+  std::mutex mutex_;
+  Numbers<WeakTensor> tensors_;
+  Numbers<WeakStorage> storages_;
+};
+
+std::atomic<bool> g_identities{false};
+std::atomic<bool> g_ranges{false};
+std::atomic<uint64_t> g_contents_bytes{0};
+
+// The first of a tensor's elements, where they are in memory that can be read as it is; null: they aren't.
+const char* ElementsOf(const c10::TensorImpl& impl) {
+  if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
+                             c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
+                             c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) ||
+      impl.has_symbolic_sizes_strides() || !impl.has_storage() || !impl.unsafe_storage() ||
+      impl.unsafe_storage().device_type() != c10::kCPU) {
+    return nullptr;
+  }
+  const auto* const start = static_cast<const char*>(impl.unsafe_storage().data());
+  if (start == nullptr) return nullptr;
+  // A tensor may say more than its storage holds.
+  int64_t last = impl.storage_offset();
+  for (int64_t d = 0; d < impl.dim(); ++d) {
+    if (impl.size(d) == 0) return nullptr;
+    int64_t reach;
+    if (impl.stride(d) < 0 || __builtin_mul_overflow(impl.size(d) - 1, impl.stride(d), &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return nullptr;
+    }
+  }
+  if (last < 0 || (static_cast<uint64_t>(last) + 1) * impl.itemsize() > impl.unsafe_storage().nbytes()) return nullptr;
+  return start + static_cast<size_t>(impl.storage_offset()) * impl.itemsize();
+}
+
+// Calls `visit(element)` for the address of each, in row-major order.
+template <typename Visit>
+void ForEachElement(const c10::TensorImpl& impl, const char* first, const Visit& visit) {
+  const auto itemsize = static_cast<int64_t>(impl.itemsize());
+  const int64_t count = impl.numel();
+  if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
+    for (int64_t i = 0; i < count; ++i) visit(first + i * itemsize);
+    return;
+  }
+  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
+  std::vector<int64_t> index(sizes.size());
+  for (int64_t i = 0; i < count; ++i) {
+    visit(first);
+    for (size_t d = sizes.size(); d-- > 0;) {
+      first += strides[d] * itemsize;
+      if (++index[d] < sizes[d]) break;
+      first -= sizes[d] * strides[d] * itemsize;
+      index[d] = 0;
+    }
+  }
+}
+
+template <typename Integer>
+TensorNote::Range RangeOf(const c10::TensorImpl& impl, const char* first) {
+  Integer least, most;
+  std::memcpy(&least, first, sizeof least);
+  most = least;
+  ForEachElement(impl, first, [&](const char* element) {
+    Integer value;
+    std::memcpy(&value, element, sizeof value);
+    least = std::min(least, value);
+    most = std::max(most, value);
+  });
+  return {static_cast<int64_t>(least), static_cast<int64_t>(most)};
+}
+
+std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char* first) {
+  if (impl.numel() > kMaxRangeElements || !impl.dtype().isScalarType()) return std::nullopt;
+  switch (c10::typeMetaToScalarType(impl.dtype())) {
+    case c10::ScalarType::Bool:
+    case c10::ScalarType::Byte:
+      return RangeOf<uint8_t>(impl, first);
+    case c10::ScalarType::Char:
+      return RangeOf<int8_t>(impl, first);
+    case c10::ScalarType::Short:
+      return RangeOf<int16_t>(impl, first);
+    case c10::ScalarType::Int:
+      return RangeOf<int32_t>(impl, first);
+    case c10::ScalarType::Long:
+      return RangeOf<int64_t>(impl, first);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  TensorNote note;
+  if (g_identities.load(std::memory_order_relaxed)) note.identity = Identities::Get().Of(tensor);
+  const uint64_t contents_bytes = g_contents_bytes.load(std::memory_order_relaxed);
+  std::string contents;
+  if (contents_bytes != 0 || g_ranges.load(std::memory_order_relaxed)) {
+    if (const char* const first = ElementsOf(impl)) {
+      if (g_ranges.load(std::memory_order_relaxed)) note.range = RangeOf(impl, first);
+      const size_t itemsize = impl.itemsize();
+      const size_t bytes = static_cast<size_t>(impl.numel()) * itemsize;
+      if (bytes <= contents_bytes) {
+        if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
+          note.contents = std::string_view(first, bytes);
+        } else {
+          contents.reserve(bytes);
+          ForEachElement(impl, first, [&](const char* element) { contents.append(element, itemsize); });
+          note.contents = contents;
+        }
+      }
+    }
+  }
+  if (note.identity || note.range || note.contents) config->Note(note);
+}
+
+absl::Status TensorNotesHook::Install() {
+  g_identities = options_.ids;
+  g_ranges = options_.int_ranges;
+  g_contents_bytes = options_.values;
+  g_tensor_notes_wanted = options_.ids || options_.int_ranges || options_.values != 0;
+  return absl::OkStatus();
+}
+
+void TensorNotesHook::Uninstall() {
+  g_tensor_notes_wanted = false;
+  g_identities = false;
+  Identities::Get().Forget();
+}
+
+}  // namespace torchtrace::torch_dialect

@@ -1,0 +1,186 @@
+"""ExecutionTraceObserver: torch.profiler's class of that name, on torchtrace.
+
+The same methods and files; what it takes for them is a trace of level 4 with outputs and
+identities, which is written when it is closed. It imports torch.
+"""
+
+import gzip
+import json
+import os
+import shutil
+import tempfile
+import warnings
+import weakref
+
+import torch
+from torch.profiler import ExecutionTraceObserver as _TorchObserver
+
+from torchtrace import _trace
+from torchtrace._load import native
+
+
+def _write(folder, path):
+    if not path.endswith(".gz"):
+        native.export_calls("et", folder, path)
+        return
+    plain = os.path.join(folder, "et.json")
+    native.export_calls("et", folder, plain)
+    with open(plain, "rb") as source, gzip.open(path, "wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+class _Recording:
+    """The trace of one observer, from register_callback() to unregister_callback()."""
+
+    def __init__(self, path):
+        self.path = path
+        self.pid = os.getpid()
+        self.folder = tempfile.mkdtemp(prefix="torchtrace-")
+        self.running = False
+        ranges = os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE", "0")
+        self.trace = _trace.Trace(
+            os.path.join(self.folder, "trace").replace("%", "%%"),
+            levels=[4],
+            formats="none",
+            outputs=True,
+            ids=True,
+            int_ranges=ranges == "1",
+        )
+        with _trace._state.lock:
+            _trace._state.pauses += 1
+            try:
+                self.trace.start()
+            except BaseException:
+                _trace._state.pauses -= 1
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+
+    def run(self, running):
+        if running == self.running or os.getpid() != self.pid:
+            return
+        with _trace._state.lock:
+            self.running = running
+            _trace._state.pauses += -1 if running else 1
+            _trace._state.apply()
+
+    def close(self):
+        if os.getpid() != self.pid:
+            return
+        try:
+            self.run(False)
+            with _trace._state.lock:
+                _trace._state.pauses -= 1
+                self.trace.stop()
+            _write(self.trace.path, self.path)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class ExecutionTraceObserver(_TorchObserver):
+    """Writes an execution trace of what runs between start() and stop().
+
+    It takes the place of torch.profiler.ExecutionTraceObserver; docs/PYTHON.md tells what
+    differs.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._recording = None
+        self._close = None  # called at the end of the program, too
+        self._torch_observer = None  # in a trace that is open already
+
+    @staticmethod
+    def build_execution_trace_obs_from_env():
+        """An observer of a temporary file where ENABLE_PYTORCH_EXECUTION_TRACE is 1, else None."""
+        if os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE", "0") != "1":
+            return None
+        handle, path = tempfile.mkstemp(suffix=".et.json")
+        os.close(handle)
+        observer = ExecutionTraceObserver().register_callback(path)
+        extras = os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS", "0")
+        observer.set_extra_resource_collection(extras == "1")
+        return observer
+
+    def register_callback(self, output_file_path):
+        """Opens the trace that is to become this file, packed where its name ends in .gz."""
+        if self._registered:
+            return self
+        path = os.fspath(output_file_path)
+        with _trace._state.lock:
+            if native.state() is None:
+                # Before anything has run: whether it can be written.
+                with open(path, "ab"):
+                    pass
+                self._recording = _Recording(path)
+                self._close = weakref.finalize(self, self._recording.close)
+            else:
+                warnings.warn(
+                    "a trace is open already, of `torchtrace run`, torchtrace.trace() or another "
+                    "observer: PyTorch's own ExecutionTraceObserver writes this file",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+                self._torch_observer = _TorchObserver().register_callback(path)
+        self.output_file_path = path
+        self._registered = True
+        return self
+
+    def start(self):
+        """Records from here on."""
+        if not self._registered or self._execution_trace_running:
+            return
+        self._execution_trace_running = True
+        if self._torch_observer is not None:
+            self._torch_observer.start()
+            return
+        self._recording.run(True)
+        self._record_process_groups()
+
+    def stop(self):
+        """Up to here."""
+        if not self._execution_trace_running:
+            return
+        self._execution_trace_running = False
+        if self._torch_observer is not None:
+            self._torch_observer.stop()
+        else:
+            self._recording.run(False)
+
+    def unregister_callback(self):
+        """Closes the trace and writes the file."""
+        if not self._registered:
+            return
+        self.stop()
+        self._registered = False
+        if self._torch_observer is not None:
+            self._torch_observer.unregister_callback()
+            self._torch_observer = None
+        else:
+            self._close()
+            self._recording = self._close = None
+        self._copy_kernels()
+
+    def __del__(self):
+        # What the base class does there, weakref.finalize does.
+        pass
+
+    def _copy_kernels(self):
+        folder = self.get_resources_dir()
+        if not folder:
+            return
+        from torch._inductor.codecache import PyCodeCache
+
+        for module in PyCodeCache.modules:
+            file = getattr(module, "__file__", None)
+            if file is not None:
+                shutil.copyfile(file, os.path.join(folder, os.path.basename(file)))
+
+    def _record_process_groups(self):
+        distributed = torch.distributed
+        if not distributed.is_available() or not distributed.is_initialized():
+            return
+        groups = distributed.distributed_c10d._world.pg_config_info
+        scope = torch.autograd._record_function_with_args_enter(
+            "## process_group:init ##", json.dumps(groups, default=str)
+        )
+        torch.autograd._record_function_with_args_exit(scope)

@@ -1,0 +1,28 @@
+// What one call has beside its configuration, and what it returned.
+
+#ifndef TORCHTRACE_SERIALIZE_MODEL_CALL_EXTRAS_H_
+#define TORCHTRACE_SERIALIZE_MODEL_CALL_EXTRAS_H_
+
+#include <cstddef>
+#include <string_view>
+
+#include "serialize/model/record_facts.h"
+
+namespace torchtrace {
+
+struct CallExtras {
+  const RecordFacts* facts = nullptr;  // of a call of level 4
+  std::string_view notes;              // on its tensors (tensor_notes.h); empty: none
+};
+
+struct CallResult {
+  std::string_view values;  // varint n, value * n (value.h); empty: it isn't known
+  std::string_view notes;   // on the tensors in them
+
+  bool known() const { return !values.empty(); }
+  size_t bytes() const { return values.size() + notes.size(); }
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_MODEL_CALL_EXTRAS_H_

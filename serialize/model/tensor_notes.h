@@ -1,0 +1,63 @@
+// What is known of the tensors of one call beside their descriptions, where it was asked for: identities, ranges of
+// integers, contents. It changes from call to call, so it is no part of a configuration. docs/FORMAT.md "Notes".
+
+#ifndef TORCHTRACE_SERIALIZE_MODEL_TENSOR_NOTES_H_
+#define TORCHTRACE_SERIALIZE_MODEL_TENSOR_NOTES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "serialize/base/bytes.h"
+
+namespace torchtrace {
+
+struct TensorNote {
+  struct Identity {
+    uint64_t tensor = 0;   // unique in the process's log, from 1
+    uint64_t storage = 0;  // the same, by itself; views have their base's. 0: it has none
+    uint64_t offset = 0;   // of its first element in the storage, in elements
+    friend bool operator==(const Identity&, const Identity&) = default;
+  };
+  struct Range {
+    int64_t least = 0;
+    int64_t most = 0;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+
+  uint64_t position = 0;  // among the call's tensors, or the result's, as facets count them (config.h)
+  std::optional<Identity> identity;
+  std::optional<Range> range;                // of a tensor of integers or bools that has elements
+  std::optional<std::string_view> contents;  // its elements in row-major order, as they lie in memory
+};
+
+// Bits of a note in the log.
+inline constexpr uint64_t kNoteIdentity = 1;
+inline constexpr uint64_t kNoteRange = 2;
+inline constexpr uint64_t kNoteContents = 4;
+
+template <typename Out>
+void AppendTensorNote(const TensorNote& note, Out* out) {
+  AppendVarint(note.position, out);
+  AppendVarint((note.identity ? kNoteIdentity : 0) | (note.range ? kNoteRange : 0) |
+                   (note.contents ? kNoteContents : 0),
+               out);
+  if (note.identity) {
+    AppendVarint(note.identity->tensor, out);
+    AppendVarint(note.identity->storage, out);
+    AppendVarint(note.identity->offset, out);
+  }
+  if (note.range) {
+    AppendVarint(ZigZag(note.range->least), out);
+    AppendVarint(ZigZag(note.range->most), out);
+  }
+  if (note.contents) AppendString(*note.contents, out);
+}
+
+// Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list.
+std::vector<TensorNote> ReadTensorNotes(std::string_view bytes);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_MODEL_TENSOR_NOTES_H_
