@@ -18,6 +18,7 @@
 #include "cmd/reading/reading_options.h"
 #include "dialects/table/dialects.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/version_spans.h"
 #include "serialize/model/config.h"
@@ -105,7 +106,7 @@ void TellOtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo&
     std::erase_if(others, [&list](const std::string& version) { return IsOfVersion(list, version); });
     if (others.empty()) continue;
     Say(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "), ", the list of ",
-                     list.version, "; `torchtrace apis scan --default` makes one for another version"));
+                     list.version, "; `", CommandName(), " apis scan --default` makes one for another version"));
   }
 }
 

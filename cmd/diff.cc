@@ -115,7 +115,7 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const auto usage_error = [](const std::string& what) {
-    return Fail(kExitTrouble, absl::StrCat(what, " (see torchtrace diff --help)"));
+    return Fail(kExitTrouble, absl::StrCat(what, SeeHelp("diff")));
   };
   for (const CLI::Option* option : {nested, context, max_hunks, max_calls}) {
     if (!sequence && option->count() > 0) return usage_error(absl::StrCat(option->get_name(), " needs --sequence"));

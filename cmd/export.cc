@@ -1,9 +1,11 @@
 // `torchtrace export`.
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,8 +27,9 @@ namespace {
 
 constexpr char kFooter[] =
     "Examples:\n"
+    "  torchtrace export out -o configs/out.parquet\n"
+    "  torchtrace export out -o flames.html\n"
     "  torchtrace export torchbench out -o ops.txt\n"
-    "  torchtrace export parquet out -o configs/out.parquet\n"
     "  torchtrace export timing out -o timing.csv\n"
     "  torchtrace export csv --calls out --include 'aten::*' > calls.csv";
 
@@ -49,6 +52,24 @@ std::string Formats() {
     absl::StrAppend(&lines, absl::StrFormat("  %-12s %s\n", exporter->name, exporter->help));
   }
   return lines + '\n';
+}
+
+// The first of the words is the format, where it is the name of one; else the output's suffix tells it, and all of them
+// are traces.
+absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vector<std::string>* words) {
+  if (words->empty()) return absl::InvalidArgumentError(absl::StrCat("TRACE is required", SeeHelp("export")));
+  absl::StatusOr<const Exporter*> named = FindExporter(words->front());
+  if (named.ok()) {
+    words->erase(words->begin());
+    return named;
+  }
+  std::error_code error;
+  if (words->size() > 1 && words->front() != "-" && !std::filesystem::exists(words->front(), error)) return named;
+  if (output.empty() || output == "-") {
+    return absl::InvalidArgumentError(absl::StrCat("in which format? Name one (", ExporterNames(),
+                                                   "), or a file by -o that ends in ", ExporterSuffixes()));
+  }
+  return FindExporterOfFile(output);
 }
 
 // A trace is called by its path, without a slash at the end.
@@ -138,11 +159,10 @@ int Run(const std::vector<std::string>& args) {
   bool force = false, calls = false;
   CallFilterOptions filter;
   SeriesOptions series;
-  const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", absl::StrCat(Formats(), kFooter));
-  app->add_option("FORMAT", format, ExporterNames())->required()->check(Checked([](const std::string& text) {
-    return FindExporter(text);
-  }));
-  app->add_option("TRACE", arguments.paths, kTraceText)->required();
+  const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
+  const CLI::Option* const first_word =
+      app->add_option("FORMAT", format, absl::StrCat(ExporterNames(), " (default: by FILE's suffix)"));
+  app->add_option("TRACE", arguments.paths, kTraceText);
   app->add_option("-o,--output", arguments.output, "File to write (default: standard output); timing: or a folder")
       ->option_text("FILE")
       ->check(IsName());
@@ -160,7 +180,12 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
   filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  arguments.exporter = *FindExporter(format);
+  if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
+  const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
+  if (!exporter.ok()) return Fail(kExitTrouble, exporter.status());
+  if (arguments.paths.empty()) return Fail(kExitTrouble, absl::StrCat("TRACE is required", SeeHelp("export")));
+  arguments.exporter = *exporter;
+  format = arguments.exporter->name;
   arguments.by = *ParseLabelBy(by);
   arguments.filter = {filter.Globs(), filter.Levels()};
   const bool in_series = arguments.exporter->make_series != nullptr;

@@ -103,8 +103,9 @@ int Run(const std::vector<std::string>& args) {
   if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || !ignore.empty() ||
                          !options.levels.empty())) {
     return Fail(kExitTrouble,
-                "--census has rows and an order of its own: of the other options it takes --top, "
-                "--format, --label, --include and --exclude (see torchtrace stats --help)");
+                absl::StrCat("--census has rows and an order of its own: of the other options it takes --top, "
+                             "--format, --label, --include and --exclude",
+                             SeeHelp("stats")));
   }
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());

@@ -11,6 +11,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/text.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/model/levels.h"
@@ -112,7 +113,7 @@ std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& tra
   }
   if (damaged || lost > 0) {
     sentences.push_back(absl::StrCat(path == "-" ? "standard input" : path,
-                                     " is damaged: ", CountLostCalls(lost, exact), " lost (torchtrace info ",
+                                     " is damaged: ", CountLostCalls(lost, exact), " lost (", CommandName(), " info ",
                                      path == "-" ? path : ShellQuote(path), " tells more)"));
   }
   for (std::string& note : TraceNotes(trace)) sentences.push_back(std::move(note));

@@ -23,6 +23,7 @@
 #include "cmd/run/self_check.h"
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/levels.h"
@@ -100,25 +101,25 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                 "Also trace a torch that is newer than what this version of torchtrace was tested with")
       ->envname("TORCHTRACE_UNTESTED_TORCH")
       ->group("Capture");
-  app->add_option("--api-list", recording->api_list,
-                  "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
-                  "(default: the public API of the dialect's framework)")
+  app->add_option(
+         "--api-list", recording->api_list,
+         "What level 0 traces: a list of names, such as `torchtrace apis scan` writes, or all: everything that a "
+         "scan finds in torch, or in each --library (default: the public API of the dialect's framework)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_API_LIST")
-      ->group("Capture");
+      ->group("Level 0");
   list("--library", &recording->libraries,
        "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
        "the dialect's framework, where no --api-list is given)")
       ->option_text("NAME")
       ->envname("TORCHTRACE_LIBRARY")
-      ->group("Capture");
-  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list,
-                "Level 0 traces everything that a scan finds in torch, or in each --library")
+      ->group("Level 0");
+  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list, "The same as --api-list all")
       ->envname("TORCHTRACE_DISABLE_TORCH_API_LIST")
-      ->group("Capture");
+      ->group("Level 0");
   app->add_flag("--outermost", recording->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
-      ->group("Capture");
+      ->group("Level 0");
   app->add_option("--frames", recording->frames,
                   "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too; "
                   "all, those written in C too (default: python)")
@@ -256,6 +257,9 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   return absl::OkStatus();
 }
 
+// --api-list: everything that a scan finds.
+constexpr char kEveryApi[] = "all";
+
 // The option that is for level 0 alone, or null.
 const char* LevelZeroOption(const RecordingOptions& options) {
   if (options.outermost) return "--outermost";
@@ -317,6 +321,10 @@ absl::Status SwitchOffFailed(const SelfTestResult& failed, RecordingOptions* rec
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
                const std::vector<std::string>& command) {
   RecordingOptions recording = options.recording;
+  if (recording.api_list == kEveryApi) {
+    recording.api_list.clear();
+    recording.disable_torch_api_list = true;
+  }
   // A dialect of Python's has levels of its own, which it is asked for when the program starts.
   const bool extension = recording.dialect.find(':') != std::string::npos;
   if (absl::Status status = CheckDialectName(recording.dialect); !status.ok()) return Fail(kExitNotStarted, status);
@@ -427,7 +435,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.metadata_json = FormatRunMetadata(metadata, recording);
   const std::string died =
       absl::StrCat("torchtrace: the program died of a signal; its trace is in ", PlainLine(*shown_folder), "\n");
-  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ",
+  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: ", CommandName(), " render ",
                                         PlainLine(ShellQuote(*shown_folder)), "\n");
   content.late_signal_message = died;
   content.ending.folder = folder;
@@ -455,10 +463,11 @@ int Run(const std::vector<std::string>& args) {
   RunOptions options;
   const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
   const absl::StatusOr<RunArguments> split = SplitRunArguments(args, NamesWithValue(*app));
-  if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), " (see torchtrace run --help)"));
+  if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {
-    return Fail(kExitNotStarted, "no program to run: give a SCRIPT, -m MODULE or -c CODE (see torchtrace run --help)");
+    return Fail(kExitNotStarted,
+                absl::StrCat("no program to run: give a SCRIPT, -m MODULE or -c CODE", SeeHelp("run")));
   }
   std::vector<std::string> command = {"torchtrace", "run"};
   command.insert(command.end(), args.begin(), args.end());

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/files.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
@@ -89,7 +90,7 @@ class Renderer {
     formats_.Remove(RenderFile::kTraceText);
     const std::string& path = options_.trace_path.empty() ? options_.folder : options_.trace_path;
     report_.listing_left_out = true;
-    report_.listing_command = absl::StrCat("torchtrace render ", ShellQuote(path), " --formats ",
+    report_.listing_command = absl::StrCat(CommandName(), " render ", ShellQuote(path), " --formats ",
                                            yaml && text ? "trace"
                                            : yaml       ? "trace.yaml"
                                                         : "trace.txt");
