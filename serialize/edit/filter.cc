@@ -11,6 +11,7 @@
 #include "serialize/edit/edit.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/parsed_tags.h"
 
 namespace torchtrace {
 namespace {
@@ -43,7 +44,7 @@ Arguments TakeApart(const Trace& trace, VariantId variant) {
 class Filter {
  public:
   Filter(Trace* trace, const FilterOptions& options, TraceWriter* writer)
-      : trace_(trace), options_(options), writer_(writer), apis_(options.filter) {}
+      : trace_(trace), options_(options), writer_(writer), apis_(options.filter), tags_(trace) {}
 
   absl::StatusOr<FilterReport> Run() {
     // Metadata, threads and configs are complete after the first reading.
@@ -161,13 +162,14 @@ class Filter {
   }
 
   // What stands beside the configuration, with what is known on entering.
-  WhereSubject SubjectOf(const CallRecord& record) const {
+  WhereSubject SubjectOf(const CallRecord& record) {
     const Arguments& arguments = *arguments_.at(record.variant);
     WhereSubject subject;
     subject.config = &arguments.config;
     subject.facets = &arguments.facets;
     subject.entry = &record;
     subject.process = &trace_->processes()[record.process];
+    subject.tags = tags_.Get(record.tags);
     return subject;
   }
 
@@ -185,8 +187,9 @@ class Filter {
         if (options_.where->Ask(SubjectOf(record)) == Truth::kUnknown) open.emplace(record.call, record);
         return absl::OkStatus();
       }
-      if (open.erase(record.call) == 0) return absl::OkStatus();
-      WhereSubject subject = SubjectOf(record);
+      const auto entered = open.extract(record.call);
+      if (entered.empty()) return absl::OkStatus();
+      WhereSubject subject = SubjectOf(entered.mapped());
       subject.ended = true;
       subject.raised = record.kind == CallRecord::kRaise;
       subject.returned = !subject.raised;
@@ -311,6 +314,7 @@ class Filter {
   const FilterOptions& options_;
   TraceWriter* const writer_;
   GlobMemo apis_;
+  ParsedTags tags_;
   FilterReport report_;
   std::vector<uint32_t> processes_;                                       // in the new trace; kNotWritten: none
   std::vector<Verdict> verdicts_;                                         // by variant
