@@ -44,18 +44,20 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
 
 // What --show names, into `options`.
 absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* options) {
-  static const std::vector<std::string> names = {"called", "never", "outside", "none"};
-  options->called = options->never = options->outside = false;
+  static const std::vector<std::string> names = {"namespaces", "called", "never", "outside", "none"};
+  options->namespaces = options->called = options->never = options->outside = false;
   for (const std::string& item : SplitLists(lists)) {
-    if (item == "called") {
+    if (item == "namespaces") {
+      options->namespaces = true;
+    } else if (item == "called") {
       options->called = true;
     } else if (item == "never") {
       options->never = true;
     } else if (item == "outside") {
       options->outside = true;
     } else if (item != "none") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--show: '", item, "' is none of called, never, outside, none", DidYouMean(item, names)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--show: '", item, "' is none of namespaces, called, never, outside, none", DidYouMean(item, names)));
     }
   }
   return absl::OkStatus();
@@ -111,7 +113,7 @@ void TellOtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo&
 }
 
 int Run(const std::vector<std::string>& args) {
-  std::vector<std::string> paths, show = {"called", "never"};
+  std::vector<std::string> paths, show;
   std::string list_name, format = "text", fail_under;
   CoverageOptions options;
   CallFilterOptions filter;
@@ -124,8 +126,10 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
-  app->add_option("--show", show,
-                  "Rows to show: called, never, outside (called, and not in the list), or none (default: called,never)")
+  app->add_option(
+         "--show", show,
+         "What to show: namespaces (how many of each), called, never, outside (called, and not in the list), or "
+         "none (default: namespaces; JSON namespaces,called,never; CSV called,never)")
       ->option_text("ROWS")
       ->allow_extra_args(false)
       ->check([&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); });
@@ -137,7 +141,17 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseStatsFormat(format);
   options.filter = filter.Globs();
   options.levels = filter.Levels();
-  if (absl::Status s = ParseShow(show, &options); !s.ok()) return Fail(kExitTrouble, s);
+  if (show.empty()) {
+    const bool people = IsForPeople(options.format);
+    options.called = options.never = !people;
+    options.namespaces = people || options.format == StatsFormat::kJson;
+  } else if (absl::Status s = ParseShow(show, &options); !s.ok()) {
+    return Fail(kExitTrouble, s);
+  }
+  if (options.format == StatsFormat::kCsv && options.namespaces &&
+      (options.called || options.never || options.outside)) {
+    return Fail(kExitTrouble, "--show namespaces is a table of its own in CSV: ask for it alone");
+  }
 
   ReadingProgress progress(/*quiet=*/false, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;

@@ -8,7 +8,7 @@
 namespace torchtrace {
 
 CallSelector::CallSelector(Trace* trace, const CallSelection& selection)
-    : trace_(trace), selection_(selection), apis_(selection.filter) {}
+    : trace_(trace), selection_(selection), apis_(selection.filter), tags_(trace) {}
 
 CallSelector::Arguments CallSelector::TakeApart(const Trace& trace, VariantId variant) {
   Arguments arguments;
@@ -95,13 +95,14 @@ CallSelector::Verdict CallSelector::Judge(VariantId variant) {
   return Verdict::kAsk;
 }
 
-WhereSubject CallSelector::SubjectOf(const CallRecord& record) const {
+WhereSubject CallSelector::SubjectOf(const CallRecord& record) {
   const Arguments& arguments = *arguments_.at(record.variant);
   WhereSubject subject;
   subject.config = &arguments.config;
   subject.facets = &arguments.facets;
   subject.entry = &record;
   subject.process = &trace_->processes()[record.process];
+  subject.tags = tags_.Get(record.tags);
   return subject;
 }
 
@@ -118,8 +119,9 @@ absl::Status CallSelector::JudgeEnds() {
       if (selection_.where->Ask(SubjectOf(record)) == Truth::kUnknown) open.emplace(record.call, record);
       return absl::OkStatus();
     }
-    if (open.erase(record.call) == 0) return absl::OkStatus();
-    WhereSubject subject = SubjectOf(record);
+    const auto entered = open.extract(record.call);
+    if (entered.empty()) return absl::OkStatus();
+    WhereSubject subject = SubjectOf(entered.mapped());
     subject.ended = true;
     subject.raised = record.kind == CallRecord::kRaise;
     subject.returned = !subject.raised;

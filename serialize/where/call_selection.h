@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "serialize/base/matching.h"
 #include "serialize/model/config.h"
+#include "serialize/trace/parsed_tags.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/where.h"
 
@@ -62,13 +63,14 @@ class CallSelector {
   Verdict VerdictOf(VariantId variant);
   Verdict Judge(VariantId variant);
   // What stands beside the configuration, with what is known on entering.
-  WhereSubject SubjectOf(const CallRecord& record) const;
+  WhereSubject SubjectOf(const CallRecord& record);
   // Reads the trace for what is only known when calls end.
   absl::Status JudgeEnds();
 
   Trace* const trace_;
   const CallSelection& selection_;
   GlobMemo apis_;
+  ParsedTags tags_;
   std::vector<Verdict> verdicts_;                                         // by variant
   absl::flat_hash_map<VariantId, std::unique_ptr<Arguments>> arguments_;  // of those to ask about
   std::vector<bool> kept_by_end_;                         // by call; of those that only their end decides

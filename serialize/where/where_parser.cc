@@ -41,6 +41,7 @@ constexpr WhereFieldInfo kFields[] = {
     {"rank", WhereField::kRank, WhereKind::kNumber, WhereScope::kCall},
     {"label", WhereField::kLabel, WhereKind::kText, WhereScope::kCall},
     {"depth", WhereField::kDepth, WhereKind::kNumber, WhereScope::kCall},
+    {"tag", WhereField::kTag, WhereKind::kAnything, WhereScope::kCall},
     {"returned", WhereField::kReturned, WhereKind::kBool, WhereScope::kEnd},
     {"raised", WhereField::kRaised, WhereKind::kBool, WhereScope::kEnd},
     {"exception", WhereField::kException, WhereKind::kText, WhereScope::kEnd},
@@ -209,7 +210,7 @@ class Parser {
     if (field->scope == WhereScope::kCall) parsed_.needs_call = true;
     if (field->scope == WhereScope::kEnd) parsed_.needs_end = true;
     WhereFieldUse use{field};
-    if (field->field == WhereField::kSize || field->field == WhereField::kArg) {
+    if (TakesOperand(field->field)) {
       if (absl::Status status = Operand(&use); !status.ok()) return status;
     }
     absl::StatusOr<WhereOp> op = Operator(*field);
@@ -228,16 +229,19 @@ class Parser {
     return MakeComparison(std::move(use), *op, std::move(literals));
   }
 
-  // What stands in the parentheses of size() and arg().
+  // What stands in the parentheses of size(), arg() and tag().
   absl::Status Operand(WhereFieldUse* use) {
     const bool size = use->info->field == WhereField::kSize;
-    const std::string what = size ? "a dimension, as in size(0)" : "a name or a position, as in arg(dim) or arg(0)";
+    const bool tag = use->info->field == WhereField::kTag;
+    const std::string what = size  ? "a dimension, as in size(0)"
+                             : tag ? "a name, as in tag(step)"
+                                   : "a name or a position, as in arg(dim) or arg(0)";
     if (!Take("(")) return Expected(absl::StrCat("( and ", what));
     SkipSpace();
     const size_t start = at_;
     const absl::StatusOr<WhereLiteral> literal = AnyLiteral(what);
     if (!literal.ok()) return literal.status();
-    const bool whole = !literal->quoted && literal->number.has_value() && literal->number->whole;
+    const bool whole = !tag && !literal->quoted && literal->number.has_value() && literal->number->whole;
     if (whole && (size || literal->number->integer >= 0)) {
       use->number = literal->number->integer;
     } else if (!size && literal->type == WhereLiteral::kText && !whole) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 #include "serialize/model/config.h"
 #include "serialize/model/value.h"
 #include "serialize/trace/trace.h"
@@ -73,6 +74,7 @@ struct WhereSubject {
   // Known from a call's entry on. `process` is the one that the call ran in.
   const CallRecord* entry = nullptr;
   const ProcessInfo* process = nullptr;
+  const nlohmann::json* tags = nullptr;  // with `entry`: of Trace::tags, parsed; null: none
 
   // Known from a call's end on.
   bool ended = false;
@@ -110,13 +112,14 @@ enum class WhereField : uint8_t {
   kRank,
   kLabel,
   kDepth,
+  kTag,
   kReturned,
   kRaised,
   kException,
   kDuration,
 };
 
-// What its values are; kAnything only for an argument.
+// What its values are; kAnything for an argument or a tag.
 enum class WhereKind : uint8_t { kText, kNumber, kBool, kDims, kAnything };
 
 // What has to be known of a call before the field has a value. kTensor: its configuration,
@@ -130,6 +133,11 @@ struct WhereFieldInfo {
   WhereScope scope;
 };
 
+// Whether it stands before parentheses.
+inline bool TakesOperand(WhereField field) {
+  return field == WhereField::kSize || field == WhereField::kArg || field == WhereField::kTag;
+}
+
 // Lives as long as the program; null when there is none of that name.
 const WhereFieldInfo* FindWhereField(std::string_view name);
 
@@ -138,11 +146,11 @@ std::vector<std::string> WhereFieldNames();
 // What a field of --where is for one subject, or for one tensor among its arguments.
 // A value points into its subject and owns nothing but sizes. Callable from any thread.
 
-// A field as a condition names it: size(0), arg(1), arg(dim), and all others without more.
+// A field as a condition names it: size(0), arg(1), arg(dim), tag(step), and all others without more.
 struct WhereFieldUse {
   const WhereFieldInfo* info;                      // of FindWhereField
   int64_t number = 0;                              // of size() and arg()
-  std::optional<std::string> name = std::nullopt;  // of arg(), instead of a number
+  std::optional<std::string> name = std::nullopt;  // of arg(), instead of a number, and of tag()
 
   std::string ToString() const;
 };
