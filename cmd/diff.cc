@@ -59,7 +59,7 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
 int Run(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
-  bool sequence = false, no_pager = false;
+  bool sequence = false, no_pager = false, quiet = false;
   DiffOptions options;
   SequenceOptions sequence_options;
   CallFilterOptions filter;
@@ -76,6 +76,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount());
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
 
   app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
       ->group("Sequence");
@@ -131,7 +132,8 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDiffFormat(format);
   options.color = *UseColor(color);
 
-  ReadingProgress progress(/*quiet=*/false, 2);
+  if (absl::Status s = filter.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet, 2);
   const absl::StatusOr<std::unique_ptr<Trace>> a = progress.Open(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
   const absl::StatusOr<std::unique_ptr<Trace>> b = progress.Open(b_path);
@@ -146,8 +148,10 @@ int Run(const std::vector<std::string>& args) {
     exit_code = out.Finish(different.status());
   }
   if (exit_code == kExitOk) {
-    TellWhatIsMissing(a_path, **a);
-    TellWhatIsMissing(b_path, **b);
+    Remarks remarks(&filter);
+    remarks.Add(a_path, **a);
+    remarks.Add(b_path, **b);
+    remarks.Tell(quiet);
   }
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;

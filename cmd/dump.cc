@@ -1,5 +1,6 @@
 // `torchtrace dump`.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/base/matching.h"
+#include "serialize/base/text.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/reports/reports.h"
 
@@ -26,15 +29,16 @@ constexpr char kAsRecorded[] = "recorded";
 
 int Run(const std::vector<std::string>& args) {
   std::string path, calls, format = "text", color = "auto", stacks;
-  bool no_pager = false;
+  bool no_pager = false, quiet = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
-  app->add_option("--calls", calls, "Only calls number A to B of the trace; A-, -B and A as well")
-      ->option_text("A-B")
-      ->check(Checked([](const std::string& text) { return ParseCallRange(text); }))
+  app->add_option("--calls", calls, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
+      ->option_text("NUMBERS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
       ->group("Filtering");
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or jsonl (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseDumpFormat(text); }));
@@ -51,13 +55,14 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   DumpOptions options;
-  if (!calls.empty()) options.calls = *ParseCallRange(calls);
+  if (!calls.empty()) options.calls = *NumberSet::Parse(calls);
   options.filter = filter.Globs();
   options.levels = filter.Levels();
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 
-  ReadingProgress progress(/*quiet=*/false);
+  if (absl::Status s = filter.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   if (!stacks.empty()) {
@@ -67,12 +72,21 @@ int Run(const std::vector<std::string>& args) {
     options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *ParseStackFormat(stacks);
   }
   int exit_code;
+  absl::StatusOr<uint64_t> shown = 0;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    exit_code = out.Finish(WriteDump(trace->get(), options, &out));
+    shown = WriteDump(trace->get(), options, &out);
+    exit_code = out.Finish(shown.status());
   }
-  if (exit_code == kExitOk) TellWhatIsMissing(path, **trace);
+  if (exit_code == kExitOk && shown.ok()) {
+    Remarks remarks;
+    remarks.Add(path, **trace);
+    if (*shown == 0 && (*trace)->config_count() > 0) {
+      remarks.Add({filter.NoCallMatches(calls.empty() ? "" : absl::StrCat(" --calls ", ShellQuote(calls)))});
+    }
+    remarks.Tell(quiet);
+  }
   return exit_code;
 }
 

@@ -12,9 +12,12 @@
 #include "cmd/cli/output.h"
 #include "cmd/reading/new_trace_folder.h"
 #include "cmd/reading/reading_options.h"
+#include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
+#include "serialize/apis/api_names.h"
 #include "serialize/base/text.h"
 #include "serialize/edit/edit.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -64,10 +67,25 @@ nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& o
   return description;
 }
 
+std::string NothingKept(const FilterArguments& arguments) {
+  std::string more;
+  const auto add = [&more](const char* option, const std::string& value) {
+    if (!value.empty()) absl::StrAppend(&more, " ", option, " ", ShellQuote(value));
+  };
+  add("--calls", arguments.numbers);
+  for (const std::string& threads : arguments.threads) add("--thread", threads);
+  add("--rank", arguments.ranks);
+  add("--where", arguments.where);
+  return arguments.calls.NoCallMatches(more);
+}
+
 absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& arguments, const FilterOptions& options) {
   ReadingProgress filtering(arguments.rendering.quiet, 1, "filtering");
   const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
+  if (options.where.has_value()) {
+    if (absl::Status s = options.where->CheckValues(source->get()); !s.ok()) return s;
+  }
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();
@@ -89,7 +107,8 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   }
   lines->insert(lines->begin(), std::move(kept));
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
-  TellNotes(**source);
+  for (std::string& note : TraceNotes(**source)) lines->push_back(std::move(note));
+  if (filtered.kept == 0 && filtered.read > 0) lines->push_back(NothingKept(arguments));
   return lines;
 }
 
@@ -133,7 +152,12 @@ int Run(const std::vector<std::string>& args) {
   if (!arguments.numbers.empty()) options.calls = *NumberSet::Parse(arguments.numbers);
   if (!arguments.ranks.empty()) options.ranks = *NumberSet::Parse(arguments.ranks);
   options.threads = SplitLists(arguments.threads);
-  if (!arguments.where.empty()) options.where = *Where::Parse(arguments.where);
+  if (!arguments.where.empty()) {
+    options.where =
+        *Where::Parse(arguments.where, [](const std::string& pattern) { return KnownApiNames().Resolve(pattern); });
+  }
+  const std::vector<std::string> apis = options.where.has_value() ? options.where->Apis() : std::vector<std::string>();
+  if (absl::Status s = arguments.calls.CheckNames({arguments.path}, apis); !s.ok()) return Fail(kExitTrouble, s);
   options.with_parents = arguments.with_parents;
   options.description = Describe(arguments, options);
 

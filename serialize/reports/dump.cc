@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,11 +54,12 @@ class Dump {
           return object.substr(1, object.size() - 2);
         }) {}
 
-  absl::Status Run() {
+  absl::StatusOr<uint64_t> Run() {
     const absl::Status finished = absl::CancelledError();
+    const uint64_t last = LastCall();
     const absl::Status read = trace_->Read([&](const CallRecord& call) -> absl::Status {
       if (call.kind == CallRecord::kEnter) {
-        if (call.call > options_.calls.last && open_.empty()) return finished;
+        if (call.call > last && open_.empty()) return finished;
         Enter(call);
       } else {
         End(call);
@@ -74,15 +73,22 @@ class Dump {
       if (call->early) WriteEnd(*call);
     }
     out_->flush();
-    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the dump");
+    if (!out_->good()) return absl::AbortedError("cannot write the dump");
+    return shown_;
   }
 
  private:
+  // That may be shown.
+  uint64_t LastCall() const {
+    if (!options_.calls.has_value()) return UINT64_MAX;
+    return options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
+  }
+
   // Of the thread's open calls, by depth, how many are shown around and including each.
   std::vector<uint32_t>& ShownDepths(const CallRecord& call) { return shown_depths_[{call.process, call.thread}]; }
 
   bool Accepts(const CallRecord& call) {
-    if (call.call < options_.calls.first || call.call > options_.calls.last) return false;
+    if (options_.calls.has_value() && !options_.calls->Contains(call.call)) return false;
     const std::vector<int>& levels = options_.levels;
     if (!levels.empty() && std::find(levels.begin(), levels.end(), call.level) == levels.end()) return false;
     if (options_.filter.AcceptsAll()) return true;
@@ -102,6 +108,7 @@ class Dump {
     depths.push_back(indent + (accepted ? 1 : 0));
     if (!accepted) return;
 
+    ++shown_;
     Shown shown;
     shown.entry = call;
     shown.indent = indent;
@@ -284,29 +291,13 @@ class Dump {
   LineCache json_;
   std::vector<std::optional<bool>> accepted_;  // by ConfigId: whether the filter does
   bool several_threads_ = false;
+  uint64_t shown_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> shown_depths_;
   std::deque<std::shared_ptr<Shown>> waiting_;       // in program order, not yet written
   std::map<uint64_t, std::shared_ptr<Shown>> open_;  // not yet ended, by call number
 };
 
-bool ParseNumber(std::string_view text, uint64_t* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
 }  // namespace
-
-absl::StatusOr<CallRange> ParseCallRange(std::string_view text) {
-  const size_t dash = text.find('-');
-  CallRange range;
-  const std::string_view first = text.substr(0, dash);
-  const std::string_view last = dash == std::string_view::npos ? first : text.substr(dash + 1);
-  const bool first_good = ParseNumber(first, &range.first) || (first.empty() && !last.empty());
-  const bool last_good = ParseNumber(last, &range.last) || (last.empty() && !first.empty());
-  if (first_good && last_good && range.first <= range.last) return range;
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", std::string(text), "\" is no range of calls; expected A-B, A-, -B or A, from 0"));
-}
 
 absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
   if (text == "text") return DumpFormat::kText;
@@ -314,7 +305,7 @@ absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(text), "\"; known: text, jsonl"));
 }
 
-absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
+absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
   return Dump(trace, options, out).Run();
 }
 

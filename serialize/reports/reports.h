@@ -187,21 +187,13 @@ std::vector<int> RecordedLevels(const Trace& trace);
 
 inline constexpr uint64_t kMaxWaitingCalls = 100'000;
 
-// Numbers of calls in the trace, from 0, both ends included.
-struct CallRange {
-  uint64_t first = 0;
-  uint64_t last = UINT64_MAX;
-};
-// `A-B`, `A-`, `-B` or `A`. InvalidArgument says what was expected.
-absl::StatusOr<CallRange> ParseCallRange(std::string_view text);
-
 enum class DumpFormat : uint8_t { kText, kJsonl };
 absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text);
 
 struct DumpOptions {
-  CallRange calls;
-  GlobFilter filter;        // over API names
-  std::vector<int> levels;  // empty: all
+  std::optional<NumberSet> calls;  // of the trace, from 0
+  GlobFilter filter;               // over API names
+  std::vector<int> levels;         // empty: all
   DumpFormat format = DumpFormat::kText;
   bool color = false;  // ANSI colours; text only
   // Shows calls' whole stacks, in this form.
@@ -209,8 +201,8 @@ struct DumpOptions {
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 
-// Aborted when `out` fails, and then at once.
-absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
+// How many calls it shows. Aborted when `out` fails, and then at once.
+absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
 
 // `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
 
