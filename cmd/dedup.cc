@@ -156,6 +156,7 @@ int Run(const std::vector<std::string>& args) {
   if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
+  if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output, {.force = arguments.force, .binary = exporter.binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
@@ -176,12 +177,12 @@ int Run(const std::vector<std::string>& args) {
   options.keep_first = arguments.keep_first;
   Dedup dedup(std::move(options));
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  std::vector<std::string> missing;
+  Remarks missing(&arguments.filter);
   for (const std::string& path : arguments.paths) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
-    for (std::string& sentence : WhatIsMissing(path, **trace)) missing.push_back(std::move(sentence));
+    missing.Add(path, **trace);
   }
   std::vector<DedupConfig> configs = dedup.Finish();
   if (!arguments.quiet) {
@@ -205,8 +206,8 @@ int Run(const std::vector<std::string>& args) {
   }
   if (const int code = (*out)->Finish(notes.status()); code != kExitOk || !notes.ok()) return code;
   if (!arguments.quiet) {
-    for (const std::string& sentence : missing) Say(sentence);
-    for (const std::string& note : *notes) Say(note);
+    missing.Add(*notes);
+    missing.Tell(/*quiet=*/false);
     if ((*out)->is_file()) {
       Say(absl::StrCat("wrote ", arguments.output, ": ", configs.size(), configs.size() == 1 ? " config" : " configs"));
     }

@@ -64,7 +64,7 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
 int Run(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
-  bool sequence = false, all = false, no_pager = false;
+  bool sequence = false, all = false, no_pager = false, quiet = false;
   DiffOptions options;
   SequenceOptions sequence_options;
   CallFilterOptions filter;
@@ -83,6 +83,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("--all", all,
                 "All of it; a terminal else gets a screen, without the rows that the common changes explain");
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
 
   app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
       ->group("Sequence");
@@ -146,7 +147,8 @@ int Run(const std::vector<std::string>& args) {
     if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
   }
 
-  ReadingProgress progress(/*quiet=*/false, 2);
+  if (absl::Status s = filter.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet, 2);
   const absl::StatusOr<std::unique_ptr<Trace>> a = progress.Open(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
   const absl::StatusOr<std::unique_ptr<Trace>> b = progress.Open(b_path);
@@ -161,8 +163,10 @@ int Run(const std::vector<std::string>& args) {
     exit_code = out.Finish(different.status());
   }
   if (exit_code == kExitOk) {
-    TellWhatIsMissing(a_path, **a);
-    TellWhatIsMissing(b_path, **b);
+    Remarks remarks(&filter);
+    remarks.Add(a_path, **a);
+    remarks.Add(b_path, **b);
+    remarks.Tell(quiet);
   }
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;

@@ -1,5 +1,6 @@
 // `torchtrace dump`.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,12 +28,13 @@ constexpr char kAsRecorded[] = "recorded";
 
 int Run(const std::vector<std::string>& args) {
   std::string path, format = "text", fold = "auto", color = "auto", stacks;
-  bool no_pager = false;
+  bool no_pager = false, quiet = false;
   DumpOptions options;
   CallSelectionOptions selection;
   const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   selection.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
   app->add_option("--depth", options.depth, "Only N generations of the calls that are shown")
       ->option_text("N")
       ->check(IsCount())
@@ -73,9 +75,13 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 
-  ReadingProgress progress(/*quiet=*/false);
+  if (absl::Status s = selection.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  if (options.where.has_value()) {
+    if (absl::Status s = options.where->CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
+  }
   if (!stacks.empty()) {
     if (!HasStacks(**trace)) {
       return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
@@ -83,12 +89,21 @@ int Run(const std::vector<std::string>& args) {
     options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *ParseStackFormat(stacks);
   }
   int exit_code;
+  absl::StatusOr<uint64_t> shown = 0;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    exit_code = out.Finish(WriteDump(trace->get(), options, &out));
+    shown = WriteDump(trace->get(), options, &out);
+    exit_code = out.Finish(shown.status());
   }
-  if (exit_code == kExitOk) TellWhatIsMissing(path, **trace);
+  if (exit_code == kExitOk && shown.ok()) {
+    Remarks remarks;
+    remarks.Add(path, **trace);
+    if (*shown == 0 && (*trace)->config_count() > 0) {
+      remarks.Add({selection.NoCallMatches()});
+    }
+    remarks.Tell(quiet);
+  }
   return exit_code;
 }
 

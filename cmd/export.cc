@@ -41,6 +41,7 @@ struct ExportArguments {
   bool quiet = false;
   std::string output;
   LabelBy by = LabelBy::kApi;
+  CallFilterOptions calls;  // what `filter` is made of
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
@@ -79,14 +80,11 @@ std::string LabelOf(std::string path) {
 }
 
 // `missing` gets what is to be told of them.
-std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgress* progress,
-                                  std::vector<std::string>* missing) {
+std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgress* progress, Remarks* missing) {
   std::vector<LabelledTrace> traces;
   traces.reserve(arguments.paths.size());
   for (const std::string& path : arguments.paths) {
-    const auto tell = [path, missing](const Trace& trace) {
-      for (std::string& sentence : WhatIsMissing(path, trace)) missing->push_back(std::move(sentence));
-    };
+    const auto tell = [path, missing](const Trace& trace) { missing->Add(path, trace); };
     traces.push_back({LabelOf(path), [path, progress] { return progress->Open(path); }, tell});
   }
   return traces;
@@ -101,7 +99,7 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .by = arguments.by};
 }
 
-absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
       MakeConfigSink(*arguments.exporter, out, OptionsFor(arguments, "configs"));
   if (!sink.ok()) return sink.status();
@@ -110,11 +108,11 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, s
       ExportConfigs(Traces(arguments, &progress, notes), arguments.filter, *arguments.exporter, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
-  for (std::string& note : (*sink)->notes()) notes->push_back(std::move(note));
+  notes->Add((*sink)->notes());
   return absl::OkStatus();
 }
 
-absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<TableWriter>> table =
       arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
   if (!table.ok()) return table.status();
@@ -129,24 +127,24 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std
   return (*table)->Finish();
 }
 
-absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   const absl::Status exported = ExportTimeline(Traces(arguments, &progress, notes), arguments.filter, sink.get());
   if (!exported.ok()) return exported;
   if (absl::Status s = sink->Finish(); !s.ok()) return s;
-  for (std::string& note : sink->notes()) notes->push_back(std::move(note));
+  notes->Add(sink->notes());
   return absl::OkStatus();
 }
 
 int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  std::vector<std::string> notes;
+  Remarks notes(&arguments.calls);
   int exit_code = kExitOk;
   const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &progress, &notes),
                                                        arguments.filter, arguments.output, force, &exit_code);
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
-  for (const std::string& note : notes) Say(note);
+  notes.Tell(/*quiet=*/false);
   if (!files.empty()) {
     Say(absl::StrCat("wrote ", files[0], files.size() > 1 ? absl::StrCat(" and ", files.size() - 1, " more") : ""));
   }
@@ -157,7 +155,6 @@ int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
   std::string format, python, by = "api";
   bool force = false, calls = false;
-  CallFilterOptions filter;
   SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
   const CLI::Option* const first_word =
@@ -178,7 +175,7 @@ int Run(const std::vector<std::string>& args) {
   series.AddTo(app.get());
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
-  filter.AddTo(app.get());
+  arguments.calls.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
   const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
@@ -187,7 +184,7 @@ int Run(const std::vector<std::string>& args) {
   arguments.exporter = *exporter;
   format = arguments.exporter->name;
   arguments.by = *ParseLabelBy(by);
-  arguments.filter = {filter.Globs(), filter.Levels()};
+  arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
   const bool in_series = arguments.exporter->make_series != nullptr;
   if (const absl::Status s = series.CheckUnused(); !in_series && !s.ok()) return Fail(kExitTrouble, s);
   if (calls && !HasTables(*arguments.exporter) && arguments.exporter->HoldsConfigs()) {
@@ -197,19 +194,20 @@ int Run(const std::vector<std::string>& args) {
   if (*by_option && format != "flamegraph") {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
   }
+  if (absl::Status s = arguments.calls.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
   if (in_series) return WriteSeries(arguments, series, force);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output, {.force = force, .binary = arguments.exporter->binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  std::vector<std::string> notes;
+  Remarks notes(&arguments.calls);
   std::ostream* const stream = &(*out)->stream();
   const auto write = !arguments.exporter->HoldsConfigs() ? WriteTimeline : calls ? WriteCalls : WriteConfigs;
   const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {
-    for (const std::string& note : notes) Say(note);
+    notes.Tell(/*quiet=*/false);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));
   }
   return exit_code;

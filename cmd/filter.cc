@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/text.h"
 #include "serialize/edit/edit.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -66,6 +67,9 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   ReadingProgress filtering(arguments.rendering.quiet, 1, "filtering");
   const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
+  if (options.where.has_value()) {
+    if (absl::Status s = options.where->CheckValues(source->get()); !s.ok()) return s;
+  }
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();
@@ -87,7 +91,8 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   }
   lines->insert(lines->begin(), std::move(kept));
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
-  TellNotes(**source);
+  for (std::string& note : TraceNotes(**source)) lines->push_back(std::move(note));
+  if (filtered.kept == 0 && filtered.read > 0) lines->push_back(arguments.calls.NoCallMatches());
   return lines;
 }
 
@@ -107,6 +112,7 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (absl::Status s = CheckInput(arguments.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   FilterOptions options;
+  if (absl::Status s = arguments.calls.CheckNames({arguments.path}); !s.ok()) return Fail(kExitTrouble, s);
   arguments.calls.Apply(&options);
   options.with_parents = arguments.with_parents;
   options.description = Describe(arguments, options);

@@ -85,10 +85,11 @@ int Run(const std::vector<std::string>& args) {
       return Fail(kExitTrouble, absl::StrCat("unknown verb '", args[0], "'", SuggestCommand(args[0])));
     }
     if (args.size() == 1) return command->run({"--help"});
+    if (args.size() == 2 && command->under != nullptr) return command->run({args[1], "--help"});
   }
   std::string verb;
   bool all = false, manual = false;
-  const auto app = MakeApp(kHelpCommand, "[VERB | --all | --man]");
+  const auto app = MakeApp(kHelpCommand, "[VERB | apis VERB | --all | --man]");
   app->add_option("VERB", verb, "A verb whose options to tell");
   app->add_flag("--all", all, "Tell all verbs and their options; as torchtrace --help-all");
   app->add_flag("--man", manual, "Write the manual page of all verbs, in roff: torchtrace help --man | man -l -");

@@ -40,9 +40,11 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
+  bool quiet = false;
+  AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  ReadingProgress progress(/*quiet=*/false);
+  ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   InfoOptions options = *ParseFormat(format);
@@ -51,7 +53,11 @@ int Run(const std::vector<std::string>& args) {
   const int exit_code =
       out.Finish(open ? WriteOpenCalls(trace->get(), {.json = options.json, .width = TerminalWidth()}, &out)
                       : WriteInfo(trace->get(), path, options, &out));
-  if (exit_code == kExitOk) TellNotes(**trace);
+  if (exit_code == kExitOk) {
+    Remarks remarks;
+    remarks.Add(TraceNotes(**trace));
+    remarks.Tell(quiet);
+  }
   return exit_code;
 }
 

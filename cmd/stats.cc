@@ -54,7 +54,7 @@ int Run(const std::vector<std::string>& args) {
   std::string by = "api", format = "text", sort, times = "sums";
   uint64_t top = 0;
   StatsOptions options;
-  bool census = false, no_times = false;
+  bool census = false, no_times = false, quiet = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
@@ -100,6 +100,7 @@ int Run(const std::vector<std::string>& args) {
       app->add_flag("--census", census,
                     "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.grouping = *ParseStatsGrouping(by);
   options.format = *ParseStatsFormat(format);
@@ -121,7 +122,8 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());
 
-  ReadingProgress progress(/*quiet=*/false, paths.size());
+  if (absl::Status s = filter.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
@@ -144,7 +146,9 @@ int Run(const std::vector<std::string>& args) {
   }
   const int exit_code = out.Finish(status);
   if (exit_code == kExitOk) {
-    for (size_t i = 0; i < traces.size(); ++i) TellWhatIsMissing(paths[i], *opened[i]);
+    Remarks remarks(&filter);
+    for (size_t i = 0; i < traces.size(); ++i) remarks.Add(paths[i], *opened[i]);
+    remarks.Tell(quiet);
   }
   return exit_code;
 }

@@ -1,5 +1,7 @@
 // `torchtrace run`: finds the Python, goes on in its program if need be, loads the runtime and hands the program to it.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -24,6 +26,7 @@
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "serialize/base/command_name.h"
+#include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/levels.h"
@@ -125,23 +128,23 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                   "all, those written in C too (default: python)")
       ->option_text("WHAT")
       ->envname("TORCHTRACE_FRAMES")
-      ->group("Capture")
+      ->group("Level 3")
       ->check(CLI::IsMember({"modules", "python", "all"}));
   list("--frame-include", &recording->frame_include,
        "At level 3, record only functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_FRAME_INCLUDE")
-      ->group("Capture");
+      ->group("Level 3");
   list("--frame-exclude", &recording->frame_exclude,
        "At level 3, don't record functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_FRAME_EXCLUDE")
-      ->group("Capture");
+      ->group("Level 3");
   app->add_option("--frame-depth", recording->frame_depth,
                   "At level 3, record at most so many functions in one another (default: 0, all)")
       ->option_text("N")
       ->envname("TORCHTRACE_FRAME_DEPTH")
-      ->group("Capture");
+      ->group("Level 3");
   app->add_flag("--start-paused", recording->start_paused,
                 "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
                 "(see docs/PYTHON.md)")
@@ -220,6 +223,22 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->group("General");
   app->get_help_ptr()->group("General");
   return app;
+}
+
+// Tells of variables of the environment that no option has: a slip would else go unseen.
+void TellUnknownVariables(const CLI::App& app) {
+  constexpr char kPrefix[] = "TORCHTRACE_";
+  // Of torchtrace itself, and of its checkout's tools.
+  std::vector<std::string> known = {"TORCHTRACE_PYTHON", "TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PRELOADED"};
+  for (const CLI::Option* const option : app.get_options()) {
+    if (!option->get_envname().empty()) known.push_back(option->get_envname());
+  }
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    std::string name(*variable);
+    name.resize(std::min(name.find('='), name.size()));
+    if (!name.starts_with(kPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    Say(absl::StrCat("the variable ", name, " means nothing to torchtrace", DidYouMean(name, known)));
+  }
 }
 
 OptionsWithValue NamesWithValue(const CLI::App& app) {
@@ -337,8 +356,6 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     recording.levels = dialect.default_levels;
   }
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
-  const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
-  if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
   const char* const level_zero_option = LevelZeroOption(recording);
   if (!has_level_zero && level_zero_option != nullptr) {
@@ -408,17 +425,19 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     }
     has_level_zero = recording.levels.front() == kSetattrLevel;
   }
+  ScannedPython scanned;
+  scanned.dialect_version = package_version;
+  scanned.python = python->executable;
+  scanned.package_folders = package_folders;
+  scanned.folder = ScriptFolder(program);
+  if (!recording.quiet) scanned.tell = Say;
   if (has_level_zero) {
-    ScannedPython scanned;
-    scanned.dialect_version = package_version;
-    scanned.python = python->executable;
-    scanned.package_folders = package_folders;
-    scanned.folder = ScriptFolder(program);
-    if (!recording.quiet) scanned.tell = Say;
     absl::StatusOr<std::string> list = FindTracedList(scanned, &recording);
     if (!list.ok()) return Fail(kExitNotStarted, list.status());
     metadata.api_list = *std::move(list);
   }
+  const absl::StatusOr<GlobFilter> globs = FindRecordedNames(scanned, recording);
+  if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
@@ -462,13 +481,15 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
 int Run(const std::vector<std::string>& args) {
   RunOptions options;
   const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
-  const absl::StatusOr<RunArguments> split = SplitRunArguments(args, NamesWithValue(*app));
+  const absl::StatusOr<RunArguments> split =
+      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", {"first", "all"}}});
   if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {
     return Fail(kExitNotStarted,
                 absl::StrCat("no program to run: give a SCRIPT, -m MODULE or -c CODE", SeeHelp("run")));
   }
+  if (!options.recording.quiet && !InPython()) TellUnknownVariables(*app);
   std::vector<std::string> command = {"torchtrace", "run"};
   command.insert(command.end(), args.begin(), args.end());
   return RunProgram(options, split->program, command);

@@ -88,12 +88,10 @@ class Dump {
     }
   }
 
-  absl::Status Run() {
+  absl::StatusOr<uint64_t> Run() {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
-    uint64_t last = UINT64_MAX;
-    if (options_.calls.has_value())
-      last = options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
     const absl::Status finished = absl::CancelledError();
+    const uint64_t last = LastCall();
     const absl::Status read = trace_->Read([&](const CallRecord& call) -> absl::Status {
       last_ns_[call.process] = call.time_ns;
       if (call.kind == CallRecord::kEnter) {
@@ -114,10 +112,17 @@ class Dump {
       if (call->early) WriteEnd(*call);
     }
     out_->flush();
-    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the dump");
+    if (!out_->good()) return absl::AbortedError("cannot write the dump");
+    return shown_;
   }
 
  private:
+  // That may be shown.
+  uint64_t LastCall() const {
+    if (!options_.calls.has_value()) return UINT64_MAX;
+    return options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
+  }
+
   bool IsShownLevel(int level) const {
     const std::vector<int>& levels = options_.levels;
     return levels.empty() || std::find(levels.begin(), levels.end(), level) != levels.end();
@@ -138,6 +143,7 @@ class Dump {
       around.push_back(outer);
       return;
     }
+    ++shown_;
     levels_.insert(record.level);
     const auto call = std::make_shared<Shown>();
     call->entry = record;
@@ -462,6 +468,7 @@ class Dump {
   LineCache text_;
   LineCache json_;
   bool several_threads_ = false;
+  uint64_t shown_ = 0;
   std::set<int> levels_;  // that are shown, as far as is known
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Around>> around_;
   std::map<uint32_t, int64_t> last_ns_;                                     // by process: its last record
@@ -494,7 +501,7 @@ absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(text), "\"; known: text, jsonl"));
 }
 
-absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
+absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
   return Dump(trace, options, out).Run();
 }
 

@@ -6,7 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/matching.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -18,8 +22,8 @@ using testing::HasSubstr;
 
 std::string DumpOf(Trace* trace, const DumpOptions& options) {
   std::ostringstream out;
-  const absl::Status status = WriteDump(trace, options, &out);
-  EXPECT_TRUE(status.ok()) << status;
+  const absl::StatusOr<uint64_t> shown = WriteDump(trace, options, &out);
+  EXPECT_TRUE(shown.ok()) << shown.status();
   return out.str();
 }
 
@@ -149,7 +153,7 @@ TEST(Dump, AFailingStreamEndsTheReading) {
   AddCalls(&trace);
   std::ostringstream out;
   out.setstate(std::ios::badbit);
-  EXPECT_EQ(WriteDump(&trace, {}, &out).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(WriteDump(&trace, {}, &out).status().code(), absl::StatusCode::kAborted);
 }
 
 // relu hands its argument on; linear makes two calls, of which none is it.

@@ -244,8 +244,9 @@ struct DumpOptions : CallSelection {
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 
-// FailedPrecondition for the slowest calls of a trace without times; Aborted when `out` fails, and then at once.
-absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
+// How many calls pass the selection. FailedPrecondition for the slowest calls of a trace without times; Aborted when
+// `out` fails, and then at once.
+absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
 
 // `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
 

@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_SERIALIZE_WHERE_WHERE_PARTS_H_
 #define TORCHTRACE_SERIALIZE_WHERE_WHERE_PARTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,6 +48,7 @@ std::optional<WhereNumber> ParseWhereDuration(std::string_view text);
 struct WhereLiteral {
   enum Type : uint8_t { kText, kDims } type = kText;
   bool quoted = false;
+  bool glob = false;  // of another name of an API: also where the operator takes none
   std::string text;
   std::optional<WhereNumber> number;
   std::vector<std::optional<int64_t>> dims;  // empty: any size
@@ -266,8 +268,20 @@ WhereNode MakeQuantifier(bool all, WhereNode inner);
 // Reads a condition of --where (docs/FILTER.md has the grammar) into its tree. Callable
 // from any thread.
 
+// A value, or the name of an argument, that is something only where it is known.
+struct WhereKnown {
+  WhereField field;
+  bool like;  // a glob
+  WhereLiteral literal;
+  size_t column;  // from 1
+};
+
+// All patterns of names that the API or glob comes to, itself first (serialize/apis/api_names.h).
+using WhereNames = std::function<std::vector<std::string>(const std::string& pattern)>;
+
 struct ParsedWhere {
   WhereNode expression;
+  std::vector<WhereKnown> to_be_known;
   // Whether it names a field of that scope.
   bool needs_call = false;
   bool needs_end = false;
@@ -275,7 +289,7 @@ struct ParsedWhere {
 
 // InvalidArgument for what is no condition; the message names the column (from 1) and
 // what was expected there.
-absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text);
+absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text, const WhereNames& names = nullptr);
 
 }  // namespace torchtrace
 

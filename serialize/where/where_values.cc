@@ -343,6 +343,7 @@ bool TextEquals(WhereField field, std::string_view value, std::string_view wante
 bool Equals(WhereField field, const WhereValue& value, const WhereLiteral& literal) {
   switch (value.type) {
     case WhereValue::kText:
+      if (literal.glob) return GlobMatch(literal.text, value.text);
       return literal.type == WhereLiteral::kText && TextEquals(field, value.text, literal.text);
     case WhereValue::kNumber:
       return !literal.quoted && literal.number.has_value() && CompareNumbers(value.number, *literal.number) == 0;
@@ -413,19 +414,20 @@ Truth CompareWhereValue(const WhereValue& value, WhereField field, WhereOp op,
   switch (op) {
     case WhereOp::kIs:
       return FromBool(field == WhereField::kArg || field == WhereField::kTag || value.boolean);
-    case WhereOp::kEqual:
-      return FromBool(Equals(field, value, literals[0]));
-    case WhereOp::kNotEqual:
-      return FromBool(!Equals(field, value, literals[0]));
     case WhereOp::kLike:
-    case WhereOp::kNotLike:
+    case WhereOp::kNotLike: {
       if (value.type != WhereValue::kText) return Truth::kFalse;
-      return FromBool(GlobMatch(literals[0].text, value.text) == (op == WhereOp::kLike));
+      const bool found = std::any_of(literals.begin(), literals.end(),
+                                     [&](const WhereLiteral& literal) { return GlobMatch(literal.text, value.text); });
+      return FromBool(found == (op == WhereOp::kLike));
+    }
+    case WhereOp::kEqual:
+    case WhereOp::kNotEqual:
     case WhereOp::kIn:
     case WhereOp::kNotIn: {
       const bool found = std::any_of(literals.begin(), literals.end(),
                                      [&](const WhereLiteral& literal) { return Equals(field, value, literal); });
-      return FromBool(found == (op == WhereOp::kIn));
+      return FromBool(found == (op == WhereOp::kIn || op == WhereOp::kEqual));
     }
     default:
       return FromBool(value.type == WhereValue::kNumber &&
