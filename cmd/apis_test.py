@@ -103,7 +103,7 @@ def test_trouble(tmp_path, backend):
         (["coverage", tmp_path / "none", "--list", backend], str(tmp_path / "none")),
         (["coverage", SAMPLE, "--list", backend, "--fail-under", "101"], "no percentage"),
         (["coverage", SAMPLE, "--list", backend, "--show", "neve"], "did you mean never?"),
-        (["coverage", SAMPLE, "--list", backend, "--include", "x*"], "leave nothing of"),
+        (["coverage", SAMPLE, "--list", backend, "--include", "?x*"], "leave nothing of"),
     ):
         result = apis(*args)
         assert result.status == 2 and result.out == "", args

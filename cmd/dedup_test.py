@@ -83,14 +83,14 @@ def test_levels_and_globs():
     assert sorted(first + second) == every and first and second
     assert lines_of(SAMPLE, "--include", "aten::*").splitlines() == second
     assert lines_of(SAMPLE, "--exclude", "aten::*").splitlines() == first
-    assert lines_of(SAMPLE, "--include", "no such") == ""
+    assert lines_of(SAMPLE, "-q", "--include", "?no such") == ""
 
 
 def test_a_trace_without_calls(tmp_path):
     """No line, no error; the other formats say that there is nothing."""
-    assert lines_of(TINY, "--level", "2") == ""
-    assert json.loads(lines_of(TINY, "--level", "2", "--format", "json")) == []
-    assert lines_of(TINY, "--level", "2", "--generalize") == ""
+    assert lines_of(TINY, "-q", "--level", "2") == ""
+    assert json.loads(lines_of(TINY, "-q", "--level", "2", "--format", "json")) == []
+    assert lines_of(TINY, "-q", "--level", "2", "--generalize") == ""
 
 
 # ---- counts and provenance ----

@@ -288,7 +288,7 @@ def test_parquet_without_rows(tmp_path):
     import pyarrow.parquet as pq
 
     out = tmp_path / "x.parquet"
-    export("parquet", SAMPLE, "--include", "nothing", "-o", out)
+    export("parquet", SAMPLE, "--include", "?nothing", "-o", out)
     assert pq.read_table(out).num_rows == 0
 
 

@@ -94,7 +94,9 @@ def test_which_calls_dump_shows(tmp_path):
     assert {call["depth"] for call in calls("--depth", "1")} == {0}
     one = every[-1]["thread"]
     assert calls("--thread", str(one)) == [call for call in every if call["thread"] == one]
-    assert calls("--rank", "77") == []
+    assert calls("-q", "--rank", "77") == []
+    none = tool.torchtrace("dump", sample, "--rank", "77", cwd=tmp_path)
+    assert (none.status, none.err) == (0, "torchtrace: no call matches --rank 77\n")
     both = tool.torchtrace("dump", sample, "--tail", "1", "--slowest", "1", cwd=tmp_path)
     assert both.status == 2 and "--slowest" in both.err
     text = write_calls(tmp_path / "calls.txt", "torch.f(1)")
