@@ -37,9 +37,8 @@ int Run(const std::vector<std::string>& args) {
     if (!args.empty() && args[0] == names.back()) return command->run({args.begin() + 1, args.end()});
   }
   if (!args.empty() && (args[0] == "--help" || args[0] == "-h")) return WriteStandardOutput(Page(), kExitTrouble);
-  return Fail(kExitTrouble,
-              absl::StrCat(args.empty() ? "apis: which verb?" : "apis: unknown verb '" + args[0] + "'",
-                           args.empty() ? "" : DidYouMean(args[0], names), " (see torchtrace apis --help)"));
+  return Fail(kExitTrouble, absl::StrCat(args.empty() ? "apis: which verb?" : "apis: unknown verb '" + args[0] + "'",
+                                         args.empty() ? "" : DidYouMean(args[0], names), SeeHelp("apis")));
 }
 
 }  // namespace

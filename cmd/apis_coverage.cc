@@ -17,7 +17,9 @@
 #include "cmd/cli/output.h"
 #include "cmd/reading/reading_options.h"
 #include "dialects/table/dialects.h"
+#include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/version_spans.h"
 #include "serialize/model/config.h"
@@ -43,18 +45,20 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
 
 // What --show names, into `options`.
 absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* options) {
-  static const std::vector<std::string> names = {"called", "never", "outside", "none"};
-  options->called = options->never = options->outside = false;
+  static const std::vector<std::string> names = {"namespaces", "called", "never", "outside", "none"};
+  options->namespaces = options->called = options->never = options->outside = false;
   for (const std::string& item : SplitLists(lists)) {
-    if (item == "called") {
+    if (item == "namespaces") {
+      options->namespaces = true;
+    } else if (item == "called") {
       options->called = true;
     } else if (item == "never") {
       options->never = true;
     } else if (item == "outside") {
       options->outside = true;
     } else if (item != "none") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--show: '", item, "' is none of called, never, outside, none", DidYouMean(item, names)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--show: '", item, "' is none of namespaces, called, never, outside, none", DidYouMean(item, names)));
     }
   }
   return absl::OkStatus();
@@ -77,7 +81,11 @@ std::string NewestVersion(const std::vector<StatsTrace>& traces, const DialectIn
 absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dialect,
                                  const std::vector<StatsTrace>& traces) {
   if (name.empty()) return DefaultApiList(dialect, NewestVersion(traces, dialect));
-  if (name != kAten) return ReadApiList(name);
+  if (name != kAten) {
+    absl::StatusOr<ApiList> read = ReadApiList(name);
+    if (read.ok()) KnownApiNames().AddOtherNames(&*read);
+    return read;
+  }
   ApiList list;
   for (const StatsTrace& trace : traces) {
     if (absl::Status s = AddOperators(*trace.trace, trace.name, kAten, &list); !s.ok()) return s;
@@ -99,18 +107,22 @@ const DialectInfo& DialectOf(Trace* trace) {
 }
 
 // Says which traces are of another version of the framework than the list.
-void TellOtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo& dialect, const ApiList& list) {
+std::vector<std::string> OtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo& dialect,
+                                       const ApiList& list) {
+  std::vector<std::string> sentences;
   for (const StatsTrace& trace : traces) {
     std::set<std::string> others = PackageVersions(*trace.trace, dialect.name);
     std::erase_if(others, [&list](const std::string& version) { return IsOfVersion(list, version); });
     if (others.empty()) continue;
-    Say(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "), ", the list of ",
-                     list.version, "; `torchtrace apis scan --default` makes one for another version"));
+    sentences.push_back(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "),
+                                     ", the list of ", list.version,
+                                     "; `", CommandName(), " apis scan --default` makes one for another version"));
   }
+  return sentences;
 }
 
 int Run(const std::vector<std::string>& args) {
-  std::vector<std::string> paths, show = {"called", "never"};
+  std::vector<std::string> paths, show;
   std::string list_name, format = "text", fail_under;
   CoverageOptions options;
   CallFilterOptions filter;
@@ -123,8 +135,10 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
-  app->add_option("--show", show,
-                  "Rows to show: called, never, outside (called, and not in the list), or none (default: called,never)")
+  app->add_option(
+         "--show", show,
+         "What to show: namespaces (how many of each), called, never, outside (called, and not in the list), or "
+         "none (default: namespaces; JSON namespaces,called,never; CSV called,never)")
       ->option_text("ROWS")
       ->allow_extra_args(false)
       ->check([&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); });
@@ -132,13 +146,26 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("P")
       ->check(Checked([](const std::string& text) { return ParsePercent(text); }));
   filter.AddTo(app.get());
+  bool quiet = false;
+  AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.format = *ParseStatsFormat(format);
   options.filter = filter.Globs();
   options.levels = filter.Levels();
-  if (absl::Status s = ParseShow(show, &options); !s.ok()) return Fail(kExitTrouble, s);
+  if (show.empty()) {
+    const bool people = IsForPeople(options.format);
+    options.called = options.never = !people;
+    options.namespaces = people || options.format == StatsFormat::kJson;
+  } else if (absl::Status s = ParseShow(show, &options); !s.ok()) {
+    return Fail(kExitTrouble, s);
+  }
+  if (options.format == StatsFormat::kCsv && options.namespaces &&
+      (options.called || options.never || options.outside)) {
+    return Fail(kExitTrouble, "--show namespaces is a table of its own in CSV: ask for it alone");
+  }
 
-  ReadingProgress progress(/*quiet=*/false, paths.size());
+  if (absl::Status s = filter.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
@@ -159,8 +186,10 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
   const int exit_code = out.Finish(totals.status());
   if (exit_code != kExitOk) return exit_code;
-  for (const StatsTrace& trace : traces) TellWhatIsMissing(trace.name, *trace.trace);
-  if (list_name.empty()) TellOtherVersions(traces, dialect, *list);
+  Remarks remarks(&filter);
+  for (const StatsTrace& trace : traces) remarks.Add(trace.name, *trace.trace);
+  if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
+  remarks.Tell(quiet);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
   return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))
                : static_cast<int>(kExitOk);

@@ -52,6 +52,18 @@ def test_coverage_agrees_with_stats(backend):
     assert outside == others and report["outside"] == len(others)
 
 
+def test_coverage_by_namespace(backend):
+    text = apis("coverage", SAMPLE, "--list", backend).out
+    assert "(--show called,never lists them)" in text and "\nnever called" not in text
+    report = json.loads(apis("coverage", SAMPLE, "--list", backend, "--format=json").out)
+    assert sum(row["known"] for row in report["namespaces"]) == report["total"]
+    assert sum(row["called"] for row in report["namespaces"]) == report["called"]
+    args = ("coverage", SAMPLE, "--list", backend, "--format=csv")
+    table = list(csv.DictReader(io.StringIO(apis(*args, "--show=namespaces").out)))
+    assert [row["namespace"] for row in table] == [row["namespace"] for row in report["namespaces"]]
+    assert "ask for it alone" in apis(*args, "--show=namespaces,never").err
+
+
 def test_coverage_of_all_that_was_called(tmp_path):
     names = tmp_path / "names.txt"
     stats = json.loads(tool.torchtrace("stats", SAMPLE, "--format=json", cwd="/").out)["apis"]
@@ -91,7 +103,7 @@ def test_trouble(tmp_path, backend):
         (["coverage", tmp_path / "none", "--list", backend], str(tmp_path / "none")),
         (["coverage", SAMPLE, "--list", backend, "--fail-under", "101"], "no percentage"),
         (["coverage", SAMPLE, "--list", backend, "--show", "neve"], "did you mean never?"),
-        (["coverage", SAMPLE, "--list", backend, "--include", "x*"], "leave nothing of"),
+        (["coverage", SAMPLE, "--list", backend, "--include", "?x*"], "leave nothing of"),
     ):
         result = apis(*args)
         assert result.status == 2 and result.out == "", args

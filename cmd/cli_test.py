@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -62,6 +63,36 @@ def test_first_page_is_short():
     assert torchtrace("-h") == page
 
 
+def test_help_of_all_verbs():
+    page = torchtrace("--help-all").out
+    assert torchtrace("help", "--all").out == page
+    for verb in VERBS:
+        assert torchtrace(verb, "--help").out in page
+
+
+def test_headings_stand_once():
+    headings = re.findall(r"^(\w+):$", torchtrace("--help").out, re.M)
+    assert len(headings) == len(set(headings)) and "Read" in headings
+
+
+def test_messages_name_the_command_that_is_there(tmp_path):
+    """A checkout's, from anywhere; else the one on PATH."""
+
+    def said(executable, cwd):
+        done = subprocess.run([executable, "stat"], cwd=cwd, capture_output=True, text=True)
+        return re.search(r"\(see (.*) --help\)", done.stderr).group(1)
+
+    checkout = tmp_path / "my checkout"
+    for folder in (checkout / ".build/bin", checkout / "tools", tmp_path / "bin"):
+        folder.mkdir(parents=True)
+    shutil.copy(tool.TORCHTRACE, checkout / ".build/bin/torchtrace")
+    shutil.copy(tool.TORCHTRACE, tmp_path / "bin/torchtrace")
+    (checkout / "tools/torchtrace").touch()
+    assert said(checkout / ".build/bin/torchtrace", checkout) == "tools/torchtrace"
+    assert said(checkout / ".build/bin/torchtrace", "/") == f"'{checkout}/tools/torchtrace'"
+    assert said(tmp_path / "bin/torchtrace", checkout) == "torchtrace"
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_of_a_verb(verb):
     page = torchtrace(verb, "--help")
@@ -89,7 +120,7 @@ def test_version():
         (("stat",), "unknown verb 'stat', did you mean stats? (see torchtrace --help)"),
         (("frobnicate",), "unknown verb 'frobnicate' (see torchtrace --help)"),
         (("train.py",), "unknown verb 'train.py' (see torchtrace --help)"),
-        (("--verison",), "unknown option --verison, did you mean --version?"),
+        (("--verison",), "unknown option --verison, did you mean --version? (a verb comes first)"),
         (("help", "rnu"), "unknown verb 'rnu', did you mean run?"),
         (("stats", "--topp", "3", "x"), "unknown option --topp, did you mean --top?"),
         (("stats", "--by", "shape", "x"), "--by"),

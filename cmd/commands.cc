@@ -45,14 +45,16 @@ std::string SuggestCommand(const std::string& name) {
 }
 
 int RunCommandLine(const std::vector<std::string>& args) {
-  if (args.empty()) return Fail(kExitTrouble, "no verb was given (see torchtrace --help)");
+  if (args.empty()) return Fail(kExitTrouble, absl::StrCat("no verb was given", SeeHelp()));
   const std::string& word = args[0];
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (word == "-h" || word == "--help") return kHelpCommand.run(rest);
+  if (word == "--help-all") return kHelpCommand.run({"--all"});
   if (word == "-V" || word == "--version") return kVersionCommand.run(rest);
   if (word.size() > 1 && word[0] == '-') {
-    return Fail(kExitTrouble, absl::StrCat("unknown option ", word, DidYouMean(word, {"--help", "--version"}),
-                                           " (a verb comes first, see torchtrace --help)"));
+    return Fail(kExitTrouble,
+                absl::StrCat("unknown option ", word, DidYouMean(word, {"--help", "--help-all", "--version"}),
+                             " (a verb comes first)", SeeHelp()));
   }
   if (const Command* const command = FindCommand(word)) {
     // What signals and a lack of memory do to a traced program is its own matter.
@@ -62,8 +64,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
     }
     return command->run(rest);
   }
-  return Fail(kExitTrouble,
-              absl::StrCat("unknown verb '", word, "'", SuggestCommand(word), " (see torchtrace --help)"));
+  return Fail(kExitTrouble, absl::StrCat("unknown verb '", word, "'", SuggestCommand(word), SeeHelp()));
 }
 
 }  // namespace torchtrace

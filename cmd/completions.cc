@@ -127,7 +127,7 @@ int Run(const std::vector<std::string>& args) {
     names.emplace_back(name);
   }
   return Fail(kExitTrouble, absl::StrCat("there are completions for bash, zsh and fish, not for '", shell, "'",
-                                         DidYouMean(shell, names), " (see torchtrace completions --help)"));
+                                         DidYouMean(shell, names), SeeHelp("completions")));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/configs/folding.h"
 #include "serialize/configs/generalize.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
@@ -26,6 +27,7 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace dedup out                               the lines of out/api_configs.txt\n"
     "  torchtrace dedup rank* --ignore device --counts    over several traces\n"
+    "  torchtrace dedup out --for tests -o tests.txt      without the numbers of optimizers and the like\n"
     "  torchtrace dedup out --generalize -o configs.yaml --audit audit.json";
 
 struct Arguments {
@@ -33,6 +35,7 @@ struct Arguments {
   std::string output, format, audit, python;
   bool force = false, quiet = false, counts = false, provenance = false, generalize = false;
   std::vector<std::string> ignore;
+  std::string purpose;
   uint64_t keep_first = 0;
   GeneralizeOptions generalizing;
   CallFilterOptions filter;
@@ -42,7 +45,8 @@ bool ToFile(const Arguments& arguments) { return !arguments.output.empty() && ar
 
 absl::StatusOr<const Exporter*> ExporterFor(const Arguments& arguments) {
   if (!arguments.format.empty()) return FindExporter(arguments.format);
-  return ToFile(arguments) ? FindExporterOfFile(arguments.output) : FindExporter("text");
+  if (!ToFile(arguments)) return FindExporter("text");
+  return FindExporterOfFile(arguments.output, [](const Exporter& exporter) { return exporter.HoldsConfigs(); });
 }
 
 bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != Provenance::kNone; }
@@ -116,6 +120,13 @@ int Run(const std::vector<std::string>& args) {
       ->allow_extra_args(false)
       ->check(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }))
       ->group("Choosing");
+  app->add_option(
+         "--for", arguments.purpose,
+         "tests: one config of those that differ only in numbers of optimizers, indices of data, seeds or what "
+         "getters are asked for; tells what was folded")
+      ->option_text("WHAT")
+      ->check(Checked([](const std::string& text) { return Folding::For(text); }))
+      ->group("Choosing");
   app->add_option("--keep-first", arguments.keep_first, "Only the N configs of each API that were seen first")
       ->option_text("N")
       ->check(IsCount())
@@ -145,6 +156,7 @@ int Run(const std::vector<std::string>& args) {
   if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
+  if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output, {.force = arguments.force, .binary = exporter.binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
@@ -159,19 +171,25 @@ int Run(const std::vector<std::string>& args) {
   options.filter = arguments.filter.Globs();
   options.levels = arguments.filter.Levels();
   options.ignore = *Coarsening::Parse(SplitLists(arguments.ignore));
+  if (!arguments.purpose.empty()) options.folding = *Folding::For(arguments.purpose);
   options.levels_apart = exporter.levels;
   options.provenance = arguments.provenance;
   options.keep_first = arguments.keep_first;
-  Dedup dedup(options);
+  Dedup dedup(std::move(options));
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  std::vector<std::string> missing;
+  Remarks missing(&arguments.filter);
   for (const std::string& path : arguments.paths) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
-    for (std::string& sentence : WhatIsMissing(path, **trace)) missing.push_back(std::move(sentence));
+    missing.Add(path, **trace);
   }
   std::vector<DedupConfig> configs = dedup.Finish();
+  if (!arguments.quiet) {
+    for (const DedupFold& fold : dedup.folds()) {
+      Say(absl::StrCat("folded ", fold.before, " configs into ", fold.after, ": ", fold.rule));
+    }
+  }
   if (arguments.generalize) {
     const absl::Status done = GeneralizeConfigs(arguments, audit == nullptr ? nullptr : &audit->stream(), &configs);
     if (!done.ok()) return audit == nullptr ? Fail(kExitTrouble, done) : audit->Finish(done);
@@ -188,8 +206,8 @@ int Run(const std::vector<std::string>& args) {
   }
   if (const int code = (*out)->Finish(notes.status()); code != kExitOk || !notes.ok()) return code;
   if (!arguments.quiet) {
-    for (const std::string& sentence : missing) Say(sentence);
-    for (const std::string& note : *notes) Say(note);
+    missing.Add(*notes);
+    missing.Tell(/*quiet=*/false);
     if ((*out)->is_file()) {
       Say(absl::StrCat("wrote ", arguments.output, ": ", configs.size(), configs.size() == 1 ? " config" : " configs"));
     }

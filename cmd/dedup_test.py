@@ -83,14 +83,14 @@ def test_levels_and_globs():
     assert sorted(first + second) == every and first and second
     assert lines_of(SAMPLE, "--include", "aten::*").splitlines() == second
     assert lines_of(SAMPLE, "--exclude", "aten::*").splitlines() == first
-    assert lines_of(SAMPLE, "--include", "no such") == ""
+    assert lines_of(SAMPLE, "-q", "--include", "?no such") == ""
 
 
 def test_a_trace_without_calls(tmp_path):
     """No line, no error; the other formats say that there is nothing."""
-    assert lines_of(TINY, "--level", "2") == ""
-    assert json.loads(lines_of(TINY, "--level", "2", "--format", "json")) == []
-    assert lines_of(TINY, "--level", "2", "--generalize") == ""
+    assert lines_of(TINY, "-q", "--level", "2") == ""
+    assert json.loads(lines_of(TINY, "-q", "--level", "2", "--format", "json")) == []
+    assert lines_of(TINY, "-q", "--level", "2", "--generalize") == ""
 
 
 # ---- counts and provenance ----
@@ -141,6 +141,37 @@ def test_ignore():
     assert len(coarse) < len(fine)
     total = [sum(int(line.split()[0]) for line in lines) for lines in (coarse, fine)]
     assert total[0] == total[1]
+
+
+ADAM = """\
+aten::addcdiv_(Tensor([3], "float32"), Tensor([3], "float32"), Tensor([3], "float32"), -0.001)
+aten::addcdiv_(Tensor([3], "float32"), Tensor([3], "float32"), Tensor([3], "float32"), -0.002)
+aten::addcdiv_(Tensor([4], "float32"), Tensor([4], "float32"), Tensor([4], "float32"), -0.002)
+aten::select.int(Tensor([9, 4], "int64"), 0, 3)
+aten::select.int(Tensor([9, 4], "int64"), 0, 5)
+aten::select.int(Tensor([9, 4], "int64"), 1, 3)
+torch.nn.functional.dropout(Tensor([2], "float32"), 0.1)
+torch.nn.functional.dropout(Tensor([2], "float32"), 0.2)
+"""
+
+
+def test_for_tests(tmp_path):
+    """Calls that were made stay, and what was folded is told."""
+    (tmp_path / "list.txt").write_text(ADAM)
+    lines = ADAM.splitlines(keepends=True)
+    folded = dedup("list.txt", "--for", "tests", cwd=tmp_path)
+    assert folded.status == 0
+    kept = folded.out.splitlines(keepends=True)
+    assert set(kept) < set(lines)
+    assert [lines.index(line) for line in kept] in ([0, 2, 3, 5, 6, 7], [1, 2, 3, 5, 6, 7])
+    assert "folded 2 configs into 1: numbers of optimizers\n" in folded.err
+    assert "folded 2 configs into 1: items and windows of data\n" in folded.err
+    counted = dedup("list.txt", "--for", "tests", "--counts", "-q", cwd=tmp_path)
+    assert counted.err == "" and counted.out.startswith("      2  aten::addcdiv_(")
+    rows = dedup("list.txt", "--for", "tests", "-q", "--format", "jsonl", cwd=tmp_path).out
+    assert sum(json.loads(row)["calls"] for row in rows.splitlines()) == len(lines)
+    unknown = dedup("list.txt", "--for", "benchmarks", cwd=tmp_path)
+    assert unknown.status == 2 and "'benchmarks' is no purpose; there is tests" in unknown.err
 
 
 def test_keep_first():

@@ -29,6 +29,11 @@ constexpr char kFooter[] =
 
 constexpr char kCounts[] = "counts";
 
+// What fits on a screen of 50 lines with what stands around it.
+constexpr uint64_t kScreenRows = 30;
+constexpr uint64_t kScreenHunks = 3;
+constexpr uint64_t kScreenCalls = 10;
+
 // What --ignore names, of one list with commas or of several.
 struct Ignored {
   Coarsening coarsening;
@@ -59,7 +64,7 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
 int Run(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
-  bool sequence = false, no_pager = false;
+  bool sequence = false, all = false, no_pager = false, quiet = false;
   DiffOptions options;
   SequenceOptions sequence_options;
   CallFilterOptions filter;
@@ -71,11 +76,14 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("WHAT")
       ->allow_extra_args(false)
       ->check(Checked([](const std::string& text) { return ParseIgnored({text}); }));
-  app->add_flag("--summary", options.summary, "Only the numbers");
+  app->add_flag("--summary", options.summary, "Only the numbers and the common changes");
   app->add_option("--top", options.top, "Only the N APIs and N configs with the most calls")
       ->option_text("N")
       ->check(IsCount());
+  app->add_flag("--all", all,
+                "All of it; a terminal else gets a screen, without the rows that the common changes explain");
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
 
   app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
       ->group("Sequence");
@@ -108,7 +116,7 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const auto usage_error = [](const std::string& what) {
-    return Fail(kExitTrouble, absl::StrCat(what, " (see torchtrace diff --help)"));
+    return Fail(kExitTrouble, absl::StrCat(what, SeeHelp("diff")));
   };
   for (const CLI::Option* option : {nested, context, max_hunks, max_calls}) {
     if (!sequence && option->count() > 0) return usage_error(absl::StrCat(option->get_name(), " needs --sequence"));
@@ -130,8 +138,17 @@ int Run(const std::vector<std::string>& args) {
   options.b_name = b_path;
   options.format = *ParseDiffFormat(format);
   options.color = *UseColor(color);
+  if (all) {
+    if (max_hunks->count() == 0) sequence_options.max_hunks = 0;
+    if (max_calls->count() == 0) sequence_options.max_calls = 0;
+  } else if (*ForTerminal("auto")) {
+    if (options.top == 0) options.max_rows = kScreenRows;
+    if (max_hunks->count() == 0) sequence_options.max_hunks = kScreenHunks;
+    if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
+  }
 
-  ReadingProgress progress(/*quiet=*/false, 2);
+  if (absl::Status s = filter.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet, 2);
   const absl::StatusOr<std::unique_ptr<Trace>> a = progress.Open(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
   const absl::StatusOr<std::unique_ptr<Trace>> b = progress.Open(b_path);
@@ -146,8 +163,10 @@ int Run(const std::vector<std::string>& args) {
     exit_code = out.Finish(different.status());
   }
   if (exit_code == kExitOk) {
-    TellWhatIsMissing(a_path, **a);
-    TellWhatIsMissing(b_path, **b);
+    Remarks remarks(&filter);
+    remarks.Add(a_path, **a);
+    remarks.Add(b_path, **b);
+    remarks.Tell(quiet);
   }
   // A reader that has gone away took no answer with it, but has got one.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;

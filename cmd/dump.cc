@@ -1,5 +1,6 @@
 // `torchtrace dump`.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,22 +20,40 @@ namespace {
 constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace dump out --calls 0-99\n"
+    "  torchtrace dump out --slowest 20 --where 'dtype = float16'\n"
     "  torchtrace dump out --level 2 --include 'aten::*norm*'\n"
     "  torchtrace dump out --format jsonl | head";
 
 constexpr char kAsRecorded[] = "recorded";
 
 int Run(const std::vector<std::string>& args) {
-  std::string path, calls, format = "text", color = "auto", stacks;
-  bool no_pager = false;
-  CallFilterOptions filter;
+  std::string path, format = "text", fold = "auto", color = "auto", stacks;
+  bool no_pager = false, quiet = false;
+  DumpOptions options;
+  CallSelectionOptions selection;
   const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
-  app->add_option("--calls", calls, "Only calls number A to B of the trace; A-, -B and A as well")
-      ->option_text("A-B")
-      ->check(Checked([](const std::string& text) { return ParseCallRange(text); }))
+  selection.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
+  app->add_option("--depth", options.depth, "Only N generations of the calls that are shown")
+      ->option_text("N")
+      ->check(IsCount())
       ->group("Filtering");
-  filter.AddTo(app.get());
+  CLI::Option* const slowest =
+      app->add_option("--slowest", options.slowest, "Only the N calls that took longest, those first")
+          ->option_text("N")
+          ->check(IsCount())
+          ->group("Filtering");
+  app->add_option("--tail", options.tail, "Only the last N calls")
+      ->option_text("N")
+      ->check(IsCount())
+      ->excludes(slowest)
+      ->group("Filtering");
+  app->add_option("--fold", fold,
+                  "auto (on a terminal), always or never: an operator with the arguments of the call around it stands "
+                  "on its line, and long lists are shortened (default: auto)")
+      ->option_text("WHEN")
+      ->check(Checked([](const std::string& text) { return ForTerminal(text); }));
   app->add_option("--format", format, "text or jsonl (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseDumpFormat(text); }));
@@ -50,16 +69,19 @@ int Run(const std::vector<std::string>& args) {
       ->check(Checked([](const std::string& text) { return UseColor(text); }));
   app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  DumpOptions options;
-  if (!calls.empty()) options.calls = *ParseCallRange(calls);
-  options.filter = filter.Globs();
-  options.levels = filter.Levels();
+  selection.Apply(&options);
+  options.fold = *ForTerminal(fold);
+  if (options.fold) options.width = TerminalWidth();
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 
-  ReadingProgress progress(/*quiet=*/false);
+  if (absl::Status s = selection.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  if (options.where.has_value()) {
+    if (absl::Status s = options.where->CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
+  }
   if (!stacks.empty()) {
     if (!HasStacks(**trace)) {
       return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
@@ -67,12 +89,21 @@ int Run(const std::vector<std::string>& args) {
     options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *ParseStackFormat(stacks);
   }
   int exit_code;
+  absl::StatusOr<uint64_t> shown = 0;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    exit_code = out.Finish(WriteDump(trace->get(), options, &out));
+    shown = WriteDump(trace->get(), options, &out);
+    exit_code = out.Finish(shown.status());
   }
-  if (exit_code == kExitOk) TellWhatIsMissing(path, **trace);
+  if (exit_code == kExitOk && shown.ok()) {
+    Remarks remarks;
+    remarks.Add(path, **trace);
+    if (*shown == 0 && (*trace)->config_count() > 0) {
+      remarks.Add({selection.NoCallMatches()});
+    }
+    remarks.Tell(quiet);
+  }
   return exit_code;
 }
 

@@ -329,7 +329,7 @@ def test_what_a_damaged_log_still_holds_is_given_with_an_account(tmp_path):
                     tmp_path / "out",
                     stdin=(tmp_path / name).read_bytes(),
                 )
-                err = done.stderr.decode()
+                err = tool.named_shortly(done.stderr.decode())
                 assert done.returncode == (1 if "diff" in verb else 0), (verb, err)
                 told = (
                     f"torchtrace: {shown} is damaged: {lost} calls lost"

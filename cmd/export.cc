@@ -1,9 +1,11 @@
 // `torchtrace export`.
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,8 +27,9 @@ namespace {
 
 constexpr char kFooter[] =
     "Examples:\n"
+    "  torchtrace export out -o configs/out.parquet\n"
+    "  torchtrace export out -o flames.html\n"
     "  torchtrace export torchbench out -o ops.txt\n"
-    "  torchtrace export parquet out -o configs/out.parquet\n"
     "  torchtrace export timing out -o timing.csv\n"
     "  torchtrace export csv --calls out --include 'aten::*' > calls.csv";
 
@@ -38,6 +41,7 @@ struct ExportArguments {
   bool quiet = false;
   std::string output;
   LabelBy by = LabelBy::kApi;
+  CallFilterOptions calls;  // what `filter` is made of
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
@@ -51,6 +55,24 @@ std::string Formats() {
   return lines + '\n';
 }
 
+// The first of the words is the format, where it is the name of one; else the output's suffix tells it, and all of them
+// are traces.
+absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vector<std::string>* words) {
+  if (words->empty()) return absl::InvalidArgumentError(absl::StrCat("TRACE is required", SeeHelp("export")));
+  absl::StatusOr<const Exporter*> named = FindExporter(words->front());
+  if (named.ok()) {
+    words->erase(words->begin());
+    return named;
+  }
+  std::error_code error;
+  if (words->size() > 1 && words->front() != "-" && !std::filesystem::exists(words->front(), error)) return named;
+  if (output.empty() || output == "-") {
+    return absl::InvalidArgumentError(absl::StrCat("in which format? Name one (", ExporterNames(),
+                                                   "), or a file by -o that ends in ", ExporterSuffixes()));
+  }
+  return FindExporterOfFile(output);
+}
+
 // A trace is called by its path, without a slash at the end.
 std::string LabelOf(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -58,14 +80,11 @@ std::string LabelOf(std::string path) {
 }
 
 // `missing` gets what is to be told of them.
-std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgress* progress,
-                                  std::vector<std::string>* missing) {
+std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgress* progress, Remarks* missing) {
   std::vector<LabelledTrace> traces;
   traces.reserve(arguments.paths.size());
   for (const std::string& path : arguments.paths) {
-    const auto tell = [path, missing](const Trace& trace) {
-      for (std::string& sentence : WhatIsMissing(path, trace)) missing->push_back(std::move(sentence));
-    };
+    const auto tell = [path, missing](const Trace& trace) { missing->Add(path, trace); };
     traces.push_back({LabelOf(path), [path, progress] { return progress->Open(path); }, tell});
   }
   return traces;
@@ -80,7 +99,7 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .by = arguments.by};
 }
 
-absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
       MakeConfigSink(*arguments.exporter, out, OptionsFor(arguments, "configs"));
   if (!sink.ok()) return sink.status();
@@ -89,11 +108,11 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, s
       ExportConfigs(Traces(arguments, &progress, notes), arguments.filter, *arguments.exporter, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
-  for (std::string& note : (*sink)->notes()) notes->push_back(std::move(note));
+  notes->Add((*sink)->notes());
   return absl::OkStatus();
 }
 
-absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<TableWriter>> table =
       arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
   if (!table.ok()) return table.status();
@@ -108,24 +127,24 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, std
   return (*table)->Finish();
 }
 
-absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, std::vector<std::string>* notes) {
+absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   const absl::Status exported = ExportTimeline(Traces(arguments, &progress, notes), arguments.filter, sink.get());
   if (!exported.ok()) return exported;
   if (absl::Status s = sink->Finish(); !s.ok()) return s;
-  for (std::string& note : sink->notes()) notes->push_back(std::move(note));
+  notes->Add(sink->notes());
   return absl::OkStatus();
 }
 
 int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  std::vector<std::string> notes;
+  Remarks notes(&arguments.calls);
   int exit_code = kExitOk;
   const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &progress, &notes),
                                                        arguments.filter, arguments.output, force, &exit_code);
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
-  for (const std::string& note : notes) Say(note);
+  notes.Tell(/*quiet=*/false);
   if (!files.empty()) {
     Say(absl::StrCat("wrote ", files[0], files.size() > 1 ? absl::StrCat(" and ", files.size() - 1, " more") : ""));
   }
@@ -136,13 +155,11 @@ int Run(const std::vector<std::string>& args) {
   ExportArguments arguments;
   std::string format, python, by = "api";
   bool force = false, calls = false;
-  CallFilterOptions filter;
   SeriesOptions series;
-  const auto app = MakeApp(kExportCommand, "[OPTIONS] FORMAT TRACE...", absl::StrCat(Formats(), kFooter));
-  app->add_option("FORMAT", format, ExporterNames())->required()->check(Checked([](const std::string& text) {
-    return FindExporter(text);
-  }));
-  app->add_option("TRACE", arguments.paths, kTraceText)->required();
+  const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
+  const CLI::Option* const first_word =
+      app->add_option("FORMAT", format, absl::StrCat(ExporterNames(), " (default: by FILE's suffix)"));
+  app->add_option("TRACE", arguments.paths, kTraceText);
   app->add_option("-o,--output", arguments.output, "File to write (default: standard output); timing: or a folder")
       ->option_text("FILE")
       ->check(IsName());
@@ -158,11 +175,16 @@ int Run(const std::vector<std::string>& args) {
   series.AddTo(app.get());
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
-  filter.AddTo(app.get());
+  arguments.calls.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  arguments.exporter = *FindExporter(format);
+  if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
+  const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
+  if (!exporter.ok()) return Fail(kExitTrouble, exporter.status());
+  if (arguments.paths.empty()) return Fail(kExitTrouble, absl::StrCat("TRACE is required", SeeHelp("export")));
+  arguments.exporter = *exporter;
+  format = arguments.exporter->name;
   arguments.by = *ParseLabelBy(by);
-  arguments.filter = {filter.Globs(), filter.Levels()};
+  arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
   const bool in_series = arguments.exporter->make_series != nullptr;
   if (const absl::Status s = series.CheckUnused(); !in_series && !s.ok()) return Fail(kExitTrouble, s);
   if (calls && !HasTables(*arguments.exporter) && arguments.exporter->HoldsConfigs()) {
@@ -172,19 +194,20 @@ int Run(const std::vector<std::string>& args) {
   if (*by_option && format != "flamegraph") {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
   }
+  if (absl::Status s = arguments.calls.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
   if (in_series) return WriteSeries(arguments, series, force);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output, {.force = force, .binary = arguments.exporter->binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  std::vector<std::string> notes;
+  Remarks notes(&arguments.calls);
   std::ostream* const stream = &(*out)->stream();
   const auto write = !arguments.exporter->HoldsConfigs() ? WriteTimeline : calls ? WriteCalls : WriteConfigs;
   const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {
-    for (const std::string& note : notes) Say(note);
+    notes.Tell(/*quiet=*/false);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));
   }
   return exit_code;

@@ -18,10 +18,12 @@ from tools.testing import whole_tool as tool
 
 LOGS = sorted((tool.ROOT / "testdata/logs").glob("*/*.ttlog"))
 SAMPLE = tool.ROOT / "testdata/logs/v1/sample.ttlog"
-CONFIG_COLUMNS = ["level", "api", "config", "calls", "time_ns", "trace", "host", "pid", "rank"]
+CONFIG_COLUMNS = (
+    "level api config args kwargs shapes dtypes calls time_ns trace host pid rank".split()
+)
 CALL_COLUMNS = (
-    "call parent depth level api config start_ns duration_ns outcome exception "
-    "process thread trace host pid rank"
+    "call parent depth level api config args kwargs shapes dtypes start_ns duration_ns outcome "
+    "exception process thread trace host pid rank file line tags"
 ).split()
 
 
@@ -137,6 +139,110 @@ def test_calls_are_those_of_dump():
     assert [row["config"] for row in rows] == [row["config"] for row in lines]
 
 
+def test_arguments_are_structures_in_lines_and_texts_of_json_in_cells():
+    for calls in ([], ["--calls"]):
+        rows = list(csv.DictReader(export("csv", SAMPLE, *calls).out.splitlines()))
+        lines = [json.loads(line) for line in export("jsonl", SAMPLE, *calls).out.splitlines()]
+        assert len(rows) == len(lines)
+        for row, line in zip(rows, lines):
+            for column in ("args", "kwargs", "shapes", "dtypes"):
+                assert json.loads(row[column]) == line[column]
+            tensors = re.findall(r"Tensor\(\[([^]]*)\], \"(\w+)\"", row["config"])
+            if not re.search(r"ndarray|Sym|Tensor\(\*", row["config"]):
+                assert [dtype for _, dtype in tensors] == line["dtypes"]
+                assert [f"[{shape}]" for shape, _ in tensors] == list(map(str, line["shapes"]))
+
+
+def test_calls_tell_their_line():
+    log = tool.ROOT / "testdata/logs/v1/stacks.ttlog"
+    lines = [json.loads(line) for line in export("jsonl", log, "--calls").out.splitlines()]
+    places = {(row.get("file"), row.get("line")) for row in lines}
+    assert {("/home/me/train.py", line) for line in (12, 13, 30)} <= places
+
+
+@pytest.mark.torch
+def test_calls_tell_their_tags(tmp_path):
+    code = "import torch, torchtrace; torch.ones(2); torchtrace.annotate(step=3); torch.zeros(2)"
+    run = torchtrace("run", "-qo", "out", "--python", tool.PYTHON, "-c", code, cwd=tmp_path)
+    assert run.status == 0, run.err
+    lines = export("jsonl", "out", "--calls", cwd=tmp_path).out.splitlines()
+    assert [json.loads(line).get("tags") for line in lines] == [None, {"step": 3}]
+    rows = csv.DictReader(export("csv", "out", "--calls", cwd=tmp_path).out.splitlines())
+    assert [row["tags"] for row in rows] == ["", '{"step":3}']
+
+
+# ---- the format by the suffix ----
+
+
+def test_the_suffix_tells_the_format(tmp_path):
+    for suffix, format in {
+        "txt": "text",
+        "yml": "yaml",
+        "json": "json",
+        "jsonl": "jsonl",
+        "CSV": "csv",
+        "parquet": "parquet",
+    }.items():
+        out = tmp_path / f"x.{suffix}"
+        export(SAMPLE, "-o", out)
+        export(format, SAMPLE, "-o", tmp_path / "named")
+        assert out.read_bytes() == (tmp_path / "named").read_bytes()
+        os.unlink(tmp_path / "named")
+    export(SAMPLE, "-o", tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text().startswith("<!")
+    export("csv", SAMPLE, "-o", tmp_path / "y.jsonl")
+    assert (tmp_path / "y.jsonl").read_text().startswith("level,api")
+
+
+def test_a_trace_may_be_called_as_a_format(tmp_path):
+    shutil.copy(SAMPLE, tmp_path / "csv")
+    assert export("./csv", "-o", "x.txt", cwd=tmp_path).out == ""
+    assert (tmp_path / "x.txt").read_text() == export("text", SAMPLE).out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((SAMPLE,), "in which format? Name one (text, yaml, "),
+        ((SAMPLE, "-o", "x"), "'x' tells no format: its name may end in .txt, .yaml, "),
+        ((SAMPLE, "-o", "x.xlsx"), ".parquet, .html, .folded"),
+        ((SAMPLE, "-o", "x.json", "--calls"), "jsonl, csv and parquet hold calls"),
+        ((), "TRACE is required"),
+    ],
+)
+def test_no_format(tmp_path, args, message):
+    result = torchtrace("export", *args, cwd=tmp_path)
+    assert result.status == 2 and message in result.err
+    assert os.listdir(tmp_path) == []
+
+
+# ---- reading back ----
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.name}-{log.stem}")
+def test_csv_is_read_back(tmp_path, log):
+    """As the JSON lines are: what both hold comes out the same."""
+    for calls in ([], ["--calls"]):
+        for format in ("csv", "jsonl"):
+            export(format, log, *calls, "-o", tmp_path / f"x.{format}", "-f")
+        one = torchtrace("export", "csv", "x.csv", *calls, cwd=tmp_path)
+        other = torchtrace("export", "csv", "x.jsonl", *calls, cwd=tmp_path)
+        assert one.status == other.status == 0, one.err + other.err
+        assert one.out == other.out.replace("x.jsonl", "x.csv")
+    counts = ("--no-times", "--sort", "name")
+    assert torchtrace("stats", "x.csv", *counts, cwd=tmp_path).out == (
+        torchtrace("stats", log, *counts, cwd=tmp_path).out
+    )
+
+
+def test_dedup_reads_its_csv(tmp_path):
+    for ignore in ([], ["--ignore", "shape,level"]):
+        csv_file = tmp_path / "x.csv"
+        assert torchtrace("dedup", SAMPLE, *ignore, "-qfo", csv_file).status == 0
+        again = torchtrace("dedup", csv_file, "--counts")
+        assert again.out == torchtrace("dedup", SAMPLE, *ignore, "--counts").out
+
+
 def test_paddle_lines():
     lines = export("paddle", SAMPLE, "-q").out.splitlines()
     assert lines and len(set(lines)) == len(lines)
@@ -182,7 +288,7 @@ def test_parquet_without_rows(tmp_path):
     import pyarrow.parquet as pq
 
     out = tmp_path / "x.parquet"
-    export("parquet", SAMPLE, "--include", "nothing", "-o", out)
+    export("parquet", SAMPLE, "--include", "?nothing", "-o", out)
     assert pq.read_table(out).num_rows == 0
 
 
@@ -297,6 +403,20 @@ def test_duckdb_reads_a_folder_as_documented(configs_folder):
     assert sums(rows) == {config: 3 * calls for config, calls in expected.items()}
     assert len(rows) == len(expected)
     assert all(1 <= row["traces"] <= row["processes"] for row in rows)
+
+
+def test_duckdb_reads_arguments_as_documented(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    export(SAMPLE, "-o", tmp_path / "configs.parquet")
+    query = code_block("EXPORT.md", "sql").replace("configs.parquet", f"{tmp_path}/configs.parquet")
+    query = query.replace("bfloat16", "float32")
+    rows = duckdb.connect().execute(query).fetchall()
+    lines = [json.loads(line) for line in export("jsonl", SAMPLE).out.splitlines()]
+    expected = Counter()
+    for line in lines:
+        if line["dtypes"][:1] == ["float32"]:
+            expected[line["api"], json.dumps(line["shapes"][0])] += line["calls"]
+    assert {(api, json.dumps(json.loads(first))): calls for api, first, calls in rows} == expected
 
 
 def test_duckdb_sums_self_time_as_stats_does(tmp_path):

@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/text.h"
 #include "serialize/edit/edit.h"
+#include "serialize/import/open_trace.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -37,9 +38,7 @@ struct FilterArguments {
   std::string output;
   bool force = false;
   RenderingOptions rendering;
-  CallFilterOptions calls;
-  std::string numbers, ranks, where;
-  std::vector<std::string> threads;
+  CallSelectionOptions calls;
   bool with_parents = false;
 };
 
@@ -56,10 +55,10 @@ nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& o
   add("exclude", arguments.calls.exclude);
   add_text("groups", arguments.calls.groups);
   if (!options.levels.empty()) description["levels"] = options.levels;
-  add_text("calls", arguments.numbers);
-  add("threads", arguments.threads);
-  add_text("ranks", arguments.ranks);
-  add_text("where", arguments.where);
+  add_text("calls", arguments.calls.numbers);
+  add("threads", arguments.calls.threads);
+  add_text("ranks", arguments.calls.ranks);
+  add_text("where", arguments.calls.where);
   if (options.with_parents) description["with_parents"] = true;
   return description;
 }
@@ -68,6 +67,9 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   ReadingProgress filtering(arguments.rendering.quiet, 1, "filtering");
   const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
+  if (options.where.has_value()) {
+    if (absl::Status s = options.where->CheckValues(source->get()); !s.ok()) return s;
+  }
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();
@@ -89,7 +91,8 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   }
   lines->insert(lines->begin(), std::move(kept));
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;
-  TellNotes(**source);
+  for (std::string& note : TraceNotes(**source)) lines->push_back(std::move(note));
+  if (filtered.kept == 0 && filtered.read > 0) lines->push_back(arguments.calls.NoCallMatches());
   return lines;
 }
 
@@ -103,37 +106,14 @@ int Run(const std::vector<std::string>& args) {
       ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
   arguments.calls.AddTo(app.get());
-  app->add_option("--calls", arguments.numbers,
-                  "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
-      ->option_text("NUMBERS")
-      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
-      ->group("Filtering");
-  app->add_option("--thread", arguments.threads,
-                  "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
-      ->option_text("THREADS")
-      ->allow_extra_args(false)
-      ->group("Filtering");
-  app->add_option("--rank", arguments.ranks, "Only calls of processes of these ranks, as --calls takes numbers")
-      ->option_text("RANKS")
-      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
-      ->group("Filtering");
-  app->add_option("--where", arguments.where,
-                  "Only calls of which CONDITION is true, as 'dtype = float16 and ndim >= 3'")
-      ->option_text("CONDITION")
-      ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
-      ->group("Filtering");
   app->add_flag("--with-parents", arguments.with_parents, "Keep the calls around a kept call as well")
       ->group("Filtering");
   arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (absl::Status s = CheckInput(arguments.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   FilterOptions options;
-  options.filter = arguments.calls.Globs();
-  options.levels = arguments.calls.Levels();
-  if (!arguments.numbers.empty()) options.calls = *NumberSet::Parse(arguments.numbers);
-  if (!arguments.ranks.empty()) options.ranks = *NumberSet::Parse(arguments.ranks);
-  options.threads = SplitLists(arguments.threads);
-  if (!arguments.where.empty()) options.where = *Where::Parse(arguments.where);
+  if (absl::Status s = arguments.calls.CheckNames({arguments.path}); !s.ok()) return Fail(kExitTrouble, s);
+  arguments.calls.Apply(&options);
   options.with_parents = arguments.with_parents;
   options.description = Describe(arguments, options);
 

@@ -29,8 +29,18 @@ std::string FirstPage() {
     if (group != command->group) absl::StrAppend(&page, "\n", group = command->group, ":\n");
     absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", command->name), command->description, 15));
   }
-  absl::StrAppend(&page, "\nExamples:\n", kExamples, "\n`torchtrace help VERB` tells a verb's options.\n");
+  absl::StrAppend(&page, "\nExamples:\n", kExamples,
+                  "\n`torchtrace help VERB` tells a verb's options, `torchtrace --help-all` all of them.\n");
   return page;
+}
+
+// The pages of all verbs, each below a line.
+std::string AllPages() {
+  std::string pages = FirstPage();
+  for (const Command* command : CommandsWithOptions()) {
+    absl::StrAppend(&pages, "\n", std::string(80, '-'), "\n\n", HelpPage(HelpOf(*command)));
+  }
+  return pages;
 }
 
 // Text in roff, the language of manual pages: no word of it is a request.
@@ -75,14 +85,16 @@ int Run(const std::vector<std::string>& args) {
       return Fail(kExitTrouble, absl::StrCat("unknown verb '", args[0], "'", SuggestCommand(args[0])));
     }
     if (args.size() == 1) return command->run({"--help"});
+    if (args.size() == 2 && command->under != nullptr) return command->run({args[1], "--help"});
   }
   std::string verb;
-  bool manual = false;
-  const auto app = MakeApp(kHelpCommand, "[VERB | --man]");
+  bool all = false, manual = false;
+  const auto app = MakeApp(kHelpCommand, "[VERB | apis VERB | --all | --man]");
   app->add_option("VERB", verb, "A verb whose options to tell");
+  app->add_flag("--all", all, "Tell all verbs and their options; as torchtrace --help-all");
   app->add_flag("--man", manual, "Write the manual page of all verbs, in roff: torchtrace help --man | man -l -");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  return WriteStandardOutput(manual ? ManualPage() : FirstPage(), kExitTrouble);
+  return WriteStandardOutput(manual ? ManualPage() : all ? AllPages() : FirstPage(), kExitTrouble);
 }
 
 }  // namespace

@@ -159,7 +159,18 @@ VERBS = [
     *(["info", "@", *f] for f in ([], ["--format", "json"])),
     *(
         ["stats", "@", "--by", by, "--format", form]
-        for by in ("api", "config", "family", "level", "thread", "process", "rank", "label", "line")
+        for by in (
+            "api",
+            "config",
+            "family",
+            "shapes",
+            "level",
+            "thread",
+            "process",
+            "rank",
+            "label",
+            "line",
+        )
         for form in ("text", "json", "csv", "markdown")
     ),
     *(

@@ -143,7 +143,7 @@ def test_a_folder_without_a_log(tmp_path):
 
 
 def test_what_was_rendered_says_what_the_log_says(tmp_path):
-    """The same configs, the same calls of each; but for levels, which text can't tell."""
+    """The same configs and calls; but for nesting, and for levels, which text can't tell."""
     log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
     assert torchtrace("render", log, "-o", "out", cwd=tmp_path).status == 0
     for name in ("api_trace.yaml", "api_trace.txt"):
@@ -152,8 +152,16 @@ def test_what_was_rendered_says_what_the_log_says(tmp_path):
         for file in ("api_trace.txt", "api_configs.txt", "api_apis.txt"):
             ours = (tmp_path / f"from-{name}" / file).read_text()
             assert ours == (tmp_path / "out" / file).read_text()
-    yaml = (tmp_path / "from-api_trace.yaml/api_trace.yaml").read_text()
-    assert yaml == (tmp_path / "out/api_trace.yaml").read_text()
+    again, ours = (
+        [
+            line
+            for line in (tmp_path / folder / "api_trace.yaml").read_text().splitlines()
+            if "  depth: " not in line
+        ]
+        for folder in ("from-api_trace.yaml", "out")
+    )
+    assert again == ours and "  level: 2" in ours
+    assert "  depth: 1\n" in (tmp_path / "out/api_trace.yaml").read_text()
     counts = torchtrace("render", "out/api_configs.yaml", "-o", "from-configs", cwd=tmp_path)
     assert counts.status == 0
     statistics = "api_configs.yaml"
@@ -181,6 +189,10 @@ BAD = {
     "cut.yaml": (b"- api: f\n  args: [1]\n- api: g\n  args: [1, {typ", "cut.yaml line "),
     "cut.txt": (b"f(1)\ng(list[1, 2", "cut.txt line 2, column 12: expected"),
     "cut.jsonl": (b'{"api":"f"}\n{"api":"g', "cut.jsonl line 2, offset 10: expected JSON"),
+    "short.csv": (b"api,config,calls\nf,f(1)\n", "short.csv line 2, expected 3 cells, found 2"),
+    "quote.csv": (b'api,config\nf,"f(1)\n', "quote.csv line 2, expected the closing quote"),
+    "nothing.csv": (b"api,config\nf,\n", "nothing.csv line 2, config: expected a call"),
+    "number.csv": (b"api,config,calls\nf,f(1),x\n", "number.csv line 2, "),
     "bench.txt": (BENCH.encode()[:-9], "bench.txt line 2, column "),
     "triton.json": (b'{"aten.f.x": [{"count": 1, "inp', "triton.json offset "),
     "wrong.yaml": (b"- api: f\n  args: 3\n", "wrong.yaml line 1, args: expected a list, found 3"),

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/reports/reports.h"
@@ -22,23 +23,41 @@ absl::StatusOr<InfoOptions> ParseFormat(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("unknown format '", text, "': text or json"));
 }
 
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  torchtrace info out\n"
+    "  torchtrace info --open out     where does it hang? also while the program runs";
+
 int Run(const std::vector<std::string>& args) {
   std::string path, format = "text";
-  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE");
+  bool open = false;
+  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
+  app->add_flag(
+      "--open", open,
+      "The calls that have not ended, of each process and thread, with their stacks where they were recorded; "
+      "also while the program runs");
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
+  bool quiet = false;
+  AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  ReadingProgress progress(/*quiet=*/false);
+  ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   InfoOptions options = *ParseFormat(format);
   if (IsImported(**trace)) options.format = TraceFormat(**trace);
   StandardOutput out;
-  const int exit_code = out.Finish(WriteInfo(trace->get(), path, options, &out));
-  if (exit_code == kExitOk) TellNotes(**trace);
+  const int exit_code =
+      out.Finish(open ? WriteOpenCalls(trace->get(), {.json = options.json, .width = TerminalWidth()}, &out)
+                      : WriteInfo(trace->get(), path, options, &out));
+  if (exit_code == kExitOk) {
+    Remarks remarks;
+    remarks.Add(TraceNotes(**trace));
+    remarks.Tell(quiet);
+  }
   return exit_code;
 }
 

@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<MergeInput>> GatherInputs(const MergeArguments& argum
   }
   if (named.empty()) {
     return absl::InvalidArgumentError(
-        "nothing to merge: give a TRACE, --label or --manifest (see torchtrace merge --help)");
+        absl::StrCat("nothing to merge: give a TRACE, --label or --manifest", SeeHelp("merge")));
   }
   std::vector<MergeInput> inputs;
   for (const MergeInput& input : named) {

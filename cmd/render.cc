@@ -83,7 +83,7 @@ int Run(const std::vector<std::string>& args) {
   }
   if (!quiet) {
     for (const std::string& line : RenderReportLines(*report)) Say(line);
-    TellNotes(**trace);
+    for (const std::string& note : TraceNotes(**trace)) Say(note);
   }
   return kExitOk;
 }

@@ -20,6 +20,7 @@ constexpr char kFooter[] =
     "\n"
     "Examples:\n"
     "  torchtrace stats out --top 20\n"
+    "  torchtrace stats out --by shapes\n"
     "  torchtrace stats out --by config --include %matmul --sort time\n"
     "  torchtrace stats rank0 rank1 --by family --format markdown\n"
     "  torchtrace stats out --census";
@@ -50,25 +51,34 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector
 
 int Run(const std::vector<std::string>& args) {
   std::vector<std::string> paths, ignore, labels;
-  std::string by = "api", format = "text", sort = "calls", times = "sums";
+  std::string by = "api", format = "text", sort, times = "sums";
+  uint64_t top = 0;
   StatsOptions options;
-  bool census = false, no_times = false;
+  bool census = false, no_times = false, quiet = false;
   CallFilterOptions filter;
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   CLI::Option* const by_option =
       app->add_option(
              "--by", by,
-             "What a row is: api, config, family (configs that differ only in sizes and numbers), level, "
-             "thread, process, rank, label, line (of the program; needs run --stacks) or module (needs level 3) "
-             "(default: api)")
+             "What a row is: api, config, family (configs that differ only in sizes and numbers), shapes (as people "
+             "say "
+             "them: M, N, K, with FLOPs and bytes), level, thread, process, rank, label, line (of the program; needs "
+             "run --stacks), module (needs level 3) or tag:NAME (of torchtrace.annotate) (default: api)")
           ->option_text("WHAT")
-          ->check(Checked([](const std::string& text) { return ParseStatsBy(text); }));
+          ->check(Checked([](const std::string& text) { return ParseStatsGrouping(text); }));
   CLI::Option* const sort_option =
-      app->add_option("--sort", sort, "calls, configs, time, self (time), name or first (call) (default: calls)")
+      app->add_option("--sort", sort,
+                      "calls, configs, time, self (time), name or first (call) (default: calls; of shapes self)")
           ->option_text("ORDER")
           ->check(Checked([](const std::string& text) { return ParseStatsSort(text); }));
-  app->add_option("--top", options.top, "Only the first N rows in that order")->option_text("N")->check(IsCount());
+  CLI::Option* const top_option =
+      app->add_option(
+             "--top", top,
+             "Only the first N rows of each level in that order; 0: all (default: text and Markdown what fits a "
+             "screen, 20 and fewer at several levels; JSON and CSV all)")
+          ->option_text("N")
+          ->check(IsCount());
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
@@ -90,10 +100,12 @@ int Run(const std::vector<std::string>& args) {
       app->add_flag("--census", census,
                     "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  options.by = *ParseStatsBy(by);
+  options.grouping = *ParseStatsGrouping(by);
   options.format = *ParseStatsFormat(format);
-  options.sort = *ParseStatsSort(sort);
+  if (*sort_option) options.sort = *ParseStatsSort(sort);
+  if (*top_option) options.top = top;
   options.times = !no_times;
   options.all_times = times == "all";
   if (no_times && *times_option) return Fail(kExitTrouble, "--no-times leaves out what --times asks for: give one");
@@ -103,13 +115,15 @@ int Run(const std::vector<std::string>& args) {
   if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || !ignore.empty() ||
                          !options.levels.empty())) {
     return Fail(kExitTrouble,
-                "--census has rows and an order of its own: of the other options it takes --top, "
-                "--format, --label, --include and --exclude (see torchtrace stats --help)");
+                absl::StrCat("--census has rows and an order of its own: of the other options it takes --top, "
+                             "--format, --label, --include and --exclude",
+                             SeeHelp("stats")));
   }
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());
 
-  ReadingProgress progress(/*quiet=*/false, paths.size());
+  if (absl::Status s = filter.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
@@ -132,13 +146,16 @@ int Run(const std::vector<std::string>& args) {
   }
   const int exit_code = out.Finish(status);
   if (exit_code == kExitOk) {
-    for (size_t i = 0; i < traces.size(); ++i) TellWhatIsMissing(paths[i], *opened[i]);
+    Remarks remarks(&filter);
+    for (size_t i = 0; i < traces.size(); ++i) remarks.Add(paths[i], *opened[i]);
+    remarks.Tell(quiet);
   }
   return exit_code;
 }
 
 }  // namespace
 
-const Command kStatsCommand = {"stats", "Count calls by API, config, level, thread or process", "Read", Run};
+const Command kStatsCommand = {"stats", "Count calls by API, config, shapes, level, thread, line, module or tag",
+                               "Read", Run};
 
 }  // namespace torchtrace

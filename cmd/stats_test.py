@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import subprocess
 
 import pytest
 
@@ -15,6 +16,7 @@ GROUPINGS = {
     "api": "apis",
     "config": "configs",
     "family": "families",
+    "shapes": "shapes",
     "level": "levels",
     "thread": "threads",
     "process": "processes",
@@ -44,9 +46,12 @@ def test_formats_agree(by):
         assert [int(row["self_time_ns"]) for row in table] == [row["self_time_ns"] for row in rows]
         text = stats(*traces, "--by", by).out.splitlines()
         assert text[0].startswith(f"{data['total_calls']} calls of {data['total_apis']} APIs")
-        markdown = stats(*traces, "--by", by, "--format=markdown").out.splitlines()
-        assert markdown[0] == text[0] and markdown[3].startswith("|--")
-        assert len(markdown) == 4 + len(rows)
+        assert len(text) <= 50
+        markdown = stats(*traces, "--by", by, "--format=markdown", "--top=0").out.splitlines()
+        assert markdown[0] == text[0]
+        heads = sum(line.startswith("|--") for line in markdown)
+        assert heads == (len(data["by_level"]) if "by_level" in data else 1)
+        assert sum(line.startswith("| ") for line in markdown) == heads + len(rows)
 
 
 def test_side_by_side():
@@ -63,15 +68,33 @@ def test_side_by_side():
     assert "traces" not in twice and twice["total_configs"] == one["total_configs"]
     assert [row["calls"] for row in twice["apis"]] == [2 * row["calls"] for row in one["apis"]]
     heading = stats(SAMPLE, KILLED, "--label", f"a={SAMPLE}", "--label", f"b={KILLED}").out
-    assert heading.splitlines()[2].split() == ["a", "b"]
+    assert heading.splitlines()[4].split() == ["a", "b"]
 
 
 def test_orders_and_top():
-    rows = stats_json(SAMPLE, "--sort", "name")["apis"]
-    assert [row["api"] for row in rows] == sorted(row["api"] for row in rows)
-    times = [row["time_ns"] for row in stats_json(SAMPLE, "--sort", "time")["apis"]]
-    assert times == sorted(times, reverse=True)
-    assert "... and 7 more\n" in stats(SAMPLE, "--top", "3", "--sort", "self").out
+    names = [(row["level"], row["api"]) for row in stats_json(SAMPLE, "--sort", "name")["apis"]]
+    assert names == sorted(names)
+    times = [
+        (row["level"], -row["time_ns"]) for row in stats_json(SAMPLE, "--sort", "time")["apis"]
+    ]
+    assert times == sorted(times)
+    shown = stats(SAMPLE, "--top", "3", "--sort", "self").out
+    some = [
+        sum(row["level"] == level["level"] for row in stats_json(SAMPLE)["apis"]) - 3
+        for level in stats_json(SAMPLE)["by_level"]
+    ]
+    assert [f"... and {more} more (--top 0 shows all)" for more in some if more > 0] == [
+        line for line in shown.splitlines() if line.startswith("... ")
+    ]
+    assert "more" not in stats(SAMPLE, "--top", "0").out
+
+
+def test_self_times_are_shares_of_the_whole():
+    for by in ("api", "thread"):
+        data = stats_json(SAMPLE, "--by", by)
+        whole = sum(row["self_time_ns"] for row in data[GROUPINGS[by]])
+        assert whole == data["total_self_time_ns"]
+    assert sum(level["total_self_time_ns"] for level in stats_json(SAMPLE)["by_level"]) == whole
 
 
 def test_counting_only():
@@ -135,6 +158,11 @@ def test_census():
         (("--label", "x", SAMPLE), "'x' is not NAME=TRACE"),
         (("--label", "x=y", SAMPLE), "'y' is none of the traces"),
         (("--census", "--by", "api", SAMPLE), "--census has rows and an order of its own"),
+        (
+            ("--by", "tag:step", SAMPLE),
+            "has no calls with a tag step: torchtrace.annotate(NAME=VALUE)",
+        ),
+        (("--by", "tag", SAMPLE), "tag:NAME)"),
         (("--census", LOGS / "tiny.ttlog"), "has only level 1: a census compares level 2"),
     ],
 )
@@ -172,3 +200,113 @@ def test_census_of_a_real_program(tmp_path):
     )
     result = stats(only, "--census")
     assert result.status == 2 and "has only level 2" in result.err
+
+
+STEPS = """
+import sys, torch, torchtrace
+model = torch.nn.Linear(4, 4)
+for step in range(3):
+    torchtrace.annotate(step=step)
+    for _ in range(step + 1):
+        model(torch.ones(2, 4))
+torchtrace.annotate(step=None, phase="end")
+model(torch.ones(2, 4))
+"""
+
+
+@pytest.mark.torch
+def test_tags_of_a_real_program(tmp_path):
+    out = tmp_path / "out"
+    run = tool.torchtrace(
+        "run",
+        "-qo",
+        out,
+        "-l1",
+        "--formats=none",
+        "--python",
+        tool.PYTHON,
+        "-c",
+        STEPS,
+        cwd=tmp_path,
+    )
+    assert run.status == 0, run.err
+    rows = stats_json(out, "--by", "tag:step", "--include", "*.linear")["tags"]
+    assert {row["value"]: row["calls"] for row in rows} == {0: 1, 1: 2, 2: 3, None: 1}
+    assert "\n(no tag) " in stats(out, "--by", "tag:step").out
+    some = tmp_path / "some"
+    where = "tag(step) > 0 or tag(phase) = end"
+    assert tool.torchtrace("filter", out, "-o", some, "--where", where, cwd="/").status == 0
+    rows = stats_json(some, "--by", "tag:step", "--include", "*.linear")["tags"]
+    assert {row["value"]: row["calls"] for row in rows} == {1: 2, 2: 3, None: 1}
+
+
+# What torch counts, and attention by its formulas: the CPU kernel is not among what it counts.
+FLOPS = """
+import json, sys, torch
+from torch.utils import flop_counter
+F = torch.nn.functional
+
+def leaf(*shape):
+    return torch.ones(shape, requires_grad=True)
+
+def work():
+    x, w = leaf(2, 6, 9, 8), leaf(4, 6, 3, 2)
+    y = F.conv2d(x, w, leaf(4), stride=(2, 1), padding=1, dilation=(1, 2))
+    y = y + F.conv2d(F.conv_transpose2d(y, leaf(4, 6, 3, 3), stride=2), leaf(4, 6, 3, 3), stride=2)
+    y.sum().backward()
+    F.conv1d(leaf(3, 8, 20), leaf(4, 4, 5), groups=2)
+    a, b = leaf(2, 3, 4, 5), leaf(3, 5, 6)
+    loss = (a @ b).sum() + F.linear(a, leaf(7, 5), leaf(7)).sum()
+    loss = loss + torch.baddbmm(leaf(4, 6), leaf(3, 4, 5), b).sum()
+    loss.backward()
+    with torch.no_grad():
+        torch.einsum("bij,bkj->bik", leaf(2, 3, 4), leaf(2, 5, 4))
+
+def attention():
+    q, k, v = leaf(2, 4, 16, 8), leaf(2, 4, 12, 8), leaf(2, 4, 12, 8)
+    F.scaled_dot_product_attention(q, k, v).sum().backward()
+
+if sys.argv[1] == "count":
+    with flop_counter.FlopCounterMode(display=False) as mode:
+        work()
+    q, k = (2, 4, 16, 8), (2, 4, 12, 8)
+    forward = flop_counter.sdpa_flop_count(q, k, k)
+    backward = flop_counter.sdpa_backward_flop_count(q, q, k, k)
+    print(json.dumps([mode.get_total_flops(), forward, backward]))
+else:
+    work()
+    attention()
+"""
+
+
+@pytest.mark.torch
+def test_flops_are_those_of_flop_counter(tmp_path):
+    script = tmp_path / "flops.py"
+    script.write_text(FLOPS)
+    counted = subprocess.run(
+        [tool.PYTHON, script, "count"],
+        env=tool.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    total, forward, backward = json.loads(counted.stdout)
+    out = tmp_path / "out"
+    run = tool.torchtrace(
+        "run",
+        "-qo",
+        out,
+        "-l1,2",
+        "--formats=none",
+        "--python",
+        tool.PYTHON,
+        script,
+        "trace",
+        cwd=tmp_path,
+    )
+    assert run.status == 0, run.err
+    data = stats_json(out, "--by", "shapes", "--level", "2")
+    attention = {row["api"]: row["flops"] for row in data["shapes"] if "dot_product" in row["api"]}
+    flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    assert attention == {flash: forward, f"{flash}_backward": backward}
+    assert data["by_level"][0]["total_flops"] - forward - backward == total

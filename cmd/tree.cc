@@ -18,6 +18,9 @@
 namespace torchtrace {
 namespace {
 
+// What fits on a screen of 50 lines with what stands around it.
+constexpr uint64_t kScreenNodes = 40;
+
 constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace tree out --depth 3\n"
@@ -34,7 +37,7 @@ absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
 
 int Run(const std::vector<std::string>& args) {
   std::string path, by = "api", format = "text", sort = "time", color = "auto", min_time;
-  bool no_pager = false;
+  bool all = false, no_pager = false, quiet = false;
   TreeOptions options;
   uint32_t thread = 0;
   CallFilterOptions filter;
@@ -49,6 +52,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--min-time", min_time, "Only what took so long in all, as 50us, 1.5ms or 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
+  app->add_flag("--all", all, "All nodes; a terminal else gets a screen of those that took longest");
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")
@@ -58,6 +62,7 @@ int Run(const std::vector<std::string>& args) {
   CLI::Option* const thread_option =
       app->add_option("--thread", thread, "Only threads of this number")->option_text("N")->check(IsCount());
   filter.AddTo(app.get());
+  AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(CLI::IsMember({"text", "json"}));
@@ -74,8 +79,11 @@ int Run(const std::vector<std::string>& args) {
   options.levels = filter.Levels();
   options.json = format == "json";
   options.color = *UseColor(color);
+  // Who says what to leave out gets the rest.
+  if (!all && options.depth == UINT32_MAX && min_time.empty() && *ForTerminal("auto")) options.max_nodes = kScreenNodes;
 
-  ReadingProgress progress(/*quiet=*/false);
+  if (absl::Status s = filter.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   int exit_code;
@@ -84,7 +92,11 @@ int Run(const std::vector<std::string>& args) {
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     exit_code = out.Finish(WriteTree(trace->get(), options, &out));
   }
-  if (exit_code == kExitOk) TellWhatIsMissing(path, **trace);
+  if (exit_code == kExitOk) {
+    Remarks remarks(&filter);
+    remarks.Add(path, **trace);
+    remarks.Tell(quiet);
+  }
   return exit_code;
 }
 

@@ -118,11 +118,11 @@ absl::Status BeginTrace(BeginArguments arguments) {
     return absl::FailedPreconditionError("torchtrace traces Python's main interpreter; this is a subinterpreter");
   }
   RecordingOptions& recording = arguments.recording;
-  absl::StatusOr<GlobFilter> globs = ExpandGroups({recording.include, recording.exclude}, recording.groups);
-  if (!globs.ok()) return globs.status();
   absl::Status status = CheckDialect(recording, arguments.metadata.package_version);
   if (status.ok() && !arguments.extension) status = FindApis(&arguments);
   if (!status.ok()) return status;
+  absl::StatusOr<GlobFilter> globs = FindRecordedNames(arguments.scanned, recording);
+  if (!globs.ok()) return globs.status();
   absl::StatusOr<std::unique_ptr<OutputFolder>> folder = OutputFolder::Claim(
       arguments.folder, {.force = recording.force,
                          .readable = recording.readable,

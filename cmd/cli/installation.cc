@@ -1,29 +1,13 @@
 #include "cmd/cli/installation.h"
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <string>
 #include <system_error>
 
 #include "absl/strings/match.h"
+#include "serialize/base/command_name.h"
 
 namespace torchtrace {
-namespace {
-
 namespace fs = std::filesystem;
-
-// The library that this code is of, as it was loaded: by its full path. Empty for an executable.
-std::string OwnLibrary() {
-  Dl_info info;
-  link_map* map = nullptr;
-  if (dladdr1(reinterpret_cast<void*>(&OwnLibrary), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) {
-    return "";
-  }
-  return map->l_name;
-}
-
-}  // namespace
 
 bool InPython() { return !OwnLibrary().empty(); }
 

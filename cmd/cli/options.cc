@@ -15,11 +15,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cmd/cli/output.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
 
 namespace torchtrace {
 namespace {
 
+constexpr char kName[] = "torchtrace";
 constexpr size_t kFirstColumn = 26;
 constexpr size_t kLineWidth = 96;
 
@@ -169,8 +171,12 @@ std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string
 
 }  // namespace
 
+std::string SeeHelp(const std::string& verb) {
+  return absl::StrCat(" (see ", CommandName(), " ", verb, verb.empty() ? "" : " ", "--help)");
+}
+
 std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer) {
-  auto app = std::make_unique<CLI::App>(command.description, absl::StrCat("torchtrace ", command.name));
+  auto app = std::make_unique<CLI::App>(command.description, absl::StrCat(kName, " ", command.name));
   app->formatter(std::make_shared<Usage>(usage));
   app->footer(footer);
   app->set_help_flag("-h,--help", "Show this help");
@@ -179,7 +185,7 @@ std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usa
 
 std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& args, int usage_exit_code) {
   const auto usage_error = [&](const std::string& what) {
-    return Fail(usage_exit_code, absl::StrCat(what, " (see ", app->get_name(), " --help)"));
+    return Fail(usage_exit_code, absl::StrCat(what, SeeHelp(app->get_name().substr(sizeof kName))));
   };
   try {
     app->parse(std::vector<std::string>(args.rbegin(), args.rend()));

@@ -99,6 +99,9 @@ std::string TwoColumns(const std::string& head, const std::string& text, size_t 
 //
 // CLI11's exceptions end here.
 
+// " (see torchtrace stats --help)" for a wrong use of `stats`; of no verb, for the first page.
+std::string SeeHelp(const std::string& verb = "");
+
 // An app for `torchtrace VERB`. `usage` is the first line of its help, without
 // the program's name; `footer` stands under the options.
 std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer = "");

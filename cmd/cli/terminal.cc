@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -134,6 +135,17 @@ absl::StatusOr<bool> UseColor(const std::string& when) {
   if (const char* const force = getenv("CLICOLOR_FORCE"); force != nullptr && strcmp(force, "0") != 0) return true;
   const char* const terminal = getenv("TERM");
   return isatty(STDOUT_FILENO) == 1 && (terminal == nullptr || strcmp(terminal, "dumb") != 0);
+}
+
+absl::StatusOr<bool> ForTerminal(const std::string& when) {
+  if (when == "auto") return isatty(STDOUT_FILENO) == 1;
+  if (when == "always" || when == "never") return when == "always";
+  return absl::InvalidArgumentError(absl::StrCat("'", when, "' is none of auto, always and never"));
+}
+
+size_t TerminalWidth() {
+  winsize size;
+  return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 Pager::Pager(bool wanted) {

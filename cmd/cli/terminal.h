@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -59,6 +60,12 @@ std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_
 // `always`, `never`, or `auto`: on a terminal, unless NO_COLOR is set; also
 // elsewhere when CLICOLOR_FORCE is.
 absl::StatusOr<bool> UseColor(const std::string& when);
+
+// `always`, `never`, or `auto`: where standard output is a terminal.
+absl::StatusOr<bool> ForTerminal(const std::string& when);
+
+// Characters on a line of the terminal that standard output is; 0 where it is none.
+size_t TerminalWidth();
 
 // $PAGER, or less, between us and a terminal. Nothing where standard output is
 // no terminal, or $PAGER is empty or `cat`.

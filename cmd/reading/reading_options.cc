@@ -10,9 +10,13 @@
 #include "absl/strings/str_replace.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "dialects/table/dialects.h"
+#include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/text.h"
 #include "serialize/import/open_trace.h"
+#include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/trace/trace.h"
 
@@ -92,17 +96,12 @@ void RenderingOptions::Apply(RenderOptions* options) const {
   options->merge_output = merge_output;
 }
 
-absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, const std::vector<std::string>& exclude,
-                                       const std::string& groups_file) {
-  return ExpandGroups({.include = SplitLists(include), .exclude = SplitLists(exclude)}, groups_file);
+void AddQuiet(CLI::App* app, bool* quiet) {
+  app->add_flag("-q,--quiet", *quiet, "Say nothing but errors, not what the trace lacks");
 }
 
-void TellNotes(const Trace& trace) {
-  for (const std::string& note : TraceNotes(trace)) Say(note);
-}
-
-std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& trace) {
-  std::vector<std::string> sentences;
+void Remarks::Add(const std::string& path, const Trace& trace) {
+  leaves_some_ = leaves_some_ || filter_ == nullptr || filter_->LeavesSome(trace);
   bool damaged = false, exact = true;
   uint64_t lost = 0;
   for (const ProcessInfo& process : trace.processes()) {
@@ -111,16 +110,22 @@ std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& tra
     lost += process.damage.lost_calls;
   }
   if (damaged || lost > 0) {
-    sentences.push_back(absl::StrCat(path == "-" ? "standard input" : path,
-                                     " is damaged: ", CountLostCalls(lost, exact), " lost (torchtrace info ",
-                                     path == "-" ? path : ShellQuote(path), " tells more)"));
+    Add({absl::StrCat(path == "-" ? "standard input" : path, " is damaged: ", CountLostCalls(lost, exact), " lost (",
+                      CommandName(), " info ", path == "-" ? path : ShellQuote(path), " tells more)")});
   }
-  for (std::string& note : TraceNotes(trace)) sentences.push_back(std::move(note));
-  return sentences;
+  Add(TraceNotes(trace));
 }
 
-void TellWhatIsMissing(const std::string& path, const Trace& trace) {
-  for (const std::string& sentence : WhatIsMissing(path, trace)) Say(sentence);
+void Remarks::Add(const std::vector<std::string>& sentences) {
+  for (const std::string& sentence : sentences) {
+    if (std::find(sentences_.begin(), sentences_.end(), sentence) == sentences_.end()) sentences_.push_back(sentence);
+  }
+}
+
+void Remarks::Tell(bool quiet) const {
+  if (quiet) return;
+  for (const std::string& sentence : sentences_) Say(sentence);
+  if (filter_ != nullptr && !leaves_some_) Say(filter_->NoCallMatches());
 }
 
 void CallFilterOptions::AddTo(CLI::App* app) {
@@ -142,15 +147,115 @@ void CallFilterOptions::AddTo(CLI::App* app) {
       ->check(Checked([](const std::string& text) { return ParseLevels(text); }))
       ->group("Filtering");
   app->parse_complete_callback([this] {
-    absl::StatusOr<GlobFilter> globs = ExpandGlobs(include, exclude, groups);
-    if (!globs.ok()) throw CLI::ValidationError(std::string(globs.status().message()));
-    globs_ = *std::move(globs);
+    if (include.empty() && exclude.empty()) return;
+    const ApiNames& known = KnownApiNames();
+    absl::StatusOr<NameFilter> names = ExpandNames({SplitLists(include), SplitLists(exclude)}, groups, known);
+    if (!names.ok()) throw CLI::ValidationError(std::string(names.status().message()));
+    globs_ = std::move(names->globs);
+    std::erase_if(names->typed, [&known](const std::string& pattern) { return known.Has(pattern); });
+    unknown_ = std::move(names->typed);
   });
+}
+
+absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths,
+                                           const std::vector<std::string>& more) const {
+  std::vector<std::string> unknown = unknown_;
+  for (const std::string& pattern : more) {
+    if (!KnownApiNames().Has(pattern)) unknown.push_back(pattern);
+  }
+  if (unknown.empty() || std::find(paths.begin(), paths.end(), "-") != paths.end()) return absl::OkStatus();
+  std::string found;
+  for (const std::string& path : paths) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+    if (!trace.ok()) return trace.status();
+    if (absl::Status s = AppendNames(trace->get(), &found); !s.ok()) return s;
+  }
+  std::vector<std::string_view> tables = ApiNameTables();
+  tables.push_back(found);
+  const ApiNames known(tables);
+  for (const std::string& pattern : unknown) {
+    if (!known.Knows(pattern)) return UnknownName(pattern, known);
+  }
+  return absl::OkStatus();
+}
+
+bool CallFilterOptions::LeavesSome(const Trace& trace) const {
+  const std::vector<int> wanted = Levels();
+  if (globs_.AcceptsAll() && wanted.empty()) return true;
+  GlobMemo names(globs_);
+  bool passes = trace.config_count() == 0;
+  for (size_t id = 0; !passes && id < trace.config_count(); ++id) {
+    const ConfigHead head = ReadConfigHead(trace.identity(static_cast<ConfigId>(id)));
+    const bool of_level = wanted.empty() || std::find(wanted.begin(), wanted.end(), head.level) != wanted.end();
+    passes = of_level && names.Accepts(head.api);
+  }
+  return passes;
+}
+
+std::string CallFilterOptions::NoCallMatches(const std::string& more) const {
+  std::string text = "no call matches";
+  const auto add = [&text](const char* option, const std::vector<std::string>& values) {
+    for (const std::string& value : values) absl::StrAppend(&text, " ", option, " ", ShellQuote(value));
+  };
+  add("--include", include);
+  add("--exclude", exclude);
+  add("--level", levels);
+  return text + more;
 }
 
 std::vector<int> CallFilterOptions::Levels() const {
   const absl::StatusOr<std::vector<int>> parsed = ParseLevels(levels);
   return parsed.ok() ? *parsed : std::vector<int>();
+}
+
+void CallSelectionOptions::AddTo(CLI::App* app) {
+  CallFilterOptions::AddTo(app);
+  app->add_option("--calls", numbers, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
+      ->option_text("NUMBERS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+      ->group("Filtering");
+  app->add_option("--thread", threads,
+                  "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
+      ->option_text("THREADS")
+      ->allow_extra_args(false)
+      ->group("Filtering");
+  app->add_option("--rank", ranks, "Only calls of processes of these ranks, as --calls takes numbers")
+      ->option_text("RANKS")
+      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+      ->group("Filtering");
+  app->add_option("--where", where, "Only calls of which CONDITION is true, as 'dtype = float16 and ndim >= 3'")
+      ->option_text("CONDITION")
+      ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
+      ->group("Filtering");
+}
+
+void CallSelectionOptions::Apply(CallSelection* selection) const {
+  selection->filter = Globs();
+  selection->levels = Levels();
+  if (!numbers.empty()) selection->calls = *NumberSet::Parse(numbers);
+  if (!ranks.empty()) selection->ranks = *NumberSet::Parse(ranks);
+  selection->threads = SplitLists(threads);
+  if (!where.empty()) selection->where = Condition();
+}
+
+absl::Status CallSelectionOptions::CheckNames(const std::vector<std::string>& paths) const {
+  return CallFilterOptions::CheckNames(paths, where.empty() ? std::vector<std::string>() : Condition().Apis());
+}
+
+std::string CallSelectionOptions::NoCallMatches() const {
+  std::string more;
+  const auto add = [&more](const char* option, const std::string& value) {
+    if (!value.empty()) absl::StrAppend(&more, " ", option, " ", ShellQuote(value));
+  };
+  add("--calls", numbers);
+  for (const std::string& thread : threads) add("--thread", thread);
+  add("--rank", ranks);
+  add("--where", where);
+  return CallFilterOptions::NoCallMatches(more);
+}
+
+Where CallSelectionOptions::Condition() const {
+  return *Where::Parse(where, [](const std::string& pattern) { return KnownApiNames().Resolve(pattern); });
 }
 
 }  // namespace torchtrace

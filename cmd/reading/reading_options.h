@@ -15,6 +15,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 #include "tracer/record/recording_options.h"
 
 namespace torchtrace {
@@ -74,18 +75,8 @@ class Trace;
 inline constexpr char kTraceText[] =
     "The output folder of a run, a log, or another tool's file (see docs/IMPORT.md); - is standard input";
 
-// Tells what the format of a trace from OpenTrace can't say, once it was read.
-void TellNotes(const Trace& trace);
-// The same, and what the trace at `path` lost, for verbs that tell it in no other way. It is told
-// when the verb has succeeded: an error stands alone.
-std::vector<std::string> WhatIsMissing(const std::string& path, const Trace& trace);
-// Says it.
-void TellWhatIsMissing(const std::string& path, const Trace& trace);
-
-// The globs that --include and --exclude name, `%group`s replaced by theirs.
-// `groups_file` as --groups has it; empty: only the built-in groups.
-absl::StatusOr<GlobFilter> ExpandGlobs(const std::vector<std::string>& include, const std::vector<std::string>& exclude,
-                                       const std::string& groups_file);
+// The option -q of verbs that write nothing else than what they were asked for.
+void AddQuiet(CLI::App* app, bool* quiet);
 
 // --include, --exclude, --groups and --level.
 struct CallFilterOptions {
@@ -101,8 +92,53 @@ struct CallFilterOptions {
   // What --level names; checked when the options were parsed.
   std::vector<int> Levels() const;
 
+  // InvalidArgument for a name or glob that is neither known nor of a call in these traces; errors of opening
+  // them. Reads them only where a name isn't known; standard input can't be read for that, and knows all. `more`:
+  // names and globs that were given in another way.
+  absl::Status CheckNames(const std::vector<std::string>& paths, const std::vector<std::string>& more = {}) const;
+
+  // Whether a call of the trace, which was read, passes; true for a trace without calls.
+  bool LeavesSome(const Trace& trace) const;
+  // "no call matches --include torch.add", with all that was typed, and `more` options.
+  std::string NoCallMatches(const std::string& more = "") const;
+
  private:
   GlobFilter globs_;
+  std::vector<std::string> unknown_;  // patterns that no known name matches
+};
+
+// What is to be told of a verb's traces when it has succeeded: an error stands alone. Sentences, each said once.
+class Remarks {
+ public:
+  // `filter`, which may be null: that it leaves nothing of all of them.
+  explicit Remarks(const CallFilterOptions* filter = nullptr) : filter_(filter) {}
+
+  // What a trace that was read lost (`path` is how it was named), and what its format can't say.
+  void Add(const std::string& path, const Trace& trace);
+  void Add(const std::vector<std::string>& sentences);
+  void Tell(bool quiet) const;
+
+ private:
+  const CallFilterOptions* const filter_;
+  bool leaves_some_ = false;
+  std::vector<std::string> sentences_;
+};
+
+// The same, and --calls, --thread, --rank and --where.
+struct CallSelectionOptions : CallFilterOptions {
+  std::string numbers, ranks, where;
+  std::vector<std::string> threads;
+
+  // It must outlive the parsing.
+  void AddTo(CLI::App* app);
+  // Once the options were parsed.
+  void Apply(CallSelection* selection) const;
+  // As of CallFilterOptions, and the names of --where.
+  absl::Status CheckNames(const std::vector<std::string>& paths) const;
+  std::string NoCallMatches() const;
+
+ private:
+  Where Condition() const;
 };
 
 }  // namespace torchtrace

@@ -1,5 +1,7 @@
 // `torchtrace run`: finds the Python, goes on in its program if need be, loads the runtime and hands the program to it.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -23,6 +25,8 @@
 #include "cmd/run/self_check.h"
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
+#include "serialize/base/command_name.h"
+#include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/levels.h"
@@ -100,47 +104,47 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                 "Also trace a torch that is newer than what this version of torchtrace was tested with")
       ->envname("TORCHTRACE_UNTESTED_TORCH")
       ->group("Capture");
-  app->add_option("--api-list", recording->api_list,
-                  "What level 0 traces: a list of names, such as `torchtrace apis scan` writes "
-                  "(default: the public API of the dialect's framework)")
+  app->add_option(
+         "--api-list", recording->api_list,
+         "What level 0 traces: a list of names, such as `torchtrace apis scan` writes, or all: everything that a "
+         "scan finds in torch, or in each --library (default: the public API of the dialect's framework)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_API_LIST")
-      ->group("Capture");
+      ->group("Level 0");
   list("--library", &recording->libraries,
        "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
        "the dialect's framework, where no --api-list is given)")
       ->option_text("NAME")
       ->envname("TORCHTRACE_LIBRARY")
-      ->group("Capture");
-  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list,
-                "Level 0 traces everything that a scan finds in torch, or in each --library")
+      ->group("Level 0");
+  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list, "The same as --api-list all")
       ->envname("TORCHTRACE_DISABLE_TORCH_API_LIST")
-      ->group("Capture");
+      ->group("Level 0");
   app->add_flag("--outermost", recording->outermost, "At level 0, leave out calls that other calls of level 0 caused")
       ->envname("TORCHTRACE_OUTERMOST")
-      ->group("Capture");
+      ->group("Level 0");
   app->add_option("--frames", recording->frames,
                   "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too; "
                   "all, those written in C too (default: python)")
       ->option_text("WHAT")
       ->envname("TORCHTRACE_FRAMES")
-      ->group("Capture")
+      ->group("Level 3")
       ->check(CLI::IsMember({"modules", "python", "all"}));
   list("--frame-include", &recording->frame_include,
        "At level 3, record only functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_FRAME_INCLUDE")
-      ->group("Capture");
+      ->group("Level 3");
   list("--frame-exclude", &recording->frame_exclude,
        "At level 3, don't record functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_FRAME_EXCLUDE")
-      ->group("Capture");
+      ->group("Level 3");
   app->add_option("--frame-depth", recording->frame_depth,
                   "At level 3, record at most so many functions in one another (default: 0, all)")
       ->option_text("N")
       ->envname("TORCHTRACE_FRAME_DEPTH")
-      ->group("Capture");
+      ->group("Level 3");
   app->add_flag("--start-paused", recording->start_paused,
                 "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
                 "(see docs/PYTHON.md)")
@@ -221,6 +225,22 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   return app;
 }
 
+// Tells of variables of the environment that no option has: a slip would else go unseen.
+void TellUnknownVariables(const CLI::App& app) {
+  constexpr char kPrefix[] = "TORCHTRACE_";
+  // Of torchtrace itself, and of its checkout's tools.
+  std::vector<std::string> known = {"TORCHTRACE_PYTHON", "TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PRELOADED"};
+  for (const CLI::Option* const option : app.get_options()) {
+    if (!option->get_envname().empty()) known.push_back(option->get_envname());
+  }
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    std::string name(*variable);
+    name.resize(std::min(name.find('='), name.size()));
+    if (!name.starts_with(kPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    Say(absl::StrCat("the variable ", name, " means nothing to torchtrace", DidYouMean(name, known)));
+  }
+}
+
 OptionsWithValue NamesWithValue(const CLI::App& app) {
   OptionsWithValue names;
   for (const CLI::Option* option : app.get_options()) {
@@ -255,6 +275,9 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   }
   return absl::OkStatus();
 }
+
+// --api-list: everything that a scan finds.
+constexpr char kEveryApi[] = "all";
 
 // The option that is for level 0 alone, or null.
 const char* LevelZeroOption(const RecordingOptions& options) {
@@ -317,6 +340,10 @@ absl::Status SwitchOffFailed(const SelfTestResult& failed, RecordingOptions* rec
 int RunProgram(const RunOptions& options, const std::vector<std::string>& program,
                const std::vector<std::string>& command) {
   RecordingOptions recording = options.recording;
+  if (recording.api_list == kEveryApi) {
+    recording.api_list.clear();
+    recording.disable_torch_api_list = true;
+  }
   // A dialect of Python's has levels of its own, which it is asked for when the program starts.
   const bool extension = recording.dialect.find(':') != std::string::npos;
   if (absl::Status status = CheckDialectName(recording.dialect); !status.ok()) return Fail(kExitNotStarted, status);
@@ -329,8 +356,6 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     recording.levels = dialect.default_levels;
   }
   if (absl::Status status = CheckPythonArgs(options.python_args); !status.ok()) return Fail(kExitNotStarted, status);
-  const absl::StatusOr<GlobFilter> globs = ExpandGlobs(recording.include, recording.exclude, recording.groups);
-  if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   bool has_level_zero = !extension && recording.levels.front() == kSetattrLevel;
   const char* const level_zero_option = LevelZeroOption(recording);
   if (!has_level_zero && level_zero_option != nullptr) {
@@ -400,17 +425,19 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     }
     has_level_zero = recording.levels.front() == kSetattrLevel;
   }
+  ScannedPython scanned;
+  scanned.dialect_version = package_version;
+  scanned.python = python->executable;
+  scanned.package_folders = package_folders;
+  scanned.folder = ScriptFolder(program);
+  if (!recording.quiet) scanned.tell = Say;
   if (has_level_zero) {
-    ScannedPython scanned;
-    scanned.dialect_version = package_version;
-    scanned.python = python->executable;
-    scanned.package_folders = package_folders;
-    scanned.folder = ScriptFolder(program);
-    if (!recording.quiet) scanned.tell = Say;
     absl::StatusOr<std::string> list = FindTracedList(scanned, &recording);
     if (!list.ok()) return Fail(kExitNotStarted, list.status());
     metadata.api_list = *std::move(list);
   }
+  const absl::StatusOr<GlobFilter> globs = FindRecordedNames(scanned, recording);
+  if (!globs.ok()) return Fail(kExitNotStarted, globs.status());
   metadata.command = command;
   metadata.program = program;
   metadata.python_executable = python->executable;
@@ -427,7 +454,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   content.metadata_json = FormatRunMetadata(metadata, recording);
   const std::string died =
       absl::StrCat("torchtrace: the program died of a signal; its trace is in ", PlainLine(*shown_folder), "\n");
-  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: torchtrace render ",
+  content.signal_message = absl::StrCat(died, "torchtrace: for the files, type: ", CommandName(), " render ",
                                         PlainLine(ShellQuote(*shown_folder)), "\n");
   content.late_signal_message = died;
   content.ending.folder = folder;
@@ -454,12 +481,15 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
 int Run(const std::vector<std::string>& args) {
   RunOptions options;
   const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
-  const absl::StatusOr<RunArguments> split = SplitRunArguments(args, NamesWithValue(*app));
-  if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), " (see torchtrace run --help)"));
+  const absl::StatusOr<RunArguments> split =
+      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", {"first", "all"}}});
+  if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {
-    return Fail(kExitNotStarted, "no program to run: give a SCRIPT, -m MODULE or -c CODE (see torchtrace run --help)");
+    return Fail(kExitNotStarted,
+                absl::StrCat("no program to run: give a SCRIPT, -m MODULE or -c CODE", SeeHelp("run")));
   }
+  if (!options.recording.quiet && !InPython()) TellUnknownVariables(*app);
   std::vector<std::string> command = {"torchtrace", "run"};
   command.insert(command.end(), args.begin(), args.end());
   return RunProgram(options, split->program, command);

@@ -76,8 +76,9 @@ def test_a_package_beside_the_script(tmp_path, project):
     assert not list(project.parent.rglob("__pycache__"))
 
 
-def test_everything_of_it(tmp_path, project):
-    done = run(tmp_path, "-l", "0", "--library=shapes", "--disable-torch-api-list", project)
+@pytest.mark.parametrize("everything", ["--disable-torch-api-list", "--api-list=all"])
+def test_everything_of_it(tmp_path, project, everything):
+    done = run(tmp_path, "-l", "0", "--library=shapes", everything, project)
     assert done.status == 0, done.err
     assert calls(tmp_path) == [
         "shapes.square(3)",

@@ -50,7 +50,8 @@ absl::Status TakeAfterDashes(const std::vector<std::string>& args, size_t first,
 }  // namespace
 
 absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& args,
-                                               const OptionsWithValue& options_with_value) {
+                                               const OptionsWithValue& options_with_value,
+                                               const OptionsWithChoice& options_with_choice) {
   RunArguments split;
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
@@ -61,6 +62,11 @@ absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& a
     if (arg.empty() || arg[0] != '-' || arg == "-") {
       if (absl::Status status = TakeProgram(args, i, "", &split); !status.ok()) return status;
       return split;
+    }
+    if (const auto choice = options_with_choice.find(arg);
+        choice != options_with_choice.end() && i + 1 < args.size() && choice->second.count(args[i + 1]) != 0) {
+      split.options.push_back(absl::StrCat(arg, "=", args[++i]));
+      continue;
     }
     bool value_follows = false;
     if (arg[1] == '-') {

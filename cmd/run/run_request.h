@@ -4,6 +4,7 @@
 #define TORCHTRACE_CMD_RUN_RUN_REQUEST_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -31,6 +32,9 @@ namespace torchtrace {
 // others are taken for flags.
 using OptionsWithValue = std::set<std::string>;
 
+// Options whose value may be left out, with the values that are taken for one where they follow as a word.
+using OptionsWithChoice = std::map<std::string, std::set<std::string>>;
+
 struct RunArguments {
   std::vector<std::string> options;
   std::vector<std::string> program;  // empty: none was named
@@ -39,7 +43,8 @@ struct RunArguments {
 // InvalidArgument: `-m` or `-c` without what they need, or an option of python's
 // after `--`.
 absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& args,
-                                               const OptionsWithValue& options_with_value);
+                                               const OptionsWithValue& options_with_value,
+                                               const OptionsWithChoice& options_with_choice = {});
 
 // What the trace is named after: the script without its folder and suffix, the
 // module's last part (`pkg` for pkg.__main__), `c` for -c, `stdin` for `-`.

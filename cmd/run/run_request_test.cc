@@ -57,6 +57,16 @@ TEST(SplitRunArgumentsTest, CutsWhereTheProgramBegins) {
   for (const auto& c : kCases) EXPECT_EQ(Split(c.args), c.split) << c.args;
 }
 
+TEST(SplitRunArgumentsTest, TakesAWordThatIsOneOfTheChoices) {
+  const OptionsWithChoice choice = {{"--stacks", {"first", "all"}}};
+  const auto split = SplitRunArguments({"--stacks", "all", "-q", "all", "--stacks", "all"}, kWithValue, choice);
+  ASSERT_TRUE(split.ok());
+  EXPECT_EQ(split->options, (std::vector<std::string>{"--stacks=all", "-q"}));
+  EXPECT_EQ(split->program, (std::vector<std::string>{"all", "--stacks", "all"}));
+  EXPECT_EQ(SplitRunArguments({"--stacks", "train.py"}, kWithValue, choice)->program,
+            (std::vector<std::string>{"train.py"}));
+}
+
 TEST(SplitRunArgumentsTest, KeepsEmptyArguments) {
   const auto split = SplitRunArguments({"-q", "", "x"}, kWithValue);
   ASSERT_TRUE(split.ok());

@@ -109,6 +109,11 @@ absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, Recordin
 // The first part of that, which needs no Python.
 absl::Status CheckTracedList(const RecordingOptions& options);
 
+// What --include and --exclude of a recording come to, its groups replaced and its names by all of their APIs'.
+// To be asked once `apis` is set. InvalidArgument for an unknown group, and for a name or glob that matches nothing
+// which could be recorded (docs/FILTER.md has the rules), with the nearest name.
+absl::StatusOr<GlobFilter> FindRecordedNames(const ScannedPython& python, const RecordingOptions& options);
+
 // InvalidArgument for what is no dotted name of a Python module.
 absl::Status CheckModuleName(const std::string& text);
 

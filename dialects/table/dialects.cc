@@ -15,11 +15,17 @@ constexpr char kTorchApis[] =
 constexpr char kTorchRules[] =
 #include "dialects/torch/api_list/rules_yaml.inc"
     ;
+constexpr char kTorchNames[] =
+#include "dialects/torch/api_list/torch_names_txt.inc"
+    ;
 constexpr char kPaddleApis[] =
 #include "dialects/paddle/api_list/paddle_api_list_yaml.inc"
     ;
 constexpr char kPaddleRules[] =
 #include "dialects/paddle/api_list/rules_yaml.inc"
+    ;
+constexpr char kPaddleNames[] =
+#include "dialects/paddle/api_list/paddle_names_txt.inc"
     ;
 
 }  // namespace
@@ -32,14 +38,16 @@ std::span<const DialectInfo> AllDialects() {
        .default_levels = {kFunctionLevel},
        .variables = {"TORCH", "PYTORCH_", "ATEN_"},
        .api_list = kTorchApis,
-       .api_rules = kTorchRules},
+       .api_rules = kTorchRules,
+       .api_names = kTorchNames},
       {.name = "paddle",
        .title = "PaddlePaddle",
        .distributions = {"paddlepaddle", "paddlepaddle-gpu"},
        .default_levels = {kSetattrLevel},
        .variables = {"PADDLE_", "FLAGS_"},
        .api_list = kPaddleApis,
-       .api_rules = kPaddleRules},
+       .api_rules = kPaddleRules,
+       .api_names = kPaddleNames},
   };
   return *dialects;
 }
@@ -71,6 +79,17 @@ absl::Status CheckDialectName(const std::string& name) {
 
 absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect, const std::string& version) {
   return ParseApiList(dialect.api_list, absl::StrCat(dialect.name, "_api_list.yaml"), version);
+}
+
+std::vector<std::string_view> ApiNameTables() {
+  std::vector<std::string_view> tables;
+  for (const DialectInfo& dialect : AllDialects()) tables.push_back(dialect.api_names);
+  return tables;
+}
+
+const ApiNames& KnownApiNames() {
+  static const auto* const names = new ApiNames(ApiNameTables());
+  return *names;
 }
 
 std::string InstalledVersion(const DialectInfo& dialect, const std::vector<std::string>& folders) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
 
 namespace torchtrace {
@@ -22,6 +23,7 @@ struct DialectInfo {
   std::vector<const char*> variables;      // of the environment, by prefix, that change what it does
   std::string_view api_list;               // the default list, as serialize/apis/apis.h reads it
   std::string_view api_rules;              // what lists of its APIs leave out (dialects/scan/scan.h)
+  std::string_view api_names;  // what its APIs and operators are called, in any version: a table of ApiNames
 };
 
 // The first one is that of a run that names none.
@@ -41,6 +43,10 @@ absl::Status CheckDialectName(const std::string& name);
 
 // The default list for a version of the library, as installed or traced; the newest one for none (ParseApiList).
 absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect, const std::string& version);
+
+// What all of them call their APIs: `api_names`.
+std::vector<std::string_view> ApiNameTables();
+const ApiNames& KnownApiNames();
 
 // The version installed in these folders (tracer/launch/find_python.h); empty: none.
 std::string InstalledVersion(const DialectInfo& dialect, const std::vector<std::string>& folders);

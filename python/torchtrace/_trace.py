@@ -112,9 +112,12 @@ def _strings(value, name):
     return [each for string in strings for each in string.split(",") if each]
 
 
+_EVERY_API = "all"
+
+
 def _api_list(api_list):
-    """What level 0 is to trace: a file, or names."""
-    if api_list is None:
+    """What level 0 is to trace: a file, or names; "all" is disable_torch_api_list."""
+    if api_list is None or api_list == _EVERY_API:
         return {"api_list": "", "apis": []}
     if isinstance(api_list, (str, os.PathLike)):
         return {"api_list": os.fspath(api_list), "apis": []}
@@ -199,7 +202,7 @@ class Trace:
             "include_getters": bool(include_getters),
             **_api_list(api_list),
             "libraries": _strings(library, "library"),
-            "disable_torch_api_list": bool(disable_torch_api_list),
+            "disable_torch_api_list": bool(disable_torch_api_list) or api_list == _EVERY_API,
             "outermost": bool(outermost),
             "frames": frames,
             "frame_include": _strings(frame_include, "frame_include"),

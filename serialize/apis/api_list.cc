@@ -20,6 +20,7 @@
 #include "serialize/base/json_member.h"
 #include "serialize/base/version_spans.h"
 #include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
 #include "serialize/trace/run_facts.h"
 #include "yaml-cpp/yaml.h"
 
@@ -409,6 +410,26 @@ absl::Status AddOperators(const Trace& trace, std::string_view name, std::string
     entry.name = operator_name;
     entry.kind = "operator";
     entry.levels = {2};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendNames(Trace* trace, std::string* lines) {
+  if (const absl::StatusOr<std::vector<uint64_t>> calls = trace->Count(); !calls.ok()) return calls.status();
+  absl::flat_hash_set<std::string_view> seen;
+  for (size_t config = 0; config < trace->config_count(); ++config) {
+    const std::string_view api = ReadConfigHead(trace->identity(static_cast<ConfigId>(config))).api;
+    if (seen.insert(api).second) absl::StrAppend(lines, std::string(api), "\n");
+  }
+  for (const ProcessInfo& process : trace->processes()) {
+    const json* const operators = OwnOperators(process);
+    if (operators == nullptr) continue;
+    for (const auto& [space, names] : operators->items()) {
+      if (!names.is_string()) continue;
+      for (const auto name : absl::StrSplit(names.get_ref<const std::string&>(), ' ', absl::SkipEmpty())) {
+        absl::StrAppend(lines, space, "::", name, "\n");
+      }
+    }
   }
   return absl::OkStatus();
 }

@@ -129,6 +129,9 @@ const nlohmann::json* FindOperators(const Trace& trace, const ProcessInfo& proce
 // tells of none.
 absl::Status AddOperators(const Trace& trace, std::string_view name, std::string_view space, ApiList* list);
 
+// Appends, a line each, the names of a trace's calls, and those of all operators that it tells of. Counts it.
+absl::Status AppendNames(Trace* trace, std::string* lines);
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_SERIALIZE_APIS_APIS_H_

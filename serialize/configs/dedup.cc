@@ -75,14 +75,27 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
     NameApart(&sources_, first_source);
   }
   const bool one_process = trace->processes().size() == 1;
-  const bool exact = options_.levels_apart && options_.ignore.empty();
+  const bool exact = options_.levels_apart && options_.ignore.empty() && !options_.folding.has_value();
   std::vector<uint32_t> entry_of(calls.size(), kNoEntry);
   for (ConfigId config = 0; config < calls.size(); ++config) {
     const std::string_view identity = trace->identity(config);
     if (calls[config] == 0 || !Accepts(identity)) continue;
-    const ConfigId id = table_.config_of(exact ? table_.Intern(identity, "") : table_.Intern(Coarsen(identity), ""));
+    std::string coarse = exact ? "" : Coarsen(identity);
+    std::optional<Folding::Folded> folded =
+        options_.folding.has_value() ? options_.folding->Fold(coarse) : std::nullopt;
+    const size_t known = unfolded_.config_count();
+    if (folded.has_value()) {
+      unfolded_.Intern(coarse, "");
+      coarse.swap(folded->key);
+    }
+    const ConfigId id = table_.config_of(table_.Intern(exact ? identity : coarse, ""));
     if (id == entries_.size()) entries_.emplace_back();
     Entry& entry = entries_[id];
+    if (folded.has_value()) {
+      entry.rule = static_cast<int>(folded->rule);
+      entry.folded += unfolded_.config_count() - known;
+      if (entry.kept.empty() || folded->key < entry.kept) entry.kept = std::move(folded->key);
+    }
     entry.calls += calls[config];
     if (!exact && (entry.example.empty() || identity < entry.example)) entry.example = identity;
     entry_of[config] = id;
@@ -115,9 +128,10 @@ std::vector<DedupConfig> Dedup::Finish() {
     const std::string_view identity = table_.identity(id);
     if (options_.keep_first > 0 && ++of_api[ReadConfigHead(identity).api] > options_.keep_first) continue;
     DedupConfig& config = configs.emplace_back();
-    config.identity = identity;
+    // A folded config is no call's: a call that became one stands for it.
+    config.identity = entries_[id].kept.empty() ? identity : std::string_view(entries_[id].kept);
     config.example = entries_[id].example.empty() ? identity : std::string_view(entries_[id].example);
-    config.line = FormatConfig(ReadableConfig(identity));
+    config.line = FormatConfig(ReadableConfig(config.identity));
     config.calls = entries_[id].calls;
     config.sources = std::move(entries_[id].sources);
   }
@@ -140,6 +154,23 @@ std::vector<DedupConfig> Dedup::Finish() {
   }
   configs.resize(kept);
   return configs;
+}
+
+std::vector<DedupFold> Dedup::folds() const {
+  std::vector<DedupFold> folds;
+  if (!options_.folding.has_value()) return folds;
+  for (const FoldRule& rule : options_.folding->rules()) {
+    if (folds.empty() || folds.back().rule != rule.name) folds.push_back({rule.name});
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.folded < 2) continue;
+    const std::string& rule = options_.folding->rules()[static_cast<size_t>(entry.rule)].name;
+    DedupFold& fold = *std::find_if(folds.begin(), folds.end(), [&](const DedupFold& f) { return f.rule == rule; });
+    fold.before += entry.folded;
+    ++fold.after;
+  }
+  std::erase_if(folds, [](const DedupFold& fold) { return fold.after == 0; });
+  return folds;
 }
 
 absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const std::vector<DedupSource>& sources,

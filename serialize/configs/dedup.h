@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/base/matching.h"
+#include "serialize/configs/folding.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
@@ -71,7 +73,8 @@ struct DedupOptions {
   // The same call of two levels is two configs. Formats that show no level say no.
   bool levels_apart = true;
   bool provenance = false;
-  uint64_t keep_first = 0;  // so many configs of each API, the first seen; 0: all
+  std::optional<Folding> folding = std::nullopt;  // of configs that become one by it a call that was made stays
+  uint64_t keep_first = 0;                        // so many configs of each API, the first seen; 0: all
 };
 
 // A process of one of the traces.
@@ -83,8 +86,15 @@ struct DedupSource {
   int64_t rank = -1;
 };
 
+// What a rule of the folding made of configs.
+struct DedupFold {
+  std::string rule;
+  uint64_t before = 0;  // configs that became one with others
+  uint64_t after = 0;
+};
+
 struct DedupConfig {
-  std::string_view identity;  // coarsened
+  std::string_view identity;  // coarsened; folded: the example
   std::string_view example;   // the least identity, by bytes, of those that became this one
   std::string line;           // its text
   uint64_t calls = 0;
@@ -104,11 +114,17 @@ class Dedup {
   std::vector<DedupConfig> Finish();
 
   const std::vector<DedupSource>& sources() const { return sources_; }
+  // By rule, in their order; without those that made nothing one.
+  std::vector<DedupFold> folds() const;
 
  private:
   struct Entry {
     uint64_t calls = 0;
     std::string example;  // empty: the identity
+    // With a folding, where one of its rules is for it:
+    int rule = -1;
+    uint64_t folded = 0;  // configs that became this one
+    std::string kept;     // the least of them, by bytes; coarsened
     std::vector<std::pair<uint32_t, uint64_t>> sources;
   };
 
@@ -116,7 +132,8 @@ class Dedup {
   std::string Coarsen(std::string_view identity) const;
   absl::Status CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of);
 
-  const DedupOptions options_;
+  DedupOptions options_;
+  ConfigTable unfolded_;        // with a folding: each config before it
   ConfigTable table_;           // its ConfigIds number the entries, as they were first seen
   std::vector<Entry> entries_;  // by ConfigId
   std::vector<DedupSource> sources_;

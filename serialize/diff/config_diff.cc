@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "serialize/base/bytes.h"
 #include "serialize/diff/reports.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
@@ -59,6 +60,8 @@ struct Lone {
   uint32_t symbol;
   uint64_t calls;
   std::vector<FamilyNumber> numbers;
+  std::string family;  // as FamilyName has it
+  std::string kind;    // the same without dtypes and devices
 };
 
 double ToDouble(const FamilyNumber& number) {
@@ -139,11 +142,6 @@ std::vector<std::pair<size_t, size_t>> PairNearest(const std::vector<Lone>& a, c
   return pairs;
 }
 
-struct Family {
-  std::vector<Lone> a;
-  std::vector<Lone> b;
-};
-
 // Calls by symbol; `counts` is by VariantId.
 std::vector<uint64_t> CountSymbols(const Trace& trace, const std::vector<uint64_t>& counts, const DiffScope& scope,
                                    CommonConfigs* configs) {
@@ -203,7 +201,8 @@ class Comparison {
 
   void CompareAllConfigs() {
     // Few symbols differ mostly: only those are taken apart.
-    std::map<std::string, Family> families;
+    const Coarsening kinds = Coarsening::Parse({"dtype", "device"}).value();
+    std::vector<Lone> a_lones, b_lones;
     for (uint32_t symbol = 0; symbol < configs_.size(); ++symbol) {
       const uint64_t a = a_calls_[symbol], b = b_calls_[symbol];
       if (a == 0 && b == 0) continue;
@@ -222,11 +221,12 @@ class Comparison {
         row.change = Change::kCount;
         continue;
       }
-      Family& family = families[rows_.back().family];
-      (a > 0 ? family.a : family.b).push_back({symbol, a + b, std::move(member.numbers)});
+      std::string kind = FamilyName(symbol, FindFamily(kinds.Apply(ReadableConfig(configs_.identity(symbol)))).key);
+      (a > 0 ? a_lones : b_lones)
+          .push_back({symbol, a + b, std::move(member.numbers), std::move(rows_.back().family), std::move(kind)});
       rows_.pop_back();
     }
-    for (auto& [name, family] : families) AddLone(name, &family);
+    PairLones(&a_lones, &b_lones);
     std::sort(rows_.begin(), rows_.end(), [](const Row& x, const Row& y) {
       if (const int order = x.family.compare(y.family); order != 0) return order < 0;
       if (Less(x.numbers, y.numbers)) return true;
@@ -236,26 +236,63 @@ class Comparison {
     for (const Row& row : rows_) diff_.configs.push_back(row.difference);
   }
 
-  void AddLone(const std::string& name, Family* family) {
+  // Pairs what belongs together; what is left was removed, or added.
+  void PairLones(std::vector<Lone>* a, std::vector<Lone>* b) {
+    // What differs in dtypes or devices alone belongs together, then what differs in numbers alone, then in both.
+    Pair(a, b, [](const Lone& lone) { return lone.kind + NumbersKey(lone.numbers); });
+    Pair(a, b, [](const Lone& lone) { return lone.family; });
+    Pair(a, b, [](const Lone& lone) { return lone.kind; });
+    for (const Lone& lone : *a) {
+      rows_.push_back({lone.family, lone.numbers, {Change::kRemoved, lone.symbol, kNone, lone.calls, 0}});
+    }
+    for (const Lone& lone : *b) {
+      rows_.push_back({lone.family, lone.numbers, {Change::kAdded, kNone, lone.symbol, 0, lone.calls}});
+    }
+  }
+
+  // The nearest of those that have the same key, which are taken away.
+  template <typename Key>
+  void Pair(std::vector<Lone>* a, std::vector<Lone>* b, Key key) {
+    std::map<std::string, std::pair<std::vector<Lone>, std::vector<Lone>>> groups;
+    for (Lone& lone : *a) groups[key(lone)].first.push_back(std::move(lone));
+    for (Lone& lone : *b) groups[key(lone)].second.push_back(std::move(lone));
+    a->clear();
+    b->clear();
     const auto by_numbers = [](const Lone& x, const Lone& y) { return Less(x.numbers, y.numbers); };
-    std::stable_sort(family->a.begin(), family->a.end(), by_numbers);
-    std::stable_sort(family->b.begin(), family->b.end(), by_numbers);
-    std::vector<bool> a_paired(family->a.size()), b_paired(family->b.size());
-    if (!family->a.empty() && !family->b.empty()) {
-      for (const auto& [i, j] : PairNearest(family->a, family->b)) {
-        const Lone &a = family->a[i], &b = family->b[j];
-        rows_.push_back({name, a.numbers, {Change::kChanged, a.symbol, b.symbol, a.calls, b.calls}});
-        a_paired[i] = b_paired[j] = true;
+    for (auto& [name, group] : groups) {
+      auto& [of_a, of_b] = group;
+      std::stable_sort(of_a.begin(), of_a.end(), by_numbers);
+      std::stable_sort(of_b.begin(), of_b.end(), by_numbers);
+      std::vector<bool> a_paired(of_a.size()), b_paired(of_b.size());
+      if (!of_a.empty() && !of_b.empty()) {
+        for (const auto& [i, j] : PairNearest(of_a, of_b)) {
+          rows_.push_back({of_a[i].family,
+                           of_a[i].numbers,
+                           {Change::kChanged, of_a[i].symbol, of_b[j].symbol, of_a[i].calls, of_b[j].calls}});
+          a_paired[i] = b_paired[j] = true;
+        }
+      }
+      for (size_t i = 0; i < of_a.size(); ++i) {
+        if (!a_paired[i]) a->push_back(std::move(of_a[i]));
+      }
+      for (size_t j = 0; j < of_b.size(); ++j) {
+        if (!b_paired[j]) b->push_back(std::move(of_b[j]));
       }
     }
-    for (size_t i = 0; i < family->a.size(); ++i) {
-      const Lone& a = family->a[i];
-      if (!a_paired[i]) rows_.push_back({name, a.numbers, {Change::kRemoved, a.symbol, kNone, a.calls, 0}});
+  }
+
+  // Equal for equal numbers.
+  static std::string NumbersKey(const std::vector<FamilyNumber>& numbers) {
+    std::string key;
+    for (const FamilyNumber& number : numbers) {
+      key.push_back(static_cast<char>(number.symbolic));
+      if (number.kind == FamilyNumber::kFloat) {
+        AppendDouble(number.real, &key);
+      } else {
+        AppendVarint(ZigZag(number.integer), &key);
+      }
     }
-    for (size_t j = 0; j < family->b.size(); ++j) {
-      const Lone& b = family->b[j];
-      if (!b_paired[j]) rows_.push_back({name, b.numbers, {Change::kAdded, kNone, b.symbol, 0, b.calls}});
-    }
+    return key;
   }
 
   // Sorts families by level and API, and tells them apart.

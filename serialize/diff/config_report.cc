@@ -51,6 +51,29 @@ uint64_t Weight(const Row& row) {
   return row.change == Change::kCount ? more - std::min(row.a_calls, row.b_calls) : more;
 }
 
+// A difference, and whether the common changes are all that it is.
+template <typename Difference>
+struct ReportRow : Difference {
+  bool explained = false;
+};
+
+// Those that nothing explains come first.
+template <typename Difference>
+std::vector<ReportRow<Difference>> MakeRows(const std::vector<Difference>& differences,
+                                            const std::vector<bool>& explained) {
+  std::vector<ReportRow<Difference>> rows;
+  rows.reserve(differences.size());
+  for (size_t i = 0; i < differences.size(); ++i) rows.push_back({differences[i], explained[i]});
+  std::stable_partition(rows.begin(), rows.end(), [](const auto& row) { return !row.explained; });
+  return rows;
+}
+
+const char* NameOf(CommonChange::Kind kind) {
+  // In its order.
+  static constexpr const char* kNames[] = {"batch", "size", "dtype", "device", "value", "calls"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 // Keeps the `top` heaviest; returns how many it left out.
 template <typename Row>
 uint64_t KeepTop(uint64_t top, std::vector<Row>* rows) {
@@ -72,16 +95,20 @@ std::string CallsOf(const Row& row) {
 
 class ConfigReport {
  public:
-  ConfigReport(ConfigDiff diff, const CommonConfigs& configs, const DiffOptions& options, std::ostream* out)
-      : diff_(std::move(diff)),
+  ConfigReport(const ConfigDiff& diff, const CommonConfigs& configs, const DiffOptions& options, std::ostream* out)
+      : diff_(diff),
         configs_(configs),
         options_(options),
         out_(*out),
         different_(diff_.different()),
         api_counts_(CountChanges(diff_.apis)),
         config_counts_(CountChanges(diff_.configs)) {
-    apis_left_out_ = KeepTop(options.top, &diff_.apis);
-    configs_left_out_ = KeepTop(options.top, &diff_.configs);
+    ChangeSummary summary = SummarizeChanges(diff_, configs_);
+    changes_ = std::move(summary.changes);
+    apis_ = MakeRows(diff_.apis, summary.explains_api);
+    config_rows_ = MakeRows(diff_.configs, summary.explains_config);
+    apis_left_out_ = KeepTop(options.top, &apis_);
+    configs_left_out_ = KeepTop(options.top, &config_rows_);
   }
 
   bool Write() {
@@ -133,8 +160,48 @@ class ConfigReport {
   }
   static std::string Line(const ApiDifference& row, bool /*color*/) { return FormatApi(row.api); }
 
+  // `batch 2 -> 4 in 312 configs of 45 APIs (256 -> 512 in 40)`
+  std::string ChangeText(const CommonChange& change) const {
+    std::string text;
+    if (change.kind == CommonChange::kCalls) {
+      text = absl::StrCat("calls x", change.b, change.a == "1" ? "" : absl::StrCat("/", change.a));
+    } else {
+      text = absl::StrCat(NameOf(change.kind), " ", PlainLine(change.a), " -> ", PlainLine(change.b));
+    }
+    absl::StrAppend(&text, " in ", Counted(change.configs, "config", "configs"), " of ",
+                    Counted(change.apis, "API", "APIs"));
+    constexpr size_t kShownMultiples = 3;
+    std::string multiples;
+    for (size_t i = 0; i < std::min(change.multiples.size(), kShownMultiples); ++i) {
+      const CommonChange::Multiple& multiple = change.multiples[i];
+      absl::StrAppend(&multiples, i == 0 ? "" : ", ", multiple.a, " -> ", multiple.b, " in ", multiple.configs);
+    }
+    if (change.multiples.size() > kShownMultiples) multiples += ", ...";
+    return multiples.empty() ? text : absl::StrCat(text, " (", multiples, ")");
+  }
+
+  // How many of each kind fit: all, or else what is not explained, APIs in a third of the room or in what configs
+  // leave.
+  struct Room {
+    size_t apis;
+    size_t configs;
+  };
+  Room FindRoom() const {
+    const uint64_t room = options_.max_rows;
+    if (room == 0 || apis_.size() + config_rows_.size() <= room) return {apis_.size(), config_rows_.size()};
+    const auto unexplained = [](const auto& rows) {
+      return static_cast<size_t>(
+          std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.explained; }));
+    };
+    const size_t apis = unexplained(apis_), configs = unexplained(config_rows_);
+    const size_t shown = std::min<size_t>(apis, std::max(room / 3, room - std::min<uint64_t>(room, configs)));
+    return {shown, std::min<size_t>(configs, room - shown)};
+  }
+
+  // The first `shown`.
   template <typename Row>
-  void WriteRows(const std::vector<Row>& rows, uint64_t left_out) {
+  void WriteRows(const std::vector<Row>& all, size_t shown, uint64_t left_out) {
+    const std::vector<Row> rows(all.begin(), all.begin() + static_cast<ptrdiff_t>(shown));
     size_t width = 0;
     bool levels = false;
     for (const Row& row : rows) {
@@ -151,6 +218,15 @@ class ConfigReport {
       out_ << "  " << (own ? Color(kReset) : "") << Line(row, options_.color) << (own ? "" : Color(kReset)) << "\n";
     }
     if (left_out > 0) out_ << "... and " << left_out << " more\n";
+    if (shown == all.size()) return;
+    const auto explained = static_cast<size_t>(std::count_if(all.begin() + static_cast<ptrdiff_t>(shown), all.end(),
+                                                             [](const Row& row) { return row.explained; }));
+    const size_t more = all.size() - shown - explained;
+    out_ << "... and ";
+    if (more > 0) out_ << more << " more" << (explained > 0 ? ", and " : "");
+    if (explained > 0)
+      out_ << explained << " that only " << (changes_.size() == 1 ? "this change makes" : "these changes make");
+    out_ << "; --all shows them\n";
   }
 
   void WriteText() {
@@ -163,28 +239,47 @@ class ConfigReport {
     side("---", kRed, a_name, diff_.a);
     side("+++", kGreen, b_name, diff_.b);
     if (!options_.ignored.empty()) out_ << "ignored: " << absl::StrJoin(options_.ignored, ", ") << "\n";
+    if (!changes_.empty()) out_ << "\n";
+    for (const CommonChange& change : changes_) out_ << Color(kYellow) << ChangeText(change) << Color(kReset) << "\n";
+    const Room room = FindRoom();
     out_ << "\n" << Color(kBold) << "APIs" << Color(kReset) << ": " << Numbers(api_counts_, diff_.same_apis) << "\n";
     if (!options_.summary) {
-      WriteRows(diff_.apis, apis_left_out_);
+      WriteRows(apis_, room.apis, apis_left_out_);
       out_ << "\n";
     }
     out_ << Color(kBold) << "configs" << Color(kReset) << ": " << Numbers(config_counts_, diff_.same_configs) << "\n";
-    if (!options_.summary) WriteRows(diff_.configs, configs_left_out_);
+    if (!options_.summary) WriteRows(config_rows_, room.configs, configs_left_out_);
   }
 
   static ordered_json SideJson(const std::string& name, const SideTotals& totals) {
     return {{"trace", name}, {"calls", totals.calls}, {"apis", totals.apis}, {"configs", totals.configs}};
   }
 
-  ordered_json RowJson(const ApiDifference& row) const {
-    return {{"change", WordsOf(row.change).name},
-            {"level", LevelJson(row.level)},
-            {"api", row.api},
-            {"a_calls", row.a_calls},
-            {"b_calls", row.b_calls}};
+  static ordered_json ChangeJson(const CommonChange& change) {
+    ordered_json json = {{"what", NameOf(change.kind)},
+                         {"a", change.a},
+                         {"b", change.b},
+                         {"configs", change.configs},
+                         {"apis", change.apis}};
+    if (change.multiples.empty()) return json;
+    json["multiples"] = ordered_json::array();
+    for (const CommonChange::Multiple& multiple : change.multiples) {
+      json["multiples"].push_back({{"a", multiple.a}, {"b", multiple.b}, {"configs", multiple.configs}});
+    }
+    return json;
   }
 
-  ordered_json RowJson(const ConfigDifference& row) const {
+  ordered_json RowJson(const ReportRow<ApiDifference>& row) const {
+    ordered_json json = {{"change", WordsOf(row.change).name},
+                         {"level", LevelJson(row.level)},
+                         {"api", row.api},
+                         {"a_calls", row.a_calls},
+                         {"b_calls", row.b_calls}};
+    if (row.explained) json["explained"] = true;
+    return json;
+  }
+
+  ordered_json RowJson(const ReportRow<ConfigDifference>& row) const {
     const uint32_t symbol = row.a != CommonConfigs::kLeftOut ? row.a : row.b;
     const ConfigHead head = configs_.head(symbol);
     ordered_json json = {{"change", WordsOf(row.change).name},
@@ -192,6 +287,7 @@ class ConfigReport {
                          {"api", std::string(head.api)},
                          {"a_calls", row.a_calls},
                          {"b_calls", row.b_calls}};
+    if (row.explained) json["explained"] = true;
     const std::string a = row.a != CommonConfigs::kLeftOut ? configs_.Text(row.a) : "";
     const std::string b = row.b != CommonConfigs::kLeftOut ? configs_.Text(row.b) : "";
     if (!a.empty()) json["a"] = a;
@@ -231,10 +327,16 @@ class ConfigReport {
     out_ << "{\n  \"different\": " << (different_ ? "true" : "false")
          << ",\n  \"ignored\": " << DumpJson(ordered_json(options_.ignored))
          << ",\n  \"a\": " << DumpJson(SideJson(options_.a_name, diff_.a))
-         << ",\n  \"b\": " << DumpJson(SideJson(options_.b_name, diff_.b)) << ",\n  \"summary\": " << DumpJson(summary);
+         << ",\n  \"b\": " << DumpJson(SideJson(options_.b_name, diff_.b)) << ",\n  \"summary\": " << DumpJson(summary)
+         << ",\n  \"changes\": [";
+    const char* separator = "\n    ";
+    for (const CommonChange& change : changes_) {
+      out_ << std::exchange(separator, ",\n    ") << DumpJson(ChangeJson(change));
+    }
+    out_ << (changes_.empty() ? "]" : "\n  ]");
     if (!options_.summary) {
-      WriteJsonRows("apis", diff_.apis);
-      WriteJsonRows("configs", diff_.configs);
+      WriteJsonRows("apis", apis_);
+      WriteJsonRows("configs", config_rows_);
       out_ << ",\n  \"left_out\": {\"apis\": " << apis_left_out_ << ", \"configs\": " << configs_left_out_ << "}";
     }
     out_ << "\n}\n";
@@ -257,19 +359,24 @@ class ConfigReport {
          << " |\n| APIs | " << diff_.a.apis << " | " << diff_.b.apis << " |\n| configs | " << diff_.a.configs << " | "
          << diff_.b.configs << " |\n";
     if (!options_.ignored.empty()) out_ << "\nIgnored: " << absl::StrJoin(options_.ignored, ", ") << ".\n";
+    if (!changes_.empty()) out_ << "\n";
+    for (const CommonChange& change : changes_) out_ << "- " << MarkdownCode(ChangeText(change)) << "\n";
     out_ << "\n## APIs\n\n" << Numbers(api_counts_, diff_.same_apis) << "\n";
-    if (!options_.summary) WriteMarkdownRows("API", diff_.apis, apis_left_out_);
+    if (!options_.summary) WriteMarkdownRows("API", apis_, apis_left_out_);
     out_ << "\n## Configs\n\n" << Numbers(config_counts_, diff_.same_configs) << "\n";
-    if (!options_.summary) WriteMarkdownRows("config", diff_.configs, configs_left_out_);
+    if (!options_.summary) WriteMarkdownRows("config", config_rows_, configs_left_out_);
   }
 
-  ConfigDiff diff_;
+  const ConfigDiff& diff_;
   const CommonConfigs& configs_;
   const DiffOptions& options_;
   std::ostream& out_;
   const bool different_;
   const ChangeCounts api_counts_;
   const ChangeCounts config_counts_;
+  std::vector<CommonChange> changes_;
+  std::vector<ReportRow<ApiDifference>> apis_;
+  std::vector<ReportRow<ConfigDifference>> config_rows_;
   uint64_t apis_left_out_ = 0;
   uint64_t configs_left_out_ = 0;
 };
@@ -280,7 +387,7 @@ absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& opti
   CommonConfigs configs;
   absl::StatusOr<ConfigDiff> diff = CompareConfigs(a, b, options.scope, options.compare_counts, &configs);
   if (!diff.ok()) return diff.status();
-  return ConfigReport(*std::move(diff), configs, options, out).Write();
+  return ConfigReport(*diff, configs, options, out).Write();
 }
 
 }  // namespace torchtrace

@@ -137,12 +137,17 @@ TEST(ConfigReport, OtherFamiliesAreNoPairs) {
   Value half = TensorValue({8});
   half.text = "float16";
   Call(&a, MakeConfig(1, "f", {TensorValue({8})}));
+  Call(&a, MakeConfig(1, "f", {TextValue("sum")}));
   Call(&b, MakeConfig(1, "f", {half}));
+  Call(&b, MakeConfig(1, "f", {TextValue("mean")}));
   const json report = JsonOf(&a, &b);
+  // But for those that differ in dtypes and devices.
   EXPECT_EQ(report["summary"]["configs"],
-            json({{"removed", 1}, {"added", 1}, {"changed", 0}, {"count", 0}, {"same", 0}}));
-  EXPECT_TRUE(JsonOf(&a, &b, Ignoring({"device"}))["different"].get<bool>());
-  EXPECT_FALSE(JsonOf(&a, &b, Ignoring({"dtype"}))["different"].get<bool>());
+            json({{"removed", 1}, {"added", 1}, {"changed", 1}, {"count", 0}, {"same", 0}}));
+  EXPECT_EQ(report["configs"][0]["a"], R"(f(Tensor([8], "float32")))");
+  EXPECT_EQ(report["configs"][0]["b"], R"(f(Tensor([8], "float16")))");
+  EXPECT_EQ(JsonOf(&a, &b, Ignoring({"device"}))["configs"].size(), 3u);
+  EXPECT_EQ(JsonOf(&a, &b, Ignoring({"dtype"}))["configs"].size(), 2u);
 }
 
 TEST(ConfigReport, IgnoredPartsAddUp) {

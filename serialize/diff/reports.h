@@ -87,6 +87,8 @@ struct DiffOptions {
   bool color = false;    // ANSI colours; text only
   bool summary = false;  // numbers only
   uint64_t top = 0;      // so many APIs and configs, the most called first; 0: all
+  // Text: beyond so many rows, those that the common changes explain are left out, then the last ones; 0: never.
+  uint64_t max_rows = 0;
 };
 
 // `text` as code in a cell of a Markdown table, whatever it holds.
@@ -98,9 +100,10 @@ std::string MarkdownCode(std::string_view text);
 //
 // JSON: {"different", "ignored": [names], "a": {"trace", "calls", "apis",
 // "configs"}, "b": the same, "summary": {"apis": {"removed", "added", "count",
-// "same"}, "configs": {the same and "changed"}}, "apis": [{"change", "level",
+// "same"}, "configs": {the same and "changed"}}, "changes": [{"what": "batch", "size", "dtype", "device", "value" or
+// "calls", "a", "b", "configs", "apis", "multiples": [{"a", "b", "configs"}]}], "apis": [{"change", "level",
 // "api", "a_calls", "b_calls"}], "configs": [{the same, "a", "b": lines of text,
-// "differences": [{"a", "b"}]}], "left_out": {"apis", "configs"}}
+// "differences": [{"a", "b"}]}], rows that the changes explain with "explained": true, "left_out": {"apis", "configs"}}
 
 // Returns whether they differ, also when `out` fails: its state tells that.
 absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& options, std::ostream* out);

@@ -18,7 +18,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
-#include "serialize/where/where.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
@@ -86,14 +86,8 @@ nlohmann::json InNanoseconds(nlohmann::json metadata);
 // condition on how calls end (duration, raised) needs another reading before, and
 // a bit for each call.
 
-// Kept is what passes all of these.
-struct FilterOptions {
-  GlobFilter filter;                 // over API names
-  std::vector<int> levels;           // empty: all
-  std::optional<NumberSet> calls;    // numbers of the trace that is read
-  std::optional<NumberSet> ranks;    // processes without a rank have none of these
-  std::vector<std::string> threads;  // numbers in their processes, or globs over names; empty: all
-  std::optional<Where> where;
+// Kept is what is selected.
+struct FilterOptions : CallSelection {
   // Keeps the calls around a kept call as well, whatever they are.
   bool with_parents = false;
   // What to say of the filtering in the new trace's metadata: an entry of the list

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/apis/apis.h"
 #include "serialize/edit/edit.h"
@@ -19,38 +18,15 @@ using nlohmann::json;
 
 constexpr char kEndIsLost[] = "torchtrace.EndIsLost";
 
-// A configuration taken apart, for conditions that need more than it.
-struct Arguments {
-  Config config;
-  std::vector<TensorFacet> facets;
-};
-
-Arguments TakeApart(const Trace& trace, VariantId variant) {
-  Arguments arguments;
-  const std::string_view identity = trace.identity(trace.config_of(variant));
-  if (absl::StatusOr<Config> config = ParseConfig(identity); config.ok()) {
-    arguments.config = *std::move(config);
-  } else {
-    const ConfigHead head = ReadConfigHead(identity);
-    arguments.config.level = head.level;
-    arguments.config.api = head.api;
-  }
-  absl::StatusOr<std::vector<TensorFacet>> facets = ParseFacets(trace.facets(variant));
-  if (facets.ok()) arguments.facets = *std::move(facets);
-  return arguments;
-}
-
 class Filter {
  public:
   Filter(Trace* trace, const FilterOptions& options, TraceWriter* writer)
-      : trace_(trace), options_(options), writer_(writer), apis_(options.filter) {}
+      : trace_(trace), options_(options), writer_(writer), selector_(trace, options) {}
 
   absl::StatusOr<FilterReport> Run() {
     // Metadata, threads and configs are complete after the first reading.
     if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
-    if (options_.where.has_value() && options_.where->needs_end()) {
-      if (absl::Status s = JudgeEnds(); !s.ok()) return s;
-    }
+    if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     if (absl::Status s = AddProcesses(); !s.ok()) return s;
     const absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
       return record.kind == CallRecord::kEnter ? Enter(record) : End(record);
@@ -79,28 +55,11 @@ class Filter {
     std::vector<OpenCall> open;  // outermost first
     size_t unwritten = 0;        // of `open`
   };
-  // What is known of a variant's calls without looking at each.
-  enum class Verdict : uint8_t { kReject, kAccept, kAsk };
-
-  bool AcceptsProcess(const ProcessInfo& process) const {
-    if (!options_.ranks.has_value()) return true;
-    const int64_t rank = process.known.written_rank.value_or(-1);
-    return rank >= 0 && options_.ranks->Contains(static_cast<uint64_t>(rank));
-  }
-
-  bool AcceptsThread(const ProcessInfo& process, uint32_t number) const {
-    if (options_.threads.empty()) return true;
-    const ThreadInfo* const thread = FindThread(process, number);
-    const std::string name = thread == nullptr ? "" : thread->name;
-    return std::any_of(options_.threads.begin(), options_.threads.end(), [&](const std::string& wanted) {
-      return wanted == std::to_string(number) || GlobMatch(wanted, name);
-    });
-  }
 
   absl::Status AddProcesses() {
     for (const ProcessInfo& process : trace_->processes()) {
       processes_.push_back(kNotWritten);
-      if (!AcceptsProcess(process)) continue;
+      if (!selector_.AcceptsProcess(process)) continue;
       const absl::StatusOr<uint32_t> added = writer_->AddProcess(MetadataOf(process));
       if (!added.ok()) return added.status();
       processes_.back() = *added;
@@ -133,88 +92,6 @@ class Filter {
     return metadata;
   }
 
-  Verdict VerdictOf(VariantId variant) {
-    for (auto next = static_cast<VariantId>(verdicts_.size()); next <= variant; ++next)
-      verdicts_.push_back(Judge(next));
-    return verdicts_[variant];
-  }
-
-  Verdict Judge(VariantId variant) {
-    const ConfigHead head = ReadConfigHead(trace_->identity(trace_->config_of(variant)));
-    const std::vector<int>& levels = options_.levels;
-    if (!levels.empty() && std::find(levels.begin(), levels.end(), head.level) == levels.end()) return Verdict::kReject;
-    if (!apis_.Accepts(head.api)) return Verdict::kReject;
-    if (!options_.where.has_value()) return Verdict::kAccept;
-    Arguments arguments = TakeApart(*trace_, variant);
-    WhereSubject subject;
-    subject.config = &arguments.config;
-    subject.facets = &arguments.facets;
-    switch (options_.where->Ask(subject)) {
-      case Truth::kFalse:
-        return Verdict::kReject;
-      case Truth::kTrue:
-        return Verdict::kAccept;
-      case Truth::kUnknown:
-        break;
-    }
-    arguments_[variant] = std::make_unique<Arguments>(std::move(arguments));
-    return Verdict::kAsk;
-  }
-
-  // What stands beside the configuration, with what is known on entering.
-  WhereSubject SubjectOf(const CallRecord& record) const {
-    const Arguments& arguments = *arguments_.at(record.variant);
-    WhereSubject subject;
-    subject.config = &arguments.config;
-    subject.facets = &arguments.facets;
-    subject.entry = &record;
-    subject.process = &trace_->processes()[record.process];
-    return subject;
-  }
-
-  // Reads the trace for what is only known when calls end.
-  absl::Status JudgeEnds() {
-    absl::flat_hash_map<uint64_t, CallRecord> open;  // of those that wait for their end
-    const auto decide = [this](uint64_t call, const WhereSubject& subject) {
-      if (options_.where->Ask(subject) != Truth::kTrue) return;
-      if (call >= kept_by_end_.size()) kept_by_end_.resize(std::max<size_t>(call + 1, 2 * kept_by_end_.size()));
-      kept_by_end_[call] = true;
-    };
-    const absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
-      if (VerdictOf(record.variant) != Verdict::kAsk) return absl::OkStatus();
-      if (record.kind == CallRecord::kEnter) {
-        if (options_.where->Ask(SubjectOf(record)) == Truth::kUnknown) open.emplace(record.call, record);
-        return absl::OkStatus();
-      }
-      if (open.erase(record.call) == 0) return absl::OkStatus();
-      WhereSubject subject = SubjectOf(record);
-      subject.ended = true;
-      subject.raised = record.kind == CallRecord::kRaise;
-      subject.returned = !subject.raised;
-      subject.duration_ns = record.duration_ns;
-      subject.exception = record.exception;
-      decide(record.call, subject);
-      return absl::OkStatus();
-    });
-    if (!read.ok()) return read;
-    for (const auto& [call, record] : open) {
-      WhereSubject subject = SubjectOf(record);
-      subject.ended = true;  // it never returned
-      decide(call, subject);
-    }
-    return absl::OkStatus();
-  }
-
-  bool Keeps(const ThreadState& thread, const CallRecord& record) {
-    if (!thread.accepted) return false;
-    if (options_.calls.has_value() && !options_.calls->Contains(record.call)) return false;
-    const Verdict verdict = VerdictOf(record.variant);
-    if (verdict != Verdict::kAsk) return verdict == Verdict::kAccept;
-    const Truth truth = options_.where->Ask(SubjectOf(record));
-    if (truth != Truth::kUnknown) return truth == Truth::kTrue;
-    return record.call < kept_by_end_.size() && kept_by_end_[record.call];
-  }
-
   ThreadState& ThreadOf(const CallRecord& record) {
     const std::pair<uint32_t, uint32_t> key(record.process, record.thread);
     if (last_ != nullptr && key == last_key_) return *last_;
@@ -225,7 +102,7 @@ class Filter {
       const ProcessInfo& process = trace_->processes()[record.process];
       last_->process = processes_[record.process];
       last_->number = record.thread;
-      last_->accepted = last_->process != kNotWritten && AcceptsThread(process, record.thread);
+      last_->accepted = last_->process != kNotWritten && selector_.AcceptsThread(process, record.thread);
       const ThreadInfo* const thread = last_->accepted ? FindThread(process, record.thread) : nullptr;
       if (thread != nullptr) writer_->NameThread(last_->process, thread->number, thread->os_id, thread->name);
     }
@@ -241,7 +118,7 @@ class Filter {
         !s.ok()) {
       return s;
     }
-    const bool keeps = Keeps(thread, record);
+    const bool keeps = thread.accepted && selector_.AcceptsCall(record);
     if (keeps && options_.with_parents && thread.unwritten > 0) {
       for (OpenCall& parent : thread.open) {
         if (parent.written) continue;
@@ -312,12 +189,9 @@ class Filter {
   Trace* const trace_;
   const FilterOptions& options_;
   TraceWriter* const writer_;
-  GlobMemo apis_;
+  CallSelector selector_;
   FilterReport report_;
-  std::vector<uint32_t> processes_;                                       // in the new trace; kNotWritten: none
-  std::vector<Verdict> verdicts_;                                         // by variant
-  absl::flat_hash_map<VariantId, std::unique_ptr<Arguments>> arguments_;  // of those to ask about
-  std::vector<bool> kept_by_end_;  // by call; of those that only their end decides
+  std::vector<uint32_t> processes_;  // in the new trace; kNotWritten: none
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;

@@ -143,6 +143,29 @@ TEST(Filter, NumbersThreadsRanksLevels) {
   EXPECT_EQ(apis([](FilterOptions* o) { o->where = *Where::Parse("duration <= 10ns and depth > 0"); }), "leaf other");
 }
 
+TEST(Filter, ByTag) {
+  FakeTrace trace;
+  for (const int step : {1, 2, 3}) {
+    trace.Tag(absl::StrCat(R"({"step":)", step, "}"));
+    trace.Enter(MakeConfig(1, absl::StrCat("step", step)));
+    trace.Wait(step * 100);
+    trace.Tag("");
+    trace.Call(MakeConfig(1, absl::StrCat("in", step)));
+    trace.Leave();
+  }
+  trace.Tag("no object");
+  trace.Call(MakeConfig(1, "damaged"));
+  const auto apis = [&trace](const char* where) {
+    FilterOptions options;
+    options.where = *Where::Parse(where);
+    return Lines(FilterFake(&trace, options).trace.get(), /*with_depth=*/false);
+  };
+  EXPECT_THAT(apis("tag(step) = 2"), ElementsAre("0/0 150 step2", "0/0 380 step2 left"));
+  EXPECT_EQ(apis("tag(step)").size(), 6u);
+  // Where the end decides, the tags are still those of the entry.
+  EXPECT_THAT(apis("tag(step) >= 2 and duration > 300ns"), ElementsAre("0/0 390 step3", "0/0 720 step3 left"));
+}
+
 TEST(Filter, ProcessesKeepWhatTheyAre) {
   FakeTrace trace(json{{"rank", 0},
                        {"pid", 11},
@@ -219,12 +242,18 @@ void AddRandomCalls(FakeTrace* trace, std::mt19937* random) {
 json Stats(Trace* trace, const GlobFilter& filter = {}) {
   std::ostringstream out;
   StatsOptions options;
-  options.by = StatsBy::kConfig;
+  options.grouping.by = StatsBy::kConfig;
   options.format = StatsFormat::kJson;
   options.filter = filter;
   EXPECT_TRUE(WriteStats({{trace, "t"}}, options, &out).ok());
   json stats = json::parse(out.str());
-  for (json& row : stats["configs"]) row.erase("self_time_ns");  // what stood inside may be gone
+  // What stood inside may be gone.
+  stats.erase("total_self_time_ns");
+  for (json& level : stats["by_level"]) level.erase("total_self_time_ns");
+  for (json& row : stats["configs"]) {
+    row.erase("self_time_ns");
+    row.erase("self_percent");
+  }
   std::sort(stats["configs"].begin(), stats["configs"].end());
   return stats;
 }

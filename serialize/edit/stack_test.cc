@@ -363,7 +363,7 @@ TEST(Stack, DumpHasAColumn) {
             "      4  pkg/step.py:20    torch.mul(0)  10 ns\n");
   DumpOptions options;
   options.stacks = StackFormat::kApi;
-  options.calls = {3, 3};
+  options.calls = *NumberSet::Parse("3");
   out.str("");
   ASSERT_TRUE(WriteDump(trace.get(), options, &out).ok());
   EXPECT_EQ(out.str(),
@@ -386,14 +386,14 @@ TEST(Stack, DumpWithoutStacksHasNoColumn) {
   const auto trace = OpenLogs(folder + "/log.ttlog").value();
   std::ostringstream out;
   DumpOptions options;
-  options.calls = {0, 0};
+  options.calls = *NumberSet::Parse("0");
   ASSERT_TRUE(WriteDump(trace.get(), options, &out).ok());
   EXPECT_EQ(out.str(), "      0  torch.add(0)  10 ns\n");
 }
 
 std::string StatsOf(const std::vector<StatsTrace>& traces, StatsFormat format) {
   StatsOptions options;
-  options.by = StatsBy::kLine;
+  options.grouping.by = StatsBy::kLine;
   options.format = format;
   std::ostringstream out;
   const absl::Status status = WriteStats(traces, options, &out);
@@ -405,11 +405,11 @@ TEST(Stack, StatsByLine) {
   WriteLog(folder + "/log.ttlog");
   const auto trace = OpenLogs(folder + "/log.ttlog").value();
   EXPECT_EQ(StatsOf({{trace.get(), "a"}}, StatsFormat::kText),
-            "5 calls of 2 APIs in 2 configs\n\n"
-            "calls  percent  APIs  configs   time  self time  line\n"
-            "    3   60.00%     2        2  30 ns      30 ns  pkg/step.py:20 in Step.run\n"
-            "    1   20.00%     1        1  10 ns      10 ns  (no stack)\n"
-            "    1   20.00%     1        1  50 ns      30 ns  train.py:7 in <module>\n");
+            "5 calls of 2 APIs in 2 configs, self time 70 ns\n\n"
+            "calls  calls %  APIs  configs   time  self time  self %  line\n"
+            "    3   60.00%     2        2  30 ns      30 ns  42.86%  pkg/step.py:20 in Step.run\n"
+            "    1   20.00%     1        1  10 ns      10 ns  14.29%  (no stack)\n"
+            "    1   20.00%     1        1  50 ns      30 ns  42.86%  train.py:7 in <module>\n");
   const nlohmann::json json = nlohmann::json::parse(StatsOf({{trace.get(), "a"}}, StatsFormat::kJson));
   EXPECT_EQ(json["lines"][0]["file"], "/opt/x/site-packages/pkg/step.py");
   EXPECT_EQ(json["lines"][0]["line"], 20);
@@ -417,10 +417,11 @@ TEST(Stack, StatsByLine) {
   EXPECT_EQ(json["lines"][0]["module"], "pkg.step");
   EXPECT_EQ(json["lines"][0]["calls"], 3);
   EXPECT_EQ(json["lines"][1]["file"], nullptr);
-  EXPECT_THAT(StatsOf({{trace.get(), "a"}}, StatsFormat::kCsv),
-              testing::StartsWith("file,line,function,module,calls,apis,configs,percent,time_ns,self_time_ns,raised\n"
-                                  "/opt/x/site-packages/pkg/step.py,20,Step.run,pkg.step,3,2,2,60.0,30,30,0\n"
-                                  ",,,,1,1,1,20.0,10,10,0\n"));
+  EXPECT_THAT(
+      StatsOf({{trace.get(), "a"}}, StatsFormat::kCsv),
+      testing::StartsWith("file,line,function,module,calls,apis,configs,percent,time_ns,self_time_ns,self_percent,"
+                          "raised\n/opt/x/site-packages/pkg/step.py,20,Step.run,pkg.step,3,2,2,60.0,30,30,42.8571,"
+                          "0\n,,,,1,1,1,20.0,10,10,14.2857,0\n"));
 }
 
 TEST(Stack, StatsByLineSideBySide) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -6,8 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "nlohmann/json.hpp"
+#include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/run_facts.h"
 
@@ -21,6 +26,10 @@ enum CallColumn : uint8_t {
   kLevel,
   kApi,
   kConfig,
+  kArgs,
+  kKwargs,
+  kShapes,
+  kDtypes,
   kStart,
   kDuration,
   kOutcome,
@@ -31,6 +40,9 @@ enum CallColumn : uint8_t {
   kHost,
   kPid,
   kRank,
+  kFile,
+  kLine,
+  kTags,
   kCallColumns,
 };
 
@@ -43,6 +55,8 @@ struct Pending {
   int64_t outcome = kNullCell;  // once it has ended
   int64_t exception = kNullCell;
   ConfigId config = kLostId;
+  StackId stack = kNoStack;
+  uint32_t tags = kNoTags;
   uint32_t process = 0;
   uint32_t thread = 0;
   uint32_t depth = 0;
@@ -56,6 +70,7 @@ class CallExport {
         label_(label),
         options_(options),
         table_(table),
+        stack_text_(*trace),
         returned_(table->Intern("returned")),
         raised_(table->Intern("raised")),
         never_returned_(table->Intern("never returned")),
@@ -83,6 +98,7 @@ class CallExport {
     int64_t level = 0;
     int64_t api = 0;
     int64_t config = 0;
+    std::vector<int64_t> arguments;
   };
   struct ProcessCells {
     int64_t process = kNullCell;
@@ -105,7 +121,29 @@ class CallExport {
     cells.level = parsed.level;
     cells.api = table_->Intern(FormatApi(parsed.api));
     cells.config = table_->Intern(FormatConfig(parsed));
+    cells.arguments = ArgumentCells(parsed, table_);
     return cells;
+  }
+
+  // Of the calling line.
+  int64_t CellOfFile(LineId line) {
+    if (line >= files_.size()) files_.resize(line + line / 2 + 16, kNullCell);
+    if (files_[line] == kNullCell) {
+      const StackTable& stacks = trace_->stacks();
+      files_[line] = table_->Intern(stack_text_.File(stacks.code(stacks.line(line).code).file));
+    }
+    return files_[line];
+  }
+
+  // What a log says may be anything: the column is JSON.
+  int64_t CellOfTags(uint32_t tags) {
+    if (tags == kNoTags) return kNullCell;
+    const auto [at, fresh] = tags_.try_emplace(tags, kNullCell);
+    if (!fresh) return at->second;
+    const std::string text(trace_->tags(tags));
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) json = text;
+    return at->second = table_->Intern(DumpJson(json));
   }
 
   const ProcessCells& CellsOfProcess(uint32_t process) {
@@ -132,6 +170,8 @@ class CallExport {
     call.process = record.process;
     call.thread = record.thread;
     call.depth = record.depth;
+    call.stack = record.stack;
+    call.tags = record.tags;
     call.wanted = record.config != kLostId && CellsOfConfig(record.config).wanted;
     if (absl::Status s = WriteEnded(); !s.ok() || waiting_.size() <= options_.max_waiting_calls) return s;
     late_.emplace(waiting_.front().call, waiting_.front());
@@ -180,6 +220,7 @@ class CallExport {
     row_[kLevel] = config.level;
     row_[kApi] = config.api;
     row_[kConfig] = config.config;
+    std::copy(config.arguments.begin(), config.arguments.end(), row_.begin() + kArgs);
     const bool timed = process.clock || call.start_ns != 0 || call.duration_ns > 0;
     row_[kStart] = timed ? call.start_ns : kNullCell;
     row_[kDuration] = timed ? call.duration_ns : kNullCell;
@@ -191,6 +232,13 @@ class CallExport {
     row_[kHost] = process.host;
     row_[kPid] = process.pid;
     row_[kRank] = process.rank;
+    row_[kFile] = row_[kLine] = kNullCell;
+    if (call.stack != kNoStack) {
+      const LineId line = trace_->stacks().calling_line(call.stack);
+      row_[kFile] = CellOfFile(line);
+      if (trace_->stacks().line(line).line > 0) row_[kLine] = trace_->stacks().line(line).line;
+    }
+    row_[kTags] = CellOfTags(call.tags);
     return table_->Add(row_);
   }
 
@@ -198,27 +246,30 @@ class CallExport {
   const std::string label_;
   const CallExportOptions& options_;
   TableWriter* const table_;
+  const StackText stack_text_;
   const int64_t returned_;
   const int64_t raised_;
   const int64_t never_returned_;
   std::vector<ConfigCells> configs_;     // by ConfigId
   std::vector<ProcessCells> processes_;  // by index
-  std::deque<Pending> waiting_;          // in program order, one behind the other
-  std::map<uint64_t, Pending> late_;     // open for longer, by number
+  std::vector<int64_t> files_;           // by LineId
+  absl::flat_hash_map<uint32_t, int64_t> tags_;
+  std::deque<Pending> waiting_;       // in program order, one behind the other
+  std::map<uint64_t, Pending> late_;  // open for longer, by number
   std::vector<int64_t> row_;
 };
 
 }  // namespace
 
 std::vector<Column> CallColumns() {
-  return {{"call", ColumnType::kCounter},     {"parent", ColumnType::kCounter},
-          {"depth", ColumnType::kInt},        {"level", ColumnType::kInt},
-          {"api", ColumnType::kText},         {"config", ColumnType::kText},
-          {"start_ns", ColumnType::kCounter}, {"duration_ns", ColumnType::kCounter},
-          {"outcome", ColumnType::kText},     {"exception", ColumnType::kText},
-          {"process", ColumnType::kText},     {"thread", ColumnType::kInt},
-          {"trace", ColumnType::kText},       {"host", ColumnType::kText},
-          {"pid", ColumnType::kInt},          {"rank", ColumnType::kInt}};
+  return {{"call", ColumnType::kCounter}, {"parent", ColumnType::kCounter},   {"depth", ColumnType::kInt},
+          {"level", ColumnType::kInt},    {"api", ColumnType::kText},         {"config", ColumnType::kText},
+          {"args", ColumnType::kJson},    {"kwargs", ColumnType::kJson},      {"shapes", ColumnType::kJson},
+          {"dtypes", ColumnType::kJson},  {"start_ns", ColumnType::kCounter}, {"duration_ns", ColumnType::kCounter},
+          {"outcome", ColumnType::kText}, {"exception", ColumnType::kText},   {"process", ColumnType::kText},
+          {"thread", ColumnType::kInt},   {"trace", ColumnType::kText},       {"host", ColumnType::kText},
+          {"pid", ColumnType::kInt},      {"rank", ColumnType::kInt},         {"file", ColumnType::kText},
+          {"line", ColumnType::kInt},     {"tags", ColumnType::kJson}};
 }
 
 absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, CallSink* sink) {

@@ -60,7 +60,7 @@ void ColumnBatch::Add(const std::vector<int64_t>& row) {
     } else {
       ++column.nulls;
     }
-    if (column.type == ColumnType::kText) {
+    if (HoldsTexts(column.type)) {
       column.indices.push_back(valid ? DictionaryIndex(&column, cell) : 0);
     } else {
       column.numbers.push_back(valid ? cell : 0);
@@ -71,7 +71,7 @@ void ColumnBatch::Add(const std::vector<int64_t>& row) {
 
 void ColumnBatch::Export(ArrowArray* batch) {
   for (ColumnData& column : columns_) {
-    const bool is_text = column.type == ColumnType::kText;
+    const bool is_text = HoldsTexts(column.type);
     column.buffers[0] = column.nulls == 0 ? nullptr : column.valid.data();
     column.buffers[1] = is_text ? static_cast<const void*>(column.indices.data()) : column.numbers.data();
     column.array = {};
@@ -130,7 +130,7 @@ BatchStream::BatchStream(const std::vector<Column>& columns,
     field.name = columns[i].name;
     field.flags = ARROW_FLAG_NULLABLE;
     children_.push_back(&field);
-    if (columns[i].type != ColumnType::kText) continue;
+    if (!HoldsTexts(columns[i].type)) continue;
     field.format = "i";
     field.dictionary = &dictionaries_[i];
     dictionaries_[i].format = "u";

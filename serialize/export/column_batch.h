@@ -46,7 +46,7 @@ class ColumnBatch {
     int64_t nulls = 0;
     std::vector<uint8_t> valid;    // a bit per row
     std::vector<int64_t> numbers;  // kInt, kCounter
-    // kText: indices into the dictionary, whose texts lie one behind the other.
+    // Texts: indices into the dictionary, whose texts lie one behind the other.
     std::vector<int32_t> indices;
     std::vector<int32_t> offsets;
     std::vector<char> bytes;

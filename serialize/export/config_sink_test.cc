@@ -1,4 +1,5 @@
 #include <ostream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -51,6 +52,16 @@ TEST(Exporters, AreFoundByNameAndSuffix) {
   EXPECT_STREQ((*FindExporterOfFile("a.d/b.JSONL"))->name, "jsonl");
   EXPECT_STREQ((*FindExporterOfFile("x.yml"))->name, "yaml");
   EXPECT_STREQ((*FindExporterOfFile("x.txt"))->name, "text");
+  EXPECT_STREQ((*FindExporterOfFile("x.html"))->name, "flamegraph");
+  const absl::Status no_configs =
+      FindExporterOfFile("x.html", [](const Exporter& exporter) { return exporter.HoldsConfigs(); }).status();
+  EXPECT_TRUE(std::string(no_configs.message()).ends_with(".csv, .parquet")) << no_configs;
+  std::set<std::string> suffixes;
+  for (const Exporter* const exporter : Exporters()) {
+    for (const char* const suffix : exporter->suffixes) {
+      EXPECT_TRUE(suffix == nullptr || suffixes.insert(suffix).second) << suffix;
+    }
+  }
   for (const char* const name : {"x", "a.csv/b", ".csv", "x.xml", "x.", ""}) {
     EXPECT_FALSE(FindExporterOfFile(name).ok()) << name;
   }
@@ -99,6 +110,8 @@ TEST(JsonSink, IsAListAndJsonlItsElements) {
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0]["api"], "torch.add");
   EXPECT_EQ(list[0]["kwargs"]["alpha"], 10);
+  EXPECT_EQ(list[0]["shapes"].dump(), "[[2,3]]");
+  EXPECT_EQ(list[0]["dtypes"].dump(), "[\"float32\"]");
   EXPECT_EQ(list[0]["calls"], 3);
   EXPECT_EQ(list[0]["time_ns"], 70);
   EXPECT_EQ(list[0]["trace"], "out");
@@ -131,9 +144,13 @@ TEST(CsvSink, QuotesWhereItMust) {
       Write("csv", {{.identity = odd, .calls = 2, .time_ns = 5, .trace = "a\nb", .host = "h", .pid = 1, .rank = 0},
                     {.identity = abs}})
           .text,
-      "level,api,config,calls,time_ns,trace,host,pid,rank\n"
-      "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",2,5,a\\nb,h,1,0\n"
-      "2,aten::abs,\"aten::abs(Tensor([2], \"\"float32\"\"))\",1,,,,,\n");
+      "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank\n"
+      "1,\"\"\"a,\\\"\"b\\\"\"\"\"\",\"\"\"a,\\\"\"b\\\"\"\"\"(\"\"x\\ny\"\")\",\"[\"\"x\\ny\"\"]\",{},[],[],2,5,a\\nb,"
+      "h,1,0\n"
+      "2,aten::abs,\"aten::abs(Tensor([2], \"\"float32\"\"))\","
+      "\"[{\"\"type\"\":\"\"torch.Tensor\"\",\"\"shape\"\":[2],\"\"dtype\"\":\"\"torch.float32\"\",\"\"device\"\":"
+      "\"\"cpu\"\"}]\",{},"
+      "[[2]],\"[\"\"float32\"\"]\",1,,,,,\n");
 }
 
 TEST(TorchBenchSink, GroupsByOperator) {

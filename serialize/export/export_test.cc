@@ -57,13 +57,13 @@ LabelledTrace Labelled(const std::string& label) {
 
 TEST(ExportConfigs, GivesARowPerTraceProcessAndConfigWhereTheFormatHoldsIt) {
   EXPECT_EQ(Configs({Labelled("x"), Labelled("y")}, "csv"),
-            "level,api,config,calls,time_ns,trace,host,pid,rank\n"
-            "1,a,a(),2,40,x,h,1,\n"
-            "2,b,b(1),1,10,x,h,1,\n"
-            "2,b,b(1),1,10,mine,h,2,7\n"
-            "1,a,a(),2,40,y,h,1,\n"
-            "2,b,b(1),1,10,y,h,1,\n"
-            "2,b,b(1),1,10,mine,h,2,7\n");
+            "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank\n"
+            "1,a,a(),[],{},[],[],2,40,x,h,1,\n"
+            "2,b,b(1),[1],{},[],[],1,10,x,h,1,\n"
+            "2,b,b(1),[1],{},[],[],1,10,mine,h,2,7\n"
+            "1,a,a(),[],{},[],[],2,40,y,h,1,\n"
+            "2,b,b(1),[1],{},[],[],1,10,y,h,1,\n"
+            "2,b,b(1),[1],{},[],[],1,10,mine,h,2,7\n");
 }
 
 TEST(ExportConfigs, AddsUpWhereItDoesNot) {
@@ -95,7 +95,9 @@ TEST(ExportConfigs, SaysNoTimeWhereItIsNotKnown) {
                                  return absl::StatusOr<std::unique_ptr<Trace>>(std::move(fake));
                                },
                                {}};
-  EXPECT_EQ(Configs({trace}, "csv"), "level,api,config,calls,time_ns,trace,host,pid,rank\n1,a,a(),1,,x,,,\n");
+  EXPECT_EQ(
+      Configs({trace}, "csv"),
+      "level,api,config,args,kwargs,shapes,dtypes,calls,time_ns,trace,host,pid,rank\n1,a,a(),[],{},[],[],1,,x,,,\n");
 }
 
 TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
@@ -104,12 +106,12 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
   trace->Enter(MakeConfig(1, "d"));
   trace->Raise("ValueError");
   EXPECT_EQ(Calls(trace.get()),
-            "0,,0,1,a,a(),10,30,returned,,main-0,0,t,h,1,\n"
-            "1,0,1,2,b,b(1),20,10,returned,,main-0,0,t,h,1,\n"
-            "2,,0,1,a,a(),50,10,returned,,main-0,0,t,h,1,\n"
-            "3,,0,2,b,b(1),70,10,returned,,mine:main-1,0,mine,h,2,7\n"
-            "4,,0,1,c,c(),90,,never returned,,mine:main-1,0,mine,h,2,7\n"
-            "5,4,1,1,d,d(),100,10,raised,ValueError,mine:main-1,0,mine,h,2,7\n");
+            "0,,0,1,a,a(),[],{},[],[],10,30,returned,,main-0,0,t,h,1,,,,\n"
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
+            "2,,0,1,a,a(),[],{},[],[],50,10,returned,,main-0,0,t,h,1,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:main-1,0,mine,h,2,7,,,\n"
+            "4,,0,1,c,c(),[],{},[],[],90,,never returned,,mine:main-1,0,mine,h,2,7,,,\n"
+            "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:main-1,0,mine,h,2,7,,,\n");
 }
 
 // A call that outlives the window comes when it ends, and no call is lost.
@@ -134,8 +136,8 @@ TEST(ExportCalls, FilterKeepsTheNumbers) {
   options.filter.levels = {2};
   options.max_waiting_calls = 1;
   EXPECT_EQ(Calls(trace.get(), options),
-            "1,0,1,2,b,b(1),20,10,returned,,main-0,0,t,h,1,\n"
-            "3,,0,2,b,b(1),70,10,returned,,mine:main-1,0,mine,h,2,7\n");
+            "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"
+            "3,,0,2,b,b(1),[1],{},[],[],70,10,returned,,mine:main-1,0,mine,h,2,7,,,\n");
 }
 
 TEST(JsonlTable, LeavesOutWhatIsNotKnown) {

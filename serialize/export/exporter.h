@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/forms/call_labels.h"
+#include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -154,8 +155,11 @@ const std::vector<const Exporter*>& Exporters();
 
 // InvalidArgument with the choices and the nearest one when there is none of that name.
 absl::StatusOr<const Exporter*> FindExporter(std::string_view name);
-// By the suffix of a file's name.
-absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name);
+// By the suffix of a file's name, of those that `which` takes; null: of all. InvalidArgument with the suffixes.
+absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,
+                                                   bool (*which)(const Exporter& exporter) = nullptr);
+// ".txt, .yaml, .yml", for messages. No two have the same one.
+std::string ExporterSuffixes(bool (*which)(const Exporter& exporter) = nullptr);
 
 // "text, yaml, json", for help and messages; those that `which` takes, as "jsonl, csv and parquet".
 std::string ExporterNames();
@@ -164,6 +168,16 @@ std::string ExporterNames(bool (*which)(const Exporter& exporter));
 // The sink of its configs.
 absl::StatusOr<std::unique_ptr<ConfigSink>> MakeConfigSink(const Exporter& exporter, std::ostream* out,
                                                            const ExportOptions& options = {});
+
+// What every table says of a config, in the order of ArgumentColumns(): its arguments as the JSON form has them, and
+// the shapes and dtypes of the tensors among them, wherever they stand, in the order in which they are written.
+//
+//   args    [{"type":"torch.Tensor","shape":[2,3],"dtype":"torch.float32","device":"cpu"},1]
+//   kwargs  {"alpha":10}
+//   shapes  [[2,3]], null for a size or a shape that isn't known
+//   dtypes  ["float32"]
+std::vector<Column> ArgumentColumns();
+std::vector<int64_t> ArgumentCells(const Config& config, TableWriter* table);
 
 // The columns of a config's row, and the sink that fills them.
 std::vector<Column> ConfigColumns();

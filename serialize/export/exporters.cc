@@ -42,21 +42,31 @@ absl::StatusOr<const Exporter*> FindExporter(std::string_view name) {
                                                  "; there are ", ExporterNames()));
 }
 
-absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name) {
+absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,
+                                                   bool (*which)(const Exporter& exporter)) {
   const size_t name = file_name.rfind('/') + 1;
   const size_t dot = file_name.rfind('.');
   const bool has_suffix = dot != std::string_view::npos && dot > name;
   const std::string suffix = has_suffix ? absl::AsciiStrToLower(std::string(file_name.substr(dot + 1))) : "";
-  std::string choices;
   for (const Exporter* const exporter : Exporters()) {
+    if (which != nullptr && !which(*exporter)) continue;
     for (const char* const known : exporter->suffixes) {
-      if (known == nullptr) continue;
-      if (suffix == known) return exporter;
-      absl::StrAppend(&choices, choices.empty() ? "." : ", .", known);
+      if (known != nullptr && suffix == known) return exporter;
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", std::string(file_name), "' tells no format: its name may end in ", choices));
+      absl::StrCat("'", std::string(file_name), "' tells no format: its name may end in ", ExporterSuffixes(which)));
+}
+
+std::string ExporterSuffixes(bool (*which)(const Exporter& exporter)) {
+  std::string suffixes;
+  for (const Exporter* const exporter : Exporters()) {
+    if (which != nullptr && !which(*exporter)) continue;
+    for (const char* const suffix : exporter->suffixes) {
+      if (suffix != nullptr) absl::StrAppend(&suffixes, suffixes.empty() ? "." : ", .", suffix);
+    }
+  }
+  return suffixes;
 }
 
 std::string ExporterNames() {

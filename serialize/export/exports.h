@@ -62,8 +62,8 @@ absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const Expor
 // fewer than max_waiting_calls calls came after it; what is open for longer comes when it
 // ends, so that memory goes with configs and open calls alone.
 
-// call, parent, depth, level, api, config, start_ns, duration_ns, outcome, exception,
-// process, thread, trace, host, pid, rank.
+// call, parent, depth, level, api, config, ArgumentColumns(), start_ns, duration_ns, outcome, exception,
+// process, thread, trace, host, pid, rank; file and line of the calling line (tables.h); tags, JSON.
 std::vector<Column> CallColumns();
 
 struct CallExportOptions {

@@ -219,6 +219,7 @@ extern const Exporter kFlamegraphExporter;
 const Exporter kFlamegraphExporter = {
     .name = "flamegraph",
     .help = "collapsed stacks; with -o NAME.html a page that shows them",
+    .suffixes = {"html", "folded"},
     .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       if (absl::EndsWith(options.output, ".html")) return std::make_unique<PageSink>(out, options);
       return std::make_unique<FoldedSink>(out, options);

@@ -27,7 +27,7 @@ class CsvTable final : public LineTable {
     for (size_t i = 0; i < row.size(); ++i) {
       if (i > 0) out->push_back(',');
       if (row[i] == kNullCell) continue;
-      if (columns()[i].type == ColumnType::kText) {
+      if (HoldsTexts(columns()[i].type)) {
         AppendText(row[i], out);
       } else {
         AppendInt(row[i], out);
@@ -73,6 +73,8 @@ class JsonlTable final : public LineTable {
       out->append(keys_[i]);
       if (columns()[i].type == ColumnType::kText) {
         AppendText(row[i], out);
+      } else if (columns()[i].type == ColumnType::kJson) {
+        out->append(text(row[i]));
       } else {
         AppendInt(row[i], out);
       }

@@ -52,7 +52,10 @@ enum class ColumnType : uint8_t {
   kInt,      // few different numbers
   kCounter,  // numbers that mostly grow, or hardly repeat: times, ids
   kText,
+  kJson,  // a text that is JSON on one line: what JSON Lines takes as it is
 };
+
+inline bool HoldsTexts(ColumnType type) { return type == ColumnType::kText || type == ColumnType::kJson; }
 
 struct Column {
   const char* name;

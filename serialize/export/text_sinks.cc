@@ -6,6 +6,7 @@
 
 // A config's row in a table, CSV or Parquet.
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,14 +18,43 @@
 #include "serialize/export/exporter.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
 
+ordered_json ShapeToJson(const Value& value) {
+  if (value.tag == ValueTag::kTensor && (value.tensor_bits & kTensorShapeUnknown) != 0) return nullptr;
+  ordered_json sizes = ordered_json::array();
+  for (const Dim& size : value.shape) {
+    sizes.push_back(size.has_value() && *size != kAnySize ? ordered_json(*size) : ordered_json(nullptr));
+  }
+  return sizes;
+}
+
+void AddTensors(const Value& value, ordered_json* shapes, ordered_json* dtypes) {
+  if (value.tag == ValueTag::kTensor) {
+    shapes->push_back(ShapeToJson(value));
+    dtypes->push_back(value.text);
+  }
+  for (const Value& item : value.items) AddTensors(item, shapes, dtypes);
+}
+
+void AddTensors(const Config& config, ordered_json* json) {
+  ordered_json shapes = ordered_json::array();
+  ordered_json dtypes = ordered_json::array();
+  for (const Value& arg : config.args) AddTensors(arg, &shapes, &dtypes);
+  for (const auto& [name, value] : config.kwargs) AddTensors(value, &shapes, &dtypes);
+  (*json)["shapes"] = std::move(shapes);
+  (*json)["dtypes"] = std::move(dtypes);
+}
+
 std::string JsonRow(const ConfigRow& row) {
-  ordered_json json = ConfigToJson(ReadableConfig(row.identity), ReadableFacets(row.facets));
+  const Config config = ReadableConfig(row.identity);
+  ordered_json json = ConfigToJson(config, ReadableFacets(row.facets));
+  AddTensors(config, &json);
   json["calls"] = row.calls;
   if (row.time_ns >= 0) json["time_ns"] = row.time_ns;
   if (!row.trace.empty()) json["trace"] = std::string(row.trace);
@@ -188,10 +218,14 @@ class TableSink final : public ConfigSink {
 
   absl::Status Add(const ConfigRow& row) override {
     const Config config = ReadableConfig(row.identity);
-    return table_->Add({config.level == kAnyLevel ? kNullCell : config.level, table_->Intern(FormatApi(config.api)),
-                        table_->Intern(FormatConfig(config)), static_cast<int64_t>(row.calls),
-                        NumberOrNull(row.time_ns), TextOrNull(row.trace), TextOrNull(row.host), NumberOrNull(row.pid),
-                        NumberOrNull(row.rank)});
+    std::vector<int64_t> cells = {config.level == kAnyLevel ? kNullCell : config.level,
+                                  table_->Intern(FormatApi(config.api)), table_->Intern(FormatConfig(config))};
+    for (const int64_t cell : ArgumentCells(config, table_.get())) cells.push_back(cell);
+    for (const int64_t cell : {static_cast<int64_t>(row.calls), NumberOrNull(row.time_ns), TextOrNull(row.trace),
+                               TextOrNull(row.host), NumberOrNull(row.pid), NumberOrNull(row.rank)}) {
+      cells.push_back(cell);
+    }
+    return table_->Add(cells);
   }
 
   absl::Status Finish() override { return table_->Finish(); }
@@ -205,10 +239,34 @@ class TableSink final : public ConfigSink {
 
 }  // namespace
 
+std::vector<Column> ArgumentColumns() {
+  return {{"args", ColumnType::kJson},
+          {"kwargs", ColumnType::kJson},
+          {"shapes", ColumnType::kJson},
+          {"dtypes", ColumnType::kJson}};
+}
+
+std::vector<int64_t> ArgumentCells(const Config& config, TableWriter* table) {
+  ordered_json json = ConfigToJson(config, {});
+  AddTensors(config, &json);
+  std::vector<int64_t> cells;
+  for (const Column& column : ArgumentColumns()) cells.push_back(table->Intern(DumpJson(json[column.name])));
+  return cells;
+}
+
 std::vector<Column> ConfigColumns() {
-  return {{"level", ColumnType::kInt}, {"api", ColumnType::kText},        {"config", ColumnType::kText},
-          {"calls", ColumnType::kInt}, {"time_ns", ColumnType::kCounter}, {"trace", ColumnType::kText},
-          {"host", ColumnType::kText}, {"pid", ColumnType::kInt},         {"rank", ColumnType::kInt}};
+  std::vector<Column> columns = {
+      {"level", ColumnType::kInt}, {"api", ColumnType::kText}, {"config", ColumnType::kText}};
+  for (const Column& column : ArgumentColumns()) columns.push_back(column);
+  for (const Column& column : std::initializer_list<Column>{{"calls", ColumnType::kInt},
+                                                            {"time_ns", ColumnType::kCounter},
+                                                            {"trace", ColumnType::kText},
+                                                            {"host", ColumnType::kText},
+                                                            {"pid", ColumnType::kInt},
+                                                            {"rank", ColumnType::kInt}}) {
+    columns.push_back(column);
+  }
+  return columns;
 }
 
 std::unique_ptr<ConfigSink> MakeTableSink(std::unique_ptr<TableWriter> table) {

@@ -24,6 +24,9 @@ namespace torchtrace {
 // character. Facets are not part of it. Functions may be called from any thread.
 
 std::string FormatConfig(const Config& config);
+// For reading only: neighbours in a container that are alike are one, `list[52 x Tensor([*, 768], "float32")]`, and of
+// many different ones the first are shown, `list[0, 1, 2, 3, 4, 5, ... 44 more]`.
+std::string FormatFoldedConfig(const Config& config);
 // Of a value that stands alone, whose names are this framework's.
 std::string FormatValue(const Value& value, std::string_view framework = kFrameworks[0]);
 

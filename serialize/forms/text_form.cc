@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
@@ -174,6 +175,7 @@ void AppendStrides(const std::vector<Dim>& strides, std::string* out) {
 struct Spelling {
   std::string_view framework;
   bool of_tensors = false;  // paddle.Tensor(...): the API doesn't tell whose they are
+  bool folded = false;      // long containers are shortened
 };
 
 // torch.float32 where that name is always of this kind, else torch.dtype("float32").
@@ -191,13 +193,99 @@ void AppendOwnName(const Spelling& spelling, std::string_view kind, const Value&
 
 void AppendValue(const Value& value, const Spelling& spelling, std::string* out);
 
+// Folding: so many neighbours that are alike are one piece, and so many pieces are shown of a container that has more.
+constexpr size_t kFoldedRun = 4;
+constexpr size_t kShownPieces = 6;
+
+// Tensors that differ in sizes and strides alone.
+bool AreSimilar(const Value& a, const Value& b) {
+  return a.tag == ValueTag::kTensor && b.tag == ValueTag::kTensor && a.text == b.text && a.device == b.device &&
+         a.layout == b.layout && ((a.tensor_bits ^ b.tensor_bits) & ~uint64_t{kTensorHasStride}) == 0;
+}
+
+// How many items from `first` on are equal, or else similar tensors.
+size_t RunLength(const std::vector<Value>& items, size_t first) {
+  const auto length = [&](const auto& alike) {
+    size_t end = first + 1;
+    while (end < items.size() && alike(items[first], items[end])) ++end;
+    return end - first;
+  };
+  const size_t equal = length([](const Value& a, const Value& b) { return a == b; });
+  return equal >= kFoldedRun ? equal : std::max(equal, length(AreSimilar));
+}
+
+// What similar tensors have in common: sizes that differ are forgotten. Empty where their ranks differ.
+std::optional<Value> CommonTensor(const Value* first, size_t count) {
+  Value common = *first;
+  const auto merge = [](const std::vector<Dim>& dims, std::vector<Dim>* into) {
+    for (size_t i = 0; i < into->size(); ++i) {
+      if ((*into)[i] != dims[i]) (*into)[i] = kAnySize;
+    }
+  };
+  for (const Value* tensor = first + 1; tensor < first + count; ++tensor) {
+    if (tensor->shape.size() != common.shape.size()) return std::nullopt;
+    merge(tensor->shape, &common.shape);
+    if (tensor->strides == common.strides) continue;
+    common.tensor_bits |= kTensorHasStride;
+    common.strides.assign(common.shape.size(), Dim(kAnySize));
+  }
+  return common;
+}
+
+// `52 x Tensor([*, 768], "float32")`; `[..]` stands for shapes of several ranks.
+void AppendRun(const Value* first, size_t count, const Spelling& spelling, std::string* out) {
+  AppendUint(count, out);
+  out->append(" x ");
+  if (std::all_of(first, first + count, [first](const Value& value) { return value == *first; })) {
+    return AppendValue(*first, spelling, out);
+  }
+  if (const std::optional<Value> common = CommonTensor(first, count); common.has_value()) {
+    return AppendValue(*common, spelling, out);
+  }
+  Value shapeless = *first;
+  shapeless.shape.clear();
+  shapeless.tensor_bits &= ~uint64_t{kTensorHasStride};
+  std::string text;
+  AppendValue(shapeless, spelling, &text);
+  out->append(text.replace(text.find("[]"), 2, "[..]"));
+}
+
+// Items that are alike together, and of many the first.
+void AppendFoldedItems(const std::vector<Value>& items, const Spelling& spelling, std::string* out) {
+  std::vector<size_t> pieces;  // where each begins
+  for (size_t i = 0; i < items.size();) {
+    pieces.push_back(i);
+    const size_t run = RunLength(items, i);
+    i += run >= kFoldedRun ? run : 1;
+  }
+  pieces.push_back(items.size());
+  const size_t all = pieces.size() - 1;
+  // One more takes no more room than to say that it is left out.
+  const size_t shown = all <= kShownPieces + 1 ? all : kShownPieces;
+  for (size_t i = 0; i < shown; ++i) {
+    if (i > 0) out->append(", ");
+    const size_t count = pieces[i + 1] - pieces[i];
+    if (count == 1) {
+      AppendValue(items[pieces[i]], spelling, out);
+    } else {
+      AppendRun(&items[pieces[i]], count, spelling, out);
+    }
+  }
+  if (shown == all) return;
+  out->append(", ... ");
+  AppendUint(items.size() - pieces[shown], out);
+  out->append(" more");
+}
+
 // `open` may name the kind. A dict's items are pairs.
 void AppendItems(const Value& value, std::string_view open, std::string_view close, const Spelling& spelling,
                  std::string* out) {
   const bool pairs = value.tag == ValueTag::kDict;
   const uint64_t shown = value.items.size() / (pairs ? 2 : 1);
   out->append(open);
-  for (uint64_t i = 0; i < shown; ++i) {
+  const bool folded = spelling.folded && !pairs && IsContainer(value.tag) && value.tag != ValueTag::kSize;
+  if (folded) AppendFoldedItems(value.items, spelling, out);
+  for (uint64_t i = 0; i < shown && !folded; ++i) {
     if (i > 0) out->append(", ");
     AppendValue(value.items[pairs ? 2 * i : i], spelling, out);
     if (pairs) {
@@ -388,8 +476,11 @@ std::string FormatValue(const Value& value, std::string_view framework) {
 
 std::string FormatApi(std::string_view api) { return IsBareApi(api) ? std::string(api) : QuoteText(api); }
 
-std::string FormatConfig(const Config& config) {
-  const Spelling spelling = {.framework = config.framework(), .of_tensors = !config.other_framework.empty()};
+namespace {
+
+std::string Format(const Config& config, bool folded) {
+  const Spelling spelling = {
+      .framework = config.framework(), .of_tensors = !config.other_framework.empty(), .folded = folded};
   std::string out = FormatApi(config.api);
   out.push_back('(');
   const char* separator = "";
@@ -412,5 +503,10 @@ std::string FormatConfig(const Config& config) {
   out.push_back(')');
   return out;
 }
+
+}  // namespace
+
+std::string FormatConfig(const Config& config) { return Format(config, /*folded=*/false); }
+std::string FormatFoldedConfig(const Config& config) { return Format(config, /*folded=*/true); }
 
 }  // namespace torchtrace

@@ -32,6 +32,27 @@ TEST(TextForm, DifferentValuesDiffer) {
   }
 }
 
+TEST(TextForm, FoldsWhatIsAlike) {
+  const auto list = [](std::vector<Value> items) {
+    return FormatFoldedConfig(MakeConfig(1, "f", {ItemsValue(ValueTag::kList, std::move(items))}));
+  };
+  std::vector<Value> tensors(3, TensorValue({2, 3}));
+  EXPECT_EQ(list(tensors),
+            R"(f(list[Tensor([2, 3], "float32"), Tensor([2, 3], "float32"), Tensor([2, 3], "float32")]))");
+  tensors.push_back(TensorValue({2, 3}));
+  EXPECT_EQ(list(tensors), R"(f(list[4 x Tensor([2, 3], "float32")]))");
+  tensors.front() = TensorValue({5, 3});
+  EXPECT_EQ(list(tensors), R"(f(list[4 x Tensor([*, 3], "float32")]))");
+  tensors.front() = TensorValue({3});
+  tensors.push_back(IntValue(1));
+  EXPECT_EQ(list(tensors), R"(f(list[4 x Tensor([..], "float32"), 1]))");
+  std::vector<Value> numbers;
+  for (int i = 0; i < 7; ++i) numbers.push_back(IntValue(i));
+  EXPECT_EQ(list(numbers), "f(list[0, 1, 2, 3, 4, 5, 6])");
+  for (int i = 0; i < 5; ++i) numbers.push_back(IntValue(9));
+  EXPECT_EQ(list(numbers), "f(list[0, 1, 2, 3, 4, 5, ... 6 more])");
+}
+
 TEST(TextForm, StaysOnOneLine) {
   for (const ValueSample& sample : ValueSamples()) {
     for (const char c : sample.text) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << sample.name;

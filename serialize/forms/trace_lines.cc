@@ -19,6 +19,10 @@ std::string ConfigText(std::string_view identity) { return FormatConfig(Readable
 
 std::string ConfigText(const Trace& trace, ConfigId config) { return ConfigText(trace.identity(config)); }
 
+std::string FoldedConfigText(const Trace& trace, ConfigId config) {
+  return FormatFoldedConfig(ReadableConfig(trace.identity(config)));
+}
+
 std::string VariantYaml(const Trace& trace, VariantId variant) {
   return FormatYamlItem(ReadableConfig(trace.identity(trace.config_of(variant))),
                         ReadableFacets(trace.facets(variant)));

@@ -58,6 +58,8 @@ class LineCache {
 // Without a line break.
 std::string ConfigText(const Trace& trace, ConfigId config);
 std::string ConfigText(std::string_view identity);
+// With long containers shortened (forms.h).
+std::string FoldedConfigText(const Trace& trace, ConfigId config);
 // An item of api_trace.yaml.
 std::string VariantYaml(const Trace& trace, VariantId variant);
 // An item of api_configs.yaml, with its level and how often it was called.

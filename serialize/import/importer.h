@@ -62,6 +62,10 @@ inline std::vector<std::string> OperatorInputNotes(const std::string& file, uint
 
 extern const Importer kCallLinesImporter;
 
+// Rows of calls or configurations with a header: the CSV of `torchtrace export` and `dedup`.
+
+extern const Importer kCallTableImporter;
+
 // Imports what PyTorch's profiler writes (Kineto's flavour of Chrome's trace
 // events): its cpu_op events become level-2 calls with times, nested as their
 // times are. Python functions, annotations, kernels and autograd's own events

@@ -35,8 +35,8 @@ const Importer kChromeTraceImporter = {
 
 const std::vector<const Importer*>& Importers() {
   static const std::vector<const Importer*>* const importers = new std::vector<const Importer*>{
-      &kTorchBenchImporter,  &kExecutionTraceImporter, &kChromeTraceImporter,
-      &kTritonBenchImporter, &kCallLinesImporter,      &kYamlImporter,
+      &kTorchBenchImporter, &kExecutionTraceImporter, &kChromeTraceImporter, &kTritonBenchImporter,
+      &kCallLinesImporter,  &kCallTableImporter,      &kYamlImporter,
       &kTextImporter,  // the last: it takes what looks like a call
   };
   return *importers;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "serialize/base/command_name.h"
 #include "serialize/base/files.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
@@ -33,7 +34,14 @@ class Renderer {
         options_(options),
         formats_(options.formats),
         text_([trace](uint32_t config) { return ConfigText(*trace, config) + "\n"; }),
-        yaml_([trace](uint32_t variant) { return VariantYaml(*trace, variant); }),
+        yaml_([this](uint32_t variant) {
+          std::string item = VariantYaml(*trace_, variant);
+          if (several_levels_) {
+            const ConfigHead head = ReadConfigHead(trace_->identity(trace_->config_of(variant)));
+            absl::StrAppend(&item, "  level: ", head.level, "\n");
+          }
+          return item;
+        }),
         stack_text_(*trace),
         stack_format_(options.stack_format.value_or(StackFormatOf(*trace))) {}
   ~Renderer() {
@@ -82,7 +90,7 @@ class Renderer {
     formats_.Remove(RenderFile::kTraceText);
     const std::string& path = options_.trace_path.empty() ? options_.folder : options_.trace_path;
     report_.listing_left_out = true;
-    report_.listing_command = absl::StrCat("torchtrace render ", ShellQuote(path), " --formats ",
+    report_.listing_command = absl::StrCat(CommandName(), " render ", ShellQuote(path), " --formats ",
                                            yaml && text ? "trace"
                                            : yaml       ? "trace.yaml"
                                                         : "trace.txt");
@@ -91,6 +99,7 @@ class Renderer {
 
   void MakeSets() {
     if (options_.merge_output) {
+      several_levels_ = report_.statistics.levels.size() > 1;
       sets_.push_back(std::nullopt);
       return;
     }
@@ -203,6 +212,7 @@ class Renderer {
       }
       if (listing->yaml != nullptr) {
         listing->yaml->Append(yaml_.Get(call.variant));
+        if (several_levels_) listing->yaml->Append(absl::StrCat("  depth: ", call.depth, "\n"));
         if (call.stack != kNoStack) {
           listing->yaml->Append(absl::StrCat("  id: ", call.call, "\n"));
           listing->yaml->Append(stack_yaml.Get(call.stack));
@@ -326,6 +336,7 @@ class Renderer {
   const RenderOptions& options_;
   RenderFormats formats_;  // without what render_limit leaves out
   std::vector<FileSet> sets_;
+  bool several_levels_ = false;                       // in one file
   std::vector<std::unique_ptr<Unfinished>> created_;  // folders, each in the one before
   std::vector<std::unique_ptr<OutputFile>> outputs_;  // in the order opened
   LineCache text_;

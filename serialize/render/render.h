@@ -73,7 +73,7 @@ bool IsRenderedFileName(std::string_view name);
 // goes with the configs. A file appears whole or not at all: it is written
 // under a temporary name, and all are renamed when the last one is complete.
 
-inline constexpr uint64_t kDefaultRenderLimit = 1'000'000;
+inline constexpr uint64_t kDefaultRenderLimit = 100'000;
 inline constexpr uint64_t kNoRenderLimit = UINT64_MAX;
 
 struct RenderOptions {

@@ -180,6 +180,17 @@ TEST_F(RenderTest, FacetsShowInTheListingAndDoNotSplitConfigs) {
   EXPECT_EQ(configs[0]["calls"].as<int>(), 2);
 }
 
+TEST_F(RenderTest, SeveralLevelsInOneFileAreTold) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(1, "torch.f"));
+  trace.Call(MakeConfig(2, "aten::f"));
+  trace.Leave();
+  ASSERT_TRUE(Render(&trace, options_).ok());
+  EXPECT_EQ(ReadFile("api_trace.yaml"),
+            "- api: torch.f\n  args: []\n  kwargs: {}\n  level: 1\n  depth: 0\n"
+            "- api: aten::f\n  args: []\n  kwargs: {}\n  level: 2\n  depth: 1\n");
+}
+
 TEST_F(RenderTest, AnEmptyTraceGivesReadableFiles) {
   FakeTrace trace;
   ASSERT_TRUE(Render(&trace, options_).ok());

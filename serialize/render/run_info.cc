@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/command_name.h"
 #include "serialize/base/files.h"
 #include "serialize/base/json_member.h"
 #include "serialize/base/text.h"
@@ -271,7 +272,7 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
     lines.push_back(
         absl::StrCat("the files that list every call were left out; to make them: ", report->listing_command));
   }
-  lines.push_back(absl::StrCat("next: torchtrace stats ", ShellQuote(folder)));
+  lines.push_back(absl::StrCat("next: ", CommandName(), " stats ", ShellQuote(folder)));
   return lines;
 }
 

@@ -1,6 +1,6 @@
+#include <array>
 #include <cstddef>
 
-#include "serialize/forms/call_labels.h"
 #include "serialize/reports/reports.h"
 
 namespace torchtrace {
@@ -11,36 +11,19 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(const Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by, bool durations)
-      : accepts_(accepts),
-        durations_(durations),
-        by_thread_(also_by == SumBy::kThread),
-        by_place_(also_by == SumBy::kLine || also_by == SumBy::kModule),
-        stacks_(also_by == SumBy::kLine ? &trace->stacks() : nullptr),
-        trace_(*trace) {
-    Grow(trace->config_count());
+  Summer(const Trace& trace, const SumOptions& options) : options_(options), by_place_(options.place != nullptr) {
+    Grow(trace.config_count());
   }
 
   void Add(const CallRecord& call) {
     if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
     empty_ = false;
     totals_.has_times = totals_.has_times || call.time_ns != 0;
-    const bool accepted = accepted_[call.config];
     ThreadState& thread = ThreadOf(call);
     if (call.kind == CallRecord::kEnter) {
-      if (call.depth < kMaxDepth) {
-        thread.inside_ns.resize(call.depth + size_t{1});
-        thread.inside_ns[call.depth] = 0;
-        if (by_place_) {
-          thread.places.resize(call.depth + size_t{1}, kNoPlace);
-          thread.places[call.depth] = PlaceOf(call, thread);
-        }
-      }
-      if (accepted) Enter(call, &thread);
+      Enter(call, &thread);
     } else {
-      const int64_t time_ns = call.total_duration_ns();
-      const int64_t self_ns = time_ns - TakeInside(call, time_ns, &thread);
-      if (accepted) Leave(call, time_ns, self_ns, &thread);
+      Leave(call, &thread);
     }
   }
 
@@ -50,22 +33,28 @@ class Summer {
   }
 
  private:
+  struct OpenCall {
+    int64_t inside_ns = 0;  // of the finished calls right inside
+    PlaceId place = kNoPlace;
+    uint32_t row = kNoRow;
+    bool outermost = true;  // of its row
+    bool costs = false;
+    uint8_t level = 0;
+  };
   struct ThreadState {
-    ThreadTotal* total = nullptr;    // null: not by thread
-    std::vector<int64_t> inside_ns;  // by depth: time of the finished calls right inside the open one
-    std::vector<PlaceId> places;     // by depth: of the open call
+    std::vector<OpenCall> open;                           // by depth
+    absl::flat_hash_map<uint32_t, uint32_t> open_rows;    // how many calls of the row are open
+    std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
   };
 
   void Grow(size_t configs) {
-    for (size_t config = accepted_.size(); config < configs; ++config) {
-      accepted_.push_back(accepts_(static_cast<ConfigId>(config)));
+    for (size_t config = rows_.size(); config < configs; ++config) {
+      rows_.push_back(options_.row(static_cast<ConfigId>(config)));
+      costs_.push_back(rows_.back() != kNoRow && options_.costs != nullptr &&
+                       options_.costs(static_cast<ConfigId>(config)));
     }
     totals_.configs.resize(configs);
-    seen_by_.resize(configs);
-    if (!by_place_ || stacks_ != nullptr) return;
-    for (size_t config = is_module_.size(); config < configs; ++config) {
-      is_module_.push_back(!ModuleLabel(trace_.identity(static_cast<ConfigId>(config))).empty());
-    }
+    seen_at_.resize(configs, kNoPlace);
   }
 
   ThreadState& ThreadOf(const CallRecord& call) {
@@ -73,33 +62,53 @@ class Summer {
     if (last_ == nullptr || key != last_key_) {
       last_key_ = key;
       last_ = &threads_[key];
-      if (by_thread_) last_->total = &totals_.threads[key];
     }
     return *last_;
   }
 
-  static int64_t TakeInside(const CallRecord& call, int64_t time_ns, ThreadState* thread) {
-    if (call.depth >= thread->inside_ns.size()) return 0;
-    const int64_t inside_ns = thread->inside_ns[call.depth];
-    thread->inside_ns.resize(call.depth);
-    if (call.depth > 0) thread->inside_ns[call.depth - 1] += time_ns;
-    return inside_ns;
+  // Those at this depth and deeper have ended, seen or not.
+  static void Close(uint32_t depth, ThreadState* thread) {
+    for (; thread->open.size() > depth; thread->open.pop_back()) {
+      const OpenCall& call = thread->open.back();
+      if (call.row != kNoRow) --thread->open_rows[call.row];
+      if (call.costs) --thread->open_costs[call.level];
+    }
   }
 
   void Enter(const CallRecord& call, ThreadState* thread) {
-    Count(call, &totals_.configs[call.config]);
-    if (ThreadTotal* const of_thread = thread->total; of_thread != nullptr) {
-      Count(call, &of_thread->total);
-      // Mostly the same thread calls a configuration again.
-      if (seen_by_[call.config] != of_thread) {
-        seen_by_[call.config] = of_thread;
-        of_thread->configs.insert(call.config);
-      }
+    OpenCall open;
+    const bool accepted = rows_[call.config] != kNoRow;
+    if (by_place_) {
+      const uint32_t around = std::min<uint32_t>(call.depth, static_cast<uint32_t>(thread->open.size()));
+      open.place = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
     }
+    if (call.depth < kMaxDepth) {
+      Close(call.depth, thread);
+      if (accepted) {
+        open.row = by_place_ ? open.place : rows_[call.config];
+        open.outermost = thread->open_rows[open.row]++ == 0;
+        open.level = call.level;
+        open.costs = costs_[call.config];
+      }
+      thread->open.resize(call.depth);
+      thread->open.push_back(open);
+    }
+    if (!accepted) return;
+    CallTotal& total = totals_.configs[call.config];
+    Count(call, &total);
+    if (open.costs && thread->open_costs[call.level]++ == 0) total.outermost += call.count;
     if (!by_place_) return;
-    PlaceTotal& place = totals_.places[PlaceAt(call.depth, *thread)];
+    PlaceTotal& place = PlaceAt(open.place);
     Count(call, &place.total);
+    // Mostly a configuration is called again from the same place.
+    if (seen_at_[call.config] == open.place) return;
+    seen_at_[call.config] = open.place;
     place.configs.insert(call.config);
+  }
+
+  PlaceTotal& PlaceAt(PlaceId place) {
+    if (place >= totals_.places.size()) totals_.places.resize(place + size_t{1});
+    return totals_.places[place];
   }
 
   static void Count(const CallRecord& call, CallTotal* total) {
@@ -107,40 +116,32 @@ class Summer {
     total->calls += call.count;
   }
 
-  PlaceId PlaceOf(const CallRecord& call, const ThreadState& thread) const {
-    if (stacks_ != nullptr) return call.stack == kNoStack ? kNoPlace : stacks_->calling_line(call.stack);
-    if (is_module_[call.config]) return call.config;
-    return call.depth == 0 ? kNoPlace : PlaceAt(call.depth - 1, thread);
-  }
-  static PlaceId PlaceAt(uint32_t depth, const ThreadState& thread) {
-    return depth < thread.places.size() ? thread.places[depth] : kNoPlace;
-  }
-
-  void Leave(const CallRecord& call, int64_t time_ns, int64_t self_ns, ThreadState* thread) {
-    const PlaceId place = PlaceAt(call.depth, *thread);
-    CallTotal* const of_place = by_place_ ? &totals_.places[place].total : nullptr;
-    CallTotal* const of_thread = thread->total == nullptr ? nullptr : &thread->total->total;
-    const bool in_another = stacks_ == nullptr && call.depth > 0 && PlaceAt(call.depth - 1, *thread) == place;
-    for (CallTotal* total : {&totals_.configs[call.config], of_thread, of_place}) {
-      if (total == nullptr) continue;
-      const bool counts = total != of_place || !in_another;
-      if (counts) total->time_ns += time_ns;
-      total->self_time_ns += self_ns;
-      if (durations_ && counts) total->durations.Add(call.duration_ns, call.count);
-      if (call.kind == CallRecord::kRaise) total->raised += call.count;
+  void Leave(const CallRecord& call, ThreadState* thread) {
+    const int64_t time_ns = call.total_duration_ns();
+    OpenCall open;
+    if (call.depth < thread->open.size()) {
+      open = thread->open[call.depth];
+      Close(call.depth, thread);
+      if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
+    if (rows_[call.config] == kNoRow) return;
+    AddEnd(call, time_ns, open, &totals_.configs[call.config]);
+    if (open.place != kNoPlace) AddEnd(call, time_ns, open, &PlaceAt(open.place).total);
   }
 
-  const std::function<bool(ConfigId)>& accepts_;
-  const bool durations_;
-  const bool by_thread_;
+  void AddEnd(const CallRecord& call, int64_t time_ns, const OpenCall& open, CallTotal* total) const {
+    if (open.outermost) total->time_ns += time_ns;
+    total->self_time_ns += time_ns - open.inside_ns;
+    if (options_.durations && open.outermost) total->durations.Add(call.duration_ns, call.count);
+    if (call.kind == CallRecord::kRaise) total->raised += call.count;
+  }
+
+  const SumOptions& options_;
   const bool by_place_;
-  const StackTable* const stacks_;  // null: not by line
-  const Trace& trace_;
-  std::vector<bool> accepted_;   // by ConfigId
-  std::vector<bool> is_module_;  // by ConfigId, where that is a place
+  std::vector<uint32_t> rows_;  // by ConfigId
+  std::vector<bool> costs_;     // by ConfigId
   TraceTotals totals_;
-  std::vector<const ThreadTotal*> seen_by_;  // by ConfigId: the thread that called it last
+  std::vector<PlaceId> seen_at_;  // by ConfigId: where it was called last
   bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
@@ -149,9 +150,8 @@ class Summer {
 
 }  // namespace
 
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts, SumBy also_by,
-                                     bool durations) {
-  Summer summer(trace, accepts, also_by, durations);
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
+  Summer summer(*trace, options);
   const absl::Status read = trace->ReadCounted([&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();
@@ -160,7 +160,7 @@ absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(Conf
   return summer.Take();
 }
 
-absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<bool(ConfigId)>& accepts) {
+absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<uint32_t(ConfigId)>& row) {
   const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
   if (!counts.ok()) return counts.status();
   TraceTotals totals;
@@ -170,7 +170,7 @@ absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<bool(
   }
   for (ConfigId config = 0; config < totals.configs.size(); ++config) {
     CallTotal& total = totals.configs[config];
-    if (total.calls == 0 || !accepts(config)) {
+    if (total.calls == 0 || row(config) == kNoRow) {
       total = CallTotal();
     } else {
       total.first = config;

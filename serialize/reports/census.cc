@@ -48,7 +48,11 @@ struct CensusThread {
 class Census {
  public:
   Census(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out)
-      : traces_(traces), options_(options), out_(out), filter_(options.filter) {}
+      : traces_(traces),
+        options_(options),
+        out_(out),
+        top_(options.top.value_or(IsForPeople(options.format) ? kDefaultRows : 0)),
+        filter_(options.filter) {}
 
   absl::Status Run() {
     for (const StatsTrace& trace : traces_) {
@@ -151,7 +155,7 @@ class Census {
       return left.api < right.api;
     });
     operator_count_ = order_.size();
-    if (options_.top > 0 && order_.size() > options_.top) order_.resize(options_.top);
+    if (top_ > 0 && order_.size() > top_) order_.resize(top_);
   }
 
   std::string ThreadLabel(const CensusThread& thread) const {
@@ -186,6 +190,8 @@ class Census {
           {ThreadLabel(thread), api, thread.trace->name, thread.process, thread.number, thread.name, thread.backward()},
           tally));
     };
+    const size_t most = top_ > 0 && IsForPeople(options_.format) ? top_ : threads_.size();
+    size_t shown = 0;
     if (options_.format == StatsFormat::kCsv) {
       for (const uint32_t i : order_) {
         for (const CensusThread& thread : threads_) {
@@ -193,9 +199,11 @@ class Census {
         }
       }
     } else {
-      for (const CensusThread& thread : threads_) add(thread, "", thread.all);
+      for (const CensusThread& thread : threads_) {
+        if (shown++ < most) add(thread, "", thread.all);
+      }
     }
-    report.EndTable();
+    report.EndTable(threads_.size() - std::min(most, threads_.size()));
     return report.Finish("the census");
   }
 
@@ -214,6 +222,7 @@ class Census {
   const std::vector<StatsTrace>& traces_;
   const CensusOptions& options_;
   std::ostream* const out_;
+  const uint64_t top_;
   GlobMemo filter_;
   std::vector<Operator> operators_;
   std::map<std::string, size_t> operator_index_;

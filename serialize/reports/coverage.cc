@@ -4,11 +4,14 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "serialize/base/bytes.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
@@ -55,6 +58,23 @@ std::string_view PropertyOf(std::string_view name) {
     }
   }
   return {};
+}
+
+// Where people look for a name: `torch.nn.functional` of torch.nn.functional.relu, `torch.nn` of torch.nn.Module.cuda,
+// `aten` of aten::add.Tensor. A class is no place but torch.Tensor, which has as many methods as torch has functions.
+std::string NamespaceOf(std::string_view name) {
+  constexpr size_t kDeepest = 3;
+  const std::string canonical = Canonical(name);
+  if (IsOperator(canonical)) return canonical.substr(0, canonical.find("::"));
+  const std::vector<std::string> parts = absl::StrSplit(canonical, '.');
+  size_t count = 0;
+  while (count + 1 < parts.size() && count < kDeepest) {
+    const bool is_class = !parts[count].empty() && absl::ascii_isupper(static_cast<unsigned char>(parts[count][0]));
+    if (is_class && !(count == 1 && parts[count] == "Tensor")) break;
+    ++count;
+    if (is_class) break;
+  }
+  return absl::StrJoin(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(count), ".");
 }
 
 struct Tally {
@@ -128,7 +148,7 @@ class Coverage {
     ReportWriter report(options_.format, out_);
     report.AddLine(absl::StrCat(called.size(), " of ", entries_.size(), " ", What(), " of ", list_name_,
                                 " were called (", FormatPercent(called.size(), entries_.size()), "), ", never.size(),
-                                " never"));
+                                " never", options_.namespaces ? " (--show called,never lists them)" : ""));
     if (invisible > 0) {
       report.AddLine(absl::StrCat(invisible, " of these can't be seen at ", levels_.size() == 1 ? "level " : "levels ",
                                   absl::StrJoin(levels_, ", "), ", which is what was recorded"));
@@ -144,6 +164,7 @@ class Coverage {
                        {"percent", PercentCell(called.size(), entries_.size()).value},
                        {"not_visible", invisible},
                        {"outside", outside.size()}});
+    if (options_.namespaces) AddNamespaces(&report);
     if (!options_.called) called.clear();
     if (!options_.never) never.clear();
     AddSection("called", "called", "apis", &called, &report);
@@ -201,6 +222,45 @@ class Coverage {
   const char* What() const {
     if (lists_operators_ && lists_apis_) return "APIs and operators";
     return lists_operators_ ? "operators" : "APIs";
+  }
+
+  // The largest first. People see those that fit a screen, and the others together.
+  void AddNamespaces(ReportWriter* report) const {
+    struct Count {
+      size_t called = 0;
+      size_t known = 0;
+    };
+    std::map<std::string, Count> by_name;
+    for (const auto& [entry, tally] : entries_) {
+      Count& count = by_name[NamespaceOf(entry->name)];
+      ++count.known;
+      if (!tally.calls.empty()) ++count.called;
+    }
+    std::vector<std::pair<std::string, Count>> counts(by_name.begin(), by_name.end());
+    std::stable_sort(counts.begin(), counts.end(),
+                     [](const auto& a, const auto& b) { return a.second.known > b.second.known; });
+    constexpr size_t kMost = 30;
+    if (IsForPeople(options_.format) && counts.size() > kMost) {
+      std::pair<std::string, Count> others(absl::StrCat("(", counts.size() - kMost, " others)"), Count());
+      for (size_t i = kMost; i < counts.size(); ++i) {
+        others.second.called += counts[i].second.called;
+        others.second.known += counts[i].second.known;
+      }
+      counts.resize(kMost);
+      counts.push_back(std::move(others));
+    }
+    const auto alone = [this](const char* name) {
+      return options_.called || options_.never || options_.outside ? "" : name;
+    };
+    report->BeginTable("namespaces", {{"namespace", "namespace", alone("namespace"), TextTable::kLeft},
+                                      {"called", "called", alone("called")},
+                                      {"known", "known", alone("known")},
+                                      {"called %", "percent", alone("percent")}});
+    for (const auto& [name, count] : counts) {
+      report->AddRow({ReportCell(name, name.empty() ? "(none)" : name), count.called, count.known,
+                      PercentCell(count.called, count.known)});
+    }
+    report->EndTable();
   }
 
   // The most called first. People see no section without rows, and of what was never called the names alone.

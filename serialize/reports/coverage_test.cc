@@ -58,6 +58,41 @@ TEST_F(CoverageTest, Text) {
   EXPECT_FALSE(totals_.Reaches(50.01));
 }
 
+TEST_F(CoverageTest, Namespaces) {
+  const std::string list =
+      "torch.add\ntorch.sub\ntorch.Tensor.sum\ntorch.Tensor.shape\ntorch.nn.functional.relu\ntorch.nn.Module.cuda\n"
+      "torch.nn.Linear\ntorch.optim.lr_scheduler.StepLR.step\naten::mm\naten.add.Tensor\nlen\n";
+  CoverageOptions options;
+  options.namespaces = true;
+  options.called = options.never = false;
+  EXPECT_EQ(Report(list, options),
+            "5 of 11 APIs and operators of ops.txt were called (45.45%), 6 never (--show called,never lists them)\n"
+            "2 more were called (--show outside)\n"
+            "\n"
+            "namespace                 called  known  called %\n"
+            "aten                           2      2   100.00%\n"
+            "torch                          1      2    50.00%\n"
+            "torch.Tensor                   2      2   100.00%\n"
+            "torch.nn                       0      2     0.00%\n"
+            "(none)                         0      1     0.00%\n"
+            "torch.nn.functional            0      1     0.00%\n"
+            "torch.optim.lr_scheduler       0      1     0.00%\n");
+  options.format = StatsFormat::kCsv;
+  EXPECT_TRUE(absl::StartsWith(Report(list, options), "namespace,called,known,percent\naten,2,2,100.0\n"));
+  options.format = StatsFormat::kJson;
+  options.called = options.never = true;
+  const nlohmann::json report = nlohmann::json::parse(Report(list, options));
+  EXPECT_EQ(report["namespaces"][1],
+            nlohmann::json::parse(R"({"namespace": "torch", "called": 1, "known": 2, "percent": 50.0})"));
+  EXPECT_EQ(report["apis"].size(), 11U);
+  std::string many;
+  for (int i = 0; i < 60; ++i) many += "m" + std::to_string(i) + ".f\n";
+  options.called = options.never = false;
+  options.format = StatsFormat::kText;
+  EXPECT_TRUE(absl::StrContains(Report(many, options), "\n(30 others)       0     30     0.00%\n"))
+      << Report(many, options);
+}
+
 // However an operator is spelled; without its overload it stands for all.
 TEST_F(CoverageTest, Operators) {
   CoverageOptions options;

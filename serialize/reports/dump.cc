@@ -1,13 +1,13 @@
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -37,16 +37,31 @@ constexpr size_t kMaxLineWidth = 40;
 // A shown call from its entry on.
 struct Shown {
   CallRecord entry;
-  uint32_t indent = 0;  // calls around it that are shown
+  std::shared_ptr<Shown> parent;  // the innermost shown call around it
+  uint32_t indent = 0;            // calls around it that have a line; known once its parent's is
   bool ended = false;
   bool raised = false;
-  bool early = false;  // its line was written before its end was known
+  bool early = false;    // its line was written before its end was known
+  bool dropped = false;  // it has no line: it is before the tail
+  bool folded = false;   // it has no line: it stands on its parent's
   int64_t duration_ns = 0;
   std::string exception;
   std::string notes;   // on its tensors (tensor_notes.h)
   std::string result;  // CallResult::values, empty where it isn't known
   std::string result_notes;
+
+  // Shown calls directly in it: how many, and the first one while it may be folded.
+  uint64_t children = 0;
+  std::shared_ptr<Shown> only_child;
+  std::vector<ConfigId> same;  // the calls in it that are folded, outermost first
 };
+
+// The described arguments; equal bytes are equal ones.
+std::string_view ArgumentsOf(std::string_view identity) {
+  const std::string_view api = ReadConfigHead(identity).api;
+  return api.data() == nullptr ? identity
+                               : identity.substr(static_cast<size_t>(api.data() + api.size() - identity.data()));
+}
 
 class Dump {
  public:
@@ -54,20 +69,33 @@ class Dump {
       : trace_(trace),
         options_(options),
         out_(out),
+        selector_(trace, options),
+        fold_(options.fold && options.format == DumpFormat::kText),
         has_stacks_(HasStacks(*trace)),
         stack_text_(*trace),
-        text_([trace](uint32_t config) { return ConfigText(*trace, config); }),
+        text_([this](uint32_t config) {
+          return fold_ ? FoldedConfigText(*trace_, config) : ConfigText(*trace_, config);
+        }),
         json_([trace](uint32_t variant) {
           // Without its braces, to be put among a call's other members.
           const std::string object = DumpJson(VariantJson(*trace, variant));
           return object.substr(1, object.size() - 2);
-        }) {}
+        }) {
+    for (const ProcessInfo& process : trace->processes()) {
+      for (const int level : process.known.levels) {
+        if (IsShownLevel(level)) levels_.insert(level);
+      }
+    }
+  }
 
-  absl::Status Run() {
+  absl::StatusOr<uint64_t> Run() {
+    if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     const absl::Status finished = absl::CancelledError();
+    const uint64_t last = LastCall();
     const absl::Status read = trace_->Read([&](const CallRecord& call) -> absl::Status {
+      last_ns_[call.process] = call.time_ns;
       if (call.kind == CallRecord::kEnter) {
-        if (call.call > options_.calls.last && open_.empty()) return finished;
+        if (call.call > last && open_.empty()) return finished;
         Enter(call);
       } else {
         End(call);
@@ -76,67 +104,147 @@ class Dump {
     });
     if (!read.ok() && read != finished) return read;
     // What is still open never returned.
+    if (options_.slowest > 0) {
+      if (absl::Status s = WriteSlowest(); !s.ok()) return s;
+    }
     while (!waiting_.empty()) WriteFirst(/*more_follows=*/false);
     for (const auto& [number, call] : open_) {
       if (call->early) WriteEnd(*call);
     }
     out_->flush();
-    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the dump");
+    if (!out_->good()) return absl::AbortedError("cannot write the dump");
+    return shown_;
   }
 
  private:
-  // Of the thread's open calls, by depth, how many are shown around and including each.
-  std::vector<uint32_t>& ShownDepths(const CallRecord& call) { return shown_depths_[{call.process, call.thread}]; }
+  // That may be shown.
+  uint64_t LastCall() const {
+    if (!options_.calls.has_value()) return UINT64_MAX;
+    return options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
+  }
 
-  bool Accepts(const CallRecord& call) {
-    if (call.call < options_.calls.first || call.call > options_.calls.last) return false;
+  bool IsShownLevel(int level) const {
     const std::vector<int>& levels = options_.levels;
-    if (!levels.empty() && std::find(levels.begin(), levels.end(), call.level) == levels.end()) return false;
-    if (options_.filter.AcceptsAll()) return true;
-    if (call.config >= accepted_.size()) accepted_.resize(call.config + size_t{1});
-    std::optional<bool>& accepted = accepted_[call.config];
-    if (!accepted.has_value()) accepted = options_.filter.Accepts(ReadConfigHead(trace_->identity(call.config)).api);
-    return *accepted;
+    return levels.empty() || std::find(levels.begin(), levels.end(), level) != levels.end();
   }
 
-  void Enter(const CallRecord& call) {
-    several_threads_ = several_threads_ || call.process != 0 || call.thread != 0;
-    const bool accepted = Accepts(call);
-    std::vector<uint32_t>& depths = ShownDepths(call);
-    const size_t depth = std::min<size_t>(call.depth, depths.size());
-    depths.resize(depth);
-    const uint32_t indent = depths.empty() ? 0 : depths.back();
-    depths.push_back(indent + (accepted ? 1 : 0));
-    if (!accepted) return;
+  // By depth of a thread's open calls, the innermost shown one up to each, and how many there are.
+  struct Around {
+    std::shared_ptr<Shown> call;
+    uint32_t generation = 0;
+  };
 
-    Shown shown;
-    shown.entry = call;
-    shown.notes = call.notes;
-    shown.indent = indent;
-    waiting_.push_back(std::make_shared<Shown>(std::move(shown)));
-    open_.emplace(call.call, waiting_.back());
-    if (waiting_.size() > options_.max_waiting_calls) WriteFirst(/*more_follows=*/true);
+  void Enter(const CallRecord& record) {
+    several_threads_ = several_threads_ || record.process != 0 || record.thread != 0;
+    std::vector<Around>& around = around_[{record.process, record.thread}];
+    around.resize(std::min<size_t>(record.depth, around.size()));
+    const Around outer = around.empty() ? Around() : around.back();
+    if (outer.generation >= options_.depth || !selector_.Accepts(record)) {
+      around.push_back(outer);
+      return;
+    }
+    ++shown_;
+    levels_.insert(record.level);
+    const auto call = std::make_shared<Shown>();
+    call->entry = record;
+    call->notes = record.notes;
+    call->parent = outer.call;
+    around.push_back({call, outer.generation + 1});
+    if (call->parent != nullptr && fold_) {
+      Shown& parent = *call->parent;
+      // With a second call in it none is folded.
+      if (parent.children++ == 0) {
+        parent.only_child = call;
+      } else {
+        Release(&parent);
+      }
+    }
+    open_.emplace(record.call, call);
+    if (options_.slowest > 0) return;
+    waiting_.push_back(call);
+    if (options_.tail > 0) {
+      if (waiting_.size() > options_.tail) {
+        waiting_.front()->dropped = true;
+        waiting_.front()->parent = nullptr;
+        waiting_.pop_front();
+      }
+    } else if (waiting_.size() > options_.max_waiting_calls) {
+      WriteFirst(/*more_follows=*/true);
+    }
   }
 
-  void End(const CallRecord& call) {
-    const auto at = open_.find(call.call);
+  void End(const CallRecord& record) {
+    const auto at = open_.find(record.call);
     if (at == open_.end()) return;
-    Shown& shown = *at->second;
-    shown.ended = true;
-    shown.raised = call.kind == CallRecord::kRaise;
-    shown.duration_ns = call.duration_ns;
-    shown.exception = call.exception;
-    shown.result = call.result.values;
-    shown.result_notes = call.result.notes;
-    if (shown.early) WriteEnd(shown);
+    const std::shared_ptr<Shown> call = at->second;
     open_.erase(at);
-    while (!waiting_.empty() && waiting_.front()->ended) WriteFirst(/*more_follows=*/true);
+    call->ended = true;
+    call->raised = record.kind == CallRecord::kRaise;
+    call->duration_ns = record.duration_ns;
+    call->exception = record.exception;
+    call->result = record.result.values;
+    call->result_notes = record.result.notes;
+    Fold(call.get());
+    if (options_.slowest > 0) {
+      // What may still be folded into its parent waits there.
+      if (!fold_ || call->parent == nullptr || call->parent->only_child != call) Offer(call);
+      return;
+    }
+    if (call->early) WriteEnd(*call);
+    while (options_.tail == 0 && !waiting_.empty() && waiting_.front()->ended) WriteFirst(/*more_follows=*/true);
+  }
+
+  // Its only child stands on its line where the same arguments were handed on, with the same end.
+  void Fold(Shown* call) {
+    const std::shared_ptr<Shown> child = call->only_child;
+    if (child == nullptr) return;
+    if (!call->early && !call->dropped && child->ended && child->raised == call->raised &&
+        child->exception == call->exception &&
+        ArgumentsOf(trace_->identity(child->entry.config)) == ArgumentsOf(trace_->identity(call->entry.config))) {
+      child->folded = true;
+      call->same.push_back(child->entry.config);
+      call->same.insert(call->same.end(), child->same.begin(), child->same.end());
+    }
+    Release(call);
+  }
+
+  // The only child has a place of its own, unless it is folded.
+  void Release(Shown* call) {
+    const std::shared_ptr<Shown> child = std::move(call->only_child);
+    call->only_child = nullptr;
+    if (child != nullptr && options_.slowest > 0 && child->ended && !child->folded) Offer(child);
+  }
+
+  // Keeps the call while it is among the slowest.
+  void Offer(const std::shared_ptr<Shown>& call) {
+    slowest_.emplace(std::pair(-call->duration_ns, call->entry.call), call);
+    if (slowest_.size() > options_.slowest) slowest_.erase(std::prev(slowest_.end()));
+  }
+
+  absl::Status WriteSlowest() {
+    for (const auto& [number, call] : open_) {
+      // As far as is known.
+      call->duration_ns = last_ns_[call->entry.process] - call->entry.time_ns;
+      Release(call.get());
+      Offer(call);
+    }
+    if (!slowest_.empty() && !HasTimes(*slowest_.begin()->second)) {
+      return absl::FailedPreconditionError("the trace has no times, so that no call of it is the slowest");
+    }
+    for (const auto& [key, call] : slowest_) waiting_.push_back(call);
+    for (const std::shared_ptr<Shown>& call : waiting_) call->parent = nullptr;
+    return absl::OkStatus();
   }
 
   // `more_follows`: whether its end may still come.
   void WriteFirst(bool more_follows) {
     const std::shared_ptr<Shown> call = std::move(waiting_.front());
     waiting_.pop_front();
+    if (const std::shared_ptr<Shown> parent = std::move(call->parent)) {
+      call->indent = parent->dropped ? 0 : parent->indent + (call->folded ? 0 : 1);
+    }
+    call->parent = nullptr;
+    if (call->folded) return;
     call->early = more_follows && !call->ended;
     if (options_.format == DumpFormat::kJsonl) {
       WriteJson(*call);
@@ -147,14 +255,15 @@ class Dump {
 
   const char* Color(const char* code) const { return options_.color ? code : ""; }
 
-  // `  12  ` or, with several threads, `  12  [main-1234 1]  `, then the calling line where the trace
-  // has stacks, and the indentation.
+  // `  12  ` or, with several threads, `  12  [main-1234 1]  `, then the level where there are several, the calling
+  // line where the trace has stacks, and the indentation.
   std::string Lead(const Shown& call) {
     const std::string number = std::to_string(call.entry.call);
     std::string lead = absl::StrCat(Color(kDim), std::string(number.size() < 7 ? 7 - number.size() : 0, ' '), number);
     if (several_threads_) {
       absl::StrAppend(&lead, "  [", PlainLine(NameOfProcess(call)), " ", call.entry.thread, "]");
     }
+    if (levels_.size() > 1) absl::StrAppend(&lead, "  L", call.entry.level);
     absl::StrAppend(&lead, Color(kReset), "  ", LineColumn(call.entry.stack),
                     std::string(2 * size_t{std::min(call.indent, 100u)}, ' '));
     return lead;
@@ -164,8 +273,7 @@ class Dump {
   std::string LineColumn(StackId stack) {
     if (!has_stacks_) return "";
     const std::string place = stack == kNoStack ? "" : stack_text_.Place(trace_->stacks().calling_line(stack));
-    const auto width = static_cast<size_t>(
-        std::count_if(place.begin(), place.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
+    const size_t width = CountCharacters(place);
     line_width_ = std::max(line_width_, std::min(width, kMaxLineWidth));
     const size_t padding = std::max(line_width_, width) - width + 2;
     return absl::StrCat(Color(kDim), place, Color(kReset), std::string(padding, ' '));
@@ -199,7 +307,6 @@ class Dump {
   std::string Ending(const Shown& call) const {
     if (!call.ended) return absl::StrCat("  ", Color(kRed), "never returned", Color(kReset));
     std::string text;
-    if (!call.result.empty()) absl::StrAppend(&text, "  ", Color(kDim), "->", Color(kReset), " ", ResultText(call));
     if (HasTimes(call)) absl::StrAppend(&text, "  ", Color(kDim), FormatDuration(call.duration_ns), Color(kReset));
     if (call.raised) {
       const std::string type = call.exception.empty() ? "an exception" : FormatApi(call.exception);
@@ -208,15 +315,16 @@ class Dump {
     return text;
   }
 
-  // Several values with commas; `()` where it returns none.
+  // `  -> Tensor(...)`, several values with commas, `()` where it returns none; empty where it isn't known.
   std::string ResultText(const Shown& call) const {
+    if (!call.ended || call.result.empty()) return "";
     const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
     const std::vector<Value> values = ReadableResult(call.result);
     std::string text;
     for (const Value& value : values) {
       absl::StrAppend(&text, text.empty() ? "" : ", ", FormatValue(value, framework));
     }
-    return text.empty() ? "()" : text;
+    return absl::StrCat("  -> ", text.empty() ? "()" : text);
   }
 
   // `  {step=3, phase="eval"}`
@@ -224,22 +332,50 @@ class Dump {
     const std::string_view text = trace_->tags(tags);
     if (text.empty()) return "";
     const ordered_json object = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object()) return absl::StrCat("  ", Color(kDim), DumpJson(std::string(text)), Color(kReset));
+    if (!object.is_object()) return absl::StrCat("  ", DumpJson(std::string(text)));
     std::string shown;
     for (const auto& [name, value] : object.items()) {
       absl::StrAppend(&shown, shown.empty() ? "" : ", ", FormatApi(name), "=", DumpJson(value));
     }
-    return absl::StrCat("  ", Color(kDim), "{", shown, "}", Color(kReset));
+    return absl::StrCat("  {", shown, "}");
+  }
+
+  // `  = L2 aten::relu`: what is called with the same arguments and nothing else.
+  std::string SameText(const Shown& call) const {
+    std::string text;
+    for (const ConfigId config : call.same) {
+      const ConfigHead head = ReadConfigHead(trace_->identity(config));
+      absl::StrAppend(&text, "  = ", levels_.size() > 1 ? absl::StrCat("L", head.level, " ") : "", FormatApi(head.api));
+    }
+    return text;
   }
 
   void WriteText(const Shown& call) {
-    *out_ << Lead(call) << text_.Get(call.entry.config) << TagsText(call.entry.tags);
-    if (call.early) {
-      *out_ << "  <unfinished>\n";
+    const std::string lead = Lead(call);
+    const std::string ending = call.early ? "  <unfinished>" : Ending(call);
+    const std::string_view text = text_.Get(call.entry.config);
+    const std::string beside =
+        absl::StrCat(SameText(call), TagsText(call.entry.tags), call.early ? "" : ResultText(call));
+    const std::string body = absl::StrCat(std::string(text), beside);
+    *out_ << lead;
+    if (const std::string clipped = ClipText(body, options_.width, Width(lead) + Width(ending)); clipped != body) {
+      *out_ << clipped;
+    } else if (beside.empty()) {
+      *out_ << text;
     } else {
-      *out_ << Ending(call) << "\n";
+      *out_ << text << Color(kDim) << beside << Color(kReset);
     }
+    *out_ << ending << "\n";
     WriteStack(call.entry.stack);
+  }
+
+  // Of what shows: colours don't.
+  static size_t Width(std::string_view text) {
+    size_t width = CountCharacters(text);
+    for (size_t at = text.find('\x1b'); at != std::string_view::npos; at = text.find('\x1b', at + 1)) {
+      width -= text.find('m', at) - at + 1;
+    }
+    return width;
   }
 
   void WriteJson(const Shown& call) {
@@ -317,7 +453,7 @@ class Dump {
       return;
     }
     const ConfigHead head = ReadConfigHead(trace_->identity(call.entry.config));
-    *out_ << Lead(call) << "<end of " << FormatApi(head.api) << ">" << Ending(call) << "\n";
+    *out_ << Lead(call) << "<end of " << FormatApi(head.api) << ">" << ResultText(call) << Ending(call) << "\n";
   }
 
   std::string NameOfProcess(const Shown& call) const { return ProcessName(trace_->processes()[call.entry.process]); }
@@ -325,35 +461,39 @@ class Dump {
   Trace* const trace_;
   const DumpOptions& options_;
   std::ostream* const out_;
+  CallSelector selector_;
+  const bool fold_;
   const bool has_stacks_;
   StackText stack_text_;
   size_t line_width_ = 0;
   LineCache text_;
   LineCache json_;
-  std::vector<std::optional<bool>> accepted_;  // by ConfigId: whether the filter does
   bool several_threads_ = false;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> shown_depths_;
-  std::deque<std::shared_ptr<Shown>> waiting_;       // in program order, not yet written
-  std::map<uint64_t, std::shared_ptr<Shown>> open_;  // not yet ended, by call number
+  uint64_t shown_ = 0;
+  std::set<int> levels_;  // that are shown, as far as is known
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Around>> around_;
+  std::map<uint32_t, int64_t> last_ns_;                                     // by process: its last record
+  std::deque<std::shared_ptr<Shown>> waiting_;                              // as they will stand, not yet written
+  std::map<uint64_t, std::shared_ptr<Shown>> open_;                         // not yet ended, by call number
+  std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Shown>> slowest_;  // the longest first
 };
-
-bool ParseNumber(std::string_view text, uint64_t* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
 
 }  // namespace
 
-absl::StatusOr<CallRange> ParseCallRange(std::string_view text) {
-  const size_t dash = text.find('-');
-  CallRange range;
-  const std::string_view first = text.substr(0, dash);
-  const std::string_view last = dash == std::string_view::npos ? first : text.substr(dash + 1);
-  const bool first_good = ParseNumber(first, &range.first) || (first.empty() && !last.empty());
-  const bool last_good = ParseNumber(last, &range.last) || (last.empty() && !first.empty());
-  if (first_good && last_good && range.first <= range.last) return range;
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", std::string(text), "\" is no range of calls; expected A-B, A-, -B or A, from 0"));
+size_t CountCharacters(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
+}
+
+std::string ClipText(std::string_view text, size_t width, size_t beside) {
+  constexpr size_t kLeast = 20;
+  const size_t room = width > beside + kLeast ? width - beside : kLeast;
+  if (width == 0 || CountCharacters(text) <= room) return std::string(text);
+  size_t end = 0;
+  for (size_t left = room - 3; end < text.size(); ++end) {
+    if ((static_cast<uint8_t>(text[end]) & 0xc0) != 0x80 && left-- == 0) break;
+  }
+  return absl::StrCat(std::string(text.substr(0, end)), "...");
 }
 
 absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
@@ -362,7 +502,7 @@ absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(text), "\"; known: text, jsonl"));
 }
 
-absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
+absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
   return Dump(trace, options, out).Run();
 }
 

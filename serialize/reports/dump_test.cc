@@ -1,11 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/matching.h"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -17,8 +22,8 @@ using testing::HasSubstr;
 
 std::string DumpOf(Trace* trace, const DumpOptions& options) {
   std::ostringstream out;
-  const absl::Status status = WriteDump(trace, options, &out);
-  EXPECT_TRUE(status.ok()) << status;
+  const absl::StatusOr<uint64_t> shown = WriteDump(trace, options, &out);
+  EXPECT_TRUE(shown.ok()) << shown.status();
   return out.str();
 }
 
@@ -36,10 +41,10 @@ TEST(Dump, Text) {
   FakeTrace trace;
   AddCalls(&trace);
   EXPECT_EQ(DumpOf(&trace, {}),
-            "      0  torch.outer()  never returned\n"
-            "      1    torch.add(1)  30 ns\n"
-            "      2      aten::add.Tensor()  10 ns  raised pkg.Error\n"
-            "      3    aten::ones()  10 ns\n");
+            "      0  L1  torch.outer()  never returned\n"
+            "      1  L1    torch.add(1)  30 ns\n"
+            "      2  L2      aten::add.Tensor()  10 ns  raised pkg.Error\n"
+            "      3  L2    aten::ones()  10 ns\n");
 }
 
 TEST(Dump, IndentationIsByWhatIsShown) {
@@ -53,20 +58,20 @@ TEST(Dump, IndentationIsByWhatIsShown) {
   options.levels = {};
   options.filter.exclude = {"torch.add"};
   EXPECT_EQ(DumpOf(&trace, options),
-            "      0  torch.outer()  never returned\n"
-            "      2    aten::add.Tensor()  10 ns  raised pkg.Error\n"
-            "      3    aten::ones()  10 ns\n");
+            "      0  L1  torch.outer()  never returned\n"
+            "      2  L2    aten::add.Tensor()  10 ns  raised pkg.Error\n"
+            "      3  L2    aten::ones()  10 ns\n");
 }
 
 TEST(Dump, Ranges) {
   FakeTrace trace;
   AddCalls(&trace);
   DumpOptions options;
-  options.calls = {1, 2};
+  options.calls = *NumberSet::Parse("1-2");
   EXPECT_EQ(DumpOf(&trace, options),
-            "      1  torch.add(1)  30 ns\n"
-            "      2    aten::add.Tensor()  10 ns  raised pkg.Error\n");
-  options.calls = {7, 9};
+            "      1  L1  torch.add(1)  30 ns\n"
+            "      2  L2    aten::add.Tensor()  10 ns  raised pkg.Error\n");
+  options.calls = *NumberSet::Parse("7-9");
   EXPECT_EQ(DumpOf(&trace, options), "");
 }
 
@@ -148,24 +153,113 @@ TEST(Dump, AFailingStreamEndsTheReading) {
   AddCalls(&trace);
   std::ostringstream out;
   out.setstate(std::ios::badbit);
-  EXPECT_EQ(WriteDump(&trace, {}, &out).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(WriteDump(&trace, {}, &out).status().code(), absl::StatusCode::kAborted);
 }
 
-TEST(Dump, CallRanges) {
-  const struct {
-    const char* text;
-    uint64_t first;
-    uint64_t last;
-  } kRows[] = {{"3-5", 3, 5}, {"3-", 3, UINT64_MAX}, {"-5", 0, 5}, {"7", 7, 7}, {"0-0", 0, 0}};
-  for (const auto& row : kRows) {
-    const auto range = ParseCallRange(row.text);
-    ASSERT_TRUE(range.ok()) << row.text;
-    EXPECT_EQ(range->first, row.first) << row.text;
-    EXPECT_EQ(range->last, row.last) << row.text;
-  }
-  for (const char* text : {"", "-", "5-3", "a", "1-b", "1-2-3", " 1", "99999999999999999999"}) {
-    EXPECT_THAT(std::string(ParseCallRange(text).status().message()), HasSubstr("expected A-B, A-, -B or A")) << text;
-  }
+// relu hands its argument on; linear makes two calls, of which none is it.
+void AddNestedCalls(FakeTrace* trace) {
+  trace->Enter(MakeConfig(1, "torch.nn.functional.relu", {IntValue(7)}));
+  trace->Enter(MakeConfig(1, "torch.relu", {IntValue(7)}));
+  trace->Enter(MakeConfig(2, "aten::relu", {IntValue(7)}));
+  trace->Call(MakeConfig(2, "aten::clamp_min", {IntValue(7), IntValue(0)}));
+  trace->Leave();
+  trace->Leave();
+  trace->Leave();
+  trace->Enter(MakeConfig(1, "torch.linear", {IntValue(7)}));
+  trace->Call(MakeConfig(2, "aten::linear", {IntValue(7)}));
+  trace->Call(MakeConfig(2, "aten::add", {IntValue(7)}));
+  trace->Leave();
+}
+
+TEST(Dump, CallsWithTheSameArgumentsFold) {
+  FakeTrace trace;
+  AddNestedCalls(&trace);
+  DumpOptions options;
+  options.fold = true;
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      0  L1  torch.nn.functional.relu(7)  = L1 torch.relu  = L2 aten::relu  70 ns\n"
+            "      3  L2    aten::clamp_min(7, 0)  10 ns\n"
+            "      4  L1  torch.linear(7)  50 ns\n"
+            "      5  L2    aten::linear(7)  10 ns\n"
+            "      6  L2    aten::add(7)  10 ns\n");
+  // One that raised inside one that didn't is another call.
+  FakeTrace raising;
+  raising.Enter(MakeConfig(1, "torch.relu", {IntValue(7)}));
+  raising.Enter(MakeConfig(2, "aten::relu", {IntValue(7)}));
+  raising.Raise("Error");
+  raising.Leave();
+  EXPECT_EQ(DumpOf(&raising, options),
+            "      0  L1  torch.relu(7)  30 ns\n"
+            "      1  L2    aten::relu(7)  10 ns  raised Error\n");
+  options.format = DumpFormat::kJsonl;
+  const std::string jsonl = DumpOf(&trace, options);
+  EXPECT_EQ(std::count(jsonl.begin(), jsonl.end(), '\n'), 7);
+}
+
+TEST(Dump, LongListsFoldAndLinesAreClipped) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(2, "aten::cat", {ItemsValue(ValueTag::kList, std::vector<Value>(52, TensorValue({2, 3})))}));
+  DumpOptions options;
+  options.fold = true;
+  EXPECT_EQ(DumpOf(&trace, options), "      0  aten::cat(list[52 x Tensor([2, 3], \"float32\")])  10 ns\n");
+  options.width = 40;
+  EXPECT_EQ(DumpOf(&trace, options), "      0  aten::cat(list[52 x T...  10 ns\n");
+  options.color = true;
+  EXPECT_THAT(DumpOf(&trace, options), HasSubstr("aten::cat(list[52 x T...  "));
+}
+
+TEST(Dump, TheSlowest) {
+  FakeTrace trace;
+  AddNestedCalls(&trace);
+  trace.Enter(MakeConfig(1, "torch.hangs"));
+  trace.Wait(500);
+  trace.Call(MakeConfig(1, "torch.last"));
+  DumpOptions options;
+  options.slowest = 3;
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      7  L1  torch.hangs()  never returned\n"
+            "      0  L1  torch.nn.functional.relu(7)  70 ns\n"
+            "      1  L1  torch.relu(7)  50 ns\n");
+  options.fold = true;
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      7  L1  torch.hangs()  never returned\n"
+            "      0  L1  torch.nn.functional.relu(7)  = L1 torch.relu  = L2 aten::relu  70 ns\n"
+            "      4  L1  torch.linear(7)  50 ns\n");
+}
+
+TEST(Dump, TheLast) {
+  FakeTrace trace;
+  AddNestedCalls(&trace);
+  DumpOptions options;
+  options.tail = 2;
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      5  L2  aten::linear(7)  10 ns\n"
+            "      6  L2  aten::add(7)  10 ns\n");
+  options.tail = 100;
+  options.depth = 1;
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      0  torch.nn.functional.relu(7)  70 ns\n"
+            "      4  torch.linear(7)  50 ns\n");
+}
+
+TEST(Dump, OfACondition) {
+  FakeTrace trace;
+  AddNestedCalls(&trace);
+  trace.In(trace.AddProcess({{"rank", 1}}), 3);
+  trace.Call(MakeConfig(1, "torch.elsewhere"));
+  DumpOptions options;
+  options.where = *Where::Parse("duration > 45ns and level = 1");
+  EXPECT_EQ(DumpOf(&trace, options),
+            "      0  torch.nn.functional.relu(7)  70 ns\n"
+            "      1    torch.relu(7)  50 ns\n"
+            "      4  torch.linear(7)  50 ns\n");
+  options.where.reset();
+  options.ranks = *NumberSet::Parse("1");
+  options.threads = {"3"};
+  EXPECT_EQ(DumpOf(&trace, options), "      7  [main-1 3]  torch.elsewhere()  10 ns\n");
+}
+
+TEST(Dump, Formats) {
   EXPECT_EQ(*ParseDumpFormat("jsonl"), DumpFormat::kJsonl);
   EXPECT_THAT(std::string(ParseDumpFormat("json").status().message()), HasSubstr("known: text, jsonl"));
 }

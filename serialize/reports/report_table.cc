@@ -114,7 +114,7 @@ void ReportWriter::EndTable(uint64_t more) {
   if (!text_.has_value()) return;
   const bool markdown = format_ == StatsFormat::kMarkdown;
   *out_ << "\n" << (markdown ? text_->FormatMarkdown() : text_->Format());
-  if (more > 0) *out_ << (markdown ? "\n" : "") << "... and " << more << " more\n";
+  if (more > 0) *out_ << (markdown ? "\n" : "") << "... and " << more << " more (--top 0 shows all)\n";
   text_.reset();
 }
 

@@ -24,36 +24,35 @@
 #include "serialize/forms/trace_lines.h"
 #include "serialize/reports/durations.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
-// Calls and times of a trace, summed per config and per thread: one reading, or
+// Calls and times of a trace, summed per config and per place: one reading, or
 // one counting, from which every grouping of `torchtrace stats` is made.
 
 struct CallTotal {
   uint64_t calls = 0;
   uint64_t raised = 0;
-  int64_t time_ns = 0;          // from entering to leaving
+  uint64_t outermost = 0;       // of the calls that cost something: those in no other such call of their level
+  int64_t time_ns = 0;          // from entering to leaving; of calls that are in no other call of their row
   int64_t self_time_ns = 0;     // without the recorded calls inside
   uint64_t first = UINT64_MAX;  // number of the first call
-  Durations durations = {};     // of the calls that ended, where asked for
+  Durations durations = {};     // of the calls whose time counts, where asked for
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
     calls += other.calls;
     raised += other.raised;
+    outermost += other.outermost;
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
     first = first < other.first ? first : other.first;
   }
 };
 
-struct ThreadTotal {
-  CallTotal total;
-  absl::flat_hash_set<ConfigId> configs;  // seen
-};
-
-// Where calls were made: a line of Trace::stacks, or the config of a module's call (level 3).
+// Where calls were made, beside what was called: their thread, line, module, tag. Dense numbers that whoever asks
+// gives.
 using PlaceId = uint32_t;
 inline constexpr PlaceId kNoPlace = UINT32_MAX;
 struct PlaceTotal {
@@ -62,38 +61,66 @@ struct PlaceTotal {
 };
 
 struct TraceTotals {
-  std::vector<CallTotal> configs;                                // by ConfigId
-  std::map<std::pair<uint32_t, uint32_t>, ThreadTotal> threads;  // kThread: by process and thread
-  std::map<PlaceId, PlaceTotal> places;                          // kLine, kModule; kNoPlace: those that have none
-  bool has_times = false;                                        // else all of them are 0: none were kept
+  std::vector<CallTotal> configs;  // by ConfigId
+  std::vector<PlaceTotal> places;  // by PlaceId, where asked for
+  bool has_times = false;          // else all of them are 0: none were kept
 };
 
-// Sums the calls of the configs that `accepts` takes; it is asked once per config. They are summed
-// by config, and also by what `also_by` says. A call of a module is made in that module, and so is what it calls that
-// is in no inner one; the time of what another call in the same module made is in that one's already, and counts as
-// self time alone.
-enum class SumBy : uint8_t { kConfig, kThread, kLine, kModule };
-absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const std::function<bool(ConfigId)>& accepts,
-                                     SumBy also_by = SumBy::kConfig, bool durations = false);
+inline constexpr uint32_t kNoRow = UINT32_MAX;
+
+struct SumOptions {
+  // The row that a config's calls are shown in; kNoRow: they don't count. Asked once per config. The time of a call
+  // that is in another one of its row is in that one's already.
+  std::function<uint32_t(ConfigId)> row;
+  // The place of a call at its entry, not kNoPlace; `around`: of the call around it, which may have none. Where there
+  // are places, each is a row. Asked of all calls.
+  std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
+  // Whether its calls cost something, for CallTotal::outermost. Asked once per config that has a row.
+  std::function<bool(ConfigId)> costs = nullptr;
+  bool durations = false;
+};
+absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
 
 // Only how often each config was called, from Trace::Count: several times faster. `first`
 // is the config's id, which is in the order of the definitions.
-absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<bool(ConfigId)>& accepts);
+absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<uint32_t(ConfigId)>& row);
 
 // The formats of stats, census and coverage (report_table.h).
 enum class StatsFormat : uint8_t { kText, kJson, kCsv, kMarkdown };
+// Who reads it wants no more than a screen of it, unless told otherwise; programs want all.
+inline bool IsForPeople(StatsFormat format) { return format == StatsFormat::kText || format == StatsFormat::kMarkdown; }
+
+// How many rows people see where they don't say.
+inline constexpr uint64_t kDefaultRows = 20;
 
 // The tables of `torchtrace stats`: calls, share, configs and time, by API, config,
-// family, level, thread, process, rank, label, calling line or module, over one trace or several side by
+// family, shapes, level, thread, process, rank, label, calling line, module or tag, over one trace or several side by
 // side. Reads each trace once; memory goes with the configs and threads. Equal configs
 // of different traces count as one.
 
-enum class StatsBy : uint8_t { kApi, kConfig, kLevel, kThread, kProcess, kRank, kLabel, kFamily, kLine, kModule };
+enum class StatsBy : uint8_t {
+  kApi,
+  kConfig,
+  kFamily,
+  kShapes,
+  kLevel,
+  kThread,
+  kProcess,
+  kRank,
+  kLabel,
+  kLine,
+  kModule,
+  kTag
+};
 // kCalls, kConfigs, kTime and kSelf: the most first.
 enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst };
 
-// `api`, `config`, ...; InvalidArgument with the choices, and the nearest one.
-absl::StatusOr<StatsBy> ParseStatsBy(std::string_view text);
+struct StatsGrouping {
+  StatsBy by = StatsBy::kApi;
+  std::string tag = {};  // kTag: its name
+};
+// `api`, `config`, ..., `tag:step`; InvalidArgument with the choices, and the nearest one.
+absl::StatusOr<StatsGrouping> ParseStatsGrouping(std::string_view text);
 absl::StatusOr<StatsFormat> ParseStatsFormat(std::string_view text);
 absl::StatusOr<StatsSort> ParseStatsSort(std::string_view text);
 
@@ -104,10 +131,12 @@ struct StatsTrace {
 };
 
 struct StatsOptions {
-  StatsBy by = StatsBy::kApi;
+  StatsGrouping grouping;
   StatsFormat format = StatsFormat::kText;
-  StatsSort sort = StatsSort::kCalls;
-  uint64_t top = 0;         // so many rows, the first in that order; 0: all
+  std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf
+  // So many rows of each table, the first in that order; 0: all. Else all for programs, and for people what fits on a
+  // screen.
+  std::optional<uint64_t> top = {};
   GlobFilter filter;        // over API names; totals are of what it accepts
   std::vector<int> levels;  // empty: all
   Coarsening ignore;        // configs that are equal without it count as one
@@ -118,10 +147,11 @@ struct StatsOptions {
   bool all_times = false;  // mean, least, most and ranks of the calls' times too
 };
 
-// Rows that are equal in what they are sorted by come by first appearance. Time is what
-// passed between entering and leaving, summed; self time leaves out the recorded calls
-// inside. docs/STATS.md lists the keys of JSON and the columns of CSV. InvalidArgument
-// for an order that needs times which the traces don't have, Aborted when `out` fails.
+// Rows of APIs, configs, families and shapes come by level, a table for each; those that are equal in what they are
+// sorted by come by first appearance. Time is what passed between entering and leaving, summed over the calls that are
+// in no other call of the row; self time leaves out the recorded calls inside. docs/STATS.md lists the keys of JSON and
+// the columns of CSV. InvalidArgument for an order that needs times which the traces don't have, Aborted when `out`
+// fails.
 absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out);
 
 // The census of `torchtrace stats --census`: which operators (level 2) ran inside an
@@ -130,8 +160,8 @@ absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOption
 
 struct CensusOptions {
   StatsFormat format = StatsFormat::kText;
-  uint64_t top = 0;   // so many operators, those most often outside first; 0: all
-  GlobFilter filter;  // over names of operators; totals are of what it accepts
+  std::optional<uint64_t> top = {};  // as in StatsOptions; operators most often outside come first
+  GlobFilter filter;                 // over names of operators; totals are of what it accepts
 };
 
 // A call is inside when any call around it on its thread is of level 1, however many are
@@ -149,6 +179,7 @@ struct CoverageOptions {
   GlobFilter filter;        // over names, of the list and of what was called beside it
   std::vector<int> levels;  // whose calls count; empty: all
   // Which rows are shown; the totals are of all.
+  bool namespaces = false;  // how many of each module's or namespace's; in CSV it stands alone
   bool called = true;
   bool never = true;
   bool outside = false;  // called and not in the list
@@ -179,38 +210,43 @@ absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& trac
 // calls. It was counted or read before.
 std::vector<int> RecordedLevels(const Trace& trace);
 
-// `torchtrace dump`: one line per call in program order, indented by nesting,
-// with its duration, the type of the exception it raised, or a mark that it
-// never returned. Streams: a call's line waits for its end only while fewer
-// than kMaxWaitingCalls lines wait; then it is written as `<unfinished>`, and a
+// Lines that fit on a terminal.
+
+// Characters, of text in UTF-8.
+size_t CountCharacters(std::string_view text);
+
+// `text` where it fits on a line of `width` characters beside so many others, else its beginning and `...`. A width of
+// 0 is any; 20 characters are always kept.
+std::string ClipText(std::string_view text, size_t width, size_t beside);
+
+// `torchtrace dump`: one line per call in program order, with its level where several stand together, indented by
+// nesting, with its duration, the type of the exception it raised, or a mark that it never returned. Streams: a call's
+// line waits for its end only while fewer than kMaxWaitingCalls lines wait; then it is written as `<unfinished>`, and a
 // line of its own tells how it ended.
 
 inline constexpr uint64_t kMaxWaitingCalls = 100'000;
 
-// Numbers of calls in the trace, from 0, both ends included.
-struct CallRange {
-  uint64_t first = 0;
-  uint64_t last = UINT64_MAX;
-};
-// `A-B`, `A-`, `-B` or `A`. InvalidArgument says what was expected.
-absl::StatusOr<CallRange> ParseCallRange(std::string_view text);
-
 enum class DumpFormat : uint8_t { kText, kJsonl };
 absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text);
 
-struct DumpOptions {
-  CallRange calls;
-  GlobFilter filter;        // over API names
-  std::vector<int> levels;  // empty: all
+struct DumpOptions : CallSelection {
+  uint32_t depth = UINT32_MAX;  // so many generations of what is shown
+  uint64_t slowest = 0;         // only the N calls that took longest, those first; 0: all, in program order
+  uint64_t tail = 0;            // only the last N calls; 0: all
   DumpFormat format = DumpFormat::kText;
-  bool color = false;  // ANSI colours; text only
+  // Text only. An operator that is the only call in one with the same arguments stands behind that on its line, and
+  // long containers are shortened.
+  bool fold = false;
+  size_t width = 0;    // of a line, in characters; what a call has more of arguments is left out; 0: any
+  bool color = false;  // ANSI colours
   // Shows calls' whole stacks, in this form.
   std::optional<StackFormat> stacks;
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 
-// Aborted when `out` fails, and then at once.
-absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
+// How many calls pass the selection. FailedPrecondition for the slowest calls of a trace without times; Aborted when
+// `out` fails, and then at once.
+absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
 
 // `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
 
@@ -218,6 +254,7 @@ struct TreeOptions {
   LabelBy by = LabelBy::kApi;
   uint32_t depth = UINT32_MAX;      // so many generations
   int64_t min_time_ns = 0;          // only what took so long in all
+  uint64_t max_nodes = 0;           // text: only so many, those that took longest or were called most; 0: all
   bool first_called_first = false;  // else the longest
   bool backward_at_forward = false;
   std::optional<uint32_t> thread = {};  // only threads of this number
@@ -242,6 +279,19 @@ struct InfoOptions {
 
 // `path` as the user gave it. Aborted when `out` fails.
 absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions& options, std::ostream* out);
+
+// `torchtrace info --open`: the calls that have not ended, by process and thread, innermost last, with how long they
+// have been open: until now in a process of this machine that still writes its log, else up to its last record. Under
+// them the stack of the innermost one that has one. Where no call is open, the last one that ended. One reading; memory
+// goes with the threads and open calls.
+
+struct OpenCallsOptions {
+  bool json = false;
+  size_t width = 0;  // of a line of text; 0: any
+};
+
+// Aborted when `out` fails.
+absl::Status WriteOpenCalls(Trace* trace, const OpenCallsOptions& options, std::ostream* out);
 
 }  // namespace torchtrace
 

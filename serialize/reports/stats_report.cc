@@ -17,13 +17,13 @@
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/configs/family.h"
-#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
 #include "serialize/reports/report_table.h"
 #include "serialize/reports/reports.h"
-#include "serialize/trace/run_facts.h"
+#include "serialize/reports/shapes.h"
+#include "serialize/reports/stats_places.h"
 
 namespace torchtrace {
 namespace {
@@ -35,13 +35,24 @@ struct Cells {
   CallTotal total;
   uint64_t configs = 0;
   uint64_t apis = 0;
+  CallCost cost = {};  // of all calls; by shapes
+
+  void Add(const CallTotal& of_config, const CallCost& of_a_call) {
+    total.Add(of_config);
+    ++configs;
+    const auto calls = static_cast<double>(of_config.calls);
+    if (of_a_call.flops.has_value()) cost.flops = cost.flops.value_or(0) + *of_a_call.flops * calls;
+    if (of_a_call.bytes.has_value()) cost.bytes = cost.bytes.value_or(0) + *of_a_call.bytes * calls;
+  }
 };
 
 struct Row {
   std::vector<ReportCell> labels;  // what the row is about
   std::string text_label;          // the same for people
   // For sorting by name: numbers by their value.
-  std::optional<int64_t> number;
+  std::optional<double> number;
+  int level = 0;       // where rows are of one
+  size_t config = 0;   // one of the row's, into configs_
   uint64_t order = 0;  // tells rows apart that are equal else
   Cells all;
   std::vector<Cells> traces;  // side by side
@@ -51,14 +62,31 @@ struct Totals {
   uint64_t calls = 0;
   uint64_t apis = 0;
   uint64_t configs = 0;
+  int64_t self_time_ns = 0;
+  double flops = 0;
+
+  void Add(const Totals& other) {
+    calls += other.calls;
+    apis += other.apis;
+    configs += other.configs;
+    self_time_ns += other.self_time_ns;
+    flops += other.flops;
+  }
+};
+// Of all traces together, and of each one side by side.
+struct TotalsOfTraces {
+  Totals all;
+  std::vector<Totals> traces;
 };
 
 // A config of one of the traces, coarsened; equal ones of others are added to it.
 struct GlobalConfig {
   std::string_view identity;
   ConfigHead head;
-  CallTotal all;
-  std::vector<CallTotal> traces;  // side by side
+  uint32_t row = 0;  // into rows_; where these are of configs
+  CallCost cost = {};
+  CallTotal all = {};
+  std::vector<CallTotal> traces = {};  // side by side
 };
 
 struct Grouping {
@@ -67,23 +95,36 @@ struct Grouping {
   const char* list;    // the JSON's name of the rows
   const char* title;   // of the label's column
   bool label_last;     // long labels
+  bool by_level;       // a row is of one level
   bool apis;           // shows how many APIs
   bool configs;        // shows how many configs
   bool of_one_trace;   // no row has calls of two traces
   const char* labels;  // the names of what a row is about
 };
 constexpr Grouping kGroupings[] = {
-    {StatsBy::kApi, "api", "apis", "API", false, false, true, false, "api level"},
-    {StatsBy::kConfig, "config", "configs", "config", true, false, false, false, "config api level"},
-    {StatsBy::kLevel, "level", "levels", "level", false, true, true, false, "level"},
-    {StatsBy::kThread, "thread", "threads", "thread", false, true, true, true, "process log thread os_id name"},
-    {StatsBy::kProcess, "process", "processes", "process", false, true, true, true, "process log ended"},
-    {StatsBy::kRank, "rank", "ranks", "rank", false, true, true, false, "rank"},
-    {StatsBy::kLabel, "label", "labels", "label", false, true, true, false, "label"},
-    {StatsBy::kFamily, "family", "families", "family", true, false, true, false, "family api level"},
-    {StatsBy::kLine, "line", "lines", "line", true, true, true, false, "file line function module"},
-    {StatsBy::kModule, "module", "modules", "module", true, true, true, false, "module class"},
+    {StatsBy::kApi, "api", "apis", "API", false, true, false, true, false, "api level"},
+    {StatsBy::kConfig, "config", "configs", "config", true, true, false, false, false, "config api level"},
+    {StatsBy::kFamily, "family", "families", "family", true, true, false, true, false, "family api level"},
+    {StatsBy::kShapes, "shapes", "shapes", "shapes", true, true, false, true, false, "api sizes dtype level"},
+    {StatsBy::kLevel, "level", "levels", "level", false, false, true, true, false, "level"},
+    {StatsBy::kThread, "thread", "threads", "thread", false, false, true, true, true, "process log thread os_id name"},
+    {StatsBy::kProcess, "process", "processes", "process", false, false, true, true, true, "process log ended"},
+    {StatsBy::kRank, "rank", "ranks", "rank", false, false, true, true, false, "rank"},
+    {StatsBy::kLabel, "label", "labels", "label", false, false, true, true, false, "label"},
+    {StatsBy::kLine, "line", "lines", "line", true, false, true, true, false, "file line function module"},
+    {StatsBy::kModule, "module", "modules", "module", true, false, true, true, false, "module class"},
+    {StatsBy::kTag, "tag:NAME", "tags", "", false, false, true, true, false, "value"},
 };
+
+constexpr std::string_view kTagPrefix = "tag:";
+
+// What people see without --top: all tables of several levels on one screen.
+uint64_t RowsOnAScreen(size_t tables) {
+  constexpr uint64_t kLines = 44, kAroundATable = 5, kLeast = 3;
+  if (tables < 2) return kDefaultRows;
+  const uint64_t each = kLines / tables;
+  return std::min(kDefaultRows, std::max(kLeast, each - std::min(each, kAroundATable)));
+}
 
 absl::Status UnknownChoice(const char* what, std::string_view text, const std::vector<std::string>& names) {
   return absl::InvalidArgumentError(absl::StrCat(what, " \"", std::string(text), "\"", DidYouMean(text, names),
@@ -96,27 +137,29 @@ class StatsReport {
       : traces_(traces),
         options_(options),
         out_(out),
+        by_(options.grouping.by),
         grouping_(*std::find_if(std::begin(kGroupings), std::end(kGroupings),
-                                [&](const Grouping& grouping) { return grouping.by == options.by; })),
+                                [this](const Grouping& grouping) { return grouping.by == by_; })),
         side_by_side_(traces.size() > 1 && !options.sum && !grouping_.of_one_trace),
-        reads_(options.times || by_thread() || options.sort == StatsSort::kFirst),
+        reads_(options.times || by_place() || by_ == StatsBy::kShapes || options.sort == StatsSort::kFirst),
         filter_(options.filter),
-        trace_totals_(traces.size()) {}
+        places_(options.grouping, traces) {
+    if (by_ == StatsBy::kShapes) shape_rules_ = ShapeRules::BuiltIn();
+  }
 
   absl::Status Run() {
     for (size_t i = 0; i < traces_.size(); ++i) {
-      if (by_line() && !HasStacks(*traces_[i].trace)) {
+      if (by_ == StatsBy::kLine && !HasStacks(*traces_[i].trace)) {
         return absl::InvalidArgumentError(
             absl::StrCat(traces_[i].name, " has no stacks: they are recorded by torchtrace run --stacks"));
       }
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
-    if (options_.by == StatsBy::kModule && !has_modules_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
-                       " no calls of modules: they are recorded by torchtrace run at level 3"));
+    if (by_place()) {
+      if (absl::Status s = places_.Check(); !s.ok()) return s;
     }
-    if (!has_times_ && (options_.sort == StatsSort::kTime || options_.sort == StatsSort::kSelf)) {
+    sort_ = options_.sort.value_or(by_ == StatsBy::kShapes && has_times_ ? StatsSort::kSelf : StatsSort::kCalls);
+    if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
           reads_ ? absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
@@ -129,32 +172,20 @@ class StatsReport {
   }
 
  private:
-  // What one row of threads has in all traces or in one: their configs and APIs are sets.
+  // What one row of places has in all traces or in one: their configs and APIs are sets.
   struct Tally {
-    Cells cells;
+    CallTotal total;
     absl::flat_hash_set<size_t> configs;  // indices into configs_
     absl::flat_hash_set<std::pair<int, std::string_view>> apis;
-    // Nothing is added any more.
-    void Forget() { configs = {}, apis = {}; }
-  };
-  struct ThreadRow {
-    Row row;
-    Tally all;
-    std::vector<Tally> traces;
-  };
-  // By trace, process and thread; or by rank or label, as text.
-  using ThreadKey = std::tuple<size_t, uint32_t, uint32_t, std::string>;
 
-  bool by_thread() const {
-    return options_.by == StatsBy::kThread || options_.by == StatsBy::kProcess || options_.by == StatsBy::kRank ||
-           options_.by == StatsBy::kLabel || by_place();
-  }
-  bool by_line() const { return options_.by == StatsBy::kLine; }
-  bool by_place() const { return by_line() || options_.by == StatsBy::kModule; }
-  SumBy SumsBy() const {
-    if (by_place()) return by_line() ? SumBy::kLine : SumBy::kModule;
-    return by_thread() ? SumBy::kThread : SumBy::kConfig;
-  }
+    Cells cells() const { return {total, configs.size(), apis.size()}; }
+  };
+  struct PlaceRow {
+    Tally all;
+    std::vector<Tally> traces;  // side by side
+  };
+
+  bool by_place() const { return StatsPlaces::Has(by_); }
 
   bool Accepts(const ConfigHead& head) {
     const std::vector<int>& levels = options_.levels;
@@ -167,250 +198,186 @@ class StatsReport {
     // Counting makes the configs known, so that each is matched against the filters once, before the reading.
     const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
     if (!counted.ok()) return counted.status();
-    const auto accepts = [this, trace](ConfigId id) { return Accepts(ReadConfigHead(trace->identity(id))); };
-    absl::StatusOr<TraceTotals> totals =
-        reads_ ? SumCalls(trace, accepts, SumsBy(), options_.all_times) : CountConfigs(trace, accepts);
+    std::vector<size_t> ids(trace->config_count());  // of the configs that are accepted, into configs_
+    SumOptions sums;
+    sums.row = [&](ConfigId id) {
+      const std::string_view identity = trace->identity(id);
+      if (!Accepts(ReadConfigHead(identity))) return kNoRow;
+      ids.resize(std::max<size_t>(ids.size(), id + size_t{1}));
+      ids[id] = FindConfig(identity);
+      return configs_[ids[id]].row;
+    };
+    if (by_place()) sums.place = places_.Of(number);
+    if (by_ == StatsBy::kShapes) sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
+    sums.durations = options_.all_times;
+    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums.row);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
     // Calls of a later trace come after those of the earlier ones.
     const uint64_t first_call = calls_before_;
-    std::vector<size_t> ids(totals->configs.size());
     for (ConfigId id = 0; id < totals->configs.size(); ++id) {
       CallTotal& total = totals->configs[id];
       if (total.calls == 0) continue;
       total.first += first_call;
-      ids[id] = AddConfig(number, trace->identity(id), total);
+      GlobalConfig& config = configs_[ids[id]];
+      config.all.Add(total);
+      if (!side_by_side_) continue;
+      config.traces.resize(traces_.size());
+      config.traces[number].Add(total);
     }
-    if (by_place()) {
-      const StackText text(*trace);
-      for (auto& [place, total] : totals->places) {
-        if (total.total.calls == 0) continue;
-        total.total.first += first_call;
-        AddPlace(number, by_line() ? LabelLine(*trace, place, text) : LabelModule(*trace, place), total, ids);
-      }
-    } else if (by_thread()) {
-      for (auto& [key, thread] : totals->threads) {
-        if (thread.total.calls == 0) continue;
-        thread.total.first += first_call;
-        AddThread(number, key.first, key.second, thread, ids);
-        thread.configs = {};  // there may be many threads
-      }
+    place_rows_.resize(std::max(place_rows_.size(), totals->places.size()));
+    for (PlaceId place = 0; place < totals->places.size(); ++place) {
+      PlaceTotal& total = totals->places[place];
+      if (total.total.calls == 0) continue;
+      total.total.first += first_call;
+      PlaceRow& row = place_rows_[place];
+      AddToTally(total, ids, &row.all);
+      if (!side_by_side_) continue;
+      row.traces.resize(traces_.size());
+      AddToTally(total, ids, &row.traces[number]);
     }
     for (const ProcessInfo& process : trace->processes()) calls_before_ += process.calls;
     return absl::OkStatus();
   }
 
-  size_t AddConfig(size_t trace, std::string_view identity, const CallTotal& total) {
-    if (!options_.ignore.empty()) {
-      std::string coarse = options_.ignore.Apply(identity);
-      if (config_index_.find(coarse) == config_index_.end()) {
-        coarse_.push_back(std::move(coarse));
-        identity = coarse_.back();
-      } else {
-        identity = config_index_.find(coarse)->first;
-      }
-    }
-    const auto [at, fresh] = config_index_.try_emplace(identity, configs_.size());
-    if (fresh) configs_.push_back({identity, ReadConfigHead(identity), {}, {}});
-    GlobalConfig& config = configs_[at->second];
-    config.all.Add(total);
-    if (side_by_side_) {
-      config.traces.resize(traces_.size());
-      config.traces[trace].Add(total);
-    }
-    return at->second;
-  }
-
-  void AddThread(size_t trace, uint32_t process, uint32_t thread, const ThreadTotal& total,
-                 const std::vector<size_t>& ids) {
-    const ProcessInfo& info = traces_[trace].trace->processes()[process];
-    ReportCell value(nullptr, "none");  // of a rank or a label
-    if (options_.by == StatsBy::kRank && info.known.written_rank.has_value()) value = *info.known.written_rank;
-    if (options_.by == StatsBy::kLabel && !info.known.label.empty()) value = ApiCell(info.known.label);
-    ThreadKey key(trace, process, options_.by == StatsBy::kThread ? thread : 0, "");
-    if (!grouping_.of_one_trace) key = {0, 0, 0, DumpJson(value.value)};
-    const auto [at, fresh] = threads_.try_emplace(std::move(key));
-    ThreadRow& row = at->second;
-    if (fresh) {
-      row.traces.resize(side_by_side_ ? traces_.size() : 0);
-      if (grouping_.of_one_trace) {
-        LabelThread(trace, info, thread, &row.row);
-      } else {
-        row.row.labels = {value};
-        row.row.text_label = value.text.has_value() ? *value.text : value.value.dump();
-        if (options_.by == StatsBy::kRank) row.row.number = info.known.written_rank;
-      }
-    }
-    AddToTally(total, ids, &row.all);
-    if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
-    if (options_.by == StatsBy::kThread) row.all.Forget();
-  }
-
-  Row LabelLine(const Trace& trace, PlaceId line, const StackText& text) const {
-    Row row;
-    row.labels.resize(4);
-    row.text_label = "(no stack)";
-    if (line != kNoPlace) {
-      const StackPlace& place = trace.stacks().line(line);
-      const StackCode& code = trace.stacks().code(place.code);
-      row.labels = {std::string(code.file), place.line, std::string(code.function), std::string(code.module)};
-      row.text_label = text.Line(line);
-    }
-    return row;
-  }
-
-  Row LabelModule(const Trace& trace, PlaceId config) {
-    Row row;
-    row.labels.resize(2);
-    row.text_label = "(no module)";
-    if (config != kNoPlace) {
-      const Config module = ReadableConfig(trace.identity(config));
-      row.text_label = ModuleLabel(trace.identity(config));
-      for (const auto& [keyword, value] : module.kwargs) {
-        if (keyword == "path") row.labels[0] = std::string(value.text);
-      }
-      row.labels[1] = std::string(module.api);
-      has_modules_ = true;
-    }
-    return row;
-  }
-
-  // Those of several traces are the same where their labels are.
-  void AddPlace(size_t trace, Row label, const PlaceTotal& total, const std::vector<size_t>& ids) {
-    std::string key;
-    for (const ReportCell& cell : label.labels) absl::StrAppend(&key, DumpJson(cell.value), ",");
-    const auto [at, fresh] = threads_.try_emplace(ThreadKey(0, 0, 0, std::move(key)));
-    ThreadRow& row = at->second;
-    if (fresh) {
-      row.traces.resize(side_by_side_ ? traces_.size() : 0);
-      row.row = std::move(label);
-    }
-    AddToTally(total, ids, &row.all);
-    if (side_by_side_) AddToTally(total, ids, &row.traces[trace]);
-  }
-
-  template <typename Total>
-  void AddToTally(const Total& total, const std::vector<size_t>& ids, Tally* tally) const {
-    tally->cells.total.Add(total.total);
+  void AddToTally(const PlaceTotal& total, const std::vector<size_t>& ids, Tally* tally) const {
+    tally->total.Add(total.total);
     for (const ConfigId id : total.configs) {
       if (!tally->configs.insert(ids[id]).second) continue;
       const ConfigHead& head = configs_[ids[id]].head;
       tally->apis.insert({head.level, head.api});
     }
-    tally->cells.configs = tally->configs.size();
-    tally->cells.apis = tally->apis.size();
   }
 
-  void LabelThread(size_t trace, const ProcessInfo& process, uint32_t thread, Row* row) const {
-    const std::string name = ProcessName(process);
-    row->text_label = name;
-    if (ShowsTrace()) {
-      row->labels.push_back(traces_[trace].name);
-      row->text_label = absl::StrCat(traces_[trace].name, " ", name);
+  size_t FindConfig(std::string_view identity) {
+    if (!options_.ignore.empty()) {
+      std::string coarse = options_.ignore.Apply(identity);
+      const auto known = config_index_.find(coarse);
+      identity = known != config_index_.end() ? known->first : coarse_.emplace_back(std::move(coarse));
     }
-    row->labels.push_back(name);
-    row->labels.push_back(process.path);
-    if (options_.by == StatsBy::kProcess) {
-      row->labels.push_back(DescribeEnd(process));
-      return;
+    const auto [at, fresh] = config_index_.try_emplace(identity, configs_.size());
+    if (fresh) {
+      GlobalConfig& config = configs_.emplace_back(GlobalConfig{identity, ReadConfigHead(identity)});
+      if (!by_place()) config.row = FindRow(at->second, &config);
     }
-    row->labels.push_back(thread);
-    absl::StrAppend(&row->text_label, " thread ", thread);
-    const ThreadInfo* const info = FindThread(process, thread);
-    const bool known = info != nullptr;
-    row->labels.push_back(known ? ordered_json(info->os_id) : ordered_json());
-    row->labels.push_back(known ? info->name : "");
-    if (known && !info->name.empty()) absl::StrAppend(&row->text_label, " ", FormatApi(info->name));
+    return at->second;
   }
 
-  // Rows of threads and processes say whose they are.
-  bool ShowsTrace() const { return grouping_.of_one_trace && traces_.size() > 1; }
-
-  void AddTo(Row* row, const GlobalConfig& config) const {
-    row->all.total.Add(config.all);
-    ++row->all.configs;
-    if (!side_by_side_) return;
-    row->traces.resize(traces_.size());
-    for (size_t i = 0; i < traces_.size(); ++i) {
-      if (config.traces[i].calls == 0) continue;
-      row->traces[i].total.Add(config.traces[i]);
-      ++row->traces[i].configs;
+  // The row of a config, which is new.
+  uint32_t FindRow(size_t index, GlobalConfig* config) {
+    const auto [level, api] = config->head;
+    std::string key = absl::StrCat(level, " ");
+    Row row;
+    row.level = level;
+    row.config = index;
+    switch (by_) {
+      case StatsBy::kApi:
+        key += api;
+        row.text_label = FormatApi(api);
+        row.labels = {std::string(api), level};
+        row.order = static_cast<uint64_t>(level);
+        break;
+      case StatsBy::kConfig:
+        key = std::to_string(index);
+        row.order = index;
+        break;
+      case StatsBy::kFamily: {
+        const absl::StatusOr<Config> parsed = ParseConfig(config->identity);
+        // What can't be taken apart is a family of its own.
+        key += parsed.ok() ? FindFamily(*parsed).key : std::string(config->identity);
+        row.order = index;
+        break;
+      }
+      case StatsBy::kShapes: {
+        const CallShapes shapes = shape_rules_.Find(ReadableConfig(config->identity));
+        row.text_label = absl::StrCat(FormatApi(api), shapes.sizes.empty() ? "" : " ", FormatSizes(shapes.sizes),
+                                      shapes.dtype.empty() ? "" : " ", shapes.dtype);
+        row.labels = {std::string(api), {SizesJson(shapes.sizes), FormatSizes(shapes.sizes)}, shapes.dtype, level};
+        config->cost = shapes.cost;
+        key += row.text_label;
+        row.order = index;
+        break;
+      }
+      default:  // kLevel
+        row.text_label = std::to_string(level);
+        row.labels = {level};
+        row.number = level;
+        break;
     }
+    const auto [at, fresh] = row_index_.try_emplace(std::move(key), static_cast<uint32_t>(rows_.size()));
+    if (fresh) rows_.push_back(std::move(row));
+    return at->second;
   }
 
   void MakeRows() {
-    using Key = std::pair<int, std::string_view>;  // level, API
-    absl::flat_hash_map<Key, Row> apis;
-    absl::flat_hash_map<std::pair<int, std::string>, Row> families;
-    std::map<int, Row> levels;
-    for (size_t i = 0; i < configs_.size(); ++i) {
-      const GlobalConfig& config = configs_[i];
-      levels_.insert(config.head.level);
-      totals_.calls += config.all.calls;
-      ++totals_.configs;
-      for (size_t t = 0; t < config.traces.size(); ++t) {
-        trace_totals_[t].calls += config.traces[t].calls;
-        if (config.traces[t].calls > 0) ++trace_totals_[t].configs;
-      }
-      AddTo(&apis[{config.head.level, config.head.api}], config);
-      if (options_.by == StatsBy::kLevel) AddTo(&levels[config.head.level], config);
-      if (options_.by == StatsBy::kFamily) AddFamily(config, i, &families);
-      if (options_.by == StatsBy::kConfig) {
-        Row& row = rows_.emplace_back();
-        AddTo(&row, config);
-        row.order = i;
-      }
-    }
-    totals_.apis = apis.size();
-    for (auto& [key, row] : apis) {
-      for (size_t t = 0; t < row.traces.size(); ++t) {
-        if (row.traces[t].total.calls > 0) ++trace_totals_[t].apis;
-      }
-      if (options_.by == StatsBy::kApi) {
-        row.text_label = FormatApi(key.second);
-        row.labels = {std::string(key.second), key.first};
-        row.order = static_cast<uint64_t>(key.first);
-        rows_.push_back(std::move(row));
-      } else if (options_.by == StatsBy::kLevel) {
-        Row& level = levels[key.first];
-        ++level.all.apis;
-        for (size_t t = 0; t < row.traces.size(); ++t) {
-          if (row.traces[t].total.calls > 0) ++level.traces[t].apis;
-        }
+    const size_t columns = side_by_side_ ? traces_.size() : 0;
+    std::map<std::pair<int, std::string_view>, std::vector<bool>> apis;  // in which traces they are called
+    const auto totals_of = [&](int level) -> TotalsOfTraces& {
+      TotalsOfTraces& totals = levels_[level];
+      totals.traces.resize(columns);
+      return totals;
+    };
+    const auto add = [](const GlobalConfig& config, const CallTotal& total, Totals* totals) {
+      totals->calls += total.calls;
+      ++totals->configs;
+      totals->self_time_ns += total.self_time_ns;
+      totals->flops += config.cost.flops.value_or(0) * static_cast<double>(total.outermost);
+    };
+    for (const GlobalConfig& config : configs_) {
+      if (config.all.calls == 0) continue;
+      TotalsOfTraces& totals = totals_of(config.head.level);
+      add(config, config.all, &totals.all);
+      Row* const row = by_place() ? nullptr : &rows_[config.row];
+      if (row != nullptr) row->all.Add(config.all, config.cost);
+      if (row != nullptr) row->traces.resize(columns);
+      std::vector<bool>& called = apis[{config.head.level, config.head.api}];
+      called.resize(columns);
+      for (size_t i = 0; i < columns; ++i) {
+        if (config.traces[i].calls == 0) continue;
+        called[i] = true;
+        add(config, config.traces[i], &totals.traces[i]);
+        if (row != nullptr) row->traces[i].Add(config.traces[i], config.cost);
       }
     }
-    for (auto& [level, row] : levels) {
-      row.text_label = std::to_string(level);
-      row.labels = {level};
-      row.number = level;
+    for (const auto& [api, called] : apis) {
+      TotalsOfTraces& totals = totals_of(api.first);
+      ++totals.all.apis;
+      for (size_t i = 0; i < columns; ++i) totals.traces[i].apis += called[i] ? 1 : 0;
+    }
+    totals_.traces.resize(columns);
+    for (const auto& [level, totals] : levels_) {
+      totals_.all.Add(totals.all);
+      for (size_t i = 0; i < columns; ++i) totals_.traces[i].Add(totals.traces[i]);
+    }
+    if (by_ == StatsBy::kLevel) {
+      for (Row& row : rows_) {
+        if (row.all.total.calls == 0) continue;
+        row.all.apis = levels_[row.level].all.apis;
+        for (size_t i = 0; i < columns; ++i) row.traces[i].apis = levels_[row.level].traces[i].apis;
+      }
+    }
+    for (PlaceId place = 0; place < place_rows_.size(); ++place) {
+      PlaceRow& from = place_rows_[place];
+      const StatsPlace& labels = places_.all()[place];
+      Row row;
+      row.labels = labels.labels;
+      row.text_label = labels.text;
+      row.number = labels.number;
+      row.order = place;
+      row.all = from.all.cells();
+      from.traces.resize(columns);
+      for (const Tally& tally : from.traces) row.traces.push_back(tally.cells());
       rows_.push_back(std::move(row));
+      from = {};  // there may be many
     }
-    for (auto& [key, row] : families) rows_.push_back(std::move(row));
-    for (auto& [key, thread] : threads_) {
-      thread.row.all = thread.all.cells;
-      for (Tally& tally : thread.traces) thread.row.traces.push_back(tally.cells);
-      thread.row.order = rows_.size();
-      rows_.push_back(std::move(thread.row));
-    }
-  }
-
-  // The row's `order` names a config of the family, from which its label is made.
-  void AddFamily(const GlobalConfig& config, size_t index,
-                 absl::flat_hash_map<std::pair<int, std::string>, Row>* families) const {
-    const absl::StatusOr<Config> parsed = ParseConfig(config.identity);
-    // What can't be taken apart is a family of its own.
-    const std::string key = parsed.ok() ? FindFamily(*parsed).key : std::string(config.identity);
-    const auto [at, fresh] = families->try_emplace({config.head.level, key});
-    if (fresh) at->second.order = index;
-    AddTo(&at->second, config);
+    std::erase_if(rows_, [](const Row& row) { return row.all.total.calls == 0; });
   }
 
   void Sort() {
-    const StatsSort sort = options_.sort;
     // Long labels are made only for what is shown, unless they decide it.
-    if (sort == StatsSort::kName) LabelConfigs();
-    const auto amount = [sort](const Row& row) -> int64_t {
-      switch (sort) {
+    if (sort_ == StatsSort::kName) LabelConfigs();
+    const auto amount = [this](const Row& row) -> int64_t {
+      switch (sort_) {
         case StatsSort::kCalls:
           return static_cast<int64_t>(row.all.total.calls);
         case StatsSort::kConfigs:
@@ -424,8 +391,9 @@ class StatsReport {
       }
     };
     std::sort(rows_.begin(), rows_.end(), [&](const Row& a, const Row& b) {
+      if (grouping_.by_level && a.level != b.level) return a.level < b.level;
       if (const int64_t left = amount(a), right = amount(b); left != right) return left > right;
-      if (sort == StatsSort::kName) {
+      if (sort_ == StatsSort::kName) {
         // Numbers before texts, and by their value.
         if (a.number.has_value() != b.number.has_value()) return a.number.has_value();
         if (a.number != b.number) return a.number < b.number;
@@ -433,19 +401,28 @@ class StatsReport {
       }
       return std::tie(a.all.total.first, a.order) < std::tie(b.all.total.first, b.order);
     });
-    if (options_.top > 0 && rows_.size() > options_.top) {
-      rows_left_out_ = rows_.size() - options_.top;
-      rows_.resize(options_.top);
+    // One table, or one for each level.
+    const uint64_t top = options_.top.value_or(
+        IsForPeople(options_.format) ? RowsOnAScreen(grouping_.by_level ? levels_.size() : 1) : 0);
+    std::vector<Row> shown;
+    for (size_t begin = 0, end = 0; begin < rows_.size(); begin = end) {
+      while (end < rows_.size() && (!grouping_.by_level || rows_[end].level == rows_[begin].level)) ++end;
+      const size_t count = top > 0 ? std::min<size_t>(top, end - begin) : end - begin;
+      tables_.push_back({rows_[begin].level, shown.size(), shown.size() + count, end - begin - count});
+      std::move(rows_.begin() + static_cast<ptrdiff_t>(begin), rows_.begin() + static_cast<ptrdiff_t>(begin + count),
+                std::back_inserter(shown));
     }
-    if (sort != StatsSort::kName) LabelConfigs();
+    if (tables_.empty()) tables_.push_back({});
+    rows_ = std::move(shown);
+    if (sort_ != StatsSort::kName) LabelConfigs();
   }
 
   void LabelConfigs() {
-    if (options_.by != StatsBy::kConfig && options_.by != StatsBy::kFamily) return;
+    if (by_ != StatsBy::kConfig && by_ != StatsBy::kFamily) return;
     for (Row& row : rows_) {
-      const GlobalConfig& config = configs_[row.order];
+      const GlobalConfig& config = configs_[row.config];
       row.text_label = ConfigText(config.identity);
-      if (options_.by == StatsBy::kFamily) {
+      if (by_ == StatsBy::kFamily) {
         if (const absl::StatusOr<Config> parsed = ParseConfig(config.identity); parsed.ok()) {
           row.text_label = FormatFamily(*parsed);
         }
@@ -454,55 +431,83 @@ class StatsReport {
     }
   }
 
-  // Rows of APIs, configs and families end their labels with the level.
-  bool ShowsLevel() const {
-    const bool has_level =
-        options_.by == StatsBy::kApi || options_.by == StatsBy::kConfig || options_.by == StatsBy::kFamily;
-    return has_level && levels_.size() > 1;
+  std::string CallsLine(const Totals& totals) const {
+    return absl::StrCat(
+        Counted(totals.calls, "call", "calls"), " of ", Counted(totals.apis, "API", "APIs"), " in ",
+        Counted(totals.configs, "config", "configs"),
+        traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : "",
+        has_times_ && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
+        totals.flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(totals.flops), "FLOP") : "");
   }
 
   absl::Status Write() const {
     ReportWriter report(options_.format, out_);
-    report.AddLine(
-        absl::StrCat(Counted(totals_.calls, "call", "calls"), " of ", Counted(totals_.apis, "API", "APIs"), " in ",
-                     Counted(totals_.configs, "config", "configs"),
-                     traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : ""));
-    report.AddMembers(
-        {{"total_calls", totals_.calls}, {"total_apis", totals_.apis}, {"total_configs", totals_.configs}});
-    if (side_by_side_) {
-      report.BeginTable("traces", {{"", "trace"}, {"", "total_calls"}, {"", "total_apis"}, {"", "total_configs"}});
-      for (size_t i = 0; i < traces_.size(); ++i) {
-        const Totals& totals = trace_totals_[i];
-        report.AddRow({traces_[i].name, totals.calls, totals.apis, totals.configs});
+    // At several levels, FLOPs are counted at each.
+    Totals all = totals_.all;
+    if (levels_.size() > 1) all.flops = 0;
+    report.AddLine(CallsLine(all));
+    AddTotals(&report);
+    for (const Table& table : tables_) {
+      if (tables_.size() > 1) {
+        report.AddLine(absl::StrCat("\nlevel ", table.level, ": ", CallsLine(levels_.at(table.level).all)));
       }
-      report.EndTable();
+      report.BeginTable(grouping_.list, Columns());
+      for (size_t i = table.begin; i < table.end; ++i) AddRow(rows_[i], &report);
+      report.EndTable(table.left_out);
     }
-    report.BeginTable(grouping_.list, Columns());
-    for (const Row& row : rows_) {
-      std::vector<ReportCell> cells;
-      if (!grouping_.label_last) cells.emplace_back(row.text_label);
-      cells.insert(cells.end(), row.labels.begin(), row.labels.end());
-      const auto add = [&](const char*, const char*, ReportCell cell) { cells.push_back(std::move(cell)); };
-      AddNumbers(row.all, totals_, add);
-      for (size_t i = 0; i < row.traces.size(); ++i) AddNumbers(row.traces[i], trace_totals_[i], add);
-      if (grouping_.label_last) cells.emplace_back(row.text_label);
-      report.AddRow(cells);
-    }
-    report.EndTable(rows_left_out_);
     return report.Finish("the statistics");
+  }
+
+  void AddTotals(ReportWriter* report) const {
+    const auto members = [this](const Totals& totals) {
+      ordered_json json = {
+          {"total_calls", totals.calls}, {"total_apis", totals.apis}, {"total_configs", totals.configs}};
+      if (has_times_) json["total_self_time_ns"] = totals.self_time_ns;
+      return json;
+    };
+    report->AddMembers(members(totals_.all));
+    if (by_ == StatsBy::kTag) report->AddMembers({{"tag", options_.grouping.tag}});
+    ordered_json lists = ordered_json::object();
+    for (size_t i = 0; i < totals_.traces.size(); ++i) {
+      ordered_json trace = {{"trace", traces_[i].name}};
+      trace.update(members(totals_.traces[i]));
+      lists["traces"].push_back(std::move(trace));
+    }
+    if (grouping_.by_level) {
+      lists["by_level"] = ordered_json::array();
+      for (const auto& [level, totals] : levels_) {
+        ordered_json of_level = {{"level", level}};
+        of_level.update(members(totals.all));
+        if (by_ == StatsBy::kShapes) of_level["total_flops"] = AmountJson(totals.all.flops);
+        lists["by_level"].push_back(std::move(of_level));
+      }
+    }
+    report->AddMembers(lists);
+  }
+
+  void AddRow(const Row& row, ReportWriter* report) const {
+    const TotalsOfTraces& totals = grouping_.by_level ? levels_.at(row.level) : totals_;
+    std::vector<ReportCell> cells;
+    if (!grouping_.label_last) cells.emplace_back(row.text_label);
+    cells.insert(cells.end(), row.labels.begin(), row.labels.end());
+    const auto add = [&](const char*, const char*, ReportCell cell) { cells.push_back(std::move(cell)); };
+    AddNumbers(row.all, totals.all, add);
+    for (size_t i = 0; i < row.traces.size(); ++i) AddNumbers(row.traces[i], totals.traces[i], add);
+    if (grouping_.label_last) cells.emplace_back(row.text_label);
+    report->AddRow(cells);
   }
 
   std::vector<ReportColumn> Columns() const {
     std::vector<ReportColumn> columns;
-    const ReportColumn label{grouping_.title, "", "", TextTable::kLeft};
+    const ReportColumn label{by_ == StatsBy::kTag ? FormatApi(options_.grouping.tag) : grouping_.title, "", "",
+                             TextTable::kLeft};
     if (!grouping_.label_last) columns.push_back(label);
-    if (ShowsTrace()) columns.push_back({"", "trace", "trace"});
+    if (grouping_.of_one_trace && traces_.size() > 1) columns.push_back({"", "trace", "trace"});
     for (const absl::string_view label_name : absl::StrSplit(grouping_.labels, ' ')) {
-      const std::string name(label_name);
-      columns.push_back({ShowsLevel() && name == "level" ? name : "", name, name});
+      columns.push_back({"", std::string(label_name), std::string(label_name)});
     }
     const auto add_numbers = [&](bool shown, const std::string* trace) {
-      AddNumbers(Cells(), totals_, [&](const char* title, const char* name, const ReportCell&) {
+      AddNumbers(Cells(), Totals(), [&](const char* title, const char* name, const ReportCell&) {
         columns.push_back({shown ? title : "", name, name, TextTable::kRight, trace});
       });
     };
@@ -515,26 +520,39 @@ class StatsReport {
   }
 
   // Calls `add` with each number of all traces or of one, as people and programs call it. Side by side there is room
-  // for less: of the two times, the one that rows are sorted by.
+  // for less: of the two times, the one that rows are sorted by. Sizes take room too.
   template <typename Add>
   void AddNumbers(const Cells& cells, const Totals& totals, const Add& add) const {
-    const bool by_self = options_.sort == StatsSort::kSelf;
+    const bool shapes = by_ == StatsBy::kShapes;
+    const bool self = !side_by_side_ || sort_ == StatsSort::kSelf;
+    const auto alone = [this](const char* title) { return side_by_side_ ? "" : title; };
     const ReportCell percent = PercentCell(cells.total.calls, totals.calls);
     add("calls", "calls", cells.total.calls);
-    add(side_by_side_ ? "" : "percent", "", percent);
+    add(shapes ? "" : alone("calls %"), "", percent);
     if (grouping_.apis) add("APIs", "apis", cells.apis);
-    if (grouping_.configs) add("configs", "configs", cells.configs);
+    if (grouping_.configs) add(shapes ? "" : "configs", "configs", cells.configs);
     add("", "percent", percent);
-    if (has_times_) add(side_by_side_ && by_self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
-    if (has_times_)
-      add(side_by_side_ && !by_self ? "" : "self time", "self_time_ns", TimeCell(cells.total.self_time_ns));
+    if (has_times_) {
+      add(side_by_side_ && self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
+      add(self ? "self time" : "", "self_time_ns", TimeCell(cells.total.self_time_ns));
+      add(alone("self %"), "self_percent",
+          PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
+                      static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
+    }
+    if (shapes) {
+      const auto amount = [](const std::optional<double>& sum) {
+        return sum.has_value() ? ReportCell(AmountJson(*sum), FormatAmount(*sum)) : ReportCell(nullptr, "-");
+      };
+      add(alone("FLOP"), "flops", amount(cells.cost.flops));
+      add(alone("bytes"), "bytes", amount(cells.cost.bytes));
+    }
     if (options_.all_times && has_times_) {
       const Durations& durations = cells.total.durations;
-      const auto calls = static_cast<int64_t>(std::max<uint64_t>(durations.calls(), 1));
+      const auto ended = static_cast<int64_t>(std::max<uint64_t>(durations.calls(), 1));
       const auto add_time = [&](const char* title, const char* name, int64_t ns) {
-        add(side_by_side_ ? "" : title, name, durations.calls() == 0 ? ReportCell(nullptr, "-") : TimeCell(ns));
+        add(alone(title), name, durations.calls() == 0 ? ReportCell(nullptr, "-") : TimeCell(ns));
       };
-      add_time("mean", "mean_ns", cells.total.time_ns / calls);
+      add_time("mean", "mean_ns", cells.total.time_ns / ended);
       add_time("min", "min_ns", durations.least_ns());
       add_time("p50", "p50_ns", durations.Percentile(50));
       add_time("p99", "p99_ns", durations.Percentile(99));
@@ -543,33 +561,46 @@ class StatsReport {
     if (options_.times) add("", "raised", cells.total.raised);
   }
 
+  // Rows that stand together.
+  struct Table {
+    int level = 0;
+    size_t begin = 0, end = 0;  // of rows_
+    uint64_t left_out = 0;
+  };
+
   const std::vector<StatsTrace>& traces_;
   const StatsOptions& options_;
   std::ostream* const out_;
+  const StatsBy by_;
   const Grouping& grouping_;
   const bool side_by_side_;
   const bool reads_;  // or only counts
   GlobMemo filter_;
+  StatsPlaces places_;
+  ShapeRules shape_rules_;
+  std::vector<PlaceRow> place_rows_;  // by PlaceId
   std::vector<GlobalConfig> configs_;
   std::deque<std::string> coarse_;                              // identities that no trace has
   absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
-  std::map<ThreadKey, ThreadRow> threads_;
+  absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
   uint64_t calls_before_ = 0;
   bool has_times_ = false;
-  bool has_modules_ = false;
-  std::set<int> levels_;
-  Totals totals_;
-  std::vector<Totals> trace_totals_;  // side by side
+  StatsSort sort_ = StatsSort::kCalls;
+  std::map<int, TotalsOfTraces> levels_;
+  TotalsOfTraces totals_;
   std::vector<Row> rows_;
-  uint64_t rows_left_out_ = 0;
+  std::vector<Table> tables_;
 };
 
 }  // namespace
 
-absl::StatusOr<StatsBy> ParseStatsBy(std::string_view text) {
+absl::StatusOr<StatsGrouping> ParseStatsGrouping(std::string_view text) {
+  if (text.starts_with(kTagPrefix) && text.size() > kTagPrefix.size()) {
+    return StatsGrouping{StatsBy::kTag, std::string(text.substr(kTagPrefix.size()))};
+  }
   std::vector<std::string> names;
   for (const Grouping& grouping : kGroupings) {
-    if (text == grouping.name) return grouping.by;
+    if (text == grouping.name && grouping.by != StatsBy::kTag) return StatsGrouping{grouping.by};
     names.emplace_back(grouping.name);
   }
   return UnknownChoice("cannot group by", text, names);

@@ -50,14 +50,17 @@ TEST(StatsReport, JsonOfApis) {
   FakeTrace trace;
   AddCalls(&trace);
   EXPECT_EQ(StatsJson({&trace}, {}), json::parse(R"({
-    "total_calls": 6, "total_apis": 3, "total_configs": 4,
+    "total_calls": 6, "total_apis": 3, "total_configs": 4, "total_self_time_ns": 1070,
+    "by_level": [
+      {"level": 1, "total_calls": 5, "total_apis": 2, "total_configs": 3, "total_self_time_ns": 1060},
+      {"level": 2, "total_calls": 1, "total_apis": 1, "total_configs": 1, "total_self_time_ns": 10}],
     "apis": [
-      {"api": "torch.ones", "level": 1, "calls": 3, "configs": 1, "percent": 50.0, "time_ns": 30, "self_time_ns": 30,
-       "raised": 0},
-      {"api": "torch.add", "level": 1, "calls": 2, "configs": 2, "percent": 33.3333, "time_ns": 1040,
-       "self_time_ns": 1030, "raised": 1},
-      {"api": "aten::add.Tensor", "level": 2, "calls": 1, "configs": 1, "percent": 16.6667, "time_ns": 10,
-       "self_time_ns": 10, "raised": 0}
+      {"api": "torch.ones", "level": 1, "calls": 3, "configs": 1, "percent": 60.0, "time_ns": 30, "self_time_ns": 30,
+       "self_percent": 2.8302, "raised": 0},
+      {"api": "torch.add", "level": 1, "calls": 2, "configs": 2, "percent": 40.0, "time_ns": 1040,
+       "self_time_ns": 1030, "self_percent": 97.1698, "raised": 1},
+      {"api": "aten::add.Tensor", "level": 2, "calls": 1, "configs": 1, "percent": 100.0, "time_ns": 10,
+       "self_time_ns": 10, "self_percent": 100.0, "raised": 0}
     ]})"));
 }
 
@@ -65,11 +68,14 @@ TEST(StatsReport, TextOfApis) {
   FakeTrace trace;
   AddCalls(&trace);
   EXPECT_EQ(Stats({&trace}, {}),
-            "6 calls of 3 APIs in 4 configs\n\n"
-            "API               level  calls  percent  configs     time  self time\n"
-            "torch.ones            1      3   50.00%        1    30 ns      30 ns\n"
-            "torch.add             1      2   33.33%        2  1.04 us    1.03 us\n"
-            "aten::add.Tensor      2      1   16.67%        1    10 ns      10 ns\n");
+            "6 calls of 3 APIs in 4 configs, self time 1.07 us\n\n"
+            "level 1: 5 calls of 2 APIs in 3 configs, self time 1.06 us\n\n"
+            "API         calls  calls %  configs     time  self time  self %\n"
+            "torch.ones      3   60.00%        1    30 ns      30 ns   2.83%\n"
+            "torch.add       2   40.00%        2  1.04 us    1.03 us  97.17%\n\n"
+            "level 2: 1 call of 1 API in 1 config, self time 10 ns\n\n"
+            "API               calls  calls %  configs   time  self time   self %\n"
+            "aten::add.Tensor      1  100.00%        1  10 ns      10 ns  100.00%\n");
 }
 
 TEST(StatsReport, TextOfOneLevelAndTop) {
@@ -78,10 +84,10 @@ TEST(StatsReport, TextOfOneLevelAndTop) {
   StatsOptions options;
   options.top = 1;
   EXPECT_EQ(Stats({&trace}, options),
-            "4 calls of 4 APIs in 4 configs\n\n"
-            "API          calls  percent  configs   time  self time\n"
-            "torch.randn      1   25.00%        1  10 ns      10 ns\n"
-            "... and 3 more\n");
+            "4 calls of 4 APIs in 4 configs, self time 40 ns\n\n"
+            "API          calls  calls %  configs   time  self time  self %\n"
+            "torch.randn      1   25.00%        1  10 ns      10 ns  25.00%\n"
+            "... and 3 more (--top 0 shows all)\n");
   // The totals are of everything.
   const json stats = StatsJson({&trace}, options);
   EXPECT_EQ(stats["total_calls"], 4);
@@ -93,15 +99,15 @@ TEST(StatsReport, CsvIsQuoted) {
   AddExampleCalls(&trace);
   StatsOptions options;
   options.format = StatsFormat::kCsv;
-  options.by = StatsBy::kConfig;
+  options.grouping.by = StatsBy::kConfig;
   EXPECT_EQ(
       Stats({&trace}, options),
-      "config,api,level,calls,percent,time_ns,self_time_ns,raised\n"
-      "\"torch.randn(2, 3, device=\"\"cpu\"\")\",torch.randn,1,1,25.0,10,10,0\n"
-      "\"torch.ones(2, 3)\",torch.ones,1,1,25.0,10,10,0\n"
+      "config,api,level,calls,percent,time_ns,self_time_ns,self_percent,raised\n"
+      "\"torch.randn(2, 3, device=\"\"cpu\"\")\",torch.randn,1,1,25.0,10,10,25.0,0\n"
+      "\"torch.ones(2, 3)\",torch.ones,1,1,25.0,10,10,25.0,0\n"
       "\"torch.add(Tensor([2, 3], \"\"float32\"\"), Tensor([2, 3], \"\"float32\"\"), alpha=10)\",torch.add,1,1,25.0,"
-      "10,10,0\n"
-      "\"torch.Tensor.sum(Tensor([2, 3], \"\"float32\"\"))\",torch.Tensor.sum,1,1,25.0,10,10,0\n");
+      "10,10,25.0,0\n"
+      "\"torch.Tensor.sum(Tensor([2, 3], \"\"float32\"\"))\",torch.Tensor.sum,1,1,25.0,10,10,25.0,0\n");
 }
 
 constexpr StatsBy kAllGroupings[] = {StatsBy::kApi,     StatsBy::kConfig, StatsBy::kLevel, StatsBy::kThread,
@@ -115,7 +121,7 @@ TEST(StatsReport, HeadersOfCsvFitTheirRows) {
     for (const bool several : {false, true}) {
       for (const bool times : {false, true}) {
         StatsOptions options;
-        options.by = by;
+        options.grouping.by = by;
         options.times = times;
         options.format = StatsFormat::kCsv;
         const std::vector<Trace*> traces = several ? std::vector<Trace*>{&trace, &other} : std::vector<Trace*>{&trace};
@@ -138,28 +144,34 @@ TEST(StatsReport, SideBySide) {
   two.Call(MakeConfig(1, "torch.new"));
   EXPECT_EQ(Stats({&one, &two}, {}),
             "9 calls of 4 APIs in 6 configs in 2 traces\n\n"
-            "                                               a                      b\n"
-            "API               level  calls  configs     time  calls  configs   time\n"
-            "torch.ones            1      3        1    30 ns      2        2  20 ns\n"
-            "torch.add             1      2        2  1.04 us      -        -      -\n"
-            "aten::add.Tensor      2      1        1    10 ns      -        -      -\n"
-            "torch.new             1      -        -        -      1        1  10 ns\n");
+            "level 1: 8 calls of 3 APIs in 5 configs in 2 traces\n\n"
+            "                                  a                      b\n"
+            "API         calls  configs     time  calls  configs   time\n"
+            "torch.ones      3        1    30 ns      2        2  20 ns\n"
+            "torch.add       2        2  1.04 us      -        -      -\n"
+            "torch.new       -        -        -      1        1  10 ns\n\n"
+            "level 2: 1 call of 1 API in 1 config in 2 traces\n\n"
+            "                                      a                     b\n"
+            "API               calls  configs   time  calls  configs  time\n"
+            "aten::add.Tensor      1        1  10 ns      -        -     -\n");
   const json stats = StatsJson({&one, &two}, {});
   EXPECT_EQ(stats["traces"], json::parse(R"([
-    {"trace": "a", "total_calls": 6, "total_apis": 3, "total_configs": 4},
-    {"trace": "b", "total_calls": 3, "total_apis": 2, "total_configs": 3}])"));
+    {"trace": "a", "total_calls": 6, "total_apis": 3, "total_configs": 4, "total_self_time_ns": 1070},
+    {"trace": "b", "total_calls": 3, "total_apis": 2, "total_configs": 3, "total_self_time_ns": 30}])"));
   EXPECT_EQ(stats["apis"][0], json::parse(R"(
-    {"api": "torch.ones", "level": 1, "calls": 5, "configs": 2, "percent": 55.5556, "time_ns": 50, "self_time_ns": 50,
-     "raised": 0, "traces": [
-       {"calls": 3, "configs": 1, "percent": 50.0, "time_ns": 30, "self_time_ns": 30, "raised": 0},
-       {"calls": 2, "configs": 2, "percent": 66.6667, "time_ns": 20, "self_time_ns": 20, "raised": 0}]})"));
+    {"api": "torch.ones", "level": 1, "calls": 5, "configs": 2, "percent": 62.5, "time_ns": 50, "self_time_ns": 50,
+     "self_percent": 4.5872, "raised": 0, "traces": [
+       {"calls": 3, "configs": 1, "percent": 60.0, "time_ns": 30, "self_time_ns": 30, "self_percent": 2.8302,
+        "raised": 0},
+       {"calls": 2, "configs": 2, "percent": 66.6667, "time_ns": 20, "self_time_ns": 20, "self_percent": 66.6667,
+        "raised": 0}]})"));
   StatsOptions options;
   options.sum = true;
   EXPECT_EQ(StatsJson({&one, &two}, options)["apis"][0], json::parse(R"(
-    {"api": "torch.ones", "level": 1, "calls": 5, "configs": 2, "percent": 55.5556, "time_ns": 50, "self_time_ns": 50,
-     "raised": 0})"));
+    {"api": "torch.ones", "level": 1, "calls": 5, "configs": 2, "percent": 62.5, "time_ns": 50, "self_time_ns": 50,
+     "self_percent": 4.5872, "raised": 0})"));
   options.sum = false;
-  options.by = StatsBy::kLevel;
+  options.grouping.by = StatsBy::kLevel;
   options.format = StatsFormat::kCsv;
   options.times = false;
   EXPECT_EQ(Stats({&one, &two}, options),
@@ -177,12 +189,12 @@ TEST(StatsReport, ColumnsAreThoseOfEachTrace) {
   for (const StatsBy by : kAllGroupings) {
     if (by == StatsBy::kThread || by == StatsBy::kProcess) continue;
     StatsOptions options;
-    options.by = by;
+    options.grouping.by = by;
     const json both = StatsJson({&one, &two}, options);
     const json alone[] = {StatsJson({&one}, options), StatsJson({&two}, options)};
     std::string rows;
     for (const auto& [key, value] : both.items()) {
-      if (value.is_array() && key != "traces") rows = key;
+      if (value.is_array() && key != "traces" && key != "by_level") rows = key;
     }
     for (size_t t = 0; t < 2; ++t) {
       size_t found = 0;
@@ -204,7 +216,7 @@ TEST(StatsReport, ThreadsSayWhoseTheyAre) {
   AddExampleCalls(&one);
   AddExampleCalls(&two);
   StatsOptions options;
-  options.by = StatsBy::kThread;
+  options.grouping.by = StatsBy::kThread;
   const json stats = StatsJson({&one, &two}, options);
   EXPECT_EQ(stats["threads"][0]["trace"], "a");
   EXPECT_EQ(stats["threads"][1]["trace"], "b");
@@ -227,22 +239,23 @@ TEST(StatsReport, RanksAndLabels) {
   trace.In(3, 0);
   trace.Call(MakeConfig(1, "torch.ones"));
   StatsOptions options;
-  options.by = StatsBy::kRank;
+  options.grouping.by = StatsBy::kRank;
   options.sort = StatsSort::kName;
   json stats = StatsJson({&trace}, options);
   ASSERT_EQ(stats["ranks"].size(), 4u);
   EXPECT_EQ(stats["ranks"][0]["rank"], 0);
   EXPECT_EQ(stats["ranks"][1]["rank"], 2);
   EXPECT_EQ(stats["ranks"][2], json::parse(R"({"rank": 11, "calls": 2, "apis": 1, "configs": 1, "percent": 25.0,
-                                               "time_ns": 20, "self_time_ns": 20, "raised": 0})"));
+                                               "time_ns": 20, "self_time_ns": 20, "self_percent": 25.0,
+                                               "raised": 0})"));
   EXPECT_EQ(stats["ranks"][3]["rank"], nullptr);
-  options.by = StatsBy::kLabel;
+  options.grouping.by = StatsBy::kLabel;
   options.sort = StatsSort::kCalls;
   EXPECT_EQ(Stats({&trace}, options),
-            "8 calls of 4 APIs in 5 configs\n\n"
-            "label   calls  percent  APIs  configs   time  self time\n"
-            "resnet      6   75.00%     4        4  60 ns      60 ns\n"
-            "none        2   25.00%     1        1  20 ns      20 ns\n");
+            "8 calls of 4 APIs in 5 configs, self time 80 ns\n\n"
+            "label   calls  calls %  APIs  configs   time  self time  self %\n"
+            "resnet      6   75.00%     4        4  60 ns      60 ns  75.00%\n"
+            "none        2   25.00%     1        1  20 ns      20 ns  25.00%\n");
 }
 
 TEST(StatsReport, Families) {
@@ -251,7 +264,7 @@ TEST(StatsReport, Families) {
   trace.Call(MakeConfig(1, "torch.relu", {TensorValue({4, 5})}));
   trace.Call(MakeConfig(1, "torch.relu", {TensorValue({4})}));
   StatsOptions options;
-  options.by = StatsBy::kFamily;
+  options.grouping.by = StatsBy::kFamily;
   const json stats = StatsJson({&trace}, options);
   ASSERT_EQ(stats["families"].size(), 2u);
   EXPECT_EQ(stats["families"][0]["family"], "torch.relu(Tensor([*, *], \"float32\"))");
@@ -287,11 +300,11 @@ TEST(StatsReport, Orders) {
     return names;
   };
   EXPECT_EQ(order(StatsSort::kCalls), "torch.ones torch.add aten::add.Tensor ");
-  EXPECT_EQ(order(StatsSort::kConfigs), "torch.add aten::add.Tensor torch.ones ");
+  EXPECT_EQ(order(StatsSort::kConfigs), "torch.add torch.ones aten::add.Tensor ");
   EXPECT_EQ(order(StatsSort::kTime), "torch.add torch.ones aten::add.Tensor ");
   EXPECT_EQ(order(StatsSort::kSelf), "torch.add torch.ones aten::add.Tensor ");
-  EXPECT_EQ(order(StatsSort::kName), "aten::add.Tensor torch.add torch.ones ");
-  EXPECT_EQ(order(StatsSort::kFirst), "torch.add aten::add.Tensor torch.ones ");
+  EXPECT_EQ(order(StatsSort::kName), "torch.add torch.ones aten::add.Tensor ");
+  EXPECT_EQ(order(StatsSort::kFirst), "torch.add torch.ones aten::add.Tensor ");
 }
 
 TEST(StatsReport, WithoutTimes) {
@@ -301,12 +314,15 @@ TEST(StatsReport, WithoutTimes) {
   options.times = false;
   EXPECT_EQ(Stats({&trace}, options),
             "6 calls of 3 APIs in 4 configs\n\n"
-            "API               level  calls  percent  configs\n"
-            "torch.ones            1      3   50.00%        1\n"
-            "torch.add             1      2   33.33%        2\n"
-            "aten::add.Tensor      2      1   16.67%        1\n");
+            "level 1: 5 calls of 2 APIs in 3 configs\n\n"
+            "API         calls  calls %  configs\n"
+            "torch.ones      3   60.00%        1\n"
+            "torch.add       2   40.00%        2\n\n"
+            "level 2: 1 call of 1 API in 1 config\n\n"
+            "API               calls  calls %  configs\n"
+            "aten::add.Tensor      1  100.00%        1\n");
   EXPECT_EQ(StatsJson({&trace}, options)["apis"][1],
-            json::parse(R"({"api": "torch.add", "level": 1, "calls": 2, "configs": 2, "percent": 33.3333})"));
+            json::parse(R"({"api": "torch.add", "level": 1, "calls": 2, "configs": 2, "percent": 40.0})"));
   options.sort = StatsSort::kTime;
   std::ostringstream out;
   EXPECT_EQ(WriteStats(Named({&trace}), options, &out).message(), "cannot sort by time: --no-times leaves them out");
@@ -318,15 +334,18 @@ TEST(StatsReport, CountingIsReading) {
   AddCalls(&trace);
   for (const StatsBy by : kAllGroupings) {
     StatsOptions options;
-    options.by = by;
+    options.grouping.by = by;
     options.filter.exclude = {"torch.ones"};
     json read = StatsJson({&trace}, options);
     options.times = false;
     const json counted = StatsJson({&trace}, options);
+    read.erase("total_self_time_ns");
     for (auto& [key, rows] : read.items()) {
       if (!rows.is_array()) continue;
       for (json& row : rows) {
-        for (const char* const name : {"time_ns", "self_time_ns", "raised"}) row.erase(name);
+        for (const char* const name : {"time_ns", "self_time_ns", "self_percent", "total_self_time_ns", "raised"}) {
+          row.erase(name);
+        }
       }
     }
     EXPECT_EQ(read, counted);
@@ -337,20 +356,20 @@ TEST(StatsReport, Markdown) {
   FakeTrace trace;
   trace.Call(MakeConfig(1, "torch.relu", {TextValue("a|b")}));
   StatsOptions options;
-  options.by = StatsBy::kConfig;
+  options.grouping.by = StatsBy::kConfig;
   options.format = StatsFormat::kMarkdown;
   EXPECT_EQ(Stats({&trace}, options),
-            "1 call of 1 API in 1 config\n\n"
-            "| calls | percent | time | self time | config |\n"
-            "|--:|--:|--:|--:|---|\n"
-            "| 1 | 100.00% | 10 ns | 10 ns | `torch.relu(\"a\\|b\")` |\n");
+            "1 call of 1 API in 1 config, self time 10 ns\n\n"
+            "| calls | calls % | time | self time | self % | config |\n"
+            "|--:|--:|--:|--:|--:|---|\n"
+            "| 1 | 100.00% | 10 ns | 10 ns | 100.00% | `torch.relu(\"a\\|b\")` |\n");
 }
 
 TEST(StatsReport, OtherGroupings) {
   FakeTrace trace;
   AddCalls(&trace);
   StatsOptions options;
-  options.by = StatsBy::kLevel;
+  options.grouping.by = StatsBy::kLevel;
   json stats = StatsJson({&trace}, options);
   ASSERT_EQ(stats["levels"].size(), 2u);
   EXPECT_EQ(stats["levels"][0]["level"], 1);
@@ -358,24 +377,24 @@ TEST(StatsReport, OtherGroupings) {
   EXPECT_EQ(stats["levels"][0]["apis"], 2);
   EXPECT_EQ(stats["levels"][0]["configs"], 3);
 
-  options.by = StatsBy::kThread;
+  options.grouping.by = StatsBy::kThread;
   stats = StatsJson({&trace}, options);
   ASSERT_EQ(stats["threads"].size(), 2u);
   EXPECT_EQ(stats["threads"][1]["thread"], 1);
   EXPECT_EQ(stats["threads"][1]["name"], "thread1");
   EXPECT_EQ(stats["threads"][1]["calls"], 3);
   EXPECT_EQ(stats["threads"][1]["configs"], 1);
-  EXPECT_EQ(stats["threads"][0]["time_ns"], 1050);
+  EXPECT_EQ(stats["threads"][0]["time_ns"], 1040);  // the call inside another is in its time
   EXPECT_EQ(stats["threads"][0]["self_time_ns"], 1040);
 
-  options.by = StatsBy::kProcess;
+  options.grouping.by = StatsBy::kProcess;
   stats = StatsJson({&trace}, options);
   ASSERT_EQ(stats["processes"].size(), 1u);
   EXPECT_EQ(stats["processes"][0]["process"], "main-0");
   EXPECT_EQ(stats["processes"][0]["calls"], 6);
   EXPECT_EQ(stats["processes"][0]["configs"], 4);
 
-  options.by = StatsBy::kConfig;
+  options.grouping.by = StatsBy::kConfig;
   stats = StatsJson({&trace}, options);
   ASSERT_EQ(stats["configs"].size(), 4u);
   EXPECT_EQ(stats["configs"][0]["config"], "torch.ones()");
@@ -403,13 +422,13 @@ TEST(StatsReport, Modules) {
   }
   trace.Call(MakeConfig(1, "torch.ones"));
   StatsOptions options;
-  options.by = StatsBy::kModule;
+  options.grouping.by = StatsBy::kModule;
   EXPECT_EQ(Stats({&trace}, options),
-            "11 calls of 6 APIs in 6 configs\n\n"
-            "calls  percent  APIs  configs     time  self time  module\n"
-            "    6   54.55%     3        3  1.10 us    1.10 us  fc (1) (Linear)\n"
-            "    4   36.36%     2        2  3.18 us    2.08 us  Net_0\n"
-            "    1    9.09%     1        1    10 ns      10 ns  (no module)\n");
+            "11 calls of 6 APIs in 6 configs, self time 3.19 us\n\n"
+            "calls  calls %  APIs  configs     time  self time  self %  module\n"
+            "    6   54.55%     3        3  1.10 us    1.10 us  34.48%  fc (1) (Linear)\n"
+            "    4   36.36%     2        2  3.18 us    2.08 us  65.20%  Net_0\n"
+            "    1    9.09%     1        1    10 ns      10 ns   0.31%  (no module)\n");
   options.levels = {1};
   options.format = StatsFormat::kJson;
   const json modules = json::parse(Stats({&trace}, options))["modules"];
@@ -423,6 +442,129 @@ TEST(StatsReport, Modules) {
   std::ostringstream out;
   EXPECT_THAT(std::string(WriteStats(Named({&without}), options, &out).message()),
               HasSubstr("a has no calls of modules: they are recorded by torchtrace run at level 3"));
+}
+
+TEST(StatsReport, Tags) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(1, "torch.ones"));
+  for (const char* const tags : {R"({"step":1})", R"({"step":10,"phase":"eval"})", R"({"step":2})", R"({"step":10})"}) {
+    trace.Tag(tags);
+    trace.Enter(MakeConfig(1, "torch.add"));
+    trace.Call(MakeConfig(2, "aten::add.Tensor"));
+    trace.Leave();
+  }
+  trace.Tag(R"({"step":"two\nlines"})");
+  trace.Call(MakeConfig(1, "torch.ones"));
+  trace.Tag("damaged");
+  trace.Call(MakeConfig(1, "torch.ones"));
+  StatsOptions options;
+  options.grouping = *ParseStatsGrouping("tag:step");
+  options.sort = StatsSort::kName;
+  EXPECT_EQ(Stats({&trace}, options),
+            "11 calls of 3 APIs in 3 configs, self time 150 ns\n\n"
+            "step          calls  calls %  APIs  configs   time  self time  self %\n"
+            "1                 2   18.18%     2        2  30 ns      30 ns  20.00%\n"
+            "2                 2   18.18%     2        2  30 ns      30 ns  20.00%\n"
+            "10                4   36.36%     2        2  60 ns      60 ns  40.00%\n"
+            "\"two\\nlines\"      1    9.09%     1        1  10 ns      10 ns   6.67%\n"
+            "(no tag)          2   18.18%     1        1  20 ns      20 ns  13.33%\n");
+  const json stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["tag"], "step");
+  EXPECT_EQ(stats["tags"][2]["value"], 10);
+  EXPECT_EQ(stats["tags"][4]["value"], nullptr);
+  std::ostringstream out;
+  options.grouping.tag = "phases";
+  EXPECT_EQ(WriteStats(Named({&trace}), options, &out).message(),
+            "a has no calls with a tag phases, did you mean phase? (known: phase, step)");
+}
+
+TEST(StatsReport, Shapes) {
+  FakeTrace trace;
+  const auto call = [&trace](int level, const char* api, std::vector<Value> args, int64_t ns) {
+    trace.Enter(MakeConfig(level, api, std::move(args)));
+    trace.Wait(ns);
+  };
+  for (int i = 0; i < 3; ++i) {
+    call(1, "torch.nn.functional.linear", {TensorValue({2, 4, 5}), TensorValue({6, 5})}, 0);
+    call(2, "aten::addmm", {TensorValue({6}), TensorValue({8, 5}), TensorValue({5, 6})}, 90);
+    // It is in the other's FLOPs already.
+    call(2, "aten::mm", {TensorValue({8, 5}), TensorValue({5, 6})}, 0);
+    trace.Leave();
+    trace.Leave();
+    trace.Leave();
+  }
+  // Equal sizes are a row, whatever else differs.
+  call(2, "aten::mm", {TensorValue({8, 5}), TensorValue({5, 6}), IntValue(1)}, 0);
+  trace.Leave();
+  call(2, "aten::view", {TensorValue({8, 5})}, 0);
+  trace.Leave();
+  StatsOptions options;
+  options.grouping.by = StatsBy::kShapes;
+  EXPECT_EQ(Stats({&trace}, options),
+            "11 calls of 4 APIs in 5 configs, self time 440 ns\n\n"
+            "level 1: 3 calls of 1 API in 1 config, self time 60 ns, 1.44 kFLOP\n\n"
+            "calls    time  self time   self %    FLOP   bytes  shapes\n"
+            "    3  420 ns      60 ns  100.00%  1.44 k  1.42 k  torch.nn.functional.linear M=8 N=6 K=5 float32\n\n"
+            "level 2: 8 calls of 3 APIs in 4 configs, self time 380 ns, 1.92 kFLOP\n\n"
+            "calls    time  self time  self %    FLOP   bytes  shapes\n"
+            "    3  360 ns     330 ns  86.84%  1.44 k  1.49 k  aten::addmm M=8 N=6 K=5 float32\n"
+            "    4   40 ns      40 ns  10.53%  1.92 k  1.89 k  aten::mm M=8 N=6 K=5 float32\n"
+            "    1   10 ns      10 ns   2.63%       -       -  aten::view\n");
+  const json stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["by_level"][1]["total_flops"], 1920);
+  EXPECT_EQ(stats["shapes"][1], json::parse(R"(
+    {"api": "aten::addmm", "sizes": {"M": 8, "N": 6, "K": 5}, "dtype": "float32", "level": 2, "calls": 3, "configs": 1,
+     "percent": 37.5, "time_ns": 360, "self_time_ns": 330, "self_percent": 86.8421, "flops": 1440, "bytes": 1488,
+     "raised": 0})"));
+  EXPECT_EQ(stats["shapes"][3]["sizes"], json::object());
+  EXPECT_EQ(stats["shapes"][3]["flops"], nullptr);
+}
+
+TEST(StatsReport, PeopleSeeAScreenful) {
+  FakeTrace trace;
+  for (int level = 0; level < 5; ++level) {
+    for (int i = 0; i < 50; ++i) trace.Call(MakeConfig(level, "f" + std::to_string(i)));
+  }
+  const auto lines = [&](const StatsOptions& options) {
+    const std::string text = Stats({&trace}, options);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  StatsOptions options;
+  for (int level = 0; level < 5; ++level) {
+    options.levels.push_back(level);
+    EXPECT_LE(lines(options), 50) << level;
+    EXPECT_GE(lines(options), 20) << level;
+  }
+  EXPECT_EQ(StatsJson({&trace}, options)["apis"].size(), 250u);
+  options.top = 0;
+  EXPECT_GT(lines(options), 250);
+  options.levels = {0};
+  options.top = {};
+  EXPECT_EQ(lines(options), 24);
+}
+
+// A call in another one of its row adds nothing to the row's time.
+TEST(StatsReport, TimesOfNestedCallsAreNotAdded) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(0, "f", {IntValue(2)}));
+  trace.Enter(MakeConfig(0, "g"));
+  trace.Call(MakeConfig(0, "f", {IntValue(1)}));
+  trace.Leave();
+  trace.Leave();
+  trace.Call(MakeConfig(0, "f", {IntValue(1)}));
+  const json apis = StatsJson({&trace}, {})["apis"];
+  EXPECT_EQ(apis[0]["api"], "f");
+  EXPECT_EQ(apis[0]["time_ns"], 60);
+  EXPECT_EQ(apis[0]["self_time_ns"], 40);
+  EXPECT_EQ(apis[1]["time_ns"], 30);
+  StatsOptions options;
+  options.grouping.by = StatsBy::kConfig;
+  options.sort = StatsSort::kFirst;
+  const json configs = StatsJson({&trace}, options)["configs"];
+  EXPECT_EQ(configs[2]["config"], "f(1)");
+  EXPECT_EQ(configs[2]["time_ns"], 20);
+  options.grouping.by = StatsBy::kLevel;
+  EXPECT_EQ(StatsJson({&trace}, options)["levels"][0]["time_ns"], 60);
 }
 
 TEST(StatsReport, FiltersLimitTheTotals) {
@@ -456,7 +598,7 @@ TEST(StatsReport, SeveralTracesCountEqualConfigsOnce) {
   EXPECT_EQ(stats["apis"][0]["calls"], 3);
   EXPECT_EQ(stats["apis"][1]["api"], "torch.randn");
   StatsOptions options;
-  options.by = StatsBy::kProcess;
+  options.grouping.by = StatsBy::kProcess;
   stats = StatsJson({&one, &two}, options);
   ASSERT_EQ(stats["processes"].size(), 2u);
   EXPECT_EQ(stats["processes"][0]["configs"], 5);
@@ -464,8 +606,9 @@ TEST(StatsReport, SeveralTracesCountEqualConfigsOnce) {
 
 TEST(StatsReport, EmptyTrace) {
   FakeTrace trace;
-  EXPECT_EQ(StatsJson({&trace}, {}), json::parse(R"({"total_calls":0,"total_apis":0,"total_configs":0,"apis":[]})"));
-  EXPECT_THAT(Stats({&trace}, {}), HasSubstr("0 calls of 0 APIs in 0 configs\n"));
+  EXPECT_EQ(StatsJson({&trace}, {}), json::parse(R"({"total_calls": 0, "total_apis": 0, "total_configs": 0,
+                                                          "total_self_time_ns": 0, "by_level": [], "apis": []})"));
+  EXPECT_THAT(Stats({&trace}, {}), HasSubstr("0 calls of 0 APIs in 0 configs, self time 0 ns\n"));
 }
 
 TEST(StatsReport, CallsThatNeverReturnTakeNoTime) {
@@ -487,9 +630,13 @@ TEST(StatsReport, AFailingStreamIsAnError) {
 }
 
 TEST(StatsReport, ChoicesAreNamed) {
-  EXPECT_EQ(*ParseStatsBy("thread"), StatsBy::kThread);
+  EXPECT_EQ(ParseStatsGrouping("thread")->by, StatsBy::kThread);
+  EXPECT_EQ(ParseStatsGrouping("tag:a b")->tag, "a b");
+  EXPECT_THAT(std::string(ParseStatsGrouping("tag").status().message()), HasSubstr("cannot group by \"tag\""));
+  EXPECT_FALSE(ParseStatsGrouping("tag:").ok());
   EXPECT_EQ(*ParseStatsFormat("csv"), StatsFormat::kCsv);
-  EXPECT_THAT(std::string(ParseStatsBy("apis").status().message()), HasSubstr("known: api, config, level"));
+  EXPECT_THAT(std::string(ParseStatsGrouping("apis").status().message()),
+              HasSubstr("known: api, config, family, shapes, level"));
   EXPECT_THAT(std::string(ParseStatsFormat("xml").status().message()), HasSubstr("known: text, json, csv"));
   EXPECT_EQ(*ParseStatsFormat("markdown"), StatsFormat::kMarkdown);
   EXPECT_EQ(*ParseStatsSort("self"), StatsSort::kSelf);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <queue>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +53,7 @@ class TreeReport {
     }
     children_ = tree_.Children();
     for (std::vector<uint32_t>& of_node : children_) Sort(&of_node);
+    if (options_.max_nodes > 0 && !options_.json) ChooseHeaviest();
     options_.json ? WriteJson() : WriteText();
     out_->flush();
     return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the tree");
@@ -75,13 +78,30 @@ class TreeReport {
     return label;
   }
 
+  uint64_t Weight(uint32_t i) const {
+    const CallNode& node = tree_.nodes()[i];
+    return tree_.has_times() ? static_cast<uint64_t>(node.total_ns) : node.calls;
+  }
+
   void Sort(std::vector<uint32_t>* nodes) const {
-    const auto weight = [this](uint32_t i) -> uint64_t {
-      const CallNode& node = tree_.nodes()[i];
-      return tree_.has_times() ? static_cast<uint64_t>(node.total_ns) : node.calls;
-    };
     if (options_.first_called_first) return;  // as they are
-    std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return weight(a) > weight(b); });
+    std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return Weight(a) > Weight(b); });
+  }
+
+  // Those nodes of all that weigh most, each after its parent.
+  void ChooseHeaviest() {
+    chosen_.emplace(tree_.nodes().size());
+    std::priority_queue<std::pair<uint64_t, uint32_t>> next;
+    const auto push = [&](uint32_t parent) {
+      for (const uint32_t child : children_[parent]) next.emplace(Weight(child), child);
+    };
+    for (const auto& [key, root] : tree_.threads()) push(root);
+    for (uint64_t left = options_.max_nodes; left > 0 && !next.empty(); --left) {
+      const uint32_t node = next.top().second;
+      next.pop();
+      (*chosen_)[node] = true;
+      push(node);
+    }
   }
 
   // Visits threads, and the nodes below, each after its parent. `visit` says whether to go on below a node.
@@ -101,6 +121,7 @@ class TreeReport {
   }
 
   bool IsShown(uint32_t node, uint32_t depth) const {
+    if (chosen_.has_value() && !(*chosen_)[node]) return false;
     return depth < options_.depth && tree_.nodes()[node].total_ns >= options_.min_time_ns;
   }
 
@@ -114,7 +135,13 @@ class TreeReport {
     const auto has_nodes = [this](const auto& thread) { return !children_[thread.second].empty(); };
     const bool several = std::count_if(tree_.threads().begin(), tree_.threads().end(), has_nodes) > 1;
     for (const auto& [key, root] : tree_.threads()) {
-      if (children_[root].empty()) continue;
+      const std::vector<uint32_t>& outermost = children_[root];
+      if (outermost.empty()) continue;
+      if (chosen_.has_value() &&
+          std::none_of(outermost.begin(), outermost.end(), [&](uint32_t i) { return (*chosen_)[i]; })) {
+        left_out_ += outermost.size();
+        continue;
+      }
       if (several) {
         *out_ << Color(kBold) << Columns(tree_.nodes()[root], /*of_thread=*/true) << "  " << ThreadName(key)
               << Color(kReset) << "\n";
@@ -132,7 +159,8 @@ class TreeReport {
       });
     }
     if (left_out_ > 0) {
-      *out_ << Color(kDim) << Counted(left_out_, "branch is", "branches are") << " left out (--depth, --min-time)"
+      *out_ << Color(kDim) << Counted(left_out_, "branch is", "branches are")
+            << (chosen_.has_value() ? " left out; --all shows them" : " left out (--depth, --min-time)")
             << Color(kReset) << "\n";
     }
   }
@@ -197,6 +225,7 @@ class TreeReport {
   Trace* trace_ = nullptr;
   std::vector<std::optional<bool>> accepted_;    // by ConfigId: whether levels and filter do
   std::vector<std::vector<uint32_t>> children_;  // by node, as they are shown
+  std::optional<std::vector<bool>> chosen_;      // by node, where some are left out: whether it is shown
   uint64_t calls_ = 0;                           // accepted
   uint64_t labelled_ = 0;                        // of them
   uint64_t left_out_ = 0;                        // branches

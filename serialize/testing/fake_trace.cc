@@ -66,6 +66,7 @@ void FakeTrace::Enter(const Config& config, std::string_view facets) {
   record.variant = variant;
   record.depth = static_cast<uint32_t>(Open().size());
   record.call = calls_++;
+  record.tags = tags_now_;
   if (!Open().empty()) record.parent = Open().back().call;
   Open().push_back(record);
   ++processes_[process_].calls;

@@ -35,6 +35,8 @@ class FakeTrace : public Trace {
   // Time passes; every record costs 10 ns more.
   void Wait(int64_t ns) { now_ns_ += ns; }
 
+  // Of all calls that are entered from here on; empty: none.
+  void Tag(std::string_view json) { tags_now_ = tags_.Intern(json); }
   void Enter(const Config& config, std::string_view facets = "");
   // Of the call that was entered last.
   void SetFacts(const RecordFacts& facts);
@@ -55,7 +57,7 @@ class FakeTrace : public Trace {
   std::string_view identity(ConfigId config) const override { return identities_[config]; }
   std::string_view facets(VariantId variant) const override { return variants_[variant].second; }
   ConfigId config_of(VariantId variant) const override { return variants_[variant].first; }
-  std::string_view tags(uint32_t) const override { return {}; }
+  std::string_view tags(uint32_t id) const override { return tags_.text(id); }
   const StackTable& stacks() const override { return no_stacks_; }
   LogSource log_source(size_t) const override { return {}; }
   const std::vector<ProcessInfo>& processes() const override { return processes_; }
@@ -67,6 +69,7 @@ class FakeTrace : public Trace {
 
   std::vector<ProcessInfo> processes_;
   const StackTable no_stacks_;
+  TagTable tags_;
   std::vector<std::string> identities_;
   std::vector<std::pair<ConfigId, std::string>> variants_;
   std::vector<CallRecord> records_;
@@ -74,6 +77,7 @@ class FakeTrace : public Trace {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<CallRecord>> open_;
   uint32_t process_ = 0;
   uint32_t thread_ = 0;
+  uint32_t tags_now_ = kNoTags;
   uint64_t calls_ = 0;
   int64_t now_ns_ = 0;
 };

@@ -103,11 +103,12 @@ WhereNode MakeJunction(bool is_and, std::vector<WhereNode> parts) {
 
 WhereNode MakeQuantifier(bool all, WhereNode inner) { return std::make_shared<Quantifier>(all, std::move(inner)); }
 
-absl::StatusOr<Where> Where::Parse(std::string_view text) {
-  absl::StatusOr<ParsedWhere> parsed = ParseWhere(text);
+absl::StatusOr<Where> Where::Parse(std::string_view text, const WhereNames& names) {
+  absl::StatusOr<ParsedWhere> parsed = ParseWhere(text, names);
   if (!parsed.ok()) return parsed.status();
   Where where;
   where.expression_ = std::move(parsed->expression);
+  where.to_be_known_ = std::move(parsed->to_be_known);
   where.needs_call_ = parsed->needs_call;
   where.needs_end_ = parsed->needs_end;
   return where;

@@ -28,7 +28,14 @@ class Where {
  public:
   // InvalidArgument for what is no condition; the message names the column (from 1)
   // and what was expected there.
-  static absl::StatusOr<Where> Parse(std::string_view text);
+  // `names` tells the other names of APIs.
+  static absl::StatusOr<Where> Parse(std::string_view text, const WhereNames& names = nullptr);
+
+  // InvalidArgument for a value that neither the trace nor PyTorch has, or the name of an argument that no call of
+  // the trace has, with the nearest. Names of APIs are not looked at, nor exceptions. Counts the trace where it has to.
+  absl::Status CheckValues(Trace* trace) const;
+  // The names and globs that the field `api` is compared with, `?NAME` left out.
+  std::vector<std::string> Apis() const;
 
   // kUnknown only as long as something that decides isn't known.
   Truth Ask(const WhereSubject& subject) const;
@@ -45,6 +52,7 @@ class Where {
 
  private:
   std::shared_ptr<const WhereExpression> expression_;
+  std::vector<WhereKnown> to_be_known_;
   bool needs_call_ = false;
   bool needs_end_ = false;
 };

@@ -41,6 +41,7 @@ constexpr WhereFieldInfo kFields[] = {
     {"rank", WhereField::kRank, WhereKind::kNumber, WhereScope::kCall},
     {"label", WhereField::kLabel, WhereKind::kText, WhereScope::kCall},
     {"depth", WhereField::kDepth, WhereKind::kNumber, WhereScope::kCall},
+    {"tag", WhereField::kTag, WhereKind::kAnything, WhereScope::kCall},
     {"returned", WhereField::kReturned, WhereKind::kBool, WhereScope::kEnd},
     {"raised", WhereField::kRaised, WhereKind::kBool, WhereScope::kEnd},
     {"exception", WhereField::kException, WhereKind::kText, WhereScope::kEnd},
@@ -106,7 +107,7 @@ bool Fits(const WhereFieldInfo& field, WhereOp op, const WhereLiteral& literal) 
 // Recursive descent; each function reads what its name says, from at_ on.
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, const WhereNames& names) : text_(text), names_(names) {}
 
   absl::StatusOr<ParsedWhere> Parse() {
     absl::StatusOr<WhereNode> node = Or(0);
@@ -209,7 +210,7 @@ class Parser {
     if (field->scope == WhereScope::kCall) parsed_.needs_call = true;
     if (field->scope == WhereScope::kEnd) parsed_.needs_end = true;
     WhereFieldUse use{field};
-    if (field->field == WhereField::kSize || field->field == WhereField::kArg) {
+    if (TakesOperand(field->field)) {
       if (absl::Status status = Operand(&use); !status.ok()) return status;
     }
     absl::StatusOr<WhereOp> op = Operator(*field);
@@ -221,27 +222,38 @@ class Parser {
       do {
         absl::StatusOr<WhereLiteral> literal = OneLiteral(*field, *op);
         if (!literal.ok()) return literal.status();
-        literals.push_back(*std::move(literal));
+        literals.push_back(*literal);
+        if (field->field != WhereField::kApi || !names_) continue;
+        for (std::string& other : names_(literal->text)) {
+          if (other == literal->text) continue;
+          literals.emplace_back().text = std::move(other);
+          literals.back().glob = literals.back().quoted = true;
+        }
       } while (list && Take(","));
     }
     if (list && !Take(")")) return Expected(", or )");
     return MakeComparison(std::move(use), *op, std::move(literals));
   }
 
-  // What stands in the parentheses of size() and arg().
+  // What stands in the parentheses of size(), arg() and tag().
   absl::Status Operand(WhereFieldUse* use) {
     const bool size = use->info->field == WhereField::kSize;
-    const std::string what = size ? "a dimension, as in size(0)" : "a name or a position, as in arg(dim) or arg(0)";
+    const bool tag = use->info->field == WhereField::kTag;
+    const std::string what = size  ? "a dimension, as in size(0)"
+                             : tag ? "a name, as in tag(step)"
+                                   : "a name or a position, as in arg(dim) or arg(0)";
     if (!Take("(")) return Expected(absl::StrCat("( and ", what));
     SkipSpace();
     const size_t start = at_;
     const absl::StatusOr<WhereLiteral> literal = AnyLiteral(what);
     if (!literal.ok()) return literal.status();
-    const bool whole = !literal->quoted && literal->number.has_value() && literal->number->whole;
+    const bool whole = !tag && !literal->quoted && literal->number.has_value() && literal->number->whole;
     if (whole && (size || literal->number->integer >= 0)) {
       use->number = literal->number->integer;
     } else if (!size && literal->type == WhereLiteral::kText && !whole) {
-      use->name = literal->text;
+      WhereLiteral name = *literal;
+      Know(use->info->field, /*like=*/false, start, &name);
+      use->name = name.text;
     } else {
       at_ = start;
       return Expected(what);
@@ -281,9 +293,24 @@ class Parser {
     if (field.field == WhereField::kDuration && !literal->number.has_value() && !literal->quoted) {
       literal->number = ParseWhereDuration(literal->text);
     }
-    if (Fits(field, op, *literal)) return literal;
+    if (field.kind == WhereKind::kNumber && !literal->quoted && literal->text.starts_with('?')) {
+      literal->number = ParseWhereNumber(std::string_view(literal->text).substr(1));
+    }
+    if (Fits(field, op, *literal)) {
+      if (!IsOrder(op) && field.field != WhereField::kArg) Know(field.field, IsLike(op), start, &*literal);
+      return literal;
+    }
     at_ = start;
     return Expected(what);
+  }
+
+  // `?NAME` is NAME, known or not.
+  void Know(WhereField field, bool like, size_t at, WhereLiteral* literal) {
+    if (!literal->quoted && literal->text.size() > 1 && literal->text[0] == '?') {
+      literal->text.erase(0, 1);
+    } else {
+      parsed_.to_be_known.push_back({field, like, *literal, at + 1});
+    }
   }
 
   absl::StatusOr<WhereLiteral> AnyLiteral(const std::string& what) {
@@ -339,12 +366,15 @@ class Parser {
   }
 
   const std::string_view text_;
+  const WhereNames& names_;
   size_t at_ = 0;
   ParsedWhere parsed_;
 };
 
 }  // namespace
 
-absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text) { return Parser(text).Parse(); }
+absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text, const WhereNames& names) {
+  return Parser(text, names).Parse();
+}
 
 }  // namespace torchtrace

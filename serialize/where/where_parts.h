@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_SERIALIZE_WHERE_WHERE_PARTS_H_
 #define TORCHTRACE_SERIALIZE_WHERE_WHERE_PARTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 #include "serialize/model/config.h"
 #include "serialize/model/value.h"
 #include "serialize/trace/trace.h"
@@ -46,6 +48,7 @@ std::optional<WhereNumber> ParseWhereDuration(std::string_view text);
 struct WhereLiteral {
   enum Type : uint8_t { kText, kDims } type = kText;
   bool quoted = false;
+  bool glob = false;  // of another name of an API: also where the operator takes none
   std::string text;
   std::optional<WhereNumber> number;
   std::vector<std::optional<int64_t>> dims;  // empty: any size
@@ -73,6 +76,7 @@ struct WhereSubject {
   // Known from a call's entry on. `process` is the one that the call ran in.
   const CallRecord* entry = nullptr;
   const ProcessInfo* process = nullptr;
+  const nlohmann::json* tags = nullptr;  // with `entry`: of Trace::tags, parsed; null: none
 
   // Known from a call's end on.
   bool ended = false;
@@ -110,13 +114,14 @@ enum class WhereField : uint8_t {
   kRank,
   kLabel,
   kDepth,
+  kTag,
   kReturned,
   kRaised,
   kException,
   kDuration,
 };
 
-// What its values are; kAnything only for an argument.
+// What its values are; kAnything for an argument or a tag.
 enum class WhereKind : uint8_t { kText, kNumber, kBool, kDims, kAnything };
 
 // What has to be known of a call before the field has a value. kTensor: its configuration,
@@ -130,6 +135,11 @@ struct WhereFieldInfo {
   WhereScope scope;
 };
 
+// Whether it stands before parentheses.
+inline bool TakesOperand(WhereField field) {
+  return field == WhereField::kSize || field == WhereField::kArg || field == WhereField::kTag;
+}
+
 // Lives as long as the program; null when there is none of that name.
 const WhereFieldInfo* FindWhereField(std::string_view name);
 
@@ -138,11 +148,11 @@ std::vector<std::string> WhereFieldNames();
 // What a field of --where is for one subject, or for one tensor among its arguments.
 // A value points into its subject and owns nothing but sizes. Callable from any thread.
 
-// A field as a condition names it: size(0), arg(1), arg(dim), and all others without more.
+// A field as a condition names it: size(0), arg(1), arg(dim), tag(step), and all others without more.
 struct WhereFieldUse {
   const WhereFieldInfo* info;                      // of FindWhereField
   int64_t number = 0;                              // of size() and arg()
-  std::optional<std::string> name = std::nullopt;  // of arg(), instead of a number
+  std::optional<std::string> name = std::nullopt;  // of arg(), instead of a number, and of tag()
 
   std::string ToString() const;
 };
@@ -258,8 +268,20 @@ WhereNode MakeQuantifier(bool all, WhereNode inner);
 // Reads a condition of --where (docs/FILTER.md has the grammar) into its tree. Callable
 // from any thread.
 
+// A value, or the name of an argument, that is something only where it is known.
+struct WhereKnown {
+  WhereField field;
+  bool like;  // a glob
+  WhereLiteral literal;
+  size_t column;  // from 1
+};
+
+// All patterns of names that the API or glob comes to, itself first (serialize/apis/api_names.h).
+using WhereNames = std::function<std::vector<std::string>(const std::string& pattern)>;
+
 struct ParsedWhere {
   WhereNode expression;
+  std::vector<WhereKnown> to_be_known;
   // Whether it names a field of that scope.
   bool needs_call = false;
   bool needs_end = false;
@@ -267,7 +289,7 @@ struct ParsedWhere {
 
 // InvalidArgument for what is no condition; the message names the column (from 1) and
 // what was expected there.
-absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text);
+absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text, const WhereNames& names = nullptr);
 
 }  // namespace torchtrace
 

@@ -46,6 +46,7 @@ struct Subject {
     subject.facets = &facets;
     subject.entry = &entry;
     subject.process = &process;
+    subject.tags = &tags;
     subject.ended = true;
     subject.raised = true;
     subject.exception = "ValueError";
@@ -56,6 +57,7 @@ struct Subject {
   std::vector<TensorFacet> facets;
   ProcessInfo process;
   CallRecord entry;
+  nlohmann::json tags = {{"step", 3}, {"phase", "eval"}, {"lr", 0.5}, {"last", false}, {"7", "x y"}};
   WhereSubject subject;
 };
 
@@ -161,6 +163,19 @@ TEST(Where, Table) {
       {"rank != 3", false},
       {"label = resnet", true},
       {"depth > 1", true},
+      {"tag(step) = 3", true},
+      {"tag('step') > 2 and tag(step) < 3.5", true},
+      {"tag(step) = '3'", false},
+      {"tag(step) in (1, 2)", false},
+      {"tag(phase) = eval", true},
+      {"tag(phase) ~ ev*", true},
+      {"tag(phase) != train", true},
+      {"tag(lr) = 0.5", true},
+      {"tag(last)", true},
+      {"tag(last) = false", true},
+      {"tag(epoch)", false},
+      {"tag(epoch) != 3", false},
+      {"tag(7) = 'x y'", true},
       {"raised", true},
       {"returned", false},
       {"exception = ValueError", true},
@@ -202,6 +217,7 @@ TEST(Where, AnswersAsSoonAsItCan) {
   } kRows[] = {
       {"level = 1", Truth::kTrue, Truth::kTrue},
       {"thread = 7", Truth::kUnknown, Truth::kTrue},
+      {"tag(step) = 3", Truth::kUnknown, Truth::kTrue},
       {"level = 2 and thread = 7", Truth::kFalse, Truth::kFalse},
       {"thread = 7 and level = 2", Truth::kFalse, Truth::kFalse},
       {"level = 1 or raised", Truth::kTrue, Truth::kTrue},
@@ -232,9 +248,9 @@ TEST(Where, WhatIsNotKnownHoldsNothing) {
   subject.entry = &entry;
   subject.process = &process;
   subject.ended = true;
-  for (const char* const text :
-       {"dtype = float16", "dtype != float16", "all(dtype = float16)", "all(level = 2)", "rank != 1", "label ~ *",
-        "exception != X", "duration >= 0", "raised", "returned", "thread_name ~ *", "pid > 0", "arg(0) != 1"}) {
+  for (const char* const text : {"dtype = float16", "dtype != float16", "all(dtype = float16)", "all(level = 2)",
+                                 "rank != 1", "label ~ *", "exception != X", "duration >= 0", "raised", "returned",
+                                 "thread_name ~ *", "pid > 0", "arg(0) != 1", "tag(step) != 1"}) {
     EXPECT_EQ(Where::Parse(text)->Ask(subject), Truth::kFalse) << text;
   }
 }
@@ -247,7 +263,7 @@ TEST(Where, ErrorsNameTheColumn) {
       {"",
        "column 1: expected a field (api, level, nargs, arg, dtype, device, ndim, numel, shape, size, stride, "
        "contiguous, layout, requires_grad, subclass, call, thread, thread_name, process, pid, host, rank, label, "
-       "depth, returned, raised, exception, duration), found the end"},
+       "depth, tag, returned, raised, exception, duration), found the end"},
       {"dtpye = float16", "column 1: expected a field (did you mean dtype?), found \"dtpye\""},
       {"dtype", "column 6: expected one of = != ~ !~ in behind dtype, found the end"},
       {"dtype float16", "column 7: expected one of = != ~ !~ in behind dtype, found \"float16\""},
@@ -267,6 +283,8 @@ TEST(Where, ErrorsNameTheColumn) {
       {"arg(-1) = 3", "column 5: expected a name or a position, as in arg(dim) or arg(0), found \"-1\""},
       {"arg(dim = 3", "column 9: expected ), found \"=\""},
       {"arg(dim) < x", "column 12: expected a number, found \"x\""},
+      {"tag = 3", "column 5: expected ( and a name, as in tag(step), found \"=\""},
+      {"tag([1]) = 3", "column 5: expected a name, as in tag(step), found \"[\""},
       {"duration > 3h", "column 12: expected a duration, as 10us, found \"3h\""},
       {"level in 1", "column 10: expected ( and a list of values, found \"1\""},
       {"level in (1", "column 12: expected , or ), found the end"},

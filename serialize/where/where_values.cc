@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/trace.h"
@@ -179,6 +180,19 @@ WhereValue Argument(const WhereFieldUse& field, const Config& config) {
   return {};
 }
 
+WhereValue Tag(const std::string& name, const nlohmann::json* tags) {
+  const auto at = tags == nullptr ? nlohmann::json::const_iterator() : tags->find(name);
+  if (tags == nullptr || at == tags->end()) return {};
+  if (at->is_boolean()) return WhereValue::Bool(at->get<bool>());
+  if (at->is_string()) return WhereValue::Text(at->get_ref<const std::string&>());
+  // Unsigned ones beyond 64 bits with sign are compared as the real numbers that they are near to.
+  if (at->is_number_integer() && (!at->is_number_unsigned() || at->get<uint64_t>() <= INT64_MAX)) {
+    return WhereValue::Whole(at->get<int64_t>());
+  }
+  return at->is_number() ? WhereValue::Number(WhereNumber::Real(at->get<double>()))
+                         : WhereValue::Of(WhereValue::kOther);
+}
+
 WhereValue OfNumber(const std::optional<int64_t>& number) {
   return number.has_value() ? WhereValue::Whole(*number) : WhereValue();
 }
@@ -188,7 +202,7 @@ WhereValue OfText(const std::string& text) { return text.empty() ? WhereValue() 
 }  // namespace
 
 std::string WhereFieldUse::ToString() const {
-  if (info->field != WhereField::kSize && info->field != WhereField::kArg) return info->name;
+  if (!TakesOperand(info->field)) return info->name;
   if (name.has_value()) return absl::StrCat(info->name, "(", QuoteWhereText(*name), ")");
   return absl::StrCat(info->name, "(", number, ")");
 }
@@ -266,6 +280,8 @@ WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subjec
       return OfNumber(subject.process->known.written_rank);
     case WhereField::kLabel:
       return OfText(subject.process->known.label);
+    case WhereField::kTag:
+      return Tag(*field.name, subject.tags);
     case WhereField::kReturned:
       return WhereValue::Bool(subject.returned);
     case WhereField::kRaised:
@@ -327,6 +343,7 @@ bool TextEquals(WhereField field, std::string_view value, std::string_view wante
 bool Equals(WhereField field, const WhereValue& value, const WhereLiteral& literal) {
   switch (value.type) {
     case WhereValue::kText:
+      if (literal.glob) return GlobMatch(literal.text, value.text);
       return literal.type == WhereLiteral::kText && TextEquals(field, value.text, literal.text);
     case WhereValue::kNumber:
       return !literal.quoted && literal.number.has_value() && CompareNumbers(value.number, *literal.number) == 0;
@@ -396,20 +413,21 @@ Truth CompareWhereValue(const WhereValue& value, WhereField field, WhereOp op,
   if (value.type == WhereValue::kMissing) return Truth::kFalse;
   switch (op) {
     case WhereOp::kIs:
-      return FromBool(field == WhereField::kArg || value.boolean);
-    case WhereOp::kEqual:
-      return FromBool(Equals(field, value, literals[0]));
-    case WhereOp::kNotEqual:
-      return FromBool(!Equals(field, value, literals[0]));
+      return FromBool(field == WhereField::kArg || field == WhereField::kTag || value.boolean);
     case WhereOp::kLike:
-    case WhereOp::kNotLike:
+    case WhereOp::kNotLike: {
       if (value.type != WhereValue::kText) return Truth::kFalse;
-      return FromBool(GlobMatch(literals[0].text, value.text) == (op == WhereOp::kLike));
+      const bool found = std::any_of(literals.begin(), literals.end(),
+                                     [&](const WhereLiteral& literal) { return GlobMatch(literal.text, value.text); });
+      return FromBool(found == (op == WhereOp::kLike));
+    }
+    case WhereOp::kEqual:
+    case WhereOp::kNotEqual:
     case WhereOp::kIn:
     case WhereOp::kNotIn: {
       const bool found = std::any_of(literals.begin(), literals.end(),
                                      [&](const WhereLiteral& literal) { return Equals(field, value, literal); });
-      return FromBool(found == (op == WhereOp::kIn));
+      return FromBool(found == (op == WhereOp::kIn || op == WhereOp::kEqual));
     }
     default:
       return FromBool(value.type == WhereValue::kNumber &&

@@ -117,6 +117,28 @@ def api_names(name, api_list, more = []):
               "".join(["cat $(location " + file + "); " for file in more]) + "printf ')torchtrace\"') > $@",
     )
 
+def api_name_table(name, api_list, more = []):
+    """What a list of APIs tells of names: a line with all names of an API, tabs between, a line for each operator; `name`.txt.
+
+    Args:
+      name: of the rule.
+      api_list: as `torchtrace apis scan` writes it: an entry is one line.
+      more: files of further names.
+    """
+    native.genrule(
+        name = name,
+        srcs = [api_list] + more,
+        outs = [name + ".txt"],
+        cmd = "(awk -v OFS='\\t' 'function list(key) { " +
+              "if (!match($$0, key \": \\\\[[^]]*\")) return \"\"; " +
+              "text = substr($$0, RSTART + length(key) + 3, RLENGTH - length(key) - 3); gsub(/, /, OFS, text); return text } " +
+              "/^- [{]api: / { api = $$0; sub(/^- [{]api: /, \"\", api); sub(/[,}].*/, \"\", api); " +
+              "print api, list(\"aliases\"), list(\"elsewhere\"); " +
+              "operators = list(\"operators\"); gsub(OFS, \"\\n\", operators); if (operators) print operators }' " +
+              "$(location " + api_list + "); " +
+              "".join(["cat $(location " + file + "); " for file in more]) + ") | sort -u > $@",
+    )
+
 def embedded_text(name, srcs):
     """Texts as C++ string literals, one after the other: `name`.inc."""
     native.genrule(

@@ -45,6 +45,11 @@ def environment(changes=None):
     return {key: value for key, value in env.items() if value is not None}
 
 
+def named_shortly(messages):
+    """They name the command that this checkout has, wherever it stands."""
+    return re.sub(r"/\S*/tools/torchtrace(?= [a-z-])", "torchtrace", messages)
+
+
 def execute(command, cwd, env=None, stdin="", timeout=120):
     done = subprocess.run(
         [str(word) for word in command],
@@ -57,7 +62,7 @@ def execute(command, cwd, env=None, stdin="", timeout=120):
         errors="surrogateescape",
         timeout=timeout,
     )
-    return Result(done.returncode, done.stdout, done.stderr)
+    return Result(done.returncode, done.stdout, named_shortly(done.stderr))
 
 
 def torchtrace(*args, cwd, **kwargs):

@@ -1,0 +1,252 @@
+"""Names in --include and --exclude: aliases, what is known, and filters that leave nothing."""
+
+import json
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+CALLS = """\
+torch.conv2d(Tensor([1, 3, 8, 8], "float32"), Tensor([4, 3, 3, 3], "float32"))
+torch.relu(Tensor([2], "float32"))
+aten::add.Tensor(Tensor([2], "float32"), Tensor([2], "float32"))
+mypackage.train(1)
+"""
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "calls.txt"
+    path.write_text(CALLS)
+    return path
+
+
+def torchtrace(*args, **kwargs):
+    return tool.torchtrace(*args, cwd="/", **kwargs)
+
+
+def apis(trace, *args):
+    result = torchtrace("stats", "-q", "--format", "json", trace, *args)
+    assert result.status == 0 and result.err == "", result
+    return sorted(row["api"] for row in json.loads(result.out)["apis"])
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--include", "torch.nn.functional.conv2d"], ["torch.conv2d"]),
+        (["--include", "torch.nn.*"], ["torch.conv2d"]),
+        (["--exclude", "*.functional.*"], ["aten::add.Tensor", "mypackage.train", "torch.relu"]),
+        (["--include", "aten::add"], ["aten::add.Tensor"]),
+        (["--include", "mypackage.*"], ["mypackage.train"]),
+    ],
+)
+def test_names_of_an_api_are_one(trace, args, expected):
+    assert apis(trace, *args) == expected
+
+
+VERBS = [
+    ["stats"],
+    ["dump"],
+    ["tree"],
+    ["dedup"],
+    ["export", "jsonl"],
+    ["export", "csv", "--calls"],
+    ["apis", "coverage"],
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("pattern", "nearest"),
+    [
+        ("torch.covn2d", ", did you mean torch.conv2d?"),
+        ("mypackage.trian", ", did you mean mypackage.train?"),
+        ("torch.nn.functinal.*", ", did you mean torch.nn.functional.*?"),
+        ("nowhere.near.it*", ""),
+    ],
+)
+def test_unknown_names_are_errors(trace, verb, pattern, nearest):
+    result = torchtrace(*verb, trace, "--include", pattern)
+    assert result.status == 2 and result.out == ""
+    assert result.err == (
+        f"torchtrace: no API or operator is known that is called {pattern}{nearest}"
+        f" (?{pattern} stands for it nevertheless)\n"
+    )
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.parametrize("pattern", ["?torch.covn2d", "torch.softmax"])
+def test_a_filter_that_leaves_nothing_says_so(trace, verb, pattern):
+    result = torchtrace(*verb, trace, "--include", pattern)
+    if verb == ["apis", "coverage"] and pattern[0] == "?":
+        assert result.status == 2  # nothing of the list either
+        return
+    assert result.status == 0
+    shown = f"'{pattern}'" if "?" in pattern else pattern
+    assert f"torchtrace: no call matches --include {shown}\n" in result.err
+    assert "no call matches" not in torchtrace(*verb, trace, "--include", "torch.relu").err
+
+
+def test_diff_and_filter(trace, tmp_path):
+    result = torchtrace("diff", trace, trace, "--include", "torch.covn2d")
+    assert result.status == 2 and "did you mean torch.conv2d?" in result.err
+    result = torchtrace("diff", trace, trace, "--include", "?torch.covn2d")
+    assert result.status == 0 and "no call matches --include" in result.err
+    result = torchtrace("filter", trace, "-o", tmp_path / "a", "--include", "torch.covn2d")
+    assert result.status == 2 and "did you mean torch.conv2d?" in result.err
+    result = torchtrace(
+        *("filter", trace, "-o", tmp_path / "a", "--include", "torch.nn.functional.conv2d"),
+        *("--where", "nargs = 7"),
+    )
+    assert result.status == 0
+    assert (
+        "no call matches --include torch.nn.functional.conv2d --where 'nargs = 7'\n" in result.err
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("api = torch.covn2d", "called torch.covn2d, did you mean torch.conv2d?"),
+        ("dtype = float17", "column 9: no dtype float17 is known, did you mean float16?"),
+        ("layout in (sparse_csr, sprase_coo)", "column 24: no layout sprase_coo is known"),
+        ("level = 7", "column 9: no level 7 is known"),
+        ("rank = 3", "column 8: no rank 3 is known"),
+        ("arg(dim) = 3", "no call of the trace has an argument by the name dim "),
+        ("dtype ~ flaot*", "no dtype flaot* is known"),
+    ],
+)
+def test_values_of_conditions(trace, tmp_path, where, error):
+    result = torchtrace("filter", trace, "-o", tmp_path / "out", "--where", where)
+    assert result.status == 2 and error in result.err, result.err
+    assert not (tmp_path / "out").exists()
+    accepted = where.replace("= ", "= ?").replace(", ", ", ?").replace("~ ", "~ ?")
+    accepted = accepted.replace("(dim) = ?", "(?dim) = ")
+    result = torchtrace("filter", trace, "-o", tmp_path / "out", "--where", accepted)
+    assert result.status == 0, result.err
+    assert "no call matches --where" in result.err
+
+
+def test_conditions_know_aliases(trace, tmp_path):
+    for i, where in enumerate(
+        (
+            "api = torch.nn.functional.conv2d",
+            "api ~ *.conv2d",
+            "api in (aten::mul, torch.nn.functional.conv2d)",
+        )
+    ):
+        result = torchtrace("filter", trace, "-o", tmp_path / str(i), "--where", where)
+        assert result.status == 0
+        assert (tmp_path / str(i) / "api_apis.txt").read_text() == "torch.conv2d\n"
+
+
+def test_dump_by_numbers(trace, tmp_path):
+    def shown(numbers):
+        result = torchtrace("dump", trace, "--calls", numbers)
+        assert result.status == 0
+        return [int(line.split()[0]) for line in result.out.splitlines()]
+
+    (tmp_path / "numbers").write_text("1 3\n")
+    assert shown("0,2-3") == [0, 2, 3]
+    assert shown(f"@{tmp_path}/numbers") == [1, 3]
+    result = torchtrace("dump", trace, "--calls", "9")
+    assert result.out == "" and "no call matches --calls 9\n" in result.err
+
+
+def test_a_list_of_aliases_is_covered(trace, tmp_path):
+    names = tmp_path / "list.txt"
+    names.write_text("torch.nn.functional.conv2d\ntorch.nn.functional.softmax\n")
+    result = torchtrace("apis", "coverage", trace, "--list", names, "--format", "json")
+    report = json.loads(result.out)
+    assert report["called"] == 1
+    assert report["apis"][0]["api"] == "torch.nn.functional.conv2d"
+
+
+def test_notes_are_said_once(tmp_path):
+    files = []
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(json.dumps({"traceEvents": [], "schemaVersion": 1}))
+        files.append(tmp_path / name)
+    result = torchtrace("stats", *files)
+    lines = result.err.splitlines()
+    assert len(lines) == len(set(lines))
+    assert torchtrace("stats", "-q", *files).err == ""
+
+
+def run(tmp_path, *args, **kwargs):
+    return tool.torchtrace("run", "--python", tool.PYTHON, *args, cwd=tmp_path, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("args", "nearest"),
+    [
+        (["--include", "torch.covn2d"], "torch.conv2d"),
+        (["--exclude", "torch.nn.functinal.*"], "torch.nn.functional.*"),
+        (["-l", "2", "--include", "aten::ad"], "aten::add"),
+        (["-l", "3", "--include", "torhc.nn.*"], "torch.nn.*"),
+        (["-l", "1", "--include", "torch.no_such_thing*"], None),
+    ],
+)
+def test_run_refuses_unknown_names(tmp_path, args, nearest):
+    result = run(tmp_path, *args, "-o", "out", "-c", "print(1)")
+    assert result.status == 125 and result.out == ""
+    assert f"is called {args[-1]}" in result.err
+    assert nearest is None or f"did you mean {nearest}?" in result.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_takes_names_that_the_program_makes(tmp_path):
+    result = run(
+        tmp_path,
+        *("-l", "1,2,3", "-o", "out", "--include", "mypackage.*,__main__.f,mylib::*,?torch.none"),
+        *("-c", "print(1)"),
+    )
+    assert result.status == 0 and result.out == "1\n"
+
+
+@pytest.mark.torch
+def test_run_knows_aliases(tmp_path):
+    code = """if True:
+        import torch
+        x = torch.ones(1, 1, 4, 4)
+        torch.nn.functional.conv2d(x, x)
+        torch.add(x, x)
+    """
+    result = run(
+        tmp_path, "-qo", "out", "--include", "torch.nn.functional.conv2d,?torch.none", "-c", code
+    )
+    assert result == tool.Result(0, "", "")
+    assert (tmp_path / "out/api_apis.txt").read_text() == "torch.conv2d\n"
+
+    names = tmp_path / "list.txt"
+    names.write_text("torch.nn.functional.conv2d\n")
+    assert run(tmp_path, "-ql0", "-o", "0", "--api-list", names, "-c", code).status == 0
+    assert (tmp_path / "0/api_apis.txt").read_text() == "torch.conv2d\n"
+
+    result = run(tmp_path, "-o", "none", "--include", "torch.softmax", "-c", code)
+    assert "torchtrace: no call matches --include\n" in result.err
+
+
+def test_run_tells_unknown_variables(tmp_path):
+    result = run(tmp_path, "-o", "out", "-c", "pass", env={"TORCHTRACE_LEVLES": "2"})
+    assert result.status == 0
+    assert (
+        "torchtrace: the variable TORCHTRACE_LEVLES means nothing to torchtrace, "
+        "did you mean TORCHTRACE_LEVELS?\n" in result.err
+    )
+
+
+def test_stacks_takes_its_value_as_a_word(tmp_path):
+    (tmp_path / "script.py").write_text("import sys; print(sys.argv[1:])")
+    result = run(tmp_path, "-qo", "out", "--stacks", "all", "script.py", "all")
+    assert result == tool.Result(0, "['all']\n", "")
+    assert json.loads((tmp_path / "out/run.json").read_text())["stacks"] == "all"
+
+
+def test_help_of_a_verb_under_apis():
+    page = torchtrace("help", "apis", "coverage")
+    assert page.status == 0
+    assert page == torchtrace("apis", "coverage", "--help")
+    groups = [line for line in torchtrace("help", "run").out.splitlines() if line.endswith(":")]
+    assert "Level 0:" in groups

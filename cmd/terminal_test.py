@@ -1,0 +1,193 @@
+"""What the reading verbs show on a terminal, and where a program hangs."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+LOGS = tool.ROOT / "testdata/logs/v1"
+
+
+def on_terminal(*args, cwd, columns=100):
+    """What torchtrace writes to a terminal of that width, without colours."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = subprocess.Popen(
+        [tool.TORCHTRACE, *map(str, args)],
+        cwd=cwd,
+        env=tool.environment({"PAGER": "", "NO_COLOR": "1"}),
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(its)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    process.wait()
+    return shown.decode().replace("\r\n", "\n")
+
+
+def write_calls(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+# ---- dump ----
+
+
+def test_long_lists_fold_on_a_terminal_alone(tmp_path):
+    many = ", ".join(['Tensor([768], "float32")'] * 52)
+    trace = write_calls(tmp_path / "calls.txt", f"torch.stack(list[{many}])")
+    assert 'list[52 x Tensor([768], "float32")]' in on_terminal("dump", trace, cwd=tmp_path)
+    piped = tool.torchtrace("dump", trace, cwd=tmp_path).out
+    # What is piped, our importer takes.
+    again = write_calls(tmp_path / "again.txt", piped.split(maxsplit=1)[1].strip())
+    assert tool.torchtrace("diff", trace, again, cwd=tmp_path).status == 0
+    for never in (["--fold", "never"], ["--format", "jsonl"]):
+        assert "52 x" not in on_terminal("dump", trace, *never, cwd=tmp_path)
+    assert "52 x" in tool.torchtrace("dump", trace, "--fold", "always", cwd=tmp_path).out
+
+
+def test_lines_fit_on_the_terminal(tmp_path):
+    calls = [f"torch.f({', '.join(map(str, range(100, 100 + count)))})" for count in range(1, 30)]
+    trace = write_calls(tmp_path / "calls.txt", *calls)
+    for columns in (60, 100):
+        lines = on_terminal("dump", trace, cwd=tmp_path, columns=columns).splitlines()
+        assert len(lines) == len(calls) and max(map(len, lines)) == columns
+        assert lines[0].endswith("torch.f(100)") and lines[-1].endswith("...")
+    assert "..." not in tool.torchtrace("dump", trace, "--fold", "always", cwd=tmp_path).out
+
+
+def test_which_calls_dump_shows(tmp_path):
+    sample = LOGS / "sample.ttlog"
+
+    def calls(*args):
+        result = tool.torchtrace("dump", sample, "--format", "jsonl", *args, cwd=tmp_path)
+        assert (result.status, result.err) == (0, "")
+        return [json.loads(line) for line in result.out.splitlines()]
+
+    every = calls()
+    assert calls("--tail", "3") == every[-3:]
+    slowest = calls("--slowest", "4")
+    ended = sorted((call["duration_ns"] for call in every if "duration_ns" in call), reverse=True)
+    assert [call["duration_ns"] for call in slowest if "duration_ns" in call][:1] == ended[:1]
+    assert {call["level"] for call in calls("--where", "level = 2")} == {2}
+    assert calls("--calls", "1,3-4") == [every[1], every[3], every[4]]
+    assert {call["depth"] for call in calls("--depth", "1")} == {0}
+    one = every[-1]["thread"]
+    assert calls("--thread", str(one)) == [call for call in every if call["thread"] == one]
+    assert calls("-q", "--rank", "77") == []
+    none = tool.torchtrace("dump", sample, "--rank", "77", cwd=tmp_path)
+    assert (none.status, none.err) == (0, "torchtrace: no call matches --rank 77\n")
+    both = tool.torchtrace("dump", sample, "--tail", "1", "--slowest", "1", cwd=tmp_path)
+    assert both.status == 2 and "--slowest" in both.err
+    text = write_calls(tmp_path / "calls.txt", "torch.f(1)")
+    timeless = tool.torchtrace("dump", text, "--slowest", "1", cwd=tmp_path)
+    assert timeless.status == 2 and "has no times" in timeless.err
+
+
+# ---- a screen ----
+
+
+def test_diff_fits_on_a_screen(tmp_path):
+    def trace(name, batch, *more):
+        calls = [f'torch.f{i}(Tensor([{batch}, {i + 3}], "float32"))' for i in range(60)]
+        return write_calls(tmp_path / name, *calls, *more)
+
+    a = trace("a.txt", 2)
+    b = trace("b.txt", 4, "torch.gelu(1)", *[f"torch.new{i}()" for i in range(70)])
+    shown = on_terminal("diff", a, b, cwd=tmp_path)
+    assert len(shown.splitlines()) <= 50
+    assert "\nbatch 2 -> 4 in 60 configs of 60 APIs\n" in shown
+    assert "torch.gelu(1)\n" in shown and "torch.f7" not in shown
+    assert re.search(
+        r"\.\.\. and \d+ more, and 60 that only this change makes; --all shows them\n", shown
+    )
+    for everything in (
+        on_terminal("diff", a, b, "--all", cwd=tmp_path),
+        tool.torchtrace("diff", a, b, cwd=tmp_path).out,
+    ):
+        assert "torch.f7(Tensor([2 -> 4, 10]" in everything and "--all" not in everything
+        # The exceptions stand first.
+        assert everything.index("torch.gelu(1)") < everything.index("torch.f7(")
+
+
+def test_tree_fits_on_a_screen(tmp_path):
+    trace = write_calls(tmp_path / "calls.txt", *[f"torch.f{i}(1)" for i in range(90)])
+    shown = on_terminal("tree", trace, cwd=tmp_path)
+    assert len(shown.splitlines()) <= 50 and "50 branches are left out; --all shows them" in shown
+    for args in (["--all"], ["--depth", "3"]):
+        assert len(on_terminal("tree", trace, *args, cwd=tmp_path).splitlines()) == 91
+    assert len(tool.torchtrace("tree", trace, cwd=tmp_path).out.splitlines()) == 91
+
+
+# ---- where it hangs ----
+
+HANGS = """
+import threading, time, torch
+
+class Slow(torch.nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        print("hangs", flush=True)
+        time.sleep(1000)
+        return y
+
+lock = threading.Lock()
+lock.acquire()
+
+class Waits(torch.nn.Module):
+    def forward(self, x):
+        with lock:
+            return x
+
+threading.Thread(target=Waits(), args=(torch.ones(3),), daemon=True, name="waiter").start()
+torch.nn.Sequential(Slow())(torch.ones(2))
+"""
+
+
+@pytest.mark.torch
+def test_where_it_hangs(tmp_path):
+    (tmp_path / "hangs.py").write_text(HANGS)
+    command = [tool.TORCHTRACE, "run", "-q", "-o", "out", "--python", tool.PYTHON, "-l", "1,3"]
+    command += ["--frames", "modules", "--stacks=all", "hangs.py"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=tool.environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "hangs\n"
+        time.sleep(0.2)
+        running = tool.torchtrace("info", "--open", "out", cwd=tmp_path)
+        as_json = tool.torchtrace("info", "--open", "--format", "json", "out", cwd=tmp_path)
+        process.send_signal(signal.SIGKILL)
+    assert (running.status, running.err) == (0, "")
+    assert re.match(r"main-\d+: running\n  thread 0 .*: 2 open calls\n", running.out)
+    outer, inner = re.findall(r"\n +\d+  L3  (.*)", running.out)[:2]
+    assert "Sequential" in outer and "Slow" in inner and "open for" in inner
+    assert "hangs.py:20" in running.out
+    assert re.search(r"\n  thread 1 .*: 1 open call\n.*Waits", running.out)
+    (one,) = json.loads(as_json.out)["processes"]
+    assert one["running"] is True
+    assert one["threads"][0]["open"][-1]["open_ns"] > 200_000_000
+
+    killed = tool.torchtrace("info", "--open", "out", cwd=tmp_path)
+    assert killed.status == 0
+    assert re.match(r"main-\d+: killed; times are up to its last record\n", killed.out)
+    assert "2 open calls" in killed.out and "Waits" in killed.out

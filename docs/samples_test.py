@@ -1,0 +1,194 @@
+"""What README.md and docs/ show: each command of a ```console block is run, each sample compared.
+
+    $ torchtrace stats out       a command, run in a folder of its own, with standard error
+    API   level  calls ...       what it prints; nothing: it isn't compared
+    ...                          a line of dots: any lines
+
+In ```console times only the first line is compared: where lines come by time, others may come.
+Durations, percentages, long decimals, sizes of files, ids of processes and paths are not compared.
+After a change of an output,
+
+    .venv/bin/python3 docs/samples_test.py --update [PAGE...]
+
+writes the samples anew, with as many lines before and behind the dots as there were. Each command
+is run once, in the order of PAGES, and may take what those before it on its page and in README.md
+have made.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tools.testing import whole_tool as tool
+
+PAGES = [tool.ROOT / "README.md", tool.ROOT / "docs/COOKBOOK.md"]
+PAGES += sorted(set((tool.ROOT / "docs").rglob("*.md")) - set(PAGES))
+
+BLOCK = re.compile(r"^```console( times)?\n(.*?)^```$", re.M | re.S)
+DOTS = "..."
+FIRST_LINES = 12  # of a sample that has only dots
+
+# What differs from run to run, each with what stands for it.
+VARYING = [
+    (r"\S*tools/torchtrace(?= )", "torchtrace"),
+    (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
+    (r"\d[\d.]* (ns|us|ms|s|min|h)\b", "DURATION"),
+    (r"\d[\d.]*%", "PERCENT"),
+    (r"\d+\.\d{3,}\b", "FLOAT"),
+    (r"\d[\d.]* (bytes|[kMG]B)\b", "SIZE"),
+    (r"\b(main|worker|fork|child)-\d+", r"\1-PID"),
+    (r"\bpid \d+", "pid PID"),
+    (r" +", " "),
+]
+
+
+def is_open(command):
+    return command.endswith("\\") or ("<<'END'" in command and not command.endswith("\nEND"))
+
+
+def commands_of(block):
+    """[(command, lines of its sample)]; a command goes on behind a backslash, and in a here
+    document to its END."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif not found[-1][1] and is_open(found[-1][0]):
+            found[-1] = (f"{found[-1][0]}\n{line}", [])
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def compared(line):
+    for pattern, name in VARYING:
+        line = re.sub(pattern, name, line)
+    return line.strip()
+
+
+class Sandbox:
+    """A folder with testdata/ and tools/ in it, in which commands are run, each once."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="torchtrace-samples-"))
+        self.printed = {}
+        (self.folder / "testdata").symlink_to(tool.ROOT / "testdata")
+        for name in ("tools", "bin"):
+            (self.folder / name).mkdir()
+            command = self.folder / name / "torchtrace"
+            command.write_text(f'#!/bin/sh\nexec "{tool.TORCHTRACE}" "$@"\n')
+            command.chmod(0o755)
+        self.environment = tool.environment(
+            {
+                "TORCHTRACE_PYTHON": tool.PYTHON,
+                "PATH": f"{self.folder}/bin:{Path(tool.PYTHON).parent}:{os.environ['PATH']}",
+            }
+        )
+
+    def run(self, command):
+        """The lines that it prints."""
+        if command not in self.printed:
+            done = subprocess.run(
+                ["bash", "-c", f"{{ {command}\n}} 2>&1"],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=600,
+            )
+            assert done.returncode in (0, 1), f"$ {command}\n{done.stdout}"
+            text = done.stdout.replace(f"{self.folder}/", "")
+            self.printed[command] = [line.rstrip() for line in text.splitlines()]
+        return self.printed[command]
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    made = Sandbox()
+    yield made
+    shutil.rmtree(made.folder)
+
+
+def check(command, sample, printed):
+    """Between dots stands what was printed, in order."""
+    printed = [compared(line) for line in printed]
+    groups = itertools.groupby(map(compared, sample), DOTS.__eq__)
+    parts = [list(lines) for dots, lines in groups if not dots]
+    at = 0
+    for number, part in enumerate(parts):
+        begins_with_dots = number > 0 or compared(sample[0]) == DOTS
+        places = [i for i in range(at, len(printed)) if printed[i : i + len(part)] == part]
+        if not begins_with_dots:
+            places = [place for place in places if place == 0]
+        if not places:
+            assert printed[at : at + len(part)] == part, f"$ {command}"
+        at = places[0] + len(part)
+    assert compared(sample[-1]) == DOTS or at == len(printed), f"$ {command}: more is printed"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_samples(page, sandbox):
+    for _, block in BLOCK.findall(PAGES[0].read_text()):
+        for command, _ in commands_of(block):
+            sandbox.run(command)
+    for times, block in BLOCK.findall(page.read_text()):
+        for command, sample in commands_of(block):
+            printed = sandbox.run(command)
+            if sample and times:
+                check(command, [sample[0], DOTS], printed)
+            elif sample:
+                check(command, sample, printed)
+
+
+def updated(sample, printed):
+    """What was printed, in the form of the sample."""
+    if DOTS not in sample:
+        return printed if sample else []
+    first = sample.index(DOTS)
+    last = len(sample) - sample.index(DOTS) - 1
+    if len(sample) == 1:
+        first = FIRST_LINES
+    if len(printed) <= first + last + 1:
+        return printed
+    return [*printed[:first], DOTS, *(printed[-last:] if last else [])]
+
+
+def update_page(page, sandbox):
+    def anew(match):
+        lines = []
+        for command, sample in commands_of(match.group(2)):
+            print(f"{page.name}: $ {command}", flush=True)
+            try:
+                sample = updated(sample, sandbox.run(command))
+            except AssertionError as failed:
+                print(f"left as it is: {failed}", file=sys.stderr)
+            lines += [f"$ {command}", *sample]
+        return "\n".join([f"```console{match.group(1) or ''}", *lines, "```"])
+
+    page.write_text(BLOCK.sub(anew, page.read_text()))
+
+
+def update(names):
+    sandbox = Sandbox()
+    for page in PAGES:
+        if not names or page.name in names:
+            update_page(page, sandbox)
+    shutil.rmtree(sandbox.folder)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] != ["--update"]:
+        sys.exit(__doc__)
+    update(sys.argv[2:])

@@ -1,0 +1,77 @@
+// What rows of calls share, as JSON lines and CSV tell them: each is a map of what `dump` and `export` name so.
+
+#ifndef TORCHTRACE_SERIALIZE_IMPORT_CALL_ROWS_H_
+#define TORCHTRACE_SERIALIZE_IMPORT_CALL_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "serialize/forms/plain_form.h"
+#include "serialize/import/imported_trace.h"
+
+namespace torchtrace {
+
+// Where calls were made, as far as the line tells.
+struct Origin {
+  std::string process;  // main-1234
+  std::string trace;
+  std::string host;
+  int64_t pid = -1;
+  int64_t rank = -1;
+
+  friend bool operator==(const Origin&, const Origin&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Origin& origin) {
+    return H::combine(std::move(h), origin.process, origin.trace, origin.host, origin.pid, origin.rank);
+  }
+};
+
+// What a line tells about one call beside its configuration.
+struct CallFacts {
+  Origin origin;
+  uint32_t thread = 0;
+  uint32_t depth = 0;
+  int64_t time_ns = kUnknownTime;
+  int64_t duration_ns = -1;  // not known
+  CallOutcome outcome = CallOutcome::kReturned;
+  bool unfinished = false;  // a later line tells how it ended
+  std::string exception;
+  uint64_t number = UINT64_MAX;
+};
+
+// Leaves `number` as it is when there is no such member.
+absl::Status ReadCallNumber(const Plain& map, const char* member, int64_t lowest, int64_t highest, int64_t* number);
+
+// A row of a configuration, not of a call.
+bool TellsCounts(const Plain& map);
+
+// How a call ended.
+absl::Status ReadCallEnd(const Plain& map, CallFacts* facts);
+// All that there is in CallFacts.
+absl::Status ReadCallFacts(const Plain& map, CallFacts* facts);
+
+// The call of a row that has its configuration in the text form, `config`. Valid until the next Add to the cache.
+absl::StatusOr<const ParsedCall*> ParseCallWithText(const Plain& map, const std::string& text, IdentityCache* cache);
+
+// The processes that rows name, numbered as they come.
+class CallOrigins {
+ public:
+  uint32_t ProcessOf(const Origin& origin);
+  const std::vector<ImportedProcess>& processes() const { return processes_; }
+
+ private:
+  std::vector<ImportedProcess> processes_{1};
+  absl::flat_hash_map<Origin, uint32_t> numbers_;
+};
+
+// A row as the source's visitor takes it; shows what `call` and `facts` own.
+ImportedCall MakeImportedCall(const ParsedCall& call, const CallFacts& facts, uint32_t process);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_IMPORT_CALL_ROWS_H_

@@ -1,0 +1,298 @@
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/model/config.h"
+#include "serialize/reports/reports.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Threads without an open call that are listed of a process.
+constexpr size_t kMaxIdleThreads = 8;
+
+// Whether a process writes its log still.
+enum class Running : uint8_t { kNo, kYes, kUnknown };
+
+// The log's writer keeps its first page mapped, whatever else it does.
+bool HasMapped(int64_t pid, const std::string& path) {
+  struct stat log;
+  if (stat(path.c_str(), &log) != 0) return false;
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string addresses, access, offset, device;
+    uint64_t inode = 0;
+    words >> addresses >> access >> offset >> device >> inode;
+    if (inode == log.st_ino && line.find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
+Running IsRunning(const ProcessInfo& process) {
+  if (process.closed) return process.known.program_goes_on ? Running::kUnknown : Running::kNo;
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  if (!process.known.pid.has_value() || process.known.host != host) return Running::kUnknown;
+  return HasMapped(*process.known.pid, process.path) ? Running::kYes : Running::kNo;
+}
+
+int64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+class OpenCallsReport {
+ public:
+  OpenCallsReport(Trace* trace, const OpenCallsOptions& options)
+      : trace_(trace), options_(options), stack_text_(*trace) {}
+
+  absl::Status Read() {
+    absl::Status read = trace_->Read([this](const CallRecord& record) -> absl::Status {
+      last_ns_[record.process] = record.time_ns;
+      levels_.insert(record.level);
+      Thread& thread = threads_[{record.process, record.thread}];
+      std::vector<CallRecord>& open = thread.open;
+      if (record.kind == CallRecord::kEnter) {
+        // What stood there has ended, unseen.
+        while (!open.empty() && open.back().depth >= record.depth) open.pop_back();
+        open.push_back(record);
+        return absl::OkStatus();
+      }
+      while (!open.empty() && open.back().call > record.call) open.pop_back();
+      if (open.empty() || open.back().call != record.call) return absl::OkStatus();
+      thread.last = open.back();
+      thread.last_ended_ns = record.time_ns;
+      thread.last_raised = record.kind == CallRecord::kRaise;
+      open.pop_back();
+      return absl::OkStatus();
+    });
+    now_ns_ = NowNs();
+    return read;
+  }
+
+  std::string Text() {
+    std::string text;
+    size_t ended = 0;
+    for (uint32_t i = 0; i < trace_->processes().size(); ++i) {
+      const ProcessInfo& process = trace_->processes()[i];
+      const Running running = IsRunning(process);
+      const bool any_open = std::any_of(threads_.begin(), threads_.end(), [i](const auto& thread) {
+        return thread.first.first == i && !thread.second.open.empty();
+      });
+      if (process.closed && !any_open) {
+        ++ended;
+        continue;
+      }
+      if (!text.empty()) text += "\n";
+      absl::StrAppend(&text, ProcessText(process, running), "\n");
+      AppendThreads(i, running, &text);
+    }
+    if (text.empty()) return "no call is open: every process has ended\n";
+    if (ended > 0) {
+      absl::StrAppend(&text, "\n", Counted(ended, "process has", "processes have"), " ended, without an open call\n");
+    }
+    return text;
+  }
+
+  ordered_json Json() {
+    ordered_json processes = ordered_json::array();
+    for (uint32_t i = 0; i < trace_->processes().size(); ++i) {
+      const ProcessInfo& process = trace_->processes()[i];
+      const Running running = IsRunning(process);
+      ordered_json json = {{"process", ProcessName(process)}};
+      if (process.known.pid.has_value()) json["pid"] = *process.known.pid;
+      if (process.known.ranked.rank.has_value()) json["rank"] = *process.known.ranked.rank;
+      json["running"] = running == Running::kUnknown ? ordered_json() : ordered_json(running == Running::kYes);
+      json["threads"] = ordered_json::array();
+      for (const auto& [key, thread] : threads_) {
+        if (key.first != i) continue;
+        ordered_json one = {{"thread", key.second}, {"name", ThreadName(process, key.second)}};
+        one["open"] = ordered_json::array();
+        for (const CallRecord& call : thread.open) {
+          ordered_json open = CallJson(call);
+          open["open_ns"] = EndOf(i, running) - call.time_ns;
+          one["open"].push_back(std::move(open));
+        }
+        if (thread.last.has_value()) {
+          one["last_ended"] = CallJson(*thread.last);
+          one["last_ended"]["raised"] = thread.last_raised;
+          one["last_ended"]["ended_ns_ago"] = EndOf(i, running) - thread.last_ended_ns;
+        }
+        json["threads"].push_back(std::move(one));
+      }
+      processes.push_back(std::move(json));
+    }
+    return {{"processes", std::move(processes)}};
+  }
+
+ private:
+  struct Thread {
+    std::vector<CallRecord> open;    // outermost first
+    std::optional<CallRecord> last;  // that ended
+    int64_t last_ended_ns = 0;
+    bool last_raised = false;
+  };
+
+  // Up to when calls are known to have been open.
+  int64_t EndOf(uint32_t process, Running running) const {
+    const auto last = last_ns_.find(process);
+    const int64_t last_ns = last == last_ns_.end() ? 0 : last->second;
+    return running == Running::kYes ? std::max(now_ns_, last_ns) : last_ns;
+  }
+
+  static std::string ProcessText(const ProcessInfo& process, Running running) {
+    std::string text = PlainLine(ProcessName(process));
+    if (process.known.ranked.rank.has_value()) absl::StrAppend(&text, ", rank ", *process.known.ranked.rank);
+    if (running == Running::kYes) return absl::StrCat(text, ": running");
+    absl::StrAppend(&text, ": ",
+                    process.closed            ? DescribeEnd(process)
+                    : running == Running::kNo ? "killed"
+                                              : "killed or still running");
+    return absl::StrCat(text, "; times are up to its last record");
+  }
+
+  static std::string ThreadName(const ProcessInfo& process, uint32_t number) {
+    const ThreadInfo* const thread = FindThread(process, number);
+    return thread == nullptr ? "" : thread->name;
+  }
+
+  void AppendThreads(uint32_t process, Running running, std::string* text) {
+    std::vector<std::pair<uint32_t, const Thread*>> idle;
+    for (const auto& [key, thread] : threads_) {
+      if (key.first != process) continue;
+      if (thread.open.empty()) {
+        idle.emplace_back(key.second, &thread);
+        continue;
+      }
+      absl::StrAppend(text, "  ", ThreadText(process, key.second), ": ",
+                      Counted(thread.open.size(), "open call", "open calls"), "\n");
+      AppendOpenCalls(thread, EndOf(process, running), text);
+    }
+    std::stable_sort(idle.begin(), idle.end(),
+                     [](const auto& a, const auto& b) { return a.second->last_ended_ns > b.second->last_ended_ns; });
+    for (size_t i = 0; i < std::min(idle.size(), kMaxIdleThreads); ++i) {
+      const auto& [number, thread] = idle[i];
+      absl::StrAppend(text, "  ", ThreadText(process, number), ": no open call");
+      if (thread->last.has_value()) {
+        const int64_t ago = EndOf(process, running) - thread->last_ended_ns;
+        absl::StrAppend(text, "; the last one ", thread->last_raised ? "raised " : "returned ", FormatDuration(ago),
+                        running == Running::kYes ? " ago" : " before that", ":\n",
+                        CallLine(*thread->last, 0, "", LeadWidths{}));
+        continue;
+      }
+      *text += "\n";
+    }
+    if (idle.size() > kMaxIdleThreads) {
+      absl::StrAppend(text, "  ", Counted(idle.size() - kMaxIdleThreads, "more thread", "more threads"),
+                      " without an open call\n");
+    }
+  }
+
+  std::string ThreadText(uint32_t process, uint32_t number) const {
+    const std::string name = ThreadName(trace_->processes()[process], number);
+    return PlainLine(absl::StrCat("thread ", number, name.empty() ? "" : absl::StrCat(" (", name, ")")));
+  }
+
+  // Of the columns before a call, where several calls stand below each other.
+  struct LeadWidths {
+    size_t number = 0;
+    size_t place = 0;
+  };
+
+  void AppendOpenCalls(const Thread& thread, int64_t end_ns, std::string* text) {
+    LeadWidths widths;
+    for (const CallRecord& call : thread.open) {
+      widths.number = std::max(widths.number, std::to_string(call.call).size());
+      widths.place = std::max(widths.place, PlaceOf(call).size());
+    }
+    StackId stack = kNoStack;  // the innermost
+    for (size_t i = 0; i < thread.open.size(); ++i) {
+      const CallRecord& call = thread.open[i];
+      const int64_t open_ns = std::max<int64_t>(0, end_ns - call.time_ns);
+      *text += CallLine(call, i, end_ns == 0 ? "" : absl::StrCat("  open for ", FormatDuration(open_ns)), widths);
+      if (call.stack != kNoStack) stack = call.stack;
+    }
+    for (const std::string& frame : stack_text_.Frames(stack, StackFormat::kShort)) {
+      absl::StrAppend(text, "        ", PlainLine(frame), "\n");
+    }
+  }
+
+  std::string PlaceOf(const CallRecord& call) const {
+    return call.stack == kNoStack ? "" : stack_text_.Place(trace_->stacks().calling_line(call.stack));
+  }
+
+  // `    12  L1  model.py:31    torch.relu(...)  open for 3.1 s`
+  std::string CallLine(const CallRecord& call, size_t indent, const std::string& ending, const LeadWidths& widths) {
+    const auto padded = [](std::string text, size_t width) {
+      return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+    };
+    const std::string number = std::to_string(call.call);
+    std::string line =
+        absl::StrCat("    ", std::string(std::max(widths.number, number.size()) - number.size(), ' '), number, "  ");
+    if (levels_.size() > 1) absl::StrAppend(&line, "L", call.level, "  ");
+    if (const std::string place = padded(PlaceOf(call), widths.place); !place.empty()) {
+      absl::StrAppend(&line, place, "  ");
+    }
+    line += std::string(2 * std::min<size_t>(indent, 50), ' ');
+    const std::string config = FoldedConfigText(*trace_, call.config);
+    return absl::StrCat(line, ClipText(config, options_.width, CountCharacters(line) + ending.size()), ending, "\n");
+  }
+
+  ordered_json CallJson(const CallRecord& call) {
+    const ConfigHead head = ReadConfigHead(trace_->identity(call.config));
+    ordered_json json = {{"call", call.call},
+                         {"level", call.level},
+                         {"api", std::string(head.api)},
+                         {"config", ConfigText(*trace_, call.config)}};
+    if (call.stack == kNoStack) return json;
+    const StackTable& stacks = trace_->stacks();
+    const StackPlace& line = stacks.line(stacks.calling_line(call.stack));
+    json["file"] = std::string(stacks.code(line.code).file);
+    json["line"] = line.line;
+    json["function"] = std::string(stacks.code(line.code).function);
+    json["stack"] = stack_text_.Frames(call.stack, StackFormat::kShort);
+    return json;
+  }
+
+  Trace* const trace_;
+  const OpenCallsOptions& options_;
+  StackText stack_text_;
+  std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;  // by process and thread
+  std::map<uint32_t, int64_t> last_ns_;                      // by process: its last record
+  std::set<uint8_t> levels_;                                 // of calls
+  int64_t now_ns_ = 0;
+};
+
+}  // namespace
+
+absl::Status WriteOpenCalls(Trace* trace, const OpenCallsOptions& options, std::ostream* out) {
+  OpenCallsReport report(trace, options);
+  if (absl::Status s = report.Read(); !s.ok()) return s;
+  *out << (options.json ? DumpPrettyJson(report.Json()) : report.Text());
+  out->flush();
+  return out->good() ? absl::OkStatus() : absl::AbortedError("cannot write the report");
+}
+
+}  // namespace torchtrace

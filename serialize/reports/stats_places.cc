@@ -1,0 +1,197 @@
+#include "serialize/reports/stats_places.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "serialize/base/matching.h"
+#include "serialize/forms/call_labels.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/model/config.h"
+#include "serialize/trace/parsed_tags.h"
+#include "serialize/trace/run_facts.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr PlaceId kUnknown = kNoPlace;
+
+// A place for each small number, found once.
+class Memo {
+ public:
+  template <typename Find>
+  PlaceId Get(size_t number, const Find& find) {
+    if (number >= known_.size()) known_.resize(number + 1, kUnknown);
+    if (known_[number] == kUnknown) known_[number] = find();
+    return known_[number];
+  }
+
+ private:
+  std::vector<PlaceId> known_;
+};
+
+}  // namespace
+
+std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace) {
+  switch (grouping_.by) {
+    case StatsBy::kLine:
+      return OfLines(trace);
+    case StatsBy::kModule:
+      return OfModules(trace);
+    case StatsBy::kTag:
+      return OfTags(trace);
+    default:
+      return OfProcesses(trace);
+  }
+}
+
+absl::Status StatsPlaces::Check() const {
+  // A row of calls that are nowhere says nothing alone.
+  if (places_.size() > (nowhere_.has_value() ? 1 : 0)) return absl::OkStatus();
+  const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
+  if (grouping_.by == StatsBy::kModule) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " no calls of modules: they are recorded by torchtrace run at level 3"));
+  }
+  if (grouping_.by == StatsBy::kTag) {
+    const std::vector<std::string> others(other_tags_.begin(), other_tags_.end());
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " no calls with a tag ", FormatApi(grouping_.tag), DidYouMean(grouping_.tag, others),
+                     others.empty() ? ": torchtrace.annotate(NAME=VALUE) sets one in the program"
+                                    : absl::StrCat(" (known: ", absl::StrJoin(others, ", "), ")")));
+  }
+  return absl::OkStatus();
+}
+
+PlaceId StatsPlaces::Number(StatsPlace place) {
+  std::string key;
+  for (const ReportCell& cell : place.labels) absl::StrAppend(&key, DumpJson(cell.value), ",");
+  const auto [at, fresh] = numbers_.try_emplace(std::move(key), static_cast<PlaceId>(places_.size()));
+  if (fresh) places_.push_back(std::move(place));
+  return at->second;
+}
+
+PlaceId StatsPlaces::Nowhere() {
+  if (!nowhere_.has_value()) {
+    const bool line = grouping_.by == StatsBy::kLine, module = grouping_.by == StatsBy::kModule;
+    StatsPlace place;
+    place.labels.resize(line ? 4 : module ? 2 : 1);
+    place.text = line ? "(no stack)" : module ? "(no module)" : "(no tag)";
+    nowhere_ = Number(std::move(place));
+  }
+  return *nowhere_;
+}
+
+StatsPlace StatsPlaces::OfProcess(size_t trace, const CallRecord& call) const {
+  const ProcessInfo& process = traces_[trace].trace->processes()[call.process];
+  StatsPlace place;
+  if (grouping_.by == StatsBy::kRank || grouping_.by == StatsBy::kLabel) {
+    ReportCell value(nullptr, "none");
+    if (grouping_.by == StatsBy::kLabel) {
+      if (!process.known.label.empty()) value = ApiCell(process.known.label);
+    } else if (process.known.written_rank.has_value()) {
+      value = *process.known.written_rank;
+      place.number = static_cast<double>(*process.known.written_rank);
+    }
+    place.text = value.text.has_value() ? *value.text : value.value.dump();
+    place.labels.push_back(std::move(value));
+    return place;
+  }
+  const std::string name = ProcessName(process);
+  if (traces_.size() > 1) {
+    place.labels.emplace_back(traces_[trace].name);
+    absl::StrAppend(&place.text, traces_[trace].name, " ");
+  }
+  absl::StrAppend(&place.text, name);
+  place.labels.emplace_back(name);
+  place.labels.emplace_back(process.path);
+  if (grouping_.by == StatsBy::kProcess) {
+    place.labels.emplace_back(DescribeEnd(process));
+    return place;
+  }
+  const ThreadInfo* const thread = FindThread(process, call.thread);
+  place.labels.emplace_back(call.thread);
+  place.labels.emplace_back(thread == nullptr ? ordered_json() : ordered_json(thread->os_id));
+  place.labels.emplace_back(thread == nullptr ? "" : thread->name);
+  absl::StrAppend(&place.text, " thread ", call.thread);
+  if (thread != nullptr && !thread->name.empty()) absl::StrAppend(&place.text, " ", FormatApi(thread->name));
+  return place;
+}
+
+std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size_t trace) {
+  auto known = std::make_shared<absl::flat_hash_map<std::pair<uint32_t, uint32_t>, PlaceId>>();
+  return [this, trace, known](const CallRecord& call, PlaceId) {
+    const auto [at, fresh] = known->try_emplace({call.process, call.thread});
+    if (fresh) at->second = Number(OfProcess(trace, call));
+    return at->second;
+  };
+}
+
+std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t trace) {
+  const Trace* const of = traces_[trace].trace;
+  auto text = std::make_shared<StackText>(*of);
+  auto known = std::make_shared<Memo>();
+  return [this, of, text, known](const CallRecord& call, PlaceId) {
+    if (call.stack == kNoStack) return Nowhere();
+    const LineId line = of->stacks().calling_line(call.stack);
+    return known->Get(line, [&] {
+      const StackPlace& at = of->stacks().line(line);
+      const StackCode& code = of->stacks().code(at.code);
+      StatsPlace place;
+      place.labels = {std::string(code.file), at.line, std::string(code.function), std::string(code.module)};
+      place.text = text->Line(line);
+      return Number(std::move(place));
+    });
+  };
+}
+
+// A call of a module is made in that module, and so is what it calls that is in no inner one.
+std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t trace) {
+  const Trace* const of = traces_[trace].trace;
+  auto known = std::make_shared<Memo>();
+  constexpr PlaceId kNoModule = kNoPlace - 1;
+  return [this, of, known](const CallRecord& call, PlaceId around) {
+    const PlaceId own = known->Get(call.config, [&] {
+      StatsPlace place;
+      place.text = ModuleLabel(of->identity(call.config));
+      if (place.text.empty()) return kNoModule;
+      const Config module = ReadableConfig(of->identity(call.config));
+      place.labels.resize(2);
+      for (const auto& [keyword, value] : module.kwargs) {
+        if (keyword == "path") place.labels[0] = std::string(value.text);
+      }
+      place.labels[1] = std::string(module.api);
+      return Number(std::move(place));
+    });
+    if (own != kNoModule) return own;
+    return around == kNoPlace ? Nowhere() : around;
+  };
+}
+
+std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfTags(size_t trace) {
+  auto tags = std::make_shared<ParsedTags>(traces_[trace].trace);
+  auto known = std::make_shared<Memo>();
+  return [this, tags, known](const CallRecord& call, PlaceId) {
+    return known->Get(call.tags, [&] {
+      const nlohmann::json* const object = tags->Get(call.tags);
+      if (object == nullptr) return Nowhere();
+      const auto value = object->find(grouping_.tag);
+      if (value == object->end()) {
+        for (const auto& [name, other] : object->items()) other_tags_.insert(name);
+        return Nowhere();
+      }
+      StatsPlace place;
+      place.labels.emplace_back(ordered_json(*value));
+      place.text = value->is_string() ? FormatApi(value->get_ref<const std::string&>()) : DumpJson(*value);
+      if (value->is_number()) place.number = value->get<double>();
+      return Number(std::move(place));
+    });
+  };
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,40 @@
+// The tags that go with calls, as values.
+
+#ifndef TORCHTRACE_SERIALIZE_TRACE_PARSED_TAGS_H_
+#define TORCHTRACE_SERIALIZE_TRACE_PARSED_TAGS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "nlohmann/json.hpp"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// Parses each text of Trace::tags once; memory goes with those. The trace outlives it. One thread.
+class ParsedTags {
+ public:
+  explicit ParsedTags(const Trace* trace) : trace_(trace) {}
+
+  // An object, valid as long as this; null where there are no tags, and where a damaged log has something else.
+  const nlohmann::json* Get(uint32_t id) {
+    if (id == kNoTags) return nullptr;
+    auto at = parsed_.find(id);
+    if (at == parsed_.end()) {
+      nlohmann::json tags = nlohmann::json::parse(trace_->tags(id), nullptr, /*allow_exceptions=*/false);
+      at = parsed_.emplace(id, tags.is_object() ? std::make_unique<nlohmann::json>(std::move(tags)) : nullptr).first;
+    }
+    return at->second.get();
+  }
+
+ private:
+  const Trace* const trace_;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<const nlohmann::json>> parsed_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_TRACE_PARSED_TAGS_H_
