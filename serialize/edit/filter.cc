@@ -128,9 +128,8 @@ class Filter {
       }
       thread.unwritten = 0;
     }
-    thread.open.push_back(
-        {record.call, record.depth, record.variant, record.tags, record.stack, record.facts, std::string(record.notes),
-         record.time_ns, keeps});
+    thread.open.push_back({record.call, record.depth, record.variant, record.tags, record.stack, record.facts,
+                           std::string(record.notes), record.time_ns, keeps});
     if (keeps) return WriteEnter(&thread, thread.open.back());
     ++thread.unwritten;
     return absl::OkStatus();

@@ -46,7 +46,7 @@ struct Shown {
   bool folded = false;   // it has no line: it stands on its parent's
   int64_t duration_ns = 0;
   std::string exception;
-  std::string notes;  // on its tensors (tensor_notes.h)
+  std::string notes;   // on its tensors (tensor_notes.h)
   std::string result;  // CallResult::values, empty where it isn't known
   std::string result_notes;
 
@@ -436,7 +436,8 @@ class Dump {
         object["min"] = note.range->least;
         object["max"] = note.range->most;
       }
-      if (note.contents) object["contents"] = absl::Base64Escape(absl::string_view(note.contents->data(), note.contents->size()));
+      if (note.contents)
+        object["contents"] = absl::Base64Escape(absl::string_view(note.contents->data(), note.contents->size()));
       (*json)[name].push_back(std::move(object));
     }
   }
