@@ -115,8 +115,8 @@ std::vector<std::string> OtherVersions(const std::vector<StatsTrace>& traces, co
     std::erase_if(others, [&list](const std::string& version) { return IsOfVersion(list, version); });
     if (others.empty()) continue;
     sentences.push_back(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "),
-                                     ", the list of ", list.version,
-                                     "; `", CommandName(), " apis scan --default` makes one for another version"));
+                                     ", the list of ", list.version, "; `", CommandName(),
+                                     " apis scan --default` makes one for another version"));
   }
   return sentences;
 }

@@ -147,7 +147,7 @@ void CallFilterOptions::AddTo(CLI::App* app) {
       ->check(Checked([](const std::string& text) { return ParseLevels(text); }))
       ->group("Filtering");
   app->parse_complete_callback([this] {
-    if (include.empty() && exclude.empty()) return;
+    if (include.empty() && exclude.empty() && groups.empty()) return;
     const ApiNames& known = KnownApiNames();
     absl::StatusOr<NameFilter> names = ExpandNames({SplitLists(include), SplitLists(exclude)}, groups, known);
     if (!names.ok()) throw CLI::ValidationError(std::string(names.status().message()));

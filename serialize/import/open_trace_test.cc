@@ -229,7 +229,7 @@ TEST(OpenTrace, JsonLinesRoundTrip) {
     const auto trace = Open(Write("dump.jsonl", second.str()));
     options.max_waiting_calls = kMaxWaitingCalls;
     ASSERT_NE(trace, nullptr);
-    const absl::Status dumped = WriteDump(trace.get(), options, &third);
+    const absl::Status dumped = WriteDump(trace.get(), options, &third).status();
     ASSERT_TRUE(dumped.ok()) << dumped;
     EXPECT_EQ(third.str(), first.str());
     EXPECT_EQ(trace->processes()[0].metadata->at("pid"), 1234);
