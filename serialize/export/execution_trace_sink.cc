@@ -558,7 +558,7 @@ class ExecutionTraceSink final : public CallSink {
 extern const Exporter kExecutionTraceExporter;
 const Exporter kExecutionTraceExporter = {
     .name = "et",
-    .help = "an execution trace, as PyTorch's ExecutionTraceObserver writes it (et_replay, Chakra): of level 4, else 2",
+    .help = "execution trace of PyTorch's ExecutionTraceObserver (et_replay, Chakra)",
     .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       return std::make_unique<ExecutionTraceSink>(out, options);
     },
