@@ -14,7 +14,7 @@ const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
       &kRunCommand,    &kStatsCommand,  &kInfoCommand, &kDumpCommand,        &kTreeCommand,
       &kRenderCommand, &kDedupCommand,  &kDiffCommand, &kExportCommand,      &kApisCommand,
-      &kMergeCommand,  &kFilterCommand, &kHelpCommand, &kCompletionsCommand, &kVersionCommand,
+      &kReplayCommand, &kMergeCommand,  &kFilterCommand, &kHelpCommand, &kCompletionsCommand, &kVersionCommand,
   };
   return commands;
 }
