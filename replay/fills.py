@@ -365,7 +365,7 @@ def _advanced_index(call, spec, rule):
         elif isinstance(entry, list):
             lengths.append(len(entry))
         dim += dims
-    values = call.get(["values", "value"], TensorSpec)
+    values = call.get(["values", "value", "2"], TensorSpec)
     rest = max(0, len(sizes) - dim)
     if values is not None and len(values.shape) > rest:
         lengths.append(values.shape[-1 - rest])

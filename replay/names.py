@@ -32,6 +32,10 @@ _OPERATOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)::([A-Za-z0-9_]+)(?:\.([A-Za-z0
 _PREFIXES = {"linalg": "linalg_", "special": "special_", "fft": "fft_", "sparse": "sparse_"}
 _IN_PLACE_SLOT = re.compile(r"__i[a-z]+__")
 _MISSING = object()
+_CLASSES = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.Size, torch.device, torch.Generator)
+_CLASSES += (torch.finfo, torch.iinfo)
+_OPERATORS = frozenset(dir(torch._C._VariableFunctions)) - frozenset(dir(object))
+_PARTS = tuple(f"torch._C.{part}" for part in ("_nn", "_linalg", "_fft", "_special", "_sparse", "_nested"))
 
 
 def is_dunder(name):
@@ -168,7 +172,12 @@ class Names:
             raise Skip("a property")
         module = getattr(thing, "__module__", None)
         own_module = module is None or module == "torch" or str(module).startswith("torch.")
-        if isinstance(thing, (types.FunctionType, types.MethodType, type)) and own_module:
+        if isinstance(thing, type):
+            # Many of torch's other classes open files or hold on to the process.
+            if not (issubclass(thing, _CLASSES) or isinstance(thing, type(torch.FloatTensor))):
+                raise Skip("it makes an object that is no tensor, module or optimizer")
+            return
+        if isinstance(thing, (types.FunctionType, types.MethodType)) and own_module:
             return
         if isinstance(thing, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             # A slot of object's or a number's is no operator of torch's.
@@ -176,14 +185,12 @@ class Names:
                 raise Skip("it is not torch's own")
             return
         if isinstance(thing, types.BuiltinFunctionType):
+            # Those of torch._C itself are about the process; operators stand in its parts.
             of = thing.__self__
-            name = of.__name__ if isinstance(of, types.ModuleType) else getattr(type(of), "__module__", "")
-            if isinstance(of, type):
-                name = of.__module__
-            if own_module and (name is None or str(name).split(".")[0] in ("torch", "builtins", "pybind11_builtins")):
+            if thing.__name__ in _OPERATORS or getattr(of, "__name__", "") in _PARTS:
                 return
-        if type(thing).__module__.split(".")[0] == "torch" and callable(thing):
-            return
+            if isinstance(of, type) and issubclass(of, torch.Tensor):
+                return
         raise Skip("it is not torch's own")
 
 

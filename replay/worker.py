@@ -12,7 +12,6 @@ import os
 import resource
 import signal
 import sys
-import tempfile
 import time
 import warnings
 
@@ -40,7 +39,8 @@ class Guard:
         self.on = False
         self.events = frozenset(_UNSAFE_EVENTS)
         # Code that torch imports when it is first needed.
-        self.readable = tuple({os.path.realpath(path) + os.sep for path in (*sys.path, sys.prefix, sys.base_prefix)})
+        folders = filter(os.path.isabs, (*sys.path, sys.prefix, sys.base_prefix))
+        self.readable = tuple({os.path.realpath(path) + os.sep for path in folders})
         sys.addaudithook(self._hear)
 
     def _hear(self, event, args):
@@ -152,12 +152,15 @@ def bind(target, args, kwargs):
     """Arguments by name; by number where names aren't known."""
     if target.signature is not None:
         try:
-            return dict(target.signature.bind(*args, **kwargs).arguments)
+            bound = target.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return dict(bound.arguments)
         except TypeError:
             pass
     for schema in target.schemas:
         if fits(schema, args, kwargs):
-            return {**{argument.name: value for argument, value in zip(schema.arguments, args)}, **kwargs}
+            defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+            return {**defaults, **{a.name: value for a, value in zip(schema.arguments, args)}, **kwargs}
     return {**{str(i): value for i, value in enumerate(args)}, **({"self": args[0]} if args else {}), **kwargs}
 
 
@@ -271,10 +274,8 @@ def main(options):
     for descriptor, becomes in ((nothing, 0), (nothing, 1), (errors, 2)):
         os.dup2(descriptor, becomes)
     torch.set_num_threads(1)
-    # A folder that is gone: nothing appears in it.
-    folder = tempfile.mkdtemp()
-    os.chdir(folder)
-    os.rmdir(folder)
+    # A folder of the kernel's: nobody can make a file in it, root neither.
+    os.chdir("/proc/self/task")
     os.write(answers, json.dumps({"torch": torch.__version__}).encode() + b"\n")
     while True:
         child = os.fork()

@@ -99,6 +99,36 @@ std::string Greeting(const WorkerOptions& options) {
   return absl::StrCat(program.dump(), "\n", request.dump(), "\n");
 }
 
+ReplayAnswer ParseAnswer(const std::string& line) {
+  ReplayAnswer answer;
+  const json said = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto text = [&said](const char* name) {
+    const auto at = said.find(name);
+    return at != said.end() && at->is_string() ? at->get<std::string>() : std::string();
+  };
+  if (!said.is_object()) {
+    answer.result = "crashed";
+    answer.reason = "what the worker said can't be read";
+    return answer;
+  }
+  if (const std::string died = text("died"); !died.empty()) {
+    answer.result = died == "SIGALRM" ? "timeout" : "crashed";
+    if (answer.result == "crashed") {
+      answer.reason = text("said").empty() ? died : absl::StrCat(died, ": ", text("said"));
+    }
+    return answer;
+  }
+  answer.result = text("result");
+  answer.reason = text("reason");
+  if (const auto raised = said.find("raised"); raised != said.end() && raised->is_array()) {
+    for (const json& name : *raised) answer.raised.push_back(name.is_string() ? name.get<std::string>() : "");
+  }
+  if (const auto seconds = said.find("seconds"); seconds != said.end() && seconds->is_number()) {
+    answer.seconds = seconds->get<double>();
+  }
+  return answer;
+}
+
 // A process, and lines to and from it. The child ends with us, as its input does.
 class Worker {
  public:
@@ -141,6 +171,27 @@ class Worker {
     return absl::OkStatus();
   }
 
+  ReplayAnswer Ask(const std::string& request, double seconds) {
+    std::string line;
+    if (Write(absl::StrCat(request, "\n")) && ReadLine(seconds, &line)) return ParseAnswer(line);
+    Kill();
+    ReplayAnswer answer;
+    answer.result = "crashed";
+    answer.reason = "the worker ended, or did not answer";
+    return answer;
+  }
+
+  bool is_running() const { return pid_ > 0; }
+
+  // It has nothing to do any more.
+  void Finish() {
+    if (to_ >= 0) close(std::exchange(to_, -1));
+    if (pid_ > 0) waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+
+ private:
+  static constexpr double kStartSeconds = 300;  // a cold disk, a busy machine
+
   bool Write(std::string_view text) {
     while (!text.empty()) {
       const ssize_t bytes = write(to_, text.data(), text.size());
@@ -173,15 +224,6 @@ class Worker {
     }
   }
 
-  // It has nothing to do any more.
-  void Finish() {
-    if (to_ >= 0) close(std::exchange(to_, -1));
-    if (pid_ > 0) waitpid(std::exchange(pid_, -1), nullptr, 0);
-  }
-
- private:
-  static constexpr double kStartSeconds = 300;  // a cold disk, a busy machine
-
   static absl::Status Failed(const WorkerOptions& options, int error) {
     return absl::FailedPreconditionError(absl::StrCat("cannot start ", options.python, ": ", std::strerror(error)));
   }
@@ -198,36 +240,6 @@ class Worker {
   std::string read_;
 };
 
-ReplayAnswer ParseAnswer(const std::string& line) {
-  ReplayAnswer answer;
-  const json said = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto text = [&said](const char* name) {
-    const auto at = said.find(name);
-    return at != said.end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
-  if (!said.is_object()) {
-    answer.result = "crashed";
-    answer.reason = "what the worker said can't be read";
-    return answer;
-  }
-  if (const std::string died = text("died"); !died.empty()) {
-    answer.result = died == "SIGALRM" ? "timeout" : "crashed";
-    if (answer.result == "crashed") {
-      answer.reason = text("said").empty() ? died : absl::StrCat(died, ": ", text("said"));
-    }
-    return answer;
-  }
-  answer.result = text("result");
-  answer.reason = text("reason");
-  if (const auto raised = said.find("raised"); raised != said.end() && raised->is_array()) {
-    for (const json& name : *raised) answer.raised.push_back(name.is_string() ? name.get<std::string>() : "");
-  }
-  if (const auto seconds = said.find("seconds"); seconds != said.end() && seconds->is_number()) {
-    answer.seconds = seconds->get<double>();
-  }
-  return answer;
-}
-
 }  // namespace
 
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
@@ -240,6 +252,8 @@ absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(R
   const auto run = [&] {
     Worker worker;
     bool started = false;
+    // Has called nothing that may have spoilt its memory.
+    bool fresh = true;
     for (;;) {
       ReplayItem item;
       {
@@ -254,15 +268,11 @@ absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(R
         }
         started = true;
       }
-      ReplayAnswer answer;
-      std::string line;
-      if (worker.Write(absl::StrCat(item.request, "\n")) && worker.ReadLine(patience, &line)) {
-        answer = ParseAnswer(line);
-      } else {
-        answer.result = "crashed";
-        answer.reason = "the worker ended, or did not answer";
-        started = false;
-      }
+      ReplayAnswer answer = worker.Ask(item.request, patience);
+      // What went before may be to blame.
+      if (answer.result == "crashed" && !fresh && worker.is_running()) answer = worker.Ask(item.request, patience);
+      fresh = answer.result == "crashed" || answer.result == "timeout";
+      started = worker.is_running();
       const std::lock_guard<std::mutex> lock(mutex);
       status.Update(done(item, answer));
     }
