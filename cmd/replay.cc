@@ -1,5 +1,7 @@
 // `torchtrace replay`.
 
+#include "replay/replay.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
-#include "replay/replay.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/find_python.h"
 
@@ -54,8 +55,9 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, std::vecto
     const absl::StatusOr<std::unique_ptr<Trace>> trace = reading.Open(arguments.paths[i]);
     if (!trace.ok()) return trace.status();
     if (absl::Status s = plan.Open(trace->get()); !s.ok()) return s;
-    const std::string what =
-        arguments.paths.size() == 1 ? "replaying" : absl::StrCat("replaying trace ", i + 1, " of ", arguments.paths.size());
+    const std::string what = arguments.paths.size() == 1
+                                 ? "replaying"
+                                 : absl::StrCat("replaying trace ", i + 1, " of ", arguments.paths.size());
     const auto next = [&](ReplayItem* item) {
       while (plan.Next(item)) {
         progress.Show(what, Progress::kConfigs, plan.looked_at(), plan.configs());
@@ -88,8 +90,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseReplayFormat(text); }));
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
-  app->add_option("--resume", arguments.resume,
-                  "Keep results in FILE as they come, and go on from those that it holds")
+  app->add_option("--resume", arguments.resume, "Keep results in FILE as they come, and go on from those that it holds")
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
@@ -132,8 +133,7 @@ int Run(const std::vector<std::string>& args) {
   workers.python = python->path;
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(arguments.output, {.force = arguments.force});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  const absl::StatusOr<std::unique_ptr<ResultStore>> results =
-      ResultStore::Open(arguments.resume, Conditions(workers));
+  const absl::StatusOr<std::unique_ptr<ResultStore>> results = ResultStore::Open(arguments.resume, Conditions(workers));
   if (!results.ok()) return Fail(kExitTrouble, results.status());
   std::vector<std::string> missing;
   if (absl::Status s = Replay(arguments, results->get(), &missing); !s.ok()) return (*out)->Finish(s);

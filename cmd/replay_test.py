@@ -34,7 +34,8 @@ def results(path, *args, **kwargs):
     return {row["config"]: row for row in report["configs"]}, result.status
 
 
-RETURNS = """
+RETURNS = (
+    """
 torch.index_select(Tensor([5, 3], "float32"), 0, Tensor([4], "int64"))
 torch.linalg.cholesky(Tensor([2, 4, 4], "float64"))
 torch.Tensor.to_dense(Tensor([3, 4], "float32", layout="sparse_csr"))
@@ -58,7 +59,10 @@ aten::dequantize.self(Tensor([4], "quint8"))
 aten::as_strided(Tensor([2], "float32"), list[3, 3], list[3, 1], 4)
 aten::view.dtype(Tensor([4], "bits8"), torch.uint8)
 aten::index_put(Tensor([5], "float32"), list[Tensor([3], "int64")], Tensor([3], "float32"))
-""".replace("\\\n", "").strip().split("\n")
+""".replace("\\\n", "")
+    .strip()
+    .split("\n")
+)
 
 
 def test_kinds_of_arguments(tmp_path):
@@ -113,10 +117,11 @@ def test_differences_in_each_format(tmp_path):
     path = write(tmp_path / "a.txt", ADD, MISFIT, 'torch.load("x")')
     text = replay(path)
     assert text.status == 1
-    assert text.out.startswith(f"{MISFIT}\n    differs: raised: RuntimeError: The size of tensor a (2)")
+    assert text.out.startswith(
+        f"{MISFIT}\n    differs: raised: RuntimeError: The size of tensor a (2)"
+    )
     assert text.out.endswith(
-        "skipped:\n      1  it may open a file\n"
-        "3 configs: 1 differs, 1 ok, 1 raised, 1 skipped\n"
+        "skipped:\n      1  it may open a file\n3 configs: 1 differs, 1 ok, 1 raised, 1 skipped\n"
     )
     rows = list(csv.DictReader(replay(path, "--format", "csv", "-q").out.splitlines()))
     assert [row["result"] for row in rows] == ["ok", "raised", "skipped"]
@@ -173,7 +178,9 @@ def test_crash_and_timeout(tmp_path):
         "        function.__module__ = 'torch.nn.functional'\n"
         "        setattr(torch.nn.functional, function.__name__, function)\n"
     )
-    crash, slow = (f'torch.nn.functional.{name}(Tensor([2], "float32"))' for name in ("relu6", "selu"))
+    crash, slow = (
+        f'torch.nn.functional.{name}(Tensor([2], "float32"))' for name in ("relu6", "selu")
+    )
     path = write(tmp_path / "a.txt", ADD, crash, slow, MISFIT)
     rows, status = results(path, "--timeout", "2", env={"PYTHONPATH": str(tmp_path)})
     assert [(row["result"], row["differs"]) for row in rows.values()] == [

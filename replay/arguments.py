@@ -7,6 +7,7 @@ known and below the limits.
 import re
 
 import torch
+
 from replay.names import Skip
 
 MAX_DEPTH = 64
@@ -14,10 +15,19 @@ MAX_ITEMS = 1_000_000
 
 DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 LAYOUTS = {str(value): value for value in vars(torch).values() if isinstance(value, torch.layout)}
-MEMORY_FORMATS = {str(value): value for value in vars(torch).values() if isinstance(value, torch.memory_format)}
+MEMORY_FORMATS = {
+    str(value): value for value in vars(torch).values() if isinstance(value, torch.memory_format)
+}
 QUANTIZED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
 _COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
-_TYPES = {"int": int, "float": float, "bool": bool, "complex": complex, "str": str, "torch.Tensor": torch.Tensor}
+_TYPES = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "complex": complex,
+    "str": str,
+    "torch.Tensor": torch.Tensor,
+}
 _NUMPY_NAME = re.compile(r"(bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128))")
 
 
@@ -55,7 +65,9 @@ class TensorSpec:
         return self.extent * max(1, self.dtype.itemsize)
 
     def is_integer(self):
-        return not (self.dtype.is_floating_point or self.dtype.is_complex or self.dtype == torch.bool)
+        return not (
+            self.dtype.is_floating_point or self.dtype.is_complex or self.dtype == torch.bool
+        )
 
 
 class StorageSpec:
@@ -109,7 +121,9 @@ class Parser:
         try:
             return reader(self, plain, depth)
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise Skip(f"an argument's description can't be read ({kind[:80]}): {error}"[:200]) from None
+            raise Skip(
+                f"an argument's description can't be read ({kind[:80]}): {error}"[:200]
+            ) from None
 
     def _items(self, plain, depth):
         items = plain["value"]
@@ -174,10 +188,16 @@ class Parser:
         return device
 
     def _symbol(self, plain, depth):
-        raise Skip("a number was symbolic" if plain.get("value") != "*" else "an argument was forgotten (*)")
+        raise Skip(
+            "a number was symbolic"
+            if plain.get("value") != "*"
+            else "an argument was forgotten (*)"
+        )
 
     def _object(self, plain, depth):
-        raise Skip(f"an argument is an object, of which only the type is known: {str(plain.get('value'))[:80]}")
+        raise Skip(
+            f"an argument is an object, of which only the type is known: {str(plain.get('value'))[:80]}"
+        )
 
     def _type(self, plain, depth):
         name = plain["value"]
@@ -237,7 +257,9 @@ class Parser:
         "torch.memory_format": lambda self, plain, depth: self._named(
             MEMORY_FORMATS, plain["value"], "memory format"
         ),
-        "torch.Generator": lambda self, plain, depth: GeneratorSpec(self._device_of(plain["device"])),
+        "torch.Generator": lambda self, plain, depth: GeneratorSpec(
+            self._device_of(plain["device"])
+        ),
         "torch.UntypedStorage": _storage,
         "function": lambda self, plain, depth: self.names.resolve(plain["value"]).function,
         "type": _type,
@@ -245,7 +267,9 @@ class Parser:
         "numpy.generic": _scalar,
         "symbol": _symbol,
         "object": _object,
-        "deep": lambda self, plain, depth: self._object({"value": "a container nested too deeply"}, depth),
+        "deep": lambda self, plain, depth: self._object(
+            {"value": "a container nested too deeply"}, depth
+        ),
     }
 
 
@@ -254,7 +278,9 @@ def device_is_here(device):
         return True
     backend = getattr(torch, device.type, None)
     try:
-        return bool(backend and backend.is_available() and (device.index or 0) < backend.device_count())
+        return bool(
+            backend and backend.is_available() and (device.index or 0) < backend.device_count()
+        )
     except Exception:
         return False
 
@@ -300,11 +326,17 @@ class Builder:
     def _tensor(self, spec):
         if spec.device.type == "meta":
             tensor = torch.empty(spec.extent, dtype=spec.dtype, device="meta")
-            tensor = tensor.as_strided(spec.shape, spec.stride) if spec.stride else tensor.view(spec.shape)
+            tensor = (
+                tensor.as_strided(spec.shape, spec.stride)
+                if spec.stride
+                else tensor.view(spec.shape)
+            )
         elif spec.layout != torch.strided:
             tensor = self._unstrided(spec)
         elif spec.dtype in QUANTIZED:
-            plain = TensorSpec(spec.shape, QUANTIZED[spec.dtype], spec.device, spec.stride, spec.layout)
+            plain = TensorSpec(
+                spec.shape, QUANTIZED[spec.dtype], spec.device, spec.stride, spec.layout
+            )
             tensor = torch._make_per_tensor_quantized_tensor(self._strided(plain), 0.1, 0)
         else:
             tensor = self._strided(spec)
@@ -330,7 +362,9 @@ class Builder:
         else:
             storage = torch.zeros(extent, dtype=spec.dtype)
             at = torch.arange(extent).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
-            storage[at.reshape(-1)] = self.fills.values(spec, spec.shape, self.generator).reshape(-1)
+            storage[at.reshape(-1)] = self.fills.values(spec, spec.shape, self.generator).reshape(
+                -1
+            )
         return storage.to(spec.device).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
 
     def _unstrided(self, spec):

@@ -8,6 +8,7 @@ import fnmatch
 import re
 
 import torch
+
 from replay.arguments import TensorSpec, product
 
 _ALIASES = {"input": "self", "tensor": "self", "tensors": "self", "A": "self"}
@@ -41,7 +42,10 @@ def integers(low, high):
 
 
 def constant(value):
-    return Draw(lambda shape, dtype, generator: torch.full(shape, value, dtype=torch.float64), elementwise=True)
+    return Draw(
+        lambda shape, dtype, generator: torch.full(shape, value, dtype=torch.float64),
+        elementwise=True,
+    )
 
 
 def choice(values):
@@ -91,7 +95,12 @@ class Call:
     def get(self, names, kind=None):
         for name in names if isinstance(names, list) else [names]:
             value = self.arguments.get(name)
-            if isinstance(value, (list, tuple)) and value and kind is TensorSpec and isinstance(value[0], TensorSpec):
+            if (
+                isinstance(value, (list, tuple))
+                and value
+                and kind is TensorSpec
+                and isinstance(value[0], TensorSpec)
+            ):
                 value = value[0]
             if value is not None and (kind is None or isinstance(value, kind)):
                 return value
@@ -122,7 +131,11 @@ class Call:
             return otherwise if spec is None else spec.numel
         if "product" in what:
             sizes = self.get(what["product"], (list, tuple))
-            return otherwise if sizes is None else product(size for size in sizes if isinstance(size, int))
+            return (
+                otherwise
+                if sizes is None
+                else product(size for size in sizes if isinstance(size, int))
+            )
         return otherwise
 
 
@@ -140,7 +153,9 @@ def _integers(call, spec, rule):
 def _index(call, spec, rule):
     if spec.dtype in (torch.bool,):
         return None
-    return integers(call.number(rule.get("low", 0)), call.number({"size": [rule["into"], rule.get("dim")]}, 1))
+    return integers(
+        call.number(rule.get("low", 0)), call.number({"size": [rule["into"], rule.get("dim")]}, 1)
+    )
 
 
 def _classes(call, spec, rule):
@@ -153,12 +168,14 @@ def _classes(call, spec, rule):
 
 def _sorted(call, spec, rule):
     return Draw(
-        lambda shape, dtype, generator: torch.sort(
-            (default if rule.get("of") != "unit" else lambda _: uniform(0, 1))(dtype)
-            .function(shape, dtype, generator)
-            .to(torch.float64)
-            + (torch.arange(shape[-1]) * 2 if shape and rule.get("strictly") else 0)
-        ).values
+        lambda shape, dtype, generator: (
+            torch.sort(
+                (default if rule.get("of") != "unit" else lambda _: uniform(0, 1))(dtype)
+                .function(shape, dtype, generator)
+                .to(torch.float64)
+                + (torch.arange(shape[-1]) * 2 if shape and rule.get("strictly") else 0)
+            ).values
+        )
     )
 
 
@@ -166,7 +183,9 @@ def _sorted_index(call, spec, rule):
     draw = _index(call, spec, rule)
     if not spec.shape:
         return integers(1, 3)
-    return Draw(lambda shape, dtype, generator: torch.sort(draw.function(shape, dtype, generator)).values)
+    return Draw(
+        lambda shape, dtype, generator: torch.sort(draw.function(shape, dtype, generator)).values
+    )
 
 
 def _permutation(call, spec, rule):
@@ -175,7 +194,9 @@ def _permutation(call, spec, rule):
 
 def _pivots(call, spec, rule):
     """Of LAPACK: the i-th, from 1, is at least i."""
-    return Draw(lambda shape, dtype, generator: torch.arange(1, (shape or (1,))[-1] + 1).expand(shape))
+    return Draw(
+        lambda shape, dtype, generator: torch.arange(1, (shape or (1,))[-1] + 1).expand(shape)
+    )
 
 
 def _offsets(call, spec, rule):
@@ -223,7 +244,9 @@ def _falling(call, spec, rule):
     longest = max(1, int(call.number(rule["high"], 1)))
 
     def draw(shape, dtype, generator):
-        lengths = torch.randint(1, longest + 1, shape, generator=generator).sort(descending=True).values
+        lengths = (
+            torch.randint(1, longest + 1, shape, generator=generator).sort(descending=True).values
+        )
         if lengths.numel():
             lengths[0] = longest
         return lengths
@@ -267,7 +290,9 @@ def _well_conditioned(call, spec, rule):
 
 
 def _simplex(call, spec, rule):
-    return Draw(lambda shape, dtype, generator: torch.rand(shape, generator=generator).add(0.01).softmax(-1))
+    return Draw(
+        lambda shape, dtype, generator: torch.rand(shape, generator=generator).add(0.01).softmax(-1)
+    )
 
 
 def _plane(call, spec, rule):
@@ -281,7 +306,11 @@ def _plane(call, spec, rule):
         return integers(0, sizes)
     rank = rule.get("rank", 2)
     inner = product(spec.shape[max(0, len(spec.shape) - rank) :])
-    return Draw(lambda shape, dtype, generator: (torch.arange(product(shape)) % max(1, inner)).reshape(shape) % max(1, sizes))
+    return Draw(
+        lambda shape, dtype, generator: (
+            (torch.arange(product(shape)) % max(1, inner)).reshape(shape) % max(1, sizes)
+        )
+    )
 
 
 def _storage_for(call, spec, rule):
@@ -303,7 +332,10 @@ def _coordinates(call, spec, rule):
         return integers(0, 2)
 
     def draw(shape, dtype, generator):
-        rows = [torch.randint(0, max(1, size), shape[1:], generator=generator) for size in sizes[: shape[0]]]
+        rows = [
+            torch.randint(0, max(1, size), shape[1:], generator=generator)
+            for size in sizes[: shape[0]]
+        ]
         return torch.stack(rows) if rows else torch.zeros(shape, dtype=torch.int64)
 
     return Draw(draw)
@@ -432,7 +464,9 @@ class Fills:
         something to say of an argument counts."""
         rules = self.by_key.get(key)
         if rules is None:
-            rules = self.exact.get(key, []) + [rule for glob, rule in self.globs if glob.fullmatch(key)]
+            rules = self.exact.get(key, []) + [
+                rule for glob, rule in self.globs if glob.fullmatch(key)
+            ]
             self.by_key[key] = rules
         if not rules:
             return
@@ -447,7 +481,11 @@ class Fills:
     def _draw_of(spec):
         if spec.values is not None:
             return given(spec.values, spec.shape)
-        if spec.range is not None and spec.is_integer() and (spec.fill is None or spec.fill.elementwise):
+        if (
+            spec.range is not None
+            and spec.is_integer()
+            and (spec.fill is None or spec.fill.elementwise)
+        ):
             return integers(spec.range[0], spec.range[1] + 1)
         return spec.fill or default(spec.dtype)
 
@@ -460,7 +498,9 @@ class Fills:
         draw = self._draw_of(spec)
         if _ONLY_BITS.fullmatch(str(dtype)):
             width = (*shape, dtype.itemsize)
-            return torch.randint(0, 256, width, generator=generator, dtype=torch.uint8).view(dtype)[..., 0]
+            return torch.randint(0, 256, width, generator=generator, dtype=torch.uint8).view(dtype)[
+                ..., 0
+            ]
         return draw.function(shape, dtype, generator).to(dtype).contiguous()
 
 
@@ -477,4 +517,3 @@ def specs_in(value):
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from specs_in(item)
-

@@ -32,10 +32,19 @@ _OPERATOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)::([A-Za-z0-9_]+)(?:\.([A-Za-z0
 _PREFIXES = {"linalg": "linalg_", "special": "special_", "fft": "fft_", "sparse": "sparse_"}
 _IN_PLACE_SLOT = re.compile(r"__i[a-z]+__")
 _MISSING = object()
-_CLASSES = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.Size, torch.device, torch.Generator)
+_CLASSES = (
+    torch.Tensor,
+    torch.nn.Module,
+    torch.optim.Optimizer,
+    torch.Size,
+    torch.device,
+    torch.Generator,
+)
 _CLASSES += (torch.finfo, torch.iinfo)
 _OPERATORS = frozenset(dir(torch._C._VariableFunctions)) - frozenset(dir(object))
-_PARTS = tuple(f"torch._C.{part}" for part in ("_nn", "_linalg", "_fft", "_special", "_sparse", "_nested"))
+_PARTS = tuple(
+    f"torch._C.{part}" for part in ("_nn", "_linalg", "_fft", "_special", "_sparse", "_nested")
+)
 
 
 def is_dunder(name):
@@ -55,7 +64,9 @@ class Names:
     def __init__(self, rules):
         self.namespaces = frozenset(rules["namespaces"])
         self.allowed = [re.compile(dotted(glob)) for glob in rules["apis"]]
-        self.refused = [(re.compile(fnmatch.translate(row["name"])), row["why"]) for row in rules["skip"]]
+        self.refused = [
+            (re.compile(fnmatch.translate(row["name"])), row["why"]) for row in rules["skip"]
+        ]
         self.known = {}
 
     def resolve(self, api):
@@ -94,7 +105,9 @@ class Names:
             schema = found = None
         if found is None:
             raise Skip("this torch has no such operator")
-        return Target(found[0], without_underscore(name), (schema_of(schema, namespace, name, overload),))
+        return Target(
+            found[0], without_underscore(name), (schema_of(schema, namespace, name, overload),)
+        )
 
     # torch.ops.aten.add.Tensor, and torch.ops.aten.add, which chooses its overload.
     def _named_operator(self, parts):
@@ -120,7 +133,11 @@ class Names:
         key = _PREFIXES.get(parts[-2], "") + without_underscore(name)
         if key.startswith("special_special_") or key.startswith("fft_fft_"):
             key = key.split("_", 1)[1]
-        in_place = without_underscore(name) != name or bool(_IN_PLACE_SLOT.fullmatch(name)) or name == "__setitem__"
+        in_place = (
+            without_underscore(name) != name
+            or bool(_IN_PLACE_SLOT.fullmatch(name))
+            or name == "__setitem__"
+        )
         signature = None
         if isinstance(thing, (types.FunctionType, type)):
             try:
@@ -145,7 +162,9 @@ class Names:
         member = inspect.getattr_static(owner, parts[-2], None)
         if not isinstance(member, (property, types.GetSetDescriptorType)):
             raise Skip("this torch has no such property")
-        return Target(member.__get__ if parts[-1] == "__get__" else member.__set__, ".".join(parts[-2:]))
+        return Target(
+            member.__get__ if parts[-1] == "__get__" else member.__set__, ".".join(parts[-2:])
+        )
 
     @staticmethod
     def _member(thing, name, is_last):
@@ -168,7 +187,9 @@ class Names:
 
     @staticmethod
     def _check(thing):
-        if isinstance(thing, property) or isinstance(thing, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if isinstance(thing, property) or isinstance(
+            thing, (types.GetSetDescriptorType, types.MemberDescriptorType)
+        ):
             raise Skip("a property")
         module = getattr(thing, "__module__", None)
         own_module = module is None or module == "torch" or str(module).startswith("torch.")

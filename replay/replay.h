@@ -33,7 +33,7 @@ namespace torchtrace {
 // that is read, and is 16 bytes for each config of those before.
 
 struct ReplayItem {
-  std::string key;       // 32 hexadecimal digits, of level, API, arguments and facets
+  std::string key;  // 32 hexadecimal digits, of level, API, arguments and facets
   int level = 0;
   std::string line;      // its text
   std::string recorded;  // the type of exception that the call ended with; empty: it returned, or nobody knows
@@ -76,14 +76,14 @@ class ReplayPlan {
 // JSON; worker.py is the other end.
 
 struct WorkerOptions {
-  std::string python;        // its program
+  std::string python;  // its program
   int workers = 1;
-  int threads = 1;           // of torch, in each
-  std::string device;        // in place of the recorded ones; empty: those
+  int threads = 1;     // of torch, in each
+  std::string device;  // in place of the recorded ones; empty: those
   uint64_t seed = 0;
-  double timeout_s = 60;     // of a small call; more by the size of its inputs
-  uint64_t max_bytes = 0;    // of a call's inputs
-  uint64_t max_memory = 0;   // that a worker may take beside torch itself
+  double timeout_s = 60;    // of a small call; more by the size of its inputs
+  uint64_t max_bytes = 0;   // of a call's inputs
+  uint64_t max_memory = 0;  // that a worker may take beside torch itself
 };
 
 // What a worker said of one config; `result` is "ok", "raised", "crashed", "timeout" or "skipped".

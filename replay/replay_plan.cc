@@ -84,8 +84,8 @@ ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer) {
     result.differs = !item.recorded.empty();
   } else if (answer.result == "raised") {
     const std::vector<std::string>& types = answer.raised;
-    const bool as_recorded = item.recorded == kAnyException ||
-                             std::find(types.begin(), types.end(), LastName(item.recorded)) != types.end();
+    const bool as_recorded =
+        item.recorded == kAnyException || std::find(types.begin(), types.end(), LastName(item.recorded)) != types.end();
     result.differs = item.recorded.empty() || !as_recorded;
   } else {
     result.differs = answer.result != "skipped";

@@ -160,10 +160,10 @@ class JunitWriter final : public Writer {
     const std::string api = result.config.substr(0, result.config.find('('));
     out_ << "<testcase classname=\"level" << result.level << "." << Xml(api) << "\" name=\"" << Xml(result.config)
          << "\" time=\"" << (result.seconds < 0 ? "0" : Seconds(result)) << "\"";
-    const char* const element = result.result == "skipped"                                   ? "skipped"
-                                : !result.differs                                            ? nullptr
+    const char* const element = result.result == "skipped"                                 ? "skipped"
+                                : !result.differs                                          ? nullptr
                                 : result.result == "crashed" || result.result == "timeout" ? "error"
-                                                                                             : "failure";
+                                                                                           : "failure";
     if (element == nullptr) {
       out_ << "/>\n";
     } else {

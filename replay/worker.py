@@ -6,6 +6,7 @@ that dies, it says of what, and the next child, which has torch already, goes on
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -16,6 +17,7 @@ import time
 import warnings
 
 import torch
+
 from replay import arguments, fills, names
 from replay.names import Skip
 
@@ -53,13 +55,17 @@ class Guard:
         if event == "open":
             path, mode, flags = args
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-            if isinstance(path, int) or (isinstance(path, (str, bytes)) and not writes and self._may_read(path)):
+            if isinstance(path, int) or (
+                isinstance(path, (str, bytes)) and not writes and self._may_read(path)
+            ):
                 return
             raise Refused("it reached for a file")
 
     def _may_read(self, path):
         path = os.path.realpath(os.fsdecode(path))
-        return (path + os.sep).startswith((*self.readable, "/proc/", "/sys/devices/", "/dev/urandom"))
+        return (path + os.sep).startswith(
+            (*self.readable, "/proc/", "/sys/devices/", "/dev/urandom")
+        )
 
     def __enter__(self):
         self.on = True
@@ -112,7 +118,9 @@ class Replay:
     def _call(self, config, target, args, kwargs):
         seed = (int(config["key"][:12], 16) ^ self.options["seed"]) & (2**62 - 1)
         expected = config.get("raised", "")
-        builder = arguments.Builder(self.fills, torch.Generator().manual_seed(seed), seed, leaf=not target.in_place)
+        builder = arguments.Builder(
+            self.fills, torch.Generator().manual_seed(seed), seed, leaf=not target.in_place
+        )
         began = time.perf_counter()
         try:
             try:
@@ -123,7 +131,10 @@ class Replay:
             except Exception as error:
                 if out_of_memory(error):
                     raise
-                return {"result": "skipped", "reason": f"its arguments can't be made: {said(error)}"}
+                return {
+                    "result": "skipped",
+                    "reason": f"its arguments can't be made: {said(error)}",
+                }
             torch.manual_seed(seed)
             began = time.perf_counter()
             with self.guard, self._surroundings(config, target, args, kwargs, expected):
@@ -135,7 +146,12 @@ class Replay:
             seconds = time.perf_counter() - began
             if out_of_memory(error):
                 return {"result": "skipped", "reason": "it needs more memory than --max-memory"}
-            return {"result": "raised", "raised": kinds(error), "reason": said(error), "seconds": seconds}
+            return {
+                "result": "raised",
+                "raised": kinds(error),
+                "reason": said(error),
+                "seconds": seconds,
+            }
         return {"result": "ok", "seconds": time.perf_counter() - began}
 
     # Operators of level 2 were seen below autograd. In place of a leaf's values nothing may be written where
@@ -160,15 +176,25 @@ def bind(target, args, kwargs):
     for schema in target.schemas:
         if fits(schema, args, kwargs):
             defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-            return {**defaults, **{a.name: value for a, value in zip(schema.arguments, args)}, **kwargs}
-    return {**{str(i): value for i, value in enumerate(args)}, **({"self": args[0]} if args else {}), **kwargs}
+            return {
+                **defaults,
+                **{a.name: value for a, value in zip(schema.arguments, args)},
+                **kwargs,
+            }
+    return {
+        **{str(i): value for i, value in enumerate(args)},
+        **({"self": args[0]} if args else {}),
+        **kwargs,
+    }
 
 
 def fits(schema, args, kwargs):
     declared = schema.arguments
     names_of = {argument.name for argument in declared}
     aliases = {"input": "self"}
-    if len(args) > len(declared) or any(name not in names_of and aliases.get(name) not in names_of for name in kwargs):
+    if len(args) > len(declared) or any(
+        name not in names_of and aliases.get(name) not in names_of for name in kwargs
+    ):
         return False
     for argument, value in zip(declared, args):
         kind = str(argument.type)
@@ -188,7 +214,9 @@ def out_of_memory(error):
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     text = str(error)
-    return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "bad_alloc" in text)
+    return isinstance(error, RuntimeError) and (
+        "can't allocate memory" in text or "bad_alloc" in text
+    )
 
 
 def said(error):
@@ -241,7 +269,9 @@ def work(options, reader, answers, errors):
     count = 0
     for line in lines(reader):
         os.ftruncate(errors, 0)
-        result = {"result": "skipped", "reason": problem} if problem else replay.run(json.loads(line))
+        result = (
+            {"result": "skipped", "reason": problem} if problem else replay.run(json.loads(line))
+        )
         os.write(answers, json.dumps(result).encode() + b"\n")
         count += 1
         if count % 256 == 0:
@@ -262,7 +292,11 @@ def lines(reader):
 
 
 def last_line(errors):
-    text = os.pread(errors, 4096, max(0, os.fstat(errors).st_size - 4096)).decode(errors="replace").strip()
+    text = (
+        os.pread(errors, 4096, max(0, os.fstat(errors).st_size - 4096))
+        .decode(errors="replace")
+        .strip()
+    )
     return text.splitlines()[-1][:200] if text else ""
 
 
@@ -270,6 +304,8 @@ def main(options):
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers, reader, errors = os.dup(1), os.dup(0), os.memfd_create("stderr")
+    # So that it can be emptied while others write to it.
+    fcntl.fcntl(errors, fcntl.F_SETFL, os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor, becomes in ((nothing, 0), (nothing, 1), (errors, 2)):
         os.dup2(descriptor, becomes)

@@ -49,16 +49,20 @@ struct Module {
 };
 // In the order in which they use one another.
 constexpr Module kProgram[] = {
-    {"names",
+    {
+        "names",
 #include "replay/names_py.inc"
     },
-    {"arguments",
+    {
+        "arguments",
 #include "replay/arguments_py.inc"
     },
-    {"fills",
+    {
+        "fills",
 #include "replay/fills_py.inc"
     },
-    {"worker",
+    {
+        "worker",
 #include "replay/worker_py.inc"
     },
 };
@@ -89,13 +93,10 @@ json FromYaml(const YAML::Node& node) {
 std::string Greeting(const WorkerOptions& options) {
   json program = json::array();
   for (const Module& module : kProgram) program.push_back({module.name, module.text});
-  const json request = {{"rules", FromYaml(YAML::Load(kRules))},
-                        {"device", options.device},
-                        {"seed", options.seed},
-                        {"timeout", options.timeout_s},
-                        {"threads", options.threads},
-                        {"max_bytes", options.max_bytes},
-                        {"max_memory", options.max_memory}};
+  const json request = {
+      {"rules", FromYaml(YAML::Load(kRules))}, {"device", options.device},   {"seed", options.seed},
+      {"timeout", options.timeout_s},          {"threads", options.threads}, {"max_bytes", options.max_bytes},
+      {"max_memory", options.max_memory}};
   return absl::StrCat(program.dump(), "\n", request.dump(), "\n");
 }
 
