@@ -1,4 +1,4 @@
-"""torchtrace replay: what it says of configs that it calls again, and what a trace can't make it do."""
+"""torchtrace replay: what it says of configs that it calls again, and what no trace makes it do."""
 
 import csv
 import json
@@ -49,8 +49,8 @@ torch.Tensor.T.__get__(Tensor([2, 3], "float32"))
 torch.nn.Linear(3, 4)
 aten::_foreach_add.List(list[Tensor([2], "int64")], list[Tensor([2], "int64")], alpha=2)
 aten::add.out(Tensor([2, 3], "float32", stride=[1, 2]), 1.5, out=Tensor([2, 3], "float32"))
-aten::convolution(Tensor([1, 2, 8, 8], "float32"), Tensor([3, 2, 3, 3], "float32"), None, list[1, 1], \
-list[0, 0], list[1, 1], False, list[0, 0], 1)
+aten::convolution(Tensor([1, 2, 8, 8], "float32"), Tensor([3, 2, 3, 3], "float32"), None, \
+list[1, 1], list[0, 0], list[1, 1], False, list[0, 0], 1)
 aten::sum(Tensor([4], "complex64"))
 aten::mul.Tensor(Tensor([4, 4], "float32", stride=[0, 1]), Tensor([0, 4, 4], "float32"))
 aten::bernoulli.p(Tensor([4], "float32"), 0.5, generator=torch.Generator("cpu"))

@@ -1,7 +1,7 @@
 """Arguments out of their description: first checked and measured, then made.
 
-What a trace says of a tensor becomes a TensorSpec. Nothing is allocated before all sizes of a call are
-known and below the limits.
+What a trace says of a tensor becomes a TensorSpec. Nothing is allocated before all sizes of a call
+are known and below the limits.
 """
 
 import re
@@ -196,7 +196,8 @@ class Parser:
 
     def _object(self, plain, depth):
         raise Skip(
-            f"an argument is an object, of which only the type is known: {str(plain.get('value'))[:80]}"
+            "an argument is an object, of which only the type is known: "
+            + str(plain.get("value"))[:80]
         )
 
     def _type(self, plain, depth):

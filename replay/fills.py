@@ -1,7 +1,7 @@
 """What stands in the tensors that are made: by rules.yaml, from the sizes of the other arguments.
 
-A rule names a kind of content below and its parameters. A kind returns how values are drawn; whether it
-draws each element alone says that it may draw for a whole storage, of which the tensor is a view.
+A rule names a kind of content below and its parameters. A kind returns how values are drawn; one that
+draws each element alone may draw for a whole storage, of which the tensor is a view.
 """
 
 import fnmatch
@@ -314,7 +314,7 @@ def _plane(call, spec, rule):
 
 
 def _storage_for(call, spec, rule):
-    """A view may reach beyond the tensor that it is taken of: its storage is as large as that needs."""
+    """A view may reach beyond the tensor that it is taken of, within the storage."""
     size, stride = call.get("size", (list, tuple)), call.get("stride", (list, tuple))
     offset = call.get("storage_offset", int) or 0
     if size and stride and len(size) == len(stride) and 0 not in size:
@@ -460,8 +460,8 @@ class Fills:
         self.by_key = {}
 
     def assign(self, key, arguments):
-        """Gives the tensors among the bound arguments of a call what its rules say. The first rule that has
-        something to say of an argument counts."""
+        """Gives the tensors among the bound arguments of a call what its rules say: to each what
+        the first rule says that has something to say of it."""
         rules = self.by_key.get(key)
         if rules is None:
             rules = self.exact.get(key, []) + [

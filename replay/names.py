@@ -1,7 +1,7 @@
 """What a recorded name stands for: an operator by its exact overload, or a function of torch.
 
-Names come from a trace, which may be anybody's. No text is evaluated: an operator is looked up in the
-dispatcher's table, a function by walking dictionaries of torch's own modules and classes, without
+Names come from a trace, which may be anybody's. No text is evaluated: an operator is looked up in
+the dispatcher's table, a function by walking dictionaries of torch's own modules and classes, without
 running code on the way, and only where rules.yaml says that the place is harmless.
 """
 
@@ -223,6 +223,6 @@ def schema_of(schema, namespace, name, overload):
 
 
 def schemas_of(name):
-    """Of all overloads that the dispatcher knows; an operator in place stands for one that isn't there."""
+    """Of all overloads; where there are none, of the operator in place."""
     schemas = torch._C._jit_get_schemas_for_operator(name)
     return tuple(schemas or torch._C._jit_get_schemas_for_operator(name + "_"))

@@ -88,9 +88,9 @@ struct WorkerOptions {
 
 // What a worker said of one config; `result` is "ok", "raised", "crashed", "timeout" or "skipped".
 struct ReplayAnswer {
-  std::string result;
-  std::string reason;
-  std::vector<std::string> raised;  // names of the exception's type and its bases
+  std::string result = {};
+  std::string reason = {};
+  std::vector<std::string> raised = {};  // names of the exception's type and its bases
   double seconds = -1;              // -1: it was not called to its end
 };
 
@@ -154,7 +154,7 @@ absl::StatusOr<ReplayFormat> ParseReplayFormat(const std::string& name);
 struct ReplayReportOptions {
   ReplayFormat format = ReplayFormat::kText;
   bool all = false;  // text: every config, not only those that differ
-  std::string device;
+  std::string device = {};
   uint64_t seed = 0;
 };
 

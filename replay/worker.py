@@ -1,7 +1,7 @@
-"""The worker of `torchtrace replay`: reads configs, one JSON object a line, calls them, answers with a line.
+"""The worker of `torchtrace replay`: reads configs, a JSON object a line, answers each with a line.
 
-The process that torchtrace starts imports torch once and then only watches: a child of it does the work. When
-that dies, it says of what, and the next child, which has torch already, goes on with the next config.
+The process that torchtrace starts imports torch once and then only watches: a child of it does the
+work. When that dies, it says of what, and the next child, which has torch already, goes on.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ import torch
 from replay import arguments, fills, names
 from replay.names import Skip
 
-_GIB = 1 << 30
 _UNSAFE_EVENTS = (
-    "os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty os.startfile subprocess.Popen pty.spawn "
-    "socket.__new__ socket.connect socket.bind socket.getaddrinfo socket.sendto urllib.Request ftplib.connect "
-    "smtplib.connect os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown "
-    "shutil.rmtree shutil.copyfile shutil.move os.kill os.putenv ctypes.dlopen"
+    "os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty os.kill os.putenv "
+    "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown "
+    "subprocess.Popen pty.spawn shutil.rmtree shutil.copyfile shutil.move ctypes.dlopen "
+    "socket.__new__ socket.connect socket.bind socket.getaddrinfo socket.sendto "
+    "urllib.Request ftplib.connect smtplib.connect"
 ).split()
 
 
@@ -154,8 +154,8 @@ class Replay:
             }
         return {"result": "ok", "seconds": time.perf_counter() - began}
 
-    # Operators of level 2 were seen below autograd. In place of a leaf's values nothing may be written where
-    # autograd looks on: what returned did so without it.
+    # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in place
+    # of a leaf's values: what returned did so without it.
     def _surroundings(self, config, target, args, kwargs, expected):
         if config["level"] == 2:
             return torch._C._AutoDispatchBelowAutograd()
@@ -279,7 +279,7 @@ def work(options, reader, answers, errors):
 
 
 def lines(reader):
-    """Without a buffer that would hold what the next child is to read: one config is sent at a time."""
+    """One config is sent at a time: nothing is read ahead that is for the next child."""
     rest = b""
     while True:
         block = os.read(reader, 1 << 20)
