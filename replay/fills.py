@@ -1,7 +1,7 @@
 """What stands in the tensors that are made: by rules.yaml, from the sizes of the other arguments.
 
-A rule names a kind of content below and its parameters. A kind returns how values are drawn; one that
-draws each element alone may draw for a whole storage, of which the tensor is a view.
+A rule names a kind of content below and its parameters. A kind returns how values are drawn; one
+that draws each element alone may draw for a whole storage, of which the tensor is a view.
 """
 
 import fnmatch

@@ -1,8 +1,8 @@
 """What a recorded name stands for: an operator by its exact overload, or a function of torch.
 
 Names come from a trace, which may be anybody's. No text is evaluated: an operator is looked up in
-the dispatcher's table, a function by walking dictionaries of torch's own modules and classes, without
-running code on the way, and only where rules.yaml says that the place is harmless.
+the dispatcher's table, a function by walking dictionaries of torch's own modules and classes,
+without running code on the way, and only where rules.yaml says that the place is harmless.
 """
 
 import fnmatch

@@ -91,7 +91,7 @@ struct ReplayAnswer {
   std::string result = {};
   std::string reason = {};
   std::vector<std::string> raised = {};  // names of the exception's type and its bases
-  double seconds = -1;              // -1: it was not called to its end
+  double seconds = -1;                   // -1: it was not called to its end
 };
 
 // Calls `next` and `done`, one at a time, until there is nothing more. Stops at the first error, of a worker

@@ -53,7 +53,8 @@ TEST(ReplayTest, Judge) {
     item.recorded = recorded;
     return Judge(item, answer).differs;
   };
-  const ReplayAnswer raised = {.result = "raised", .reason = "", .raised = {"_LinAlgError", "RuntimeError", "Exception"}};
+  const ReplayAnswer raised = {
+      .result = "raised", .reason = "", .raised = {"_LinAlgError", "RuntimeError", "Exception"}};
   EXPECT_FALSE(differs("", {.result = "ok"}));
   EXPECT_TRUE(differs("RuntimeError", {.result = "ok"}));
   EXPECT_TRUE(differs("", raised));

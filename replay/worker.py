@@ -154,8 +154,8 @@ class Replay:
             }
         return {"result": "ok", "seconds": time.perf_counter() - began}
 
-    # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in place
-    # of a leaf's values: what returned did so without it.
+    # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in
+    # place of a leaf's values: what returned did so without it.
     def _surroundings(self, config, target, args, kwargs, expected):
         if config["level"] == 2:
             return torch._C._AutoDispatchBelowAutograd()
