@@ -37,6 +37,7 @@ extern const Command kDedupCommand;
 extern const Command kExportCommand;
 extern const Command kMergeCommand;
 extern const Command kFilterCommand;
+extern const Command kReplayCommand;
 extern const Command kApisCommand;
 extern const Command kVersionCommand;
 extern const Command kHelpCommand;

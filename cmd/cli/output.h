@@ -19,7 +19,7 @@ namespace torchtrace {
 
 enum ExitCode : int {
   kExitOk = 0,
-  kExitDifferent = 1,     // diff: the traces differ
+  kExitDifferent = 1,     // diff: the traces differ; replay: a call did otherwise than recorded
   kExitBelow = 1,         // coverage: below the bar
   kExitTrouble = 2,       // of any kind, in every verb but run
   kExitNotStarted = 125,  // run: torchtrace failed before the program started

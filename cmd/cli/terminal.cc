@@ -55,6 +55,8 @@ Scale ScaleOf(Progress::Unit unit, uint64_t count) {
   switch (unit) {
     case Progress::kBytes:
       return count < 10'000'000 ? Scale{1e3, " kB"} : count < 10'000'000'000 ? Scale{1e6, " MB"} : Scale{1e9, " GB"};
+    case Progress::kConfigs:
+      return {1, " configs"};
     case Progress::kCalls:
       break;
   }

@@ -23,7 +23,7 @@ namespace torchtrace {
 
 class Progress {
  public:
-  enum Unit : uint8_t { kBytes, kCalls };
+  enum Unit : uint8_t { kBytes, kCalls, kConfigs };
 
   // `quiet`: shows nothing.
   explicit Progress(bool quiet = false);

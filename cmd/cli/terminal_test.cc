@@ -16,6 +16,7 @@ TEST(ProgressTest, Line) {
             "merging: 25% (6.0 of 24.0 GB), 5 min left");
   EXPECT_EQ(FormatProgress("reading", Progress::kCalls, 1, 10'000, kSecond), "reading: 0% (1 of 10000 calls)");
   EXPECT_EQ(FormatProgress("reading", Progress::kCalls, 2'500'000, 0, kSecond), "reading: 2.5 million calls");
+  EXPECT_EQ(FormatProgress("replaying", Progress::kConfigs, 30, 0, kSecond), "replaying: 30 configs");
   EXPECT_EQ(FormatProgress("reading", Progress::kCalls, 30, 20, kSecond), "reading: 100% (20 of 20 calls), 0 s left");
 }
 

@@ -18,7 +18,7 @@ HEADING = "| room | what is there | may use |"
 # In the second column.
 TEST_SUPPORT = "(for tests)"
 TRACED = "(traced)"
-TOPS = ("cmd", "dialects", "python", "serialize", "tracer")
+TOPS = ("cmd", "dialects", "python", "replay", "serialize", "tracer")
 # Programs for developers may use any room.
 IS_TEST = re.compile(r"_(test|fuzzer|benchmark)\.(cc|h)$")
 # What only one room may ask, and that room; torch's headers are asked for what they have.

@@ -251,7 +251,7 @@ is_fresh() {
   shift
   [[ -f $stamp ]] || return 1
   local newer
-  newer=$(cd "$ROOT" && find cmd dialects python serialize tracer tools/bazel tools/lib/setup.sh \
+  newer=$(cd "$ROOT" && find cmd dialects python replay serialize tracer tools/bazel tools/lib/setup.sh \
     .bazelrc BUILD WORKSPACE "$@" \
     -name __pycache__ -prune -o -newer "$stamp" -print -quit 2>&1) && [[ -z $newer ]]
 }

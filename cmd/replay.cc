@@ -1,0 +1,163 @@
+// `torchtrace replay`.
+
+#include "replay/replay.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cmd/cli/installation.h"
+#include "cmd/cli/options.h"
+#include "cmd/cli/output.h"
+#include "cmd/cli/terminal.h"
+#include "cmd/reading/reading_options.h"
+#include "serialize/trace/trace.h"
+#include "tracer/launch/find_python.h"
+
+namespace torchtrace {
+namespace {
+
+constexpr char kFooter[] =
+    "Exits with 0 when every config did as recorded or was skipped, 1 when one did otherwise, 2 on trouble.\n\n"
+    "Examples:\n"
+    "  torchtrace replay out                                which calls of out do otherwise here\n"
+    "  torchtrace replay out --device cuda -l 2 -o r.json   its operators on another device\n"
+    "  torchtrace replay configs.txt --include 'torch.nn.*' --resume results.jsonl";
+
+struct Arguments {
+  std::vector<std::string> paths;
+  std::string python, resume, output, format = "text";
+  bool force = false, quiet = false, all = false;
+  WorkerOptions workers;
+  CallFilterOptions filter;
+};
+
+// What results depend on, beside the config.
+std::string Conditions(const WorkerOptions& workers) {
+  return absl::StrCat("--device ", workers.device.empty() ? "as recorded" : workers.device, ", --seed ", workers.seed,
+                      ", --python ", workers.python);
+}
+
+// Replays the traces one after the other: a trace is open while its configs are called. `missing` gets what is to
+// be told of them.
+absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* missing) {
+  ReplayPlan plan({arguments.filter.Globs(), arguments.filter.Levels()});
+  ReadingProgress reading(arguments.quiet, arguments.paths.size());
+  Progress progress(arguments.quiet);
+  for (size_t i = 0; i < arguments.paths.size(); ++i) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = reading.Open(arguments.paths[i]);
+    if (!trace.ok()) return trace.status();
+    if (absl::Status s = plan.Open(trace->get()); !s.ok()) return s;
+    const std::string what = arguments.paths.size() == 1
+                                 ? "replaying"
+                                 : absl::StrCat("replaying trace ", i + 1, " of ", arguments.paths.size());
+    const auto next = [&](ReplayItem* item) {
+      while (plan.Next(item)) {
+        progress.Show(what, Progress::kConfigs, plan.looked_at(), plan.configs());
+        if (!results->Reuse(item->key)) return true;
+      }
+      return false;
+    };
+    const auto done = [&](const ReplayItem& item, const ReplayAnswer& answer) {
+      return results->Add(Judge(item, answer));
+    };
+    if (absl::Status s = RunWorkers(arguments.workers, next, done); !s.ok()) return s;
+    missing->Add(arguments.paths[i], **trace);
+  }
+  return absl::OkStatus();
+}
+
+int Run(const std::vector<std::string>& args) {
+  Arguments arguments;
+  WorkerOptions& workers = arguments.workers;
+  workers.workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  workers.max_bytes = uint64_t{2} << 30;
+  workers.max_memory = uint64_t{8} << 30;
+  const auto app = MakeApp(kReplayCommand, "[OPTIONS] TRACE...", kFooter);
+  app->add_option("TRACE", arguments.paths, kTraceText)->required();
+  app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")
+      ->option_text("FILE")
+      ->check(IsName());
+  app->add_flag("-f,--force", arguments.force, "Replace a file that exists");
+  app->add_option("--format", arguments.format, "text, json, csv or junit (default: text)")
+      ->option_text("FORMAT")
+      ->check(Checked([](const std::string& text) { return ParseReplayFormat(text); }));
+  app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
+  app->add_option("--resume", arguments.resume, "Keep results in FILE as they come, and go on from those that it holds")
+      ->option_text("FILE")
+      ->check(IsName());
+  app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  app->add_option("--device", workers.device, "Call everything on DEVICE in place of where it ran")
+      ->option_text("DEVICE")
+      ->group("Calling");
+  app->add_option("--python", arguments.python, "The environment with torch, by its python or its folder")
+      ->option_text("PYTHON")
+      ->group("Calling");
+  app->add_option("--seed", workers.seed, "What the values of tensors are drawn from (default: 0)")
+      ->option_text("N")
+      ->check(IsCount())
+      ->group("Calling");
+  app->add_option("-j,--jobs", workers.workers, "So many worker processes (default: one per processor)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024))
+      ->group("Calling");
+  app->add_option("--threads", workers.threads, "Threads of torch in each of them (default: 1)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024))
+      ->group("Calling");
+  app->add_option("--timeout", workers.timeout_s,
+                  "Give a call so many seconds, and as many more for each 64 MiB of inputs (default: 60)")
+      ->option_text("SECONDS")
+      ->check(CLI::PositiveNumber)
+      ->group("Calling");
+  app->add_option("--max-bytes", workers.max_bytes, "Skip calls whose inputs take more (default: 2 GiB)")
+      ->option_text("SIZE")
+      ->transform(CLI::AsSizeValue(false))
+      ->group("Calling");
+  app->add_option("--max-memory", workers.max_memory, "Memory of a worker beside torch itself (default: 8 GiB)")
+      ->option_text("SIZE")
+      ->transform(CLI::AsSizeValue(false))
+      ->group("Calling");
+  arguments.filter.AddTo(app.get());
+  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+
+  if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
+  const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());
+  if (!python.ok()) return Fail(kExitTrouble, python.status());
+  workers.python = python->path;
+  const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(arguments.output, {.force = arguments.force});
+  if (!out.ok()) return Fail(kExitTrouble, out.status());
+  const absl::StatusOr<std::unique_ptr<ResultStore>> results = ResultStore::Open(arguments.resume, Conditions(workers));
+  if (!results.ok()) return Fail(kExitTrouble, results.status());
+  Remarks missing(&arguments.filter);
+  if (absl::Status s = Replay(arguments, results->get(), &missing); !s.ok()) return (*out)->Finish(s);
+
+  const ReplayReportOptions report = {.format = *ParseReplayFormat(arguments.format),
+                                      .all = arguments.all,
+                                      .device = workers.device,
+                                      .seed = workers.seed};
+  const absl::StatusOr<ReplaySummary> summary = WriteReplayReport(**results, report, &(*out)->stream());
+  if (const int code = (*out)->Finish(summary.status()); code != kExitOk || !summary.ok()) return code;
+  if (!arguments.quiet) {
+    missing.Tell(/*quiet=*/false);
+    if ((*results)->reused() > 0) {
+      Say(absl::StrCat((*results)->reused(), " of the results stood in ", arguments.resume));
+    }
+    if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs, " configs"));
+  }
+  return summary->differ > 0 ? kExitDifferent : kExitOk;
+}
+
+}  // namespace
+
+const Command kReplayCommand = {"replay", "Call the configs of traces again: here, on another device, another torch",
+                                "Read", Run};
+
+}  // namespace torchtrace

@@ -1,0 +1,216 @@
+"""torchtrace replay: what it says of configs that it calls again, and what no trace makes it do."""
+
+import csv
+import json
+import xml.etree.ElementTree
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+pytestmark = pytest.mark.torch
+
+ADD = 'torch.add(Tensor([2], "float32"), Tensor([2], "float32"))'
+MISFIT = 'torch.add(Tensor([2], "float32"), Tensor([3], "float32"))'
+
+
+def replay(*args, cwd="/", **kwargs):
+    return tool.torchtrace("replay", "--python", tool.PYTHON, "-j", "1", *args, cwd=cwd, **kwargs)
+
+
+def write(path, *lines):
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+def results(path, *args, **kwargs):
+    """By config, and the exit code."""
+    result = replay(path, "--format", "json", "-q", *args, **kwargs)
+    assert result.err == ""
+    report = json.loads(result.out)
+    summary = report["summary"]
+    assert summary["configs"] == len(report["configs"])
+    assert result.status == (1 if summary["differ"] else 0)
+    return {row["config"]: row for row in report["configs"]}, result.status
+
+
+RETURNS = (
+    """
+torch.index_select(Tensor([5, 3], "float32"), 0, Tensor([4], "int64"))
+torch.linalg.cholesky(Tensor([2, 4, 4], "float64"))
+torch.Tensor.to_dense(Tensor([3, 4], "float32", layout="sparse_csr"))
+torch.Tensor.to_dense(Tensor([3, 4], "float32", layout="sparse_coo"))
+torch.Tensor.__getitem__(Tensor([5, 5], "float32"), tuple(Tensor([5], "bool"), 0))
+torch.Tensor.__setitem__(Tensor([5, 5], "float32"), Tensor([5, 5], "bool"), Tensor([3], "float32"))
+torch.Tensor.new_full(Tensor([1], "bfloat16"), tuple(2, 2), 1.0, dtype=torch.int64, device="cpu")
+torch.nn.functional.cross_entropy(Tensor([8, 10], "float32"), Tensor([8], "int64"))
+torch.nn.functional.embedding(Tensor([3, 7], "int64"), Tensor([11, 4], "float32"))
+torch.Tensor.T.__get__(Tensor([2, 3], "float32"))
+torch.nn.Linear(3, 4)
+aten::_foreach_add.List(list[Tensor([2], "int64")], list[Tensor([2], "int64")], alpha=2)
+aten::add.out(Tensor([2, 3], "float32", stride=[1, 2]), 1.5, out=Tensor([2, 3], "float32"))
+aten::convolution(Tensor([1, 2, 8, 8], "float32"), Tensor([3, 2, 3, 3], "float32"), None, \
+list[1, 1], list[0, 0], list[1, 1], False, list[0, 0], 1)
+aten::sum(Tensor([4], "complex64"))
+aten::mul.Tensor(Tensor([4, 4], "float32", stride=[0, 1]), Tensor([0, 4, 4], "float32"))
+aten::bernoulli.p(Tensor([4], "float32"), 0.5, generator=torch.Generator("cpu"))
+aten::_to_copy(Tensor([2], "float8_e4m3fn"), dtype=torch.float32, device=torch.device("cpu"))
+aten::dequantize.self(Tensor([4], "quint8"))
+aten::as_strided(Tensor([2], "float32"), list[3, 3], list[3, 1], 4)
+aten::view.dtype(Tensor([4], "bits8"), torch.uint8)
+aten::index_put(Tensor([5], "float32"), list[Tensor([3], "int64")], Tensor([3], "float32"))
+""".replace("\\\n", "")
+    .strip()
+    .split("\n")
+)
+
+
+def test_kinds_of_arguments(tmp_path):
+    rows, status = results(write(tmp_path / "a.txt", *RETURNS))
+    assert {config: row for config, row in rows.items() if row["result"] != "ok"} == {}
+    assert len(rows) == len(RETURNS) and status == 0
+
+
+HOSTILE = """
+torch.load("x.pt")
+aten::from_file("secret", False, 10)
+torch.from_file("secret")
+torch.os.system("touch pwned")
+torch.PyTorchFileWriter("pwned")
+torch.Tensor.__class__.__init__(1)
+torch.Tensor.__init_subclass__()
+torch.nn.functional.warnings.sys.exit(1)
+torch.hub.load("a/b", "c")
+aten::zeros(list[100000000000000], dtype=torch.float32)
+torch.sum(Tensor([1000000000000000], "float32"))
+torch.sum(Tensor([2, 2], "float32", stride=[4000000000000000000, 1]))
+torch.sum(Tensor([-3], "float32"))
+aten::__class__()
+aten::add.__class__(1)
+torch.ops.aten.add.Tensor.__globals__(1)
+torch.relu(object("os.system"))
+torch.relu(function("os.system"))
+torch.relu(type("subprocess.Popen"))
+_c10d_functional::all_reduce(Tensor([2], "float32"), "sum", "0")
+torch.distributed.init_process_group("gloo")
+prims::nothing(1)
+""".strip().split("\n")
+
+
+def test_hostile_names_and_sizes(tmp_path):
+    deep = "torch.relu(" + "list[" * 60 + "1" + "]" * 60 + ")"
+    path = write(tmp_path / "a.txt", *HOSTILE, deep, ADD)
+    before = set(tmp_path.iterdir())
+    rows, _ = results(path, "--max-memory", "1GiB", cwd=tmp_path)
+    assert set(tmp_path.iterdir()) == before
+    assert rows.pop(ADD)["result"] == "ok"
+    # It may be called: a list is no tensor.
+    assert rows.pop(deep)["result"] == "raised"
+    assert {config for config, row in rows.items() if row["result"] != "skipped"} == set()
+    reasons = {config: row["reason"] for config, row in rows.items()}
+    assert reasons['aten::from_file("secret", False, 10)'] == "it opens a file"
+    assert "--max-bytes" in reasons['torch.sum(Tensor([1000000000000000], "float32"))']
+    assert "--max-memory" in reasons["aten::zeros(list[100000000000000], dtype=torch.float32)"]
+
+
+def test_differences_in_each_format(tmp_path):
+    path = write(tmp_path / "a.txt", ADD, MISFIT, 'torch.load("x")')
+    text = replay(path)
+    assert text.status == 1
+    assert text.out.startswith(
+        f"{MISFIT}\n    differs: raised: RuntimeError: The size of tensor a (2)"
+    )
+    assert text.out.endswith(
+        "skipped:\n      1  it may open a file\n3 configs: 1 differs, 1 ok, 1 raised, 1 skipped\n"
+    )
+    rows = list(csv.DictReader(replay(path, "--format", "csv", "-q").out.splitlines()))
+    assert [row["result"] for row in rows] == ["ok", "raised", "skipped"]
+    junit = tmp_path / "junit.xml"
+    assert replay(path, "--format", "junit", "-o", junit).status == 1
+    suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == list("3101")
+    assert len(suite.findall("testcase")) == 3
+
+
+def test_calls_that_raised(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "for other in (torch.ones(3), torch.ones(2)):\n"
+        "    try:\n"
+        "        torch.add(torch.ones(2), other)\n"
+        "    except RuntimeError:\n"
+        "        pass\n"
+        "x = torch.nn.Parameter(torch.ones(2))\n"
+        "with torch.no_grad():\n"
+        "    x.add_(1)\n"
+    )
+    out = tmp_path / "out"
+    run = tool.torchtrace(
+        "run", "--python", tool.PYTHON, "-q", "-l", "1,2", "-o", out, script, cwd=tmp_path
+    )
+    assert run.status == 0
+    rows, status = results(out)
+    assert rows[MISFIT] | {"seconds": 0, "reason": ""} == {
+        "config": MISFIT,
+        "level": 1,
+        "result": "raised",
+        "differs": False,
+        "recorded": "RuntimeError",
+        "reason": "",
+        "seconds": 0,
+    }
+    assert status == 0
+
+
+def test_crash_and_timeout(tmp_path):
+    """What comes behind a worker that died is called all the same."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, time\n"
+        "if '-B' in sys.orig_argv:\n"
+        "    import torch\n"
+        "    def relu6(input):\n"
+        "        os.write(2, b'the last words\\n')\n"
+        "        os.abort()\n"
+        "    def selu(input):\n"
+        "        time.sleep(100)\n"
+        "    for function in (relu6, selu):\n"
+        "        function.__module__ = 'torch.nn.functional'\n"
+        "        setattr(torch.nn.functional, function.__name__, function)\n"
+    )
+    crash, slow = (
+        f'torch.nn.functional.{name}(Tensor([2], "float32"))' for name in ("relu6", "selu")
+    )
+    path = write(tmp_path / "a.txt", ADD, crash, slow, MISFIT)
+    rows, status = results(path, "--timeout", "2", env={"PYTHONPATH": str(tmp_path)})
+    assert [(row["result"], row["differs"]) for row in rows.values()] == [
+        ("ok", False),
+        ("crashed", True),
+        ("timeout", True),
+        ("raised", True),
+    ]
+    assert rows[crash]["reason"] == "SIGABRT: the last words"
+    assert status == 1
+
+
+def test_resume(tmp_path):
+    path, kept = write(tmp_path / "a.txt", ADD, MISFIT), tmp_path / "kept.jsonl"
+    first = replay(path, "--resume", kept, "--format", "json")
+    # As if the process had died in the middle of a line.
+    kept.write_bytes(kept.read_bytes()[:-20])
+    second = replay(path, "--resume", kept, "--format", "json")
+    assert "1 of the results stood in" in second.err
+    plain = [json.loads(result.out)["configs"] for result in (first, second)]
+    for row in (*plain[0], *plain[1]):
+        row["seconds"] = 0
+    assert sorted(plain[0], key=str) == sorted(plain[1], key=str)
+    other = replay(path, "--resume", kept, "--seed", "1")
+    assert other.status == 2 and "holds results of another replay" in other.err
+
+
+@pytest.mark.slow
+def test_samples_of_operators():
+    """A part of what docs/REPLAY.md counts."""
+    rows, _ = results(tool.ROOT / "testdata/forms/opinfo_configs.txt")
+    returned = sum(row["result"] == "ok" for row in rows.values())
+    assert returned >= 0.99 * len(rows)

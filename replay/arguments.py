@@ -1,0 +1,394 @@
+"""Arguments out of their description: first checked and measured, then made.
+
+What a trace says of a tensor becomes a TensorSpec. Nothing is allocated before all sizes of a call
+are known and below the limits.
+"""
+
+import re
+
+import torch
+
+from replay.names import Skip
+
+MAX_DEPTH = 64
+MAX_ITEMS = 1_000_000
+
+DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+LAYOUTS = {str(value): value for value in vars(torch).values() if isinstance(value, torch.layout)}
+MEMORY_FORMATS = {
+    str(value): value for value in vars(torch).values() if isinstance(value, torch.memory_format)
+}
+QUANTIZED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
+_COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
+_TYPES = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "complex": complex,
+    "str": str,
+    "torch.Tensor": torch.Tensor,
+}
+_NUMPY_NAME = re.compile(r"(bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128))")
+
+
+class TensorSpec:
+    """A tensor to be made. `fill` is how: (name, parameters), of fills.py."""
+
+    def __init__(self, shape, dtype, device, stride, layout):
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.stride = stride  # None: contiguous
+        self.layout = layout
+        self.subclass = ""
+        self.requires_grad = False
+        self.fill = None
+        self.storage = 0  # elements that it needs at least
+        self.range = None  # recorded: (minimum, maximum)
+        self.values = None  # recorded
+
+    @property
+    def numel(self):
+        return product(self.shape)
+
+    # Elements of its storage.
+    @property
+    def extent(self):
+        if self.stride is None or 0 in self.shape:
+            needed = self.numel
+        else:
+            needed = 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.stride))
+        return max(needed, self.storage)
+
+    @property
+    def nbytes(self):
+        return self.extent * max(1, self.dtype.itemsize)
+
+    def is_integer(self):
+        return not (
+            self.dtype.is_floating_point or self.dtype.is_complex or self.dtype == torch.bool
+        )
+
+
+class StorageSpec:
+    def __init__(self, device, nbytes):
+        self.device = device
+        self.nbytes = nbytes
+
+
+class GeneratorSpec:
+    def __init__(self, device):
+        self.device = device
+
+
+class ArraySpec:
+    def __init__(self, shape, dtype):
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = product(shape) * 16
+
+
+def product(sizes):
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+class Parser:
+    """Descriptions as JSON (docs/TEXT.md) to values and specs."""
+
+    def __init__(self, names, device=None):
+        self.names = names
+        self.device = device  # that all tensors go to, in place of their own
+        self.specs = []
+
+    def parse(self, plain, depth=0):
+        if depth > MAX_DEPTH:
+            raise Skip("an argument is nested too deeply")
+        if plain is None or isinstance(plain, (bool, int, float, str)):
+            return plain
+        if isinstance(plain, list):
+            return [self.parse(item, depth + 1) for item in plain]
+        kind = plain.get("type")
+        if not isinstance(kind, str):
+            raise Skip("an argument is no description of a value")
+        if "cut" in plain:
+            raise Skip("an argument was cut when it was recorded")
+        reader = self._READERS.get(kind)
+        if reader is None:
+            raise Skip(f"an argument is of a kind that can't be made: {kind[:80]}")
+        try:
+            return reader(self, plain, depth)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise Skip(
+                f"an argument's description can't be read ({kind[:80]}): {error}"[:200]
+            ) from None
+
+    def _items(self, plain, depth):
+        items = plain["value"]
+        if not isinstance(items, list):
+            raise ValueError("expected a list")
+        return [self.parse(item, depth + 1) for item in items]
+
+    def _dict(self, plain, depth):
+        content = plain["value"]
+        pairs = content.items() if isinstance(content, dict) else content
+        return {self.parse(key, depth + 1): self.parse(value, depth + 1) for key, value in pairs}
+
+    def _tensor(self, plain, depth):
+        if plain.get("defined", True) is False:
+            return None
+        spec = TensorSpec(
+            self._shape(plain["shape"]),
+            self._named(DTYPES, plain["dtype"], "dtype"),
+            self._device_of(plain["device"]),
+            None,
+            self._named(LAYOUTS, plain.get("layout", "torch.strided"), "layout"),
+        )
+        if plain.get("stride") is not None:
+            spec.stride = self._shape(plain["stride"])
+            if len(spec.stride) != len(spec.shape):
+                raise ValueError("shape and stride differ in rank")
+        spec.subclass = str(plain.get("subclass", ""))
+        spec.requires_grad = plain.get("requires_grad", False) is True
+        self.specs.append(spec)
+        return spec
+
+    @staticmethod
+    def _shape(sizes):
+        if sizes is None:
+            raise Skip("the shape of a nested tensor isn't known")
+        if len(sizes) > 64:
+            raise Skip("a tensor has more than 64 dimensions")
+        for size in sizes:
+            if size == "SymInt":
+                raise Skip("a size was symbolic")
+            if isinstance(size, bool) or not isinstance(size, int):
+                raise Skip("a size is missing")
+            if not 0 <= size < 2**63:
+                raise Skip("a size or stride is negative or beyond 64 bits")
+        return tuple(sizes)
+
+    @staticmethod
+    def _named(table, name, what):
+        if name not in table:
+            raise Skip(f"this torch has no {what} {str(name)[:80]}")
+        return table[name]
+
+    def _device_of(self, name):
+        if self.device is not None and name != "meta":
+            return self.device
+        try:
+            device = torch.device(name)
+        except RuntimeError:
+            raise Skip(f"this torch has no device {str(name)[:80]}") from None
+        if not device_is_here(device):
+            raise Skip(f"there is no {device} here (--device cpu replays it on the CPU)")
+        return device
+
+    def _symbol(self, plain, depth):
+        raise Skip(
+            "a number was symbolic"
+            if plain.get("value") != "*"
+            else "an argument was forgotten (*)"
+        )
+
+    def _object(self, plain, depth):
+        raise Skip(
+            "an argument is an object, of which only the type is known: "
+            + str(plain.get("value"))[:80]
+        )
+
+    def _type(self, plain, depth):
+        name = plain["value"]
+        if name in _TYPES:
+            return _TYPES[name]
+        found = self.names.resolve(name).function
+        if not isinstance(found, type):
+            raise Skip("a type isn't one")
+        return found
+
+    def _array(self, plain, depth):
+        if not _NUMPY_NAME.fullmatch(plain["dtype"]):
+            raise Skip("a NumPy array of such a dtype can't be made")
+        spec = ArraySpec(self._shape(plain["shape"]), plain["dtype"])
+        self.specs.append(spec)
+        return spec
+
+    def _scalar(self, plain, depth):
+        import numpy
+
+        if not _NUMPY_NAME.fullmatch(plain["dtype"]):
+            raise Skip("a NumPy number of such a dtype can't be made")
+        return numpy.dtype(plain["dtype"]).type(1)
+
+    def _storage(self, plain, depth):
+        spec = StorageSpec(self._device_of(plain["device"]), int(plain["nbytes"]))
+        self.specs.append(spec)
+        return spec
+
+    def _complex(self, plain, depth):
+        return complex(*(self.parse(part, depth + 1) for part in plain["value"]))
+
+    def _int(self, plain, depth):
+        if len(plain["value"]) > 1000:
+            raise Skip("an int has too many digits")
+        return int(plain["value"])
+
+    _READERS = {
+        "list": _items,
+        "tuple": lambda self, plain, depth: tuple(self._items(plain, depth)),
+        "set": lambda self, plain, depth: set(self._items(plain, depth)),
+        "frozenset": lambda self, plain, depth: frozenset(self._items(plain, depth)),
+        "torch.Size": lambda self, plain, depth: torch.Size(self._items(plain, depth)),
+        "slice": lambda self, plain, depth: slice(*self._items(plain, depth)),
+        "range": lambda self, plain, depth: range(*self._items(plain, depth)),
+        "dict": _dict,
+        "ellipsis": lambda self, plain, depth: ...,
+        "complex": _complex,
+        "int": _int,
+        "float": lambda self, plain, depth: float(plain["value"]),
+        "bytes": lambda self, plain, depth: plain["value"].encode("latin-1"),
+        "str": lambda self, plain, depth: plain["value"],
+        "torch.Tensor": _tensor,
+        "torch.dtype": lambda self, plain, depth: self._named(DTYPES, plain["value"], "dtype"),
+        "torch.device": lambda self, plain, depth: self._device_of(plain["value"]),
+        "torch.layout": lambda self, plain, depth: self._named(LAYOUTS, plain["value"], "layout"),
+        "torch.memory_format": lambda self, plain, depth: self._named(
+            MEMORY_FORMATS, plain["value"], "memory format"
+        ),
+        "torch.Generator": lambda self, plain, depth: GeneratorSpec(
+            self._device_of(plain["device"])
+        ),
+        "torch.UntypedStorage": _storage,
+        "function": lambda self, plain, depth: self.names.resolve(plain["value"]).function,
+        "type": _type,
+        "numpy.ndarray": _array,
+        "numpy.generic": _scalar,
+        "symbol": _symbol,
+        "object": _object,
+        "deep": lambda self, plain, depth: self._object(
+            {"value": "a container nested too deeply"}, depth
+        ),
+    }
+
+
+def device_is_here(device):
+    if device.type in ("cpu", "meta"):
+        return True
+    backend = getattr(torch, device.type, None)
+    try:
+        return bool(
+            backend and backend.is_available() and (device.index or 0) < backend.device_count()
+        )
+    except Exception:
+        return False
+
+
+def measure(specs, max_bytes):
+    """Bytes of all inputs; raises Skip beyond the limit."""
+    total = sum(spec.nbytes for spec in specs)
+    if total > max_bytes:
+        raise Skip(f"its inputs take {total} bytes, more than --max-bytes")
+    return total
+
+
+class Builder:
+    """Specs to values."""
+
+    def __init__(self, fills, generator, seed, leaf):
+        self.fills = fills
+        self.generator = generator
+        self.seed = seed
+        self.leaf = leaf  # tensors that require grad are leaves of autograd's graph
+
+    def build(self, value):
+        if isinstance(value, TensorSpec):
+            return self._tensor(value)
+        if isinstance(value, torch.Size):
+            return value
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return type(value)(self.build(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self.build(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self.build(item) for item in (value.start, value.stop, value.step)))
+        if isinstance(value, GeneratorSpec):
+            return torch.Generator(value.device).manual_seed(self.seed)
+        if isinstance(value, StorageSpec):
+            return torch.UntypedStorage(value.nbytes, device=value.device).fill_(0)
+        if isinstance(value, ArraySpec):
+            import numpy
+
+            return numpy.ones(value.shape, value.dtype)
+        return value
+
+    def _tensor(self, spec):
+        if spec.device.type == "meta":
+            tensor = torch.empty(spec.extent, dtype=spec.dtype, device="meta")
+            tensor = (
+                tensor.as_strided(spec.shape, spec.stride)
+                if spec.stride
+                else tensor.view(spec.shape)
+            )
+        elif spec.layout != torch.strided:
+            tensor = self._unstrided(spec)
+        elif spec.dtype in QUANTIZED:
+            plain = TensorSpec(
+                spec.shape, QUANTIZED[spec.dtype], spec.device, spec.stride, spec.layout
+            )
+            tensor = torch._make_per_tensor_quantized_tensor(self._strided(plain), 0.1, 0)
+        else:
+            tensor = self._strided(spec)
+        return self._as_argument(spec, tensor)
+
+    def _as_argument(self, spec, tensor):
+        if spec.subclass == "torch.nn.parameter.Parameter":
+            return torch.nn.Parameter(tensor, requires_grad=spec.requires_grad)
+        if spec.subclass == "torch.nn.parameter.Buffer":
+            return torch.nn.Buffer(tensor)
+        if not spec.requires_grad or not (spec.dtype.is_floating_point or spec.dtype.is_complex):
+            return tensor
+        tensor.requires_grad_()
+        return tensor
+
+    def _strided(self, spec):
+        extent = spec.extent
+        if spec.stride is None and extent == spec.numel:
+            return self.fills.values(spec, spec.shape, self.generator).to(spec.device)
+        # Whatever is drawn for each element alone is drawn for the storage.
+        if self.fills.is_elementwise(spec):
+            storage = self.fills.values(spec, (extent,), self.generator)
+        else:
+            storage = torch.zeros(extent, dtype=spec.dtype)
+            at = torch.arange(extent).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
+            storage[at.reshape(-1)] = self.fills.values(spec, spec.shape, self.generator).reshape(
+                -1
+            )
+        return storage.to(spec.device).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
+
+    def _unstrided(self, spec):
+        dense = TensorSpec(spec.shape, spec.dtype, torch.device("cpu"), None, torch.strided)
+        dense.fill = spec.fill
+        values = self.fills.values(dense, spec.shape, self.generator)
+        if spec.layout == torch.sparse_coo:
+            tensor = values.to_sparse()
+        elif spec.layout in _COMPRESSED:
+            blocks = None
+            if spec.layout in (torch.sparse_bsr, torch.sparse_bsc):
+                blocks = tuple(2 if size % 2 == 0 and size else 1 for size in spec.shape[-2:])
+            tensor = values.to_sparse(layout=spec.layout, blocksize=blocks)
+        elif spec.layout == torch._mkldnn:
+            tensor = values.to_mkldnn()
+        else:
+            raise Skip(f"a tensor of layout {spec.layout} can't be made")
+        return tensor.to(spec.device)
+
+
+def contiguous(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(1, size)
+    return tuple(reversed(strides))

@@ -1,0 +1,228 @@
+"""What a recorded name stands for: an operator by its exact overload, or a function of torch.
+
+Names come from a trace, which may be anybody's. No text is evaluated: an operator is looked up in
+the dispatcher's table, a function by walking dictionaries of torch's own modules and classes,
+without running code on the way, and only where rules.yaml says that the place is harmless.
+"""
+
+import fnmatch
+import inspect
+import re
+import types
+
+import torch
+
+
+class Skip(Exception):
+    """A config that isn't replayed, and why."""
+
+
+class Target:
+    """What is called. `key` is the name by which rules know it: `linalg_cholesky`, `gather`."""
+
+    def __init__(self, function, key, schemas=(), signature=None, in_place=False):
+        self.function = function
+        self.key = key
+        self.schemas = schemas
+        self.signature = signature
+        self.in_place = in_place
+
+
+_OPERATOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)::([A-Za-z0-9_]+)(?:\.([A-Za-z0-9_]+))?")
+_PREFIXES = {"linalg": "linalg_", "special": "special_", "fft": "fft_", "sparse": "sparse_"}
+_IN_PLACE_SLOT = re.compile(r"__i[a-z]+__")
+_MISSING = object()
+_CLASSES = (
+    torch.Tensor,
+    torch.nn.Module,
+    torch.optim.Optimizer,
+    torch.Size,
+    torch.device,
+    torch.Generator,
+)
+_CLASSES += (torch.finfo, torch.iinfo)
+_OPERATORS = frozenset(dir(torch._C._VariableFunctions)) - frozenset(dir(object))
+_PARTS = tuple(
+    f"torch._C.{part}" for part in ("_nn", "_linalg", "_fft", "_special", "_sparse", "_nested")
+)
+
+
+def is_dunder(name):
+    return name.startswith("__") and name.endswith("__") and len(name) > 4
+
+
+def without_underscore(name):
+    return name[:-1] if name.endswith("_") and not name.startswith("__") else name
+
+
+def dotted(glob):
+    """As a regular expression: `*` stands for a part between dots, or a piece of one."""
+    return re.escape(glob).replace(r"\*", "[^.]*")
+
+
+class Names:
+    def __init__(self, rules):
+        self.namespaces = frozenset(rules["namespaces"])
+        self.allowed = [re.compile(dotted(glob)) for glob in rules["apis"]]
+        self.refused = [
+            (re.compile(fnmatch.translate(row["name"])), row["why"]) for row in rules["skip"]
+        ]
+        self.known = {}
+
+    def resolve(self, api):
+        """A Target; raises Skip. The same name is asked for thousands of times."""
+        target = self.known.get(api)
+        if target is None:
+            try:
+                target = self._resolve(api)
+            except Skip as skip:
+                target = skip
+            if len(self.known) > 100_000:
+                self.known.clear()
+            self.known[api] = target
+        if isinstance(target, Skip):
+            raise Skip(*target.args)
+        return target
+
+    def _resolve(self, api):
+        for glob, why in self.refused:
+            if glob.fullmatch(api):
+                raise Skip(why)
+        operator = _OPERATOR.fullmatch(api)
+        if operator:
+            return self._operator(*operator.groups())
+        if api.startswith("torch.ops."):
+            return self._named_operator(api.split(".")[2:])
+        return self._function(api)
+
+    def _operator(self, namespace, name, overload):
+        if namespace not in self.namespaces:
+            raise Skip(f"operators of {namespace} may be anything")
+        try:
+            schema = torch._C._dispatch_find_schema_or_throw(f"{namespace}::{name}", overload or "")
+            found = torch._C._get_operation_overload(f"{namespace}::{name}", overload or "")
+        except RuntimeError:
+            schema = found = None
+        if found is None:
+            raise Skip("this torch has no such operator")
+        return Target(
+            found[0], without_underscore(name), (schema_of(schema, namespace, name, overload),)
+        )
+
+    # torch.ops.aten.add.Tensor, and torch.ops.aten.add, which chooses its overload.
+    def _named_operator(self, parts):
+        if len(parts) == 3:
+            return self._operator(parts[0], parts[1], None if parts[2] == "default" else parts[2])
+        if len(parts) != 2 or parts[0] not in self.namespaces:
+            raise Skip("it is no operator of a known namespace")
+        schemas = schemas_of(f"{parts[0]}::{parts[1]}")
+        if not schemas:
+            raise Skip("this torch has no such operator")
+        function, _ = torch._C._jit_get_operation(f"{parts[0]}::{parts[1]}")
+        return Target(function, without_underscore(parts[1]), schemas)
+
+    def _function(self, api):
+        if not any(glob.fullmatch(api) for glob in self.allowed):
+            raise Skip("it is no API that is known to be harmless")
+        parts = api.split(".")
+        if parts[-1] in ("__get__", "__set__"):
+            return self._property(parts)
+        thing = self._walk(parts)
+        self._check(thing)
+        name = parts[-1]
+        key = _PREFIXES.get(parts[-2], "") + without_underscore(name)
+        if key.startswith("special_special_") or key.startswith("fft_fft_"):
+            key = key.split("_", 1)[1]
+        in_place = (
+            without_underscore(name) != name
+            or bool(_IN_PLACE_SLOT.fullmatch(name))
+            or name == "__setitem__"
+        )
+        signature = None
+        if isinstance(thing, (types.FunctionType, type)):
+            try:
+                signature = inspect.signature(thing)
+            except (TypeError, ValueError):
+                pass
+        # Of what is written in C, the operator of that name tells the names of the arguments.
+        schemas = () if isinstance(thing, types.FunctionType) else schemas_of(f"aten::{key}")
+        return Target(thing, key, schemas, signature, in_place)
+
+    def _walk(self, parts):
+        thing = torch
+        for i, part in enumerate(parts[1:], 2):
+            thing = self._member(thing, part, is_last=i == len(parts))
+        return thing
+
+    # torch.Tensor.grad.__get__
+    def _property(self, parts):
+        owner = self._walk(parts[:-2])
+        if not (isinstance(owner, type) and issubclass(owner, torch.Tensor)):
+            raise Skip("a property of something else than tensors")
+        member = inspect.getattr_static(owner, parts[-2], None)
+        if not isinstance(member, (property, types.GetSetDescriptorType)):
+            raise Skip("this torch has no such property")
+        return Target(
+            member.__get__ if parts[-1] == "__get__" else member.__set__, ".".join(parts[-2:])
+        )
+
+    @staticmethod
+    def _member(thing, name, is_last):
+        of_class = isinstance(thing, type)
+        if is_dunder(name) and not (is_last and of_class and issubclass(thing, torch.Tensor)):
+            raise Skip("its name reaches into Python itself")
+        if isinstance(thing, types.ModuleType):
+            if not (thing.__name__ == "torch" or thing.__name__.startswith("torch.")):
+                raise Skip("it is not torch's own")
+            member = vars(thing).get(name, _MISSING)
+        elif of_class:
+            member = inspect.getattr_static(thing, name, _MISSING)
+            if isinstance(member, (staticmethod, classmethod, types.ClassMethodDescriptorType)):
+                member = getattr(thing, name)
+        else:
+            member = _MISSING
+        if member is _MISSING:
+            raise Skip("this torch has no such function")
+        return member
+
+    @staticmethod
+    def _check(thing):
+        if isinstance(thing, property) or isinstance(
+            thing, (types.GetSetDescriptorType, types.MemberDescriptorType)
+        ):
+            raise Skip("a property")
+        module = getattr(thing, "__module__", None)
+        own_module = module is None or module == "torch" or str(module).startswith("torch.")
+        if isinstance(thing, type):
+            # Many of torch's other classes open files or hold on to the process.
+            if not (issubclass(thing, _CLASSES) or isinstance(thing, type(torch.FloatTensor))):
+                raise Skip("it makes an object that is no tensor, module or optimizer")
+            return
+        if isinstance(thing, (types.FunctionType, types.MethodType)) and own_module:
+            return
+        if isinstance(thing, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+            # A slot of object's or a number's is no operator of torch's.
+            if thing.__objclass__ is object:
+                raise Skip("it is not torch's own")
+            return
+        if isinstance(thing, types.BuiltinFunctionType):
+            # Those of torch._C itself are about the process; operators stand in its parts.
+            of = thing.__self__
+            if thing.__name__ in _OPERATORS or getattr(of, "__name__", "") in _PARTS:
+                return
+            if isinstance(of, type) and issubclass(of, torch.Tensor):
+                return
+        raise Skip("it is not torch's own")
+
+
+def schema_of(schema, namespace, name, overload):
+    try:
+        return torch._C._get_schema(f"{namespace}::{name}", overload or "")
+    except RuntimeError:
+        return schema
+
+
+def schemas_of(name):
+    """Of all overloads; where there are none, of the operator in place."""
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    return tuple(schemas or torch._C._jit_get_schemas_for_operator(name + "_"))

@@ -1,0 +1,167 @@
+// Configs that run again: what is to be called, who calls it, and what became of it.
+//
+//   ReplayPlan plan(filter, levels);
+//   ResultStore results = ...;
+//   for (each trace) plan.Run(trace, [&](const ReplayItem& item) { ... });
+
+#ifndef TORCHTRACE_REPLAY_REPLAY_H_
+#define TORCHTRACE_REPLAY_REPLAY_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "serialize/base/matching.h"
+#include "serialize/trace/trace.h"
+
+namespace torchtrace {
+
+// ReplayPlan gives the configs of traces that are to be called, each once: of a config that several variants
+// have (facets: gradients, subclasses) the first one that returned, else the first. Memory goes with the trace
+// that is read, and is 16 bytes for each config of those before.
+
+struct ReplayItem {
+  std::string key;  // 32 hexadecimal digits, of level, API, arguments and facets
+  int level = 0;
+  std::string line;      // its text
+  std::string recorded;  // the type of exception that the call ended with; empty: it returned, or nobody knows
+  std::string request;   // for a worker, a JSON object without its closing brace
+};
+
+struct ReplayFilter {
+  GlobFilter filter;
+  std::vector<int> levels;  // empty: all
+};
+
+class ReplayPlan {
+ public:
+  explicit ReplayPlan(ReplayFilter filter) : filter_(std::move(filter)) {}
+
+  // Begins with a trace, which is read once; it outlives the calls of Next.
+  absl::Status Open(Trace* trace);
+  // The next config of it. False: there is none.
+  bool Next(ReplayItem* item);
+
+  // Of the trace, for those who wait: how many of its configs were looked at, and how many there are.
+  uint64_t looked_at() const { return next_; }
+  uint64_t configs() const { return chosen_.size(); }
+
+ private:
+  struct Chosen {
+    VariantId variant = kLostId;
+    uint32_t exception = 0;  // index into exceptions_; 0: it returned, or nobody knows
+  };
+
+  const ReplayFilter filter_;
+  Trace* trace_ = nullptr;
+  std::vector<Chosen> chosen_;  // by ConfigId
+  std::vector<std::string> exceptions_;
+  uint64_t next_ = 0;
+  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> seen_;
+};
+
+// Workers are processes of the user's Python, one thread of ours for each. What they are told and tell are lines of
+// JSON; worker.py is the other end.
+
+struct WorkerOptions {
+  std::string python;  // its program
+  int workers = 1;
+  int threads = 1;     // of torch, in each
+  std::string device;  // in place of the recorded ones; empty: those
+  uint64_t seed = 0;
+  double timeout_s = 60;    // of a small call; more by the size of its inputs
+  uint64_t max_bytes = 0;   // of a call's inputs
+  uint64_t max_memory = 0;  // that a worker may take beside torch itself
+};
+
+// What a worker said of one config; `result` is "ok", "raised", "crashed", "timeout" or "skipped".
+struct ReplayAnswer {
+  std::string result = {};
+  std::string reason = {};
+  std::vector<std::string> raised = {};  // names of the exception's type and its bases
+  double seconds = -1;                   // -1: it was not called to its end
+};
+
+// Calls `next` and `done`, one at a time, until there is nothing more. Stops at the first error, of a worker
+// that can't be started or of `done`.
+absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
+                        const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done);
+
+// One config's result, as reports show it.
+struct ReplayResult {
+  std::string key;
+  std::string config;
+  int level = 0;
+  std::string result;
+  std::string recorded;  // as in ReplayItem
+  std::string reason;
+  double seconds = -1;
+  bool differs = false;  // from what was recorded
+};
+
+ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer);
+
+// ResultStore keeps results in a file, a line of JSON each as they come, and a number for each in memory: from it
+// reports are written, and an interrupted replay goes on. Not thread-safe.
+class ResultStore {
+ public:
+  // `path` empty: a file that goes with the process. `conditions` tells what results depend on; a file that was
+  // made under others is an error. What the end of the file lacks after a crash is cut off.
+  static absl::StatusOr<std::unique_ptr<ResultStore>> Open(const std::string& path, const std::string& conditions);
+  ~ResultStore();
+  ResultStore(const ResultStore&) = delete;
+  ResultStore& operator=(const ResultStore&) = delete;
+
+  // Whether there is one from before; then it counts as a result of this replay, in the order of the calls.
+  bool Reuse(const std::string& key);
+  absl::Status Add(const ReplayResult& result);
+  uint64_t reused() const { return reused_; }
+
+  // The results of this replay.
+  absl::Status ForEach(const std::function<absl::Status(const ReplayResult&)>& visit) const;
+
+ private:
+  explicit ResultStore(std::FILE* file) : file_(file) {}
+
+  std::FILE* const file_;
+  absl::flat_hash_map<std::string, long> earlier_;  // key: its offset
+  std::vector<long> offsets_;
+  uint64_t reused_ = 0;
+};
+
+struct ReplaySummary {
+  std::map<std::string, uint64_t> results;  // by result: configs
+  uint64_t configs = 0;
+  uint64_t differ = 0;
+  uint64_t raised_as_recorded = 0;
+};
+
+enum class ReplayFormat : uint8_t { kText, kJson, kCsv, kJunit };
+absl::StatusOr<ReplayFormat> ParseReplayFormat(const std::string& name);
+
+struct ReplayReportOptions {
+  ReplayFormat format = ReplayFormat::kText;
+  bool all = false;  // text: every config, not only those that differ
+  std::string device = {};
+  uint64_t seed = 0;
+};
+
+// Aborted when `out` fails.
+absl::StatusOr<ReplaySummary> WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options,
+                                                std::ostream* out);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_REPLAY_REPLAY_H_

@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
+#include "replay/replay.h"
+#include "serialize/base/text.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/levels.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kResults[] = {"ok", "raised", "crashed", "timeout", "skipped"};
+
+absl::Status StreamStatus(const std::ostream& out) {
+  return out.good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
+}
+
+std::string Recorded(const ReplayResult& result) {
+  return result.recorded.empty() ? "returned" : absl::StrCat("raised ", result.recorded);
+}
+
+// What became of it, in words.
+std::string Happened(const ReplayResult& result) {
+  if (result.result == "ok") return "returned";
+  return result.reason.empty() ? result.result : absl::StrCat(result.result, ": ", result.reason);
+}
+
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  virtual void Begin(const ReplaySummary&) {}
+  virtual void Add(const ReplayResult& result) = 0;
+  virtual void End(const ReplaySummary&) {}
+};
+
+// `3 of 120 configs differ`, and what the others are.
+std::string SummaryLine(const ReplaySummary& summary) {
+  std::string line = absl::StrCat(summary.configs == 1 ? "1 config: " : absl::StrCat(summary.configs, " configs: "),
+                                  summary.differ, summary.differ == 1 ? " differs" : " differ");
+  for (const char* const name : kResults) {
+    const auto at = summary.results.find(name);
+    if (at == summary.results.end()) continue;
+    absl::StrAppend(&line, ", ", at->second, " ", name);
+    if (at->first == "raised" && summary.raised_as_recorded > 0) {
+      absl::StrAppend(&line, " (", summary.raised_as_recorded, " as recorded)");
+    }
+  }
+  return line;
+}
+
+class TextWriter final : public Writer {
+ public:
+  TextWriter(bool all, std::ostream* out) : all_(all), out_(*out) {}
+  void Add(const ReplayResult& result) override {
+    if (result.result == "skipped" && !all_) {
+      // A trace may name any number of them.
+      if (skipped_.size() < 1000 || skipped_.count(result.reason) > 0) ++skipped_[result.reason];
+      return;
+    }
+    if (!result.differs && !all_) return;
+    out_ << result.config << "\n    " << (result.differs ? "differs: " : "") << PlainLine(Happened(result));
+    if (result.differs) out_ << " (recorded: " << PlainLine(Recorded(result)) << ", level " << result.level << ")";
+    out_ << "\n";
+  }
+  void End(const ReplaySummary& summary) override {
+    std::vector<std::pair<std::string, uint64_t>> reasons(skipped_.begin(), skipped_.end());
+    std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    if (!reasons.empty()) {
+      out_ << "skipped:\n";
+      for (const auto& [reason, count] : reasons) out_ << absl::StrFormat("%7d  %s\n", count, PlainLine(reason));
+    }
+    out_ << SummaryLine(summary) << "\n";
+  }
+
+ private:
+  const bool all_;
+  std::ostream& out_;
+  std::map<std::string, uint64_t> skipped_;
+};
+
+class JsonWriter final : public Writer {
+ public:
+  JsonWriter(const ReplayReportOptions& options, std::ostream* out) : options_(options), out_(*out) {}
+  void Begin(const ReplaySummary& summary) override {
+    ordered_json json = {{"configs", summary.configs}, {"differ", summary.differ}};
+    for (const char* const name : kResults) {
+      const auto at = summary.results.find(name);
+      json[name] = at == summary.results.end() ? 0 : at->second;
+    }
+    json["raised_as_recorded"] = summary.raised_as_recorded;
+    json["device"] = options_.device.empty() ? ordered_json(nullptr) : ordered_json(options_.device);
+    json["seed"] = options_.seed;
+    out_ << "{\"summary\": " << DumpJson(json) << ",\n\"configs\": [";
+  }
+  void Add(const ReplayResult& result) override {
+    const ordered_json row = {
+        {"config", result.config},
+        {"level", result.level},
+        {"result", result.result},
+        {"differs", result.differs},
+        {"recorded", result.recorded.empty() ? ordered_json(nullptr) : ordered_json(result.recorded)},
+        {"reason", result.reason.empty() ? ordered_json(nullptr) : ordered_json(result.reason)},
+        {"seconds", result.seconds < 0 ? ordered_json(nullptr) : ordered_json(result.seconds)}};
+    out_ << (first_ ? "\n" : ",\n") << DumpJson(row);
+    first_ = false;
+  }
+  void End(const ReplaySummary&) override { out_ << "\n]}\n"; }
+
+ private:
+  const ReplayReportOptions& options_;
+  std::ostream& out_;
+  bool first_ = true;
+};
+
+std::string Seconds(const ReplayResult& result) {
+  return result.seconds < 0 ? std::string() : absl::StrFormat("%.6f", result.seconds);
+}
+
+class CsvWriter final : public Writer {
+ public:
+  explicit CsvWriter(std::ostream* out) : out_(*out) {}
+  void Begin(const ReplaySummary&) override { out_ << "config,level,result,differs,recorded,reason,seconds\n"; }
+  void Add(const ReplayResult& result) override {
+    out_ << CsvCell(result.config) << ',' << result.level << ',' << result.result << ','
+         << (result.differs ? "true" : "false") << ',' << CsvCell(result.recorded) << ',' << CsvCell(result.reason)
+         << ',' << Seconds(result) << '\n';
+  }
+
+ private:
+  std::ostream& out_;
+};
+
+// What XML 1.0 may hold in an attribute.
+std::string Xml(std::string_view text) {
+  return absl::StrReplaceAll(PlainLine(text),
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&apos;"}});
+}
+
+class JunitWriter final : public Writer {
+ public:
+  explicit JunitWriter(std::ostream* out) : out_(*out) {}
+  void Begin(const ReplaySummary& summary) override {
+    const auto count = [&summary](const char* name) {
+      const auto at = summary.results.find(name);
+      return at == summary.results.end() ? uint64_t{0} : at->second;
+    };
+    const uint64_t errors = count("crashed") + count("timeout");
+    out_ << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+         << absl::StrFormat(
+                "<testsuite name=\"torchtrace replay\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\">\n",
+                summary.configs, summary.differ - std::min(errors, summary.differ), errors, count("skipped"));
+  }
+  void Add(const ReplayResult& result) override {
+    const std::string api = result.config.substr(0, result.config.find('('));
+    out_ << "<testcase classname=\"level" << result.level << "." << Xml(api) << "\" name=\"" << Xml(result.config)
+         << "\" time=\"" << (result.seconds < 0 ? "0" : Seconds(result)) << "\"";
+    const char* const element = result.result == "skipped"                                 ? "skipped"
+                                : !result.differs                                          ? nullptr
+                                : result.result == "crashed" || result.result == "timeout" ? "error"
+                                                                                           : "failure";
+    if (element == nullptr) {
+      out_ << "/>\n";
+    } else {
+      out_ << "><" << element << " message=\"" << Xml(Happened(result)) << "\"/></testcase>\n";
+    }
+  }
+  void End(const ReplaySummary&) override { out_ << "</testsuite>\n</testsuites>\n"; }
+
+ private:
+  std::ostream& out_;
+};
+
+std::unique_ptr<Writer> MakeWriter(const ReplayReportOptions& options, std::ostream* out) {
+  switch (options.format) {
+    case ReplayFormat::kText:
+      return std::make_unique<TextWriter>(options.all, out);
+    case ReplayFormat::kJson:
+      return std::make_unique<JsonWriter>(options, out);
+    case ReplayFormat::kCsv:
+      return std::make_unique<CsvWriter>(out);
+    case ReplayFormat::kJunit:
+      break;
+  }
+  return std::make_unique<JunitWriter>(out);
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayFormat> ParseReplayFormat(const std::string& name) {
+  if (name == "text") return ReplayFormat::kText;
+  if (name == "json") return ReplayFormat::kJson;
+  if (name == "csv") return ReplayFormat::kCsv;
+  if (name == "junit") return ReplayFormat::kJunit;
+  return absl::InvalidArgumentError(absl::StrCat("unknown format '", name, "': text, json, csv or junit"));
+}
+
+absl::StatusOr<ReplaySummary> WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options,
+                                                std::ostream* out) {
+  ReplaySummary summary;
+  const absl::Status counted = results.ForEach([&summary](const ReplayResult& result) {
+    ++summary.results[result.result];
+    ++summary.configs;
+    summary.differ += result.differs ? 1 : 0;
+    summary.raised_as_recorded += result.result == "raised" && !result.differs ? 1 : 0;
+    return absl::OkStatus();
+  });
+  if (!counted.ok()) return counted;
+  const std::unique_ptr<Writer> writer = MakeWriter(options, out);
+  writer->Begin(summary);
+  const absl::Status written = results.ForEach([&](const ReplayResult& result) {
+    writer->Add(result);
+    return StreamStatus(*out);
+  });
+  if (!written.ok()) return written;
+  writer->End(summary);
+  out->flush();
+  if (absl::Status s = StreamStatus(*out); !s.ok()) return s;
+  return summary;
+}
+
+}  // namespace torchtrace

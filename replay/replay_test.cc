@@ -1,0 +1,98 @@
+#include "replay/replay.h"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/import/open_trace.h"
+
+namespace torchtrace {
+namespace {
+
+std::string TempFile(const std::string& name, const std::string& text) {
+  std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+// What Next gives of a file, as its lines.
+std::vector<ReplayItem> Items(ReplayPlan* plan, const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  EXPECT_TRUE(plan->Open(trace->get()).ok());
+  std::vector<ReplayItem> items;
+  for (ReplayItem item; plan->Next(&item);) items.push_back(item);
+  return items;
+}
+
+TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
+  const std::string a = TempFile("a.txt", "torch.relu(1)\ntorch.relu(2)\ntorch.relu(1)\ntorch.add(1)\n");
+  const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\n");
+  ReplayFilter filter;
+  filter.filter.include = {"torch.relu"};
+  ReplayPlan plan(filter);
+  const std::vector<ReplayItem> first = Items(&plan, a), second = Items(&plan, b);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0].line, "torch.relu(1)");
+  EXPECT_EQ(first[1].line, "torch.relu(2)");
+  EXPECT_NE(first[0].key, first[1].key);
+  const auto request = nlohmann::json::parse(first[0].request);
+  EXPECT_EQ(request["api"], "torch.relu");
+  EXPECT_EQ(request["args"], nlohmann::json::array({1}));
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].line, "torch.relu(3)");
+}
+
+TEST(ReplayTest, Judge) {
+  const auto differs = [](const std::string& recorded, const ReplayAnswer& answer) {
+    ReplayItem item;
+    item.recorded = recorded;
+    return Judge(item, answer).differs;
+  };
+  const ReplayAnswer raised = {
+      .result = "raised", .reason = "", .raised = {"_LinAlgError", "RuntimeError", "Exception"}};
+  EXPECT_FALSE(differs("", {.result = "ok"}));
+  EXPECT_TRUE(differs("RuntimeError", {.result = "ok"}));
+  EXPECT_TRUE(differs("", raised));
+  EXPECT_FALSE(differs("RuntimeError", raised));
+  EXPECT_FALSE(differs("torch._C._LinAlgError", raised));
+  EXPECT_TRUE(differs("ValueError", raised));
+  EXPECT_TRUE(differs("", {.result = "crashed"}));
+  EXPECT_TRUE(differs("RuntimeError", {.result = "timeout"}));
+  EXPECT_FALSE(differs("", {.result = "skipped"}));
+}
+
+TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
+  const std::string path = testing::TempDir() + "/results.jsonl";
+  std::remove(path.c_str());
+  ReplayResult result;
+  for (const char* const key : {"a", "b"}) {
+    const auto store = ResultStore::Open(path, "seed 0");
+    ASSERT_TRUE(store.ok()) << store.status();
+    result.key = key;
+    result.config = "torch.relu(\"<&>\")";
+    result.result = "ok";
+    EXPECT_TRUE((*store)->Add(result).ok());
+    EXPECT_EQ((*store)->Reuse("a"), *key == 'b');
+  }
+  std::ofstream(path, std::ios::app) << "{\"key\": \"c\", \"con";
+  const auto store = ResultStore::Open(path, "seed 0");
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->Reuse("a"));
+  EXPECT_TRUE((*store)->Reuse("b"));
+  EXPECT_FALSE((*store)->Reuse("c"));
+  EXPECT_EQ((*store)->reused(), 2u);
+  std::ostringstream out;
+  const auto summary = WriteReplayReport(**store, {.format = ReplayFormat::kJunit}, &out);
+  ASSERT_TRUE(summary.ok());
+  EXPECT_EQ(summary->configs, 2u);
+  EXPECT_NE(out.str().find("name=\"torch.relu(&quot;&lt;&amp;&gt;&quot;)\""), std::string::npos) << out.str();
+  EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text\n"), "seed 0").ok());
+}
+
+}  // namespace
+}  // namespace torchtrace
