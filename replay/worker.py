@@ -313,6 +313,8 @@ def main(options):
     # A folder of the kernel's: nobody can make a file in it, root neither.
     os.chdir("/proc/self/task")
     os.write(answers, json.dumps({"torch": torch.__version__}).encode() + b"\n")
+    # What is there stays: children needn't look through it, nor copy the pages that it is in.
+    gc.freeze()
     while True:
         child = os.fork()
         if child == 0:
