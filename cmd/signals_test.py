@@ -252,7 +252,11 @@ def test_no_progress_into_output_on_the_same_terminal(tmp_path):
     """What a person reads there is not overwritten."""
     main, other = pty.openpty()
     process = start(
-        ["dump", "-"], tmp_path, stdout=other, stderr=other, env={"TERM": "xterm", "PAGER": "cat"}
+        ["dump", "-", "--fold", "never"],
+        tmp_path,
+        stdout=other,
+        stderr=other,
+        env={"TERM": "xterm", "PAGER": "cat"},
     )
     os.close(other)
     log = SAMPLE.read_bytes()

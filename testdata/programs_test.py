@@ -457,7 +457,8 @@ def test_render_limit(runs):
     assert "api_configs.txt" in files_in(out)
     assert json.loads((out / "run.json").read_text())["not_rendered"]["command"] == command
     words = shlex.split(command)
-    assert words[0] == "torchtrace"
+    # The command that this installation has.
+    assert pathlib.Path(words[0]).name == "torchtrace"
     assert runs.torchtrace(*words[1:]).returncode == 0
     assert (out / "api_trace.txt").read_text() == SEED_LINES
     assert LISTINGS <= set(files_in(out))
