@@ -84,7 +84,7 @@ json FromYaml(const YAML::Node& node) {
     return list;
   }
   if (node.IsNull()) return nullptr;
-  const std::string text = node.Scalar();
+  const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   return value.is_number() || value.is_boolean() ? value : json(text);

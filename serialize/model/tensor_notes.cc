@@ -9,10 +9,11 @@ bool ReadNote(ByteReader* reader, TensorNote* note) {
   uint64_t bits;
   if (!reader->Varint(&note->position) || !reader->Varint(&bits)) return false;
   if (bits & kNoteIdentity) {
-    TensorNote::Identity& identity = note->identity.emplace();
+    TensorNote::Identity identity;
     if (!reader->Varint(&identity.tensor) || !reader->Varint(&identity.storage) || !reader->Varint(&identity.offset)) {
       return false;
     }
+    note->identity = identity;
   }
   if (bits & kNoteRange) {
     uint64_t least, most;

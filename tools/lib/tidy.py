@@ -27,7 +27,7 @@ FLAGS = [
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch)/")
-OURS = re.compile(r"^(cmd|dialects|python|serialize|tracer)/")
+OURS = re.compile(r"^(cmd|dialects|python|replay|serialize|tracer)/")
 
 
 def sources():

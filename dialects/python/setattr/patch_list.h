@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace torchtrace::python_dialect {
@@ -64,7 +65,7 @@ class PatchList {
  public:
   template <typename Pointer>
   void Replace(Pointer* place, Pointer value) {
-    static_assert(sizeof(Pointer) == sizeof(void*));
+    static_assert(std::is_pointer_v<Pointer>);
     ReplaceWord(reinterpret_cast<void**>(place), reinterpret_cast<void*>(value));
   }
   void ReplaceNumber(uint32_t* place, uint32_t value) {
