@@ -41,12 +41,23 @@ setup_pair() {
   touch "$venv/ready"
 }
 
-# newest_pair: the last of tools/lib/pairs.txt whose Python is here, with headers.
+# newest_pair: of the Pythons of tools/lib/pairs.txt that are here with headers, the last, and of
+# the list's torches the newest that pip would install for it: what pip is set up to refuse here
+# (a constraints file, an index without it) is not asked for.
 newest_pair() {
-  local minor torch python found=
-  while read -r minor torch; do
+  local minor torch python last=
+  while read -r minor _; do
     [[ $minor == 3.* ]] && python=$(find_minor "$minor") &&
-      "$python" -B "$ROOT/tools/bazel/describe_python.py" --embeddable 2>/dev/null && found=$minor-$torch
+      "$python" -B "$ROOT/tools/bazel/describe_python.py" --embeddable 2>/dev/null && last=$minor
   done <"$ROOT/tools/lib/pairs.txt"
-  echo "$found"
+  [[ -n $last ]] || return
+  python=$(find_minor "$last")
+  while read -r torch; do
+    if [[ -f $(pair_venv "$last" "$torch")/ready ]] ||
+      "$python" -m pip install -q --disable-pip-version-check --dry-run --no-deps "torch==$torch" >/dev/null 2>&1; then
+      echo "$last-$torch"
+      return
+    fi
+  done < <(sed -n 's/^3[0-9.]* //p' "$ROOT/tools/lib/pairs.txt" | sort -rVu)
+  echo "$last-$torch"
 }
