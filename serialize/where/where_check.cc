@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <set>
@@ -7,7 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
+#include "serialize/trace/parsed_tags.h"
 #include "serialize/where/where.h"
 #include "serialize/where/where_parts.h"
 
@@ -42,6 +45,7 @@ Values KnownValues() {
 bool IsChecked(WhereField field) {
   switch (field) {
     case WhereField::kArg:
+    case WhereField::kTag:
     case WhereField::kDtype:
     case WhereField::kDevice:
     case WhereField::kLayout:
@@ -79,6 +83,22 @@ void AddTensors(const Value& value, Values* values) {
     if (!value.layout.empty()) (*values)[WhereField::kLayout].insert(value.layout);
   }
   for (const Value& item : value.items) AddTensors(item, values);
+}
+
+// The names of the tags that calls have.
+absl::Status AddTags(Trace* trace, std::set<std::string>* names) {
+  std::set<uint32_t> ids;
+  const absl::Status read = trace->ReadCounted([&](const CallRecord& record) {
+    if (record.tags != kNoTags) ids.insert(record.tags);
+    return absl::OkStatus();
+  });
+  ParsedTags parsed(trace);
+  for (const uint32_t id : ids) {
+    const nlohmann::json* const tags = parsed.Get(id);
+    if (tags == nullptr) continue;
+    for (const auto& [name, value] : tags->items()) names->insert(name);
+  }
+  return read;
 }
 
 absl::Status AddValues(Trace* trace, Values* values) {
@@ -124,10 +144,14 @@ std::vector<std::string> Where::Apis() const {
 
 absl::Status Where::CheckValues(Trace* trace) const {
   Values values = KnownValues();
-  bool of_trace = false;
+  bool of_trace = false, of_tags = false;
   for (const WhereKnown& wanted : to_be_known_) {
     if (!IsChecked(wanted.field) || IsAmong(wanted, values[wanted.field])) continue;
-    if (!std::exchange(of_trace, true)) {
+    if (wanted.field == WhereField::kTag) {
+      if (!std::exchange(of_tags, true)) {
+        if (absl::Status s = AddTags(trace, &values[WhereField::kTag]); !s.ok()) return s;
+      }
+    } else if (!std::exchange(of_trace, true)) {
       if (absl::Status s = AddValues(trace, &values); !s.ok()) return s;
     }
     const std::set<std::string>& known = values[wanted.field];
@@ -135,6 +159,8 @@ absl::Status Where::CheckValues(Trace* trace) const {
     const std::string what =
         wanted.field == WhereField::kArg
             ? absl::StrCat("no call of the trace has an argument by the name ", wanted.literal.text)
+        : wanted.field == WhereField::kTag
+            ? absl::StrCat("no call of the trace has a tag by the name ", wanted.literal.text)
             : absl::StrCat("no ", InfoOf(wanted.field).name, " ", wanted.literal.text, " is known");
     return absl::InvalidArgumentError(absl::StrCat("--where: column ", wanted.column, ": ", what,
                                                    DidYouMean(wanted.literal.text, {known.begin(), known.end()}), " (?",

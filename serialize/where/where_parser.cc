@@ -297,7 +297,7 @@ class Parser {
       literal->number = ParseWhereNumber(std::string_view(literal->text).substr(1));
     }
     if (Fits(field, op, *literal)) {
-      if (!IsOrder(op) && field.field != WhereField::kArg) Know(field.field, IsLike(op), start, &*literal);
+      if (!IsOrder(op) && !TakesOperand(field.field)) Know(field.field, IsLike(op), start, &*literal);
       return literal;
     }
     at_ = start;
