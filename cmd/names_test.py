@@ -202,7 +202,16 @@ def test_run_refuses_unknown_names(tmp_path, args, nearest):
 @pytest.mark.slow
 def test_run_refuses_unknown_names_of_a_list(tmp_path):
     (tmp_path / "list.txt").write_text("torch.abs\ntorch._C._get_tracing_state\ntorch.rellu\n")
-    args = ("-l", "0", "--api-list", "list.txt", "-o", "out", "-c", "import torch; torch.abs(torch.ones(1))")
+    args = (
+        "-l",
+        "0",
+        "--api-list",
+        "list.txt",
+        "-o",
+        "out",
+        "-c",
+        "import torch; torch.abs(torch.ones(1))",
+    )
     result = run(tmp_path, *args)
     assert result.status == 125 and result.out == ""
     assert "list.txt: no API or operator is known that is called torch.rellu, did you" in result.err

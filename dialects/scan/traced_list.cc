@@ -158,8 +158,8 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
   return list;
 }
 
-// InvalidArgument for a name of the dialect's library which is none, and looks like one that there is. Private names are
-// in no table: the library is scanned for them, once.
+// InvalidArgument for a name of the dialect's library which is none, and looks like one that there is. Private names
+// are in no table: the library is scanned for them, once.
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
   std::vector<std::string> doubtful;
   for (const ApiEntry& api : list.apis) {

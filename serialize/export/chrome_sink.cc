@@ -269,8 +269,8 @@ class ChromeSink final : public CallSink {
     const std::string name = absl::StrCat(rank, rank.empty() ? "" : " ", ProcessName(info));
     const auto tell = [&](const char* what, const char* key, const ordered_json& value) {
       out_.BeginItem();
-      absl::StrAppend(&out_.text, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid, R"(,"tid":0,"args":)",
-                      DumpJson({{key, value}}), "}");
+      absl::StrAppend(&out_.text, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid,
+                      R"(,"tid":0,"args":)", DumpJson({{key, value}}), "}");
     };
     tell("process_name", "name", name);
     tell("process_labels", "labels", absl::StrCat(rank, rank.empty() ? "" : " ", origin.host));
@@ -383,7 +383,8 @@ class ChromeSink final : public CallSink {
     if (spelled.operator_call) absl::StrAppend(&out_.text, R"(,"External id":)", call.call + 1);
     const RecordFacts& facts = call.facts;
     if (facts.sequence >= 0) {
-      absl::StrAppend(&out_.text, R"(,"Sequence number":)", facts.sequence, R"(,"Fwd thread id":)", facts.forward_thread);
+      absl::StrAppend(&out_.text, R"(,"Sequence number":)", facts.sequence, R"(,"Fwd thread id":)",
+                      facts.forward_thread);
     }
     if (facts.id != 0) absl::StrAppend(&out_.text, R"(,"Record function id":)", facts.id);
     absl::StrAppend(&out_.text, spelled.arguments, std::string(outcome), "}}");
@@ -421,9 +422,9 @@ class ChromeSink final : public CallSink {
   std::map<std::string, size_t> module_ids_;
   // Of the trace that is read.
   const Trace* trace_ = nullptr;
-  bool has_records_ = false;                                                      // calls of level 4
-  std::vector<Process> processes_;                                                // by index
-  std::vector<Spelled> spelled_;                                                  // by ConfigId
+  bool has_records_ = false;        // calls of level 4
+  std::vector<Process> processes_;  // by index
+  std::vector<Spelled> spelled_;    // by ConfigId
   ForwardCalls<ForwardCall> forward_calls_;
 };
 

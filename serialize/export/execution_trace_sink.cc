@@ -343,7 +343,7 @@ class ExecutionTraceSink final : public CallSink {
     char time[32] = "";
     std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &local);
     out_.text = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":")", time, R"(","start_ts":)",
-                           Milliseconds(start_ns), ",\"nodes\":[");
+                             Milliseconds(start_ns), ",\"nodes\":[");
   }
 
   Thread& ThreadOf(const CallRecord& record) {
@@ -363,8 +363,8 @@ class ExecutionTraceSink final : public CallSink {
     spelled.known = true;
     Config config = ReadableConfig(trace_->identity(id));
     const std::string_view packet = OperatorPacket(config.api);
-    spelled.head = absl::StrCat(",\"name\":", Quoted(packet.empty() ? std::string_view(config.api) : packet),
-                                ",\"ctrl_deps\":");
+    spelled.head =
+        absl::StrCat(",\"name\":", Quoted(packet.empty() ? std::string_view(config.api) : packet), ",\"ctrl_deps\":");
 
     // In the order in which positions are counted, which is then changed to the schema's.
     Teller teller;

@@ -1,5 +1,5 @@
-// Which forward call a backward call of level 4 belongs to: the last before it that made the autograd node which it goes
-// through, as PyTorch numbers nodes.
+// Which forward call a backward call of level 4 belongs to: the last before it that made the autograd node which it
+// goes through, as PyTorch numbers nodes.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_FORWARD_CALLS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_FORWARD_CALLS_H_
