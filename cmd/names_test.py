@@ -117,6 +117,7 @@ def test_diff_and_filter(trace, tmp_path):
         ("arg(dim) = 3", "no call of the trace has an argument by the name dim "),
         ("tag(step) = 3", "no call of the trace has a tag by the name step "),
         ("dtype ~ flaot*", "no dtype flaot* is known"),
+        ("dtype = fp16", "did you mean float16?"),
     ],
 )
 def test_values_of_conditions(trace, tmp_path, where, error):

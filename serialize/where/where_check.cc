@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,21 @@ constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr", "s
 constexpr const char* kDevices[] = {"cpu",  "cuda", "meta", "xpu",  "mps",    "xla",           "hpu",
                                     "mtia", "ipu",  "hip",  "lazy", "vulkan", "privateuseone", "gpu"};
 constexpr const char* kLevels[] = {"0", "1", "2", "3", "4"};
+
+// What is said for them.
+constexpr std::pair<std::string_view, std::string_view> kOtherDtypes[] = {
+    {"fp16", "float16"}, {"half", "float16"},   {"bf16", "bfloat16"}, {"fp32", "float32"}, {"float", "float32"},
+    {"fp64", "float64"}, {"double", "float64"}, {"int", "int32"},     {"long", "int64"},   {"short", "int16"},
+};
+
+std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
+  for (const auto& [other, dtype] : kOtherDtypes) {
+    if (wanted.field == WhereField::kDtype && wanted.literal.text == other) {
+      return absl::StrCat(", did you mean ", std::string(dtype), "?");
+    }
+  }
+  return DidYouMean(wanted.literal.text, {known.begin(), known.end()});
+}
 
 using Values = std::map<WhereField, std::set<std::string>>;
 
@@ -162,9 +178,8 @@ absl::Status Where::CheckValues(Trace* trace) const {
         : wanted.field == WhereField::kTag
             ? absl::StrCat("no call of the trace has a tag by the name ", wanted.literal.text)
             : absl::StrCat("no ", InfoOf(wanted.field).name, " ", wanted.literal.text, " is known");
-    return absl::InvalidArgumentError(absl::StrCat("--where: column ", wanted.column, ": ", what,
-                                                   DidYouMean(wanted.literal.text, {known.begin(), known.end()}), " (?",
-                                                   wanted.literal.text, " stands for it nevertheless)"));
+    return absl::InvalidArgumentError(absl::StrCat("--where: column ", wanted.column, ": ", what, Hint(wanted, known),
+                                                   " (?", wanted.literal.text, " stands for it nevertheless)"));
   }
   return absl::OkStatus();
 }
