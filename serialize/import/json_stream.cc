@@ -29,11 +29,19 @@ class Feed {
   uint64_t consumed() const { return before_ + at_; }
   bool ended() const { return ended_; }  // its end was looked at
 
+  // The parser took what came up to here. It keeps what it takes next in memory, white space too: there is an end to
+  // it.
+  void Mark() { mark_ = consumed(); }
+  bool too_long() const { return too_long_; }
+  uint64_t mark() const { return mark_; }
+
  private:
   bool Fill() {
     if (ended_) return false;
     before_ += end_;
-    at_ = 0;
+    at_ = end_ = 0;
+    too_long_ = ended_ = before_ - mark_ > kMaxJsonBytes;
+    if (ended_) return false;
     end_ = file_.read(before_, buffer_.data(), buffer_.size());
     ended_ = end_ == 0;
     return !ended_;
@@ -44,6 +52,8 @@ class Feed {
   size_t at_ = 0;
   size_t end_ = 0;
   uint64_t before_ = 0;  // bytes of the file before the buffer
+  uint64_t mark_ = 0;
+  bool too_long_ = false;
   bool ended_ = false;
 };
 
@@ -78,8 +88,8 @@ class FeedIterator {
 // Takes the parser's events, and makes documents of those parts that are wanted.
 class Splitter {
  public:
-  Splitter(const std::string& name, const JsonStreamOptions& options, const Feed& feed, JsonStreamVisitor* visitor)
-      : name_(name), options_(options), feed_(feed), visitor_(visitor) {}
+  Splitter(const std::string& name, const JsonStreamOptions& options, Feed* feed, JsonStreamVisitor* visitor)
+      : name_(name), options_(options), feed_(*feed), visitor_(visitor) {}
 
   // nlohmann's SAX interface: false stops the parser.
   bool null() { return Scalar(nullptr); }
@@ -94,6 +104,7 @@ class Splitter {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(std::string& name) {
+    feed_.Mark();
     if (where_ == Where::kObject) {
       key_ = std::move(name);
     } else if (where_ == Where::kValue) {
@@ -101,7 +112,11 @@ class Splitter {
     }
     return true;
   }
+  bool TooLong(uint64_t offset) {
+    return Fail(offset, absl::StrCat("a value of more than ", kMaxJsonBytes >> 20, " MiB"));
+  }
   bool parse_error(size_t position, const std::string&, const json::exception& error) {
+    if (feed_.too_long()) return TooLong(feed_.mark());
     cut_ = feed_.ended();
     return Fail(position > 0 ? position - 1 : 0, absl::StrCat("not JSON: ", Plain(error.what())));
   }
@@ -151,6 +166,7 @@ class Splitter {
   }
 
   bool Scalar(json value) {
+    feed_.Mark();
     switch (where_) {
       case Where::kFile:
         return Fail(offset(), absl::StrCat("expected a JSON object with \"", options_.array, "\""));
@@ -161,6 +177,7 @@ class Splitter {
         ++elements_;
         return Ok(visitor_->Element(value, offset()));
       case Where::kValue:
+        if (offset() - value_offset_ > kMaxJsonBytes) return TooLong(value_offset_);
         Append(std::move(value));
         return true;
       case Where::kSkipped:
@@ -170,6 +187,7 @@ class Splitter {
   }
 
   bool Open(json::value_t type) {
+    feed_.Mark();
     switch (where_) {
       case Where::kFile:
         if (type == json::value_t::object) {
@@ -232,6 +250,7 @@ class Splitter {
   }
 
   bool Close() {
+    feed_.Mark();
     switch (where_) {
       case Where::kFile:
         return true;
@@ -257,7 +276,7 @@ class Splitter {
 
   const std::string& name_;
   const JsonStreamOptions& options_;
-  const Feed& feed_;
+  Feed& feed_;
   JsonStreamVisitor* const visitor_;
   Where where_ = Where::kFile;
   Where outer_ = Where::kFile;  // what value_ stands in
@@ -279,7 +298,7 @@ class Splitter {
 absl::StatusOr<JsonStreamEnd> ReadJsonStream(const JsonFile& file, const JsonStreamOptions& options,
                                              JsonStreamVisitor* visitor) {
   Feed feed(file);
-  Splitter splitter(file.name, options, feed, visitor);
+  Splitter splitter(file.name, options, &feed, visitor);
   try {
     const bool whole = json::sax_parse(FeedIterator(&feed), FeedIterator(nullptr), &splitter);
     if (!whole && !splitter.cut()) return splitter.status();

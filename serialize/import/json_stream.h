@@ -26,6 +26,8 @@ namespace torchtrace {
 // Containers in one element, or in one member, nest no deeper; a file in which
 // they do is refused.
 inline constexpr int kMaxJsonDepth = 48;
+// Nor does one take more, nor a text, or white space, between two.
+inline constexpr uint64_t kMaxJsonBytes = uint64_t{64} << 20;
 
 struct JsonFile {
   std::string name;  // as errors name it

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -62,6 +63,26 @@ TEST(JsonStream, FilesLargerThanTheBuffer) {
   json += "]}";
   ASSERT_GT(json.size(), 4u << 16);
   EXPECT_EQ(Read(json), absl::StrCat(expected, "5000 of ", json.size()));
+}
+
+// Files that go on for ever, as a few packed bytes may: memory doesn't.
+TEST(JsonStream, EndlessValues) {
+  for (const std::string_view begin : {"[1, ", "[\"", "[[1, ", "{\"items\": [1], \"other\": \""}) {
+    const std::string_view piece = begin == "[[1, " ? "2, " : "   ";
+    const auto read = [&](uint64_t offset, void* to, size_t bytes) {
+      auto* const text = static_cast<char*>(to);
+      for (size_t i = 0; i < bytes; ++i) {
+        const uint64_t at = offset + i;
+        text[i] = at < begin.size() ? begin[at] : piece[(at - begin.size()) % piece.size()];
+      }
+      return bytes;
+    };
+    Recorder recorder;
+    const absl::StatusOr<JsonStreamEnd> end = ReadJsonStream(
+        {.name = "file.json", .read = read}, {.array = "items", .bare_array = true, .members = {}}, &recorder);
+    EXPECT_THAT(std::string(end.status().message()),
+                testing::MatchesRegex("file.json: offset [0-9]+: a value of more than 64 MiB"));
+  }
 }
 
 TEST(JsonStream, Cut) {
