@@ -233,24 +233,24 @@ class ImportedTrace::Sequence {
 
 ImportedTrace::ImportedTrace(std::string path, uint64_t file_bytes, std::unique_ptr<CallSource> source)
     : path_(std::move(path)), file_bytes_(file_bytes), source_(std::move(source)) {
-  AddProcesses();
+  ReadProcesses(0);
 }
 
-void ImportedTrace::AddProcesses() {
+void ImportedTrace::ReadProcesses(size_t first) {
   const std::vector<ImportedProcess>& processes = source_->processes();
   for (size_t i = infos_.size(); i < processes.size(); ++i) {
     ProcessInfo& info = infos_.emplace_back();
     info.closed = true;
     info.file_bytes = i == 0 ? file_bytes_ : 0;
   }
-  for (size_t i = 0; i < infos_.size() && i < processes.size(); ++i) {
+  for (size_t i = first; i < infos_.size() && i < processes.size(); ++i) {
     infos_[i].path = ProcessPath(path_, processes[i], i, processes.size() == 1);
     infos_[i].SetMetadata(std::make_shared<const nlohmann::json>(processes[i].metadata));
   }
 }
 
 void ImportedTrace::KeepTallies(std::vector<uint64_t> counts, const std::vector<Tally>& tallies) {
-  AddProcesses();
+  ReadProcesses(0);
   counts.resize(configs_.variant_count());
   counts_ = std::move(counts);
   for (size_t i = 0; i < tallies.size() && i < infos_.size(); ++i) {
@@ -284,11 +284,13 @@ absl::StatusOr<std::vector<uint64_t>> ImportedTrace::Count() {
 absl::Status ImportedTrace::Scan(const Visitor& visitor, bool counted) {
   Tallies tallies;
   Sequence sequence(visitor, counted);
-  uint32_t known_processes = 0;
+  bool begun = false;
   const absl::Status scanned = source_->Scan([&](const ImportedCall& call) -> absl::Status {
-    if (call.process >= known_processes) {
-      AddProcesses();  // a source may name a process when it meets it
-      known_processes = call.process + 1;
+    // A source may name a process when it meets it; the name of one that was alone changes then.
+    if (!std::exchange(begun, true) || (infos_.size() == 1 && source_->processes().size() > 1)) {
+      ReadProcesses(0);
+    } else if (call.process >= infos_.size()) {
+      ReadProcesses(infos_.size());
     }
     const VariantId variant = configs_.Intern(call.identity, call.facets);
     if (!counted_) tallies.Add(variant, call);

@@ -139,8 +139,8 @@ class ImportedTrace : public Trace {
   class Sequence;
 
   absl::Status Scan(const Visitor& visitor, bool counted);
-  // Takes over the processes that the source knows by now.
-  void AddProcesses();
+  // Takes over the processes that the source knows by now, from that one on.
+  void ReadProcesses(size_t first);
   void KeepTallies(std::vector<uint64_t> counts, const std::vector<Tally>& tallies);
 
   const std::string path_;

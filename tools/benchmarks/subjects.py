@@ -134,15 +134,20 @@ class PythonTracer:
 
 
 class VizTracer:
-    """viztracer: functions written in Python, into memory."""
+    """viztracer: functions written in Python, into memory; or those in C too."""
 
     slow = False
+
+    def __init__(self, c_functions=False):
+        self.c_functions = c_functions
 
     @contextlib.contextmanager
     def on(self):
         from viztracer import VizTracer
 
-        tracer = VizTracer(verbose=0, ignore_c_function=True, tracer_entries=1_000_000)
+        tracer = VizTracer(
+            verbose=0, ignore_c_function=not self.c_functions, tracer_entries=1_000_000
+        )
         tracer.start()
         try:
             yield
@@ -214,6 +219,7 @@ def make_subjects(bench, folder):
     for text, levels in LEVELS.items():
         subjects[f"Python tracer, {text}"] = PythonTracer(levels)
     subjects["viztracer"] = VizTracer()
+    subjects["viztracer, C functions too"] = VizTracer(c_functions=True)
     subjects["torch.profiler"] = Profiler()
     subjects["torch.profiler, stacks"] = Profiler(with_stack=True)
     subjects["ExecutionTraceObserver"] = ExecutionTrace(folder)
