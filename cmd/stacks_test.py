@@ -186,7 +186,7 @@ for _ in range(2):
     torch.ones(4)
     torch.zeros(3)
 """
-    out = run(tmp_path, code, "--stacks", "-l", "1")
+    out = run(tmp_path, code, "--stacks=first", "-l", "1")
     lines = [(call["args"], call.get("line")) for call in calls(out, "--include", "torch.ones")]
     assert lines == [([3], 3)] * 3 + [([3], None)] * 2 + [([4], 5)] * 2
 
@@ -271,7 +271,7 @@ def test_same_program(tmp_path):
     (tmp_path / "script.py").write_text(PRINTS)
     plain = tool.execute([tool.PYTHON, "script.py"], tmp_path)
     assert plain.status == 0
-    for options in (["--stacks=all", "-l", "1,2"], ["--stacks", "-l", "2"]):
+    for options in (["--stacks", "-l", "1,2"], ["--stacks=first", "-l", "2"]):
         traced = tool.torchtrace(
             "run",
             "-q",
@@ -339,7 +339,7 @@ def test_variables_and_errors(tmp_path):
     assert calls(tmp_path / "out")[0]["line"] == 2
     assert json.loads((tmp_path / "out/run.json").read_text())["stacks"] == "all"
     result = start("--stacks=some")
-    assert result.status == 125 and "neither first nor all" in result.err
+    assert result.status == 125 and "neither all nor first" in result.err
     result = start("--stacks", "--stack-format", "long")
     assert result.status == 125 and "known: short, full, api" in result.err
     assert start().status == 0

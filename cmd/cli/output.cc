@@ -219,8 +219,12 @@ absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, co
   if (!options.force && std::filesystem::is_regular_file(path, error)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
   }
+  // Whatever was forced: it is the trace itself.
+  if (path.ends_with(".ttlog") && std::filesystem::exists(path, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " is a log of a trace; give another file"));
+  }
   CleanUpOnSignals();
-  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path, {.replace = options.force});
   if (!file.ok()) return file.status();
   return std::make_unique<ToFile>(*std::move(file));
 }

@@ -63,10 +63,10 @@ struct RunOptions {
 
 // As variables say yes and no, too.
 absl::StatusOr<std::string> ParseStacks(const std::string& text) {
-  if (text == "first" || text == "1" || text == "true" || text == "yes" || text == "on") return "first";
-  if (text == "all") return "all";
+  if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return "all";
+  if (text == "first") return "first";
   if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is neither first nor all"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is neither all nor first"));
 }
 
 std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
@@ -167,10 +167,10 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_VALUES")
       ->group("Capture")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
-  app->add_flag("--stacks{first}", recording->stacks,
-                "Record where the program stood: for the first 3 calls of each config on a thread, or "
-                "with --stacks=all for every call (see docs/STACKS.md)")
-      ->option_text("[=first|all]")
+  app->add_flag("--stacks{all}", recording->stacks,
+                "Record where the program stood at every call, or with --stacks=first at the first 3 of each config on "
+                "a thread (see docs/STACKS.md)")
+      ->option_text("[=all|first]")
       ->envname("TORCHTRACE_STACKS")
       ->group("Capture")
       ->check(Checked([](const std::string& text) { return ParseStacks(text); }));
@@ -482,7 +482,7 @@ int Run(const std::vector<std::string>& args) {
   RunOptions options;
   const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
   const absl::StatusOr<RunArguments> split =
-      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", {"first", "all"}}});
+      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", {"all", "first"}}});
   if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {

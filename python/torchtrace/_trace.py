@@ -133,9 +133,9 @@ def _stacks(stacks):
     if stacks in (None, False):
         return ""
     if stacks is True:
-        return "first"
+        return "all"
     if stacks not in ("first", "all"):
-        raise ValueError(f'stacks is {stacks!r}; it may be "first", "all", True or None')
+        raise ValueError(f'stacks is {stacks!r}; it may be "all", "first", True or None')
     return stacks
 
 

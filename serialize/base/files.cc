@@ -170,7 +170,9 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   auto temporary = std::make_unique<Unfinished>(TemporaryName(target), Unfinished::kFile);
   const int fd = CreateNewFile(temporary->path(), options.mode);
   if (fd < 0) return CannotWrite(path, errno);
-  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(target), std::move(temporary), fd));
+  std::unique_ptr<OutputFile> output(new OutputFile(path, std::move(target), std::move(temporary), fd));
+  output->replace_ = options.replace;
+  return output;
 }
 
 OutputFile::OutputFile(std::string path, std::string target, std::unique_ptr<Unfinished> temporary, int fd)
@@ -209,7 +211,14 @@ absl::Status OutputFile::Commit() {
   if (absl::Status s = Finish(); !s.ok()) return s;
   if (temporary_ == nullptr) return absl::OkStatus();
   const auto lock = Unfinished::Lock();
-  if (std::rename(temporary_->path().c_str(), target_.c_str()) != 0) return CannotWrite(path_, errno);
+  const char *const from = temporary_->path().c_str(), *const to = target_.c_str();
+  int error = 0;
+  if (!replace_ && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0) error = errno;
+  if (error == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path_, " exists; --force replaces it"));
+  // File systems may not know of it.
+  const bool plain = replace_ || error == EINVAL || error == ENOSYS;
+  if (plain) error = std::rename(from, to) != 0 ? errno : 0;
+  if (error != 0) return CannotWrite(path_, error);
   temporary_->Complete();
   return absl::OkStatus();
 }

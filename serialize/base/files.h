@@ -103,6 +103,8 @@ struct OutputFileOptions {
   // The name was given by the user: a link is followed, a device or a pipe is written to as it
   // is. Else what isn't a regular file is refused.
   bool follow = true;
+  // A file of that name may be there, or come to be there meanwhile.
+  bool replace = true;
 };
 
 class OutputFile {
@@ -139,7 +141,8 @@ class OutputFile {
   const std::string path_;                       // as it was named
   const std::string target_;                     // what it is, links followed
   const std::unique_ptr<Unfinished> temporary_;  // null: written to directly
-  int fd_;                                       // -1 once finished
+  bool replace_ = true;
+  int fd_;  // -1 once finished
   std::string buffer_;
   absl::Status status_;
 };

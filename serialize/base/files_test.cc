@@ -146,6 +146,21 @@ TEST_F(OutputFileTest, FollowsALinkOnlyWhereTheUserNamedIt) {
   EXPECT_TRUE(fs::is_symlink(link));
 }
 
+TEST_F(OutputFileTest, ReplacesNoFileThatCameMeanwhile) {
+  const std::string path = folder_ + "/file";
+  absl::StatusOr<std::unique_ptr<OutputFile>> first = OutputFile::Create(path, {.replace = false});
+  absl::StatusOr<std::unique_ptr<OutputFile>> second = OutputFile::Create(path, {.replace = false});
+  (*first)->Append("first");
+  (*second)->Append("second");
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ((*second)->Commit().message(), path + " exists; --force replaces it");
+  second->reset();
+  EXPECT_EQ(ReadFile(path), "first");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+  EXPECT_TRUE(WriteOutputFile(path, "third").ok());
+  EXPECT_EQ(ReadFile(path), "third");
+}
+
 TEST_F(OutputFileTest, DoesNotWaitForAPipesReader) {
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

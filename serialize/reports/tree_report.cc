@@ -47,8 +47,7 @@ class TreeReport {
             "no call of the trace is a module's: torchtrace run --levels 3 records them");
       }
       if (options_.by == LabelBy::kLine) {
-        return absl::FailedPreconditionError(
-            "no call of the trace has a line: torchtrace run --stacks=all records them");
+        return absl::FailedPreconditionError("no call of the trace has a line: torchtrace run --stacks records them");
       }
     }
     if (options_.backward_at_forward && backward_ == 0 && calls_ > 0) {

@@ -78,7 +78,7 @@ TEST(TreeReportTest, OfModulesAlone) {
             " 10.1 us   10.1 us          2    linear (Linear)\n"
             "   20 ns     20 ns          2    relu (ReLU)\n");
   EXPECT_THAT(Tree(&trace, {.by = LabelBy::kModule, .levels = {4}}), HasSubstr("torchtrace run --levels 3"));
-  EXPECT_THAT(Tree(&trace, {.by = LabelBy::kLine}), HasSubstr("torchtrace run --stacks=all"));
+  EXPECT_THAT(Tree(&trace, {.by = LabelBy::kLine}), HasSubstr("torchtrace run --stacks"));
 }
 
 TEST(TreeReportTest, ThreadsAndCallsThatNeverReturned) {

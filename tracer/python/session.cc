@@ -114,8 +114,9 @@ void DisarmLevels() {
   if (!std::exchange(State().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
   if (!State().package.empty() && State().wants_package && !recorder->forked()) {
-    recorder->NoteNotSeen(absl::StrCat("any call", State().hooks.empty() ? "" : " of it",
-                                       ": the program did not import ", State().package));
+    recorder->NoteNotSeen(absl::StrCat("any call", State().hooks.empty() ? "" : " of ",
+                                       State().hooks.empty() ? "" : State().package, ": the program did not import ",
+                                       State().package));
   }
   UnwatchImports(&State());
   UninstallAll();
