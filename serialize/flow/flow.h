@@ -90,7 +90,8 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
                                      const std::function<absl::Status(const FlowStep&)>& visit);
 
 // For programs in other languages:
-//   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...}, "sources": [...],
+//   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...},
+//    "target": {"kind": "method", "name": "view"}, as target.h has it, "sources": [...],
 //    "result": [...], "raised": ..., "released": [...], "modules": [{"call": 3, "api": ..., "path": ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
 // "same", "other_dtype", "min", "max" and, where `contents` has it, "contents" in base 64.

@@ -6,6 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 #include "serialize/flow/flow.h"
+#include "serialize/flow/target.h"
 #include "serialize/forms/forms.h"
 
 namespace torchtrace {
@@ -75,6 +76,11 @@ ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool
   return json;
 }
 
+ordered_json TargetToJson(const CallTarget& target) {
+  static constexpr const char* kKinds[] = {"refused", "function", "method", "getter", "setter", "overload"};
+  return {{"kind", kKinds[target.kind]}, {"name", target.name}};
+}
+
 }  // namespace
 
 ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents) {
@@ -84,6 +90,7 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
   arguments.NumberEach(&call["args"]);
   arguments.NumberEach(&call["kwargs"]);
   json.update(call);
+  json["target"] = TargetToJson(TargetOf(step.config->api, step.config->level));
   json["sources"] = ordered_json::array();
   for (const FlowSource& source : step.sources)
     json["sources"].push_back(SourceToJson(source, step.config->api, contents));
