@@ -226,9 +226,25 @@ def _tensor_of(plain, contents):
             tensor = tensor.to(device)
         except (RuntimeError, AssertionError):
             pass  # it isn't here
-    if plain.get("subclass") == _PARAMETERS[0]:
-        return torch.nn.Parameter(tensor, requires_grad=plain.get("requires_grad", False))
     return tensor
+
+
+def _storage_of(plain, views):
+    """A storage's elements, as far as the views of it have them when they are first taken."""
+    views = [view for view in views if view["contents"] is not None and "other_dtype" not in view]
+    whole = _meta_tensor(plain)
+    if not views or whole is None:
+        return None
+    whole = torch.zeros(whole.shape, dtype=whole.dtype)
+    known = torch.zeros(whole.shape, dtype=torch.bool)
+    for view in views:
+        part = _tensor_of({**view, "device": "cpu"}, view["contents"])
+        if part is not None:
+            place = part.shape, part.stride(), view["shift"]
+            here, seen = whole.as_strided(*place), known.as_strided(*place)
+            here.copy_(torch.where(seen, here, part))
+            seen.fill_(True)
+    return whole
 
 
 def _same_bits(tensor, contents):
@@ -267,23 +283,26 @@ class _State:
         contents = source["contents"]
         same = [n for n in names if contents is not None and _same_bits(self.tensors[n], contents)]
         names = same or names
-        # The innermost module around its first use that has one of them.
-        for path in reversed(["", *modules]):
+        sure = len(names) == 1 or bool(same)
+        # The innermost module around its first use that has one of them. What is alike in one of
+        # torch's own modules, a weight and a bias, is used in the order in which it is there.
+        for path, api in reversed([("", ""), *modules]):
             inside = [name for name in names if name.rpartition(".")[0] == path]
             if inside:
                 names = inside
+                sure = sure or len(names) == 1 or api.startswith("torch.nn.")
                 break
-        if len(names) > 1 and not same:
+        if not sure:
             self.unsure.append(names[0])
         self.taken.add(names[0])
         return names[0], self.tensors[names[0]]
 
     def choose_buffer(self, source):
-        """The same of a plain tensor: its contents alone tell that it is a buffer."""
+        """The same of a plain tensor: its contents alone tell that it is one of them."""
         contents = source["contents"]
         if contents is None:
             return None
-        for name, tensor in self.buffers.items():
+        for name, tensor in (*self.buffers.items(), *self.tensors.items()):
             if name not in self.taken and _fits(tensor, source) and _same_bits(tensor, contents):
                 self.taken.add(name)
                 return name, tensor
@@ -297,11 +316,13 @@ def _fits(tensor, source):
 class _Builder:
     def __init__(self, steps, state):
         self.steps = steps
+        self.operators = steps[0]["level"] in (2, 4)
         self.state = _State(state)
         self.graph = torch.fx.Graph()
         self.nodes = {}  # by a tensor's number
         self.described = {}  # what the trace says of it
-        self.first_modules = {}  # around the step that is the first to take it
+        self.first_modules = {}  # paths and classes around the step that is the first to take it
+        self.views = {}  # of each base
         self.root = {}  # attributes by name
         self.example_inputs = []
         self.last_input = None
@@ -314,8 +335,10 @@ class _Builder:
         for step in self.steps:
             for source in step["sources"]:
                 self.described[source["id"]] = source
+                if source.get("base") is not None:
+                    self.views.setdefault(source["base"], []).append(source)
                 self.first_modules[source["id"]] = [
-                    module["path"]
+                    (module["path"], module["api"])
                     for module in step["modules"]
                     # A root's name begins with its class.
                     if not module["path"].startswith(module["api"].rpartition(".")[2] + "_")
@@ -340,6 +363,9 @@ class _Builder:
             results[step["call"]] = node
             if any(True for _ in _tensors(result)):
                 last = node
+            elif result == [None] and (taken := next(_tensors(step["args"]), None)) is not None:
+                # It wrote to what it took first, as x[0] = 1 does.
+                last = self._tensor(taken["id"])
         self._output(outputs, results, last)
         self.graph.lint()
         module = torch.fx.GraphModule(self.root, self.graph, "TracedCalls")
@@ -460,12 +486,19 @@ class _Builder:
         plain = self.described[number]
         if plain.get("kind") == "view":
             node = self._view(plain)
-        elif plain.get("subclass") in _PARAMETERS:
+        elif self._is_parameter(plain):
             node = self._parameter(plain)
         else:
             node = self._attribute(self.state.choose_buffer(plain)) or self._input(plain)
         node.meta.setdefault("tensor_meta", _tensor_meta(plain))
         return node
+
+    def _is_parameter(self, plain):
+        if plain.get("kind") != "input":
+            return False
+        # Operators don't see classes of Python's.
+        by_gradient = self.operators and plain.get("requires_grad")
+        return by_gradient or plain.get("subclass") in _PARAMETERS
 
     def _view(self, plain):
         base = self._tensor(plain["base"])
@@ -499,10 +532,11 @@ class _Builder:
             tensor = _tensor_of(plain, plain["contents"])
             if tensor is None:
                 tensor = _meta_tensor(plain)
-                if tensor is None:
-                    raise _CannotWrite("a parameter of which the shape isn't known")
-                tensor = torch.nn.Parameter(tensor, requires_grad=plain.get("requires_grad", False))
                 self.empty += 1
+            if tensor is None:
+                raise _CannotWrite("a parameter of which the shape isn't known")
+            if plain.get("subclass") != _PARAMETERS[1]:
+                tensor = torch.nn.Parameter(tensor, requires_grad=plain.get("requires_grad", False))
             chosen = (f"param_{len(self.root)}", tensor)
         return self._attribute(chosen)
 
@@ -527,7 +561,10 @@ class _Builder:
         with place:
             node = self.last_input = self.graph.placeholder(name, type_expr=torch.Tensor)
         node.meta["type"] = torch.Tensor
-        self.example_inputs.append(_tensor_of(plain, plain["contents"]))
+        example = _tensor_of(plain, plain["contents"])
+        if plain.get("kind") == "storage":
+            example = _storage_of(plain, self.views.get(plain["id"], []))
+        self.example_inputs.append(example)
         return node
 
     def _checked(self, plain, depth=0):
