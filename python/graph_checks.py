@@ -1,6 +1,6 @@
 """What torchtrace.graph() has to do, a function each; graph_test.py runs them all in one process.
 
-python graph_checks.py prints {name: traceback or null}.
+python graph_checks.py prints {name: [traceback or null, why it was skipped or null]}.
 """
 
 import json
@@ -110,6 +110,24 @@ def check_gpt2_operators():
     for node in module.graph.nodes:
         if node.op == "call_function":
             assert isinstance(node.target, torch._ops.OpOverload) or node.target is operator.getitem
+
+
+def check_gpt2_of_transformers():
+    try:
+        from transformers import GPT2Config, GPT2LMHeadModel
+    except ImportError:
+        return "transformers is not installed"
+    config = GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=99, n_positions=32)
+    model = GPT2LMHeadModel(config).eval()
+    tokens = torch.randint(0, 99, (2, 9))
+    for level in (1, 2):
+        levels = [level, 3]
+        folder, result = record(
+            lambda: model(tokens, use_cache=False), levels=levels, frames="modules", values=0
+        )
+        module = torchtrace.graph(folder, level=level, state=model)
+        same(module(tokens), result.logits)
+    return None
 
 
 def check_state_of_a_module_by_level_3():
@@ -313,10 +331,9 @@ def main():
         if not name.startswith("check_"):
             continue
         try:
-            check()
-            found[name] = None
+            found[name] = (None, check())
         except BaseException:
-            found[name] = traceback.format_exc()
+            found[name] = (traceback.format_exc(), None)
     print(json.dumps(found))
 
 
