@@ -290,6 +290,26 @@ def check_flow_of_all_kinds():
     same(run(module), result)
 
 
+def check_modules():
+    model = GPT2(**TINY).eval()
+    tokens = torch.randint(0, 50, (2, 9))
+    folder, logits = record(model, tokens, levels=[1, 3], frames="modules", values=0)
+    module = torchtrace.graph(folder, modules=model)
+    same(module(tokens), logits)
+    calls = [node.target for node in module.graph.nodes if node.op == "call_module"]
+    assert calls[:3] == ["wte", "wpe", "h.0.ln_1"] and "h.2.attn.qkv" in calls
+    assert module.get_submodule("h.2.attn.qkv") is model.h[2].attn.qkv
+    # What is a function in the program is one in the graph.
+    assert nodes(module, F.softmax) and nodes(module, F.linear)
+    same(torch.compile(module, backend="eager")(tokens), logits)
+    pooled = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Dropout(0.5)).eval()
+    x = torch.randn(3)
+    folder, y = record(pooled, x.clone(), levels=[1, 3], frames="modules")
+    module = torchtrace.graph(folder, modules=pooled)
+    assert [node.op for node in module.graph.nodes].count("call_module") == 2
+    same(module(x.clone()), y)
+
+
 def check_windows():
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     folder, _ = record(additions, x, y)

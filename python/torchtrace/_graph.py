@@ -43,7 +43,7 @@ class _CannotWrite(Exception):
     """What a graph can't have, and why."""
 
 
-def graph(trace, calls=None, *, level=1, thread=None, state=None, outputs=None):
+def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, outputs=None):
     """The calls of a trace as a torch.fx.GraphModule.
 
     `trace` is a folder, a file or a Trace that was closed; it has to be recorded with ids=True and
@@ -53,6 +53,9 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, outputs=None):
     Parameters become attributes. `state`, a module or a mapping of names to tensors, says which;
     without it their contents are the trace's (values=...). All other tensors from outside are
     placeholders; GraphModule.meta["example_inputs"] has those whose contents were recorded.
+
+    `modules`, the model whose modules level 3 recorded, makes those of torch.nn without modules of
+    their own nodes: call_module. It is the state, too.
 
     `outputs` are the numbers of the calls whose results are returned; by default it is the result
     of the last one that returned a tensor.
@@ -77,7 +80,11 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, outputs=None):
             f"what the calls of {path} returned is not in the trace: record it with outputs=True "
             "and ids=True (torchtrace run --outputs --ids)"
         )
-    builder = _Builder(steps, state)
+    if modules is not None and not isinstance(modules, torch.nn.Module):
+        raise TypeError("modules: expected a torch.nn.Module")
+    builder = _Builder(steps, modules if state is None else state)
+    if modules is not None:
+        builder.find_modules(dict(modules.named_modules()))
     module = builder.build(outputs)
     left_out = dict.fromkeys(builder.left_out)
     if told["other_processes"]:
@@ -323,11 +330,34 @@ class _Builder:
         self.described = {}  # what the trace says of it
         self.first_modules = {}  # paths and classes around the step that is the first to take it
         self.views = {}  # of each base
+        self.inside = {}  # module calls by the numbers of the steps in them
         self.root = {}  # attributes by name
         self.example_inputs = []
         self.last_input = None
         self.empty = 0
         self.left_out = []
+
+    def find_modules(self, known):
+        """Takes steps together that are one call of a leaf of the model's modules."""
+        groups = {}
+        takers = {}  # of a tensor: numbers of steps
+        for i, step in enumerate(self.steps):
+            for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
+                takers.setdefault(tensor["id"], set()).add(i)
+            if not step["modules"]:
+                continue
+            module = step["modules"][-1]
+            leaf = known.get(module["path"])
+            if (
+                module["api"].startswith("torch.nn.")
+                and leaf is not None
+                and not [*leaf.children()]
+            ):
+                groups.setdefault(module["call"], (module["path"], leaf, []))[2].append(i)
+        for path, leaf, steps in groups.values():
+            call = _ModuleCall(path, leaf, [self.steps[i] for i in steps])
+            if call.is_simple({t for t, users in takers.items() if users - set(steps)}):
+                self.inside.update(dict.fromkeys((self.steps[i]["call"] for i in steps), call))
 
     def build(self, outputs):
         results = {}
@@ -351,8 +381,11 @@ class _Builder:
                 self.described.setdefault(tensor["id"], {**tensor, "contents": None})
             if "result" in step and result and all(map(_only_tells, result)):
                 continue
+            inside = self.inside.get(step["call"])
+            if inside is not None and step is not inside.last:
+                continue
             try:
-                node = self._call(step)
+                node = self._call(step) if inside is None else self._call_module(inside)
             except _CannotWrite as why:
                 self.left_out.append(f"call {step['call']} of {step['api']}: {why}")
                 # Its results come from outside.
@@ -436,6 +469,14 @@ class _Builder:
         if name.startswith("__r") and plain in _OPERATORS and len(args) == 2 and not kwargs:
             return self.graph.call_function(getattr(operator, plain), args[::-1])
         return self.graph.call_method(name, args, kwargs)
+
+    def _call_module(self, call):
+        self.root[call.path] = call.module
+        argument = self._tensor(call.argument)
+        with warnings.catch_warnings():
+            # It has no module yet to look for the name.
+            warnings.simplefilter("ignore")
+            return self.graph.call_module(call.path, (argument,))
 
     def _bind(self, node, step):
         """What it returned is what later calls take."""
@@ -623,6 +664,37 @@ class _Builder:
         if type(checked) is dict:
             return {key: self._value(value) for key, value in checked.items()}
         return checked
+
+
+class _ModuleCall:
+    """The steps of a leaf module's call: simple, where it takes and returns one tensor."""
+
+    def __init__(self, path, module, steps):
+        self.path = path
+        self.module = module
+        self.last = steps[-1]
+        self.argument = None
+        made, taken = set(), []
+        for step in steps:
+            sources = {source["id"]: source for source in step["sources"]}
+            for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
+                plain = sources.get(tensor["id"], tensor)
+                own = tensor.get("subclass") in _PARAMETERS or plain.get("kind") == "view"
+                if tensor["id"] not in made and not own and tensor["id"] not in taken:
+                    taken.append(tensor["id"])
+            made.update(tensor["id"] for tensor in _tensors(step.get("result", [])))
+        self.taken, self.made = taken, made
+        self.whole = all("result" in step for step in steps)
+
+    def is_simple(self, taken_outside):
+        result = self.last.get("result", [])
+        if not self.whole or len(self.taken) != 1 or len(result) != 1:
+            return False
+        if not isinstance(result[0], dict) or "id" not in result[0]:
+            return False
+        self.argument = self.taken[0]
+        # In place, it is what it took.
+        return (self.made & taken_outside) - {self.argument} <= {result[0]["id"]}
 
 
 class _Tensor:
