@@ -9,8 +9,8 @@ from tools.testing import whole_tool as tool
 
 PROGRAM = """
 import torch
+import torchtrace
 
-torch.manual_seed(1)
 linear = torch.nn.Linear(3, 3)
 words = torch.nn.Embedding(7, 3)
 
@@ -30,7 +30,9 @@ def forward(tokens, x):
     return torch.stack([out, second.float()])[:, [0, 2]]
 
 with torch.no_grad():
+    torchtrace.resume()
     result = forward(torch.tensor([6, 0, 2]), torch.arange(9.0).view(3, 3))
+    torchtrace.pause()
 print(result.tolist())
 """
 
@@ -59,6 +61,7 @@ def traced(tmp_path_factory):
     folder = tmp_path_factory.mktemp("code")
     (folder / "program.py").write_text(PROGRAM)
     options = ["--ids", "--outputs", "--values", "64KB", "-l", "1,2", "-o", "out", "-q"]
+    options += ["--start-paused"]
     done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=folder)
     assert done.status == 0, done.err
     return folder, done.out

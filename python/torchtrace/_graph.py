@@ -381,6 +381,8 @@ class _Builder:
                 self.described.setdefault(tensor["id"], {**tensor, "contents": None})
             if "result" in step and result and all(map(_only_tells, result)):
                 continue
+            if step["api"] == "torch._C._set_grad_enabled":
+                continue  # surroundings, as others that no call tells of
             inside = self.inside.get(step["call"])
             if inside is not None and step is not inside.last:
                 continue

@@ -141,6 +141,8 @@ class ProgramWriter {
       return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
     }
     if (step.result_known && OnlyTells(step.result)) return;
+    // Surroundings, as others that no call tells of.
+    if (step.config->api == "torch._C._set_grad_enabled") return;
     const CallTarget target = TargetOf(step.config->api, step.config->level);
     // First whether it can be written, before anything is made for it.
     std::string problem;
