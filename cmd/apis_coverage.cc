@@ -39,8 +39,9 @@ constexpr char kFooter[] =
 
 absl::StatusOr<double> ParsePercent(const std::string& text) {
   double percent = 0;
-  if (absl::SimpleAtod(text, &percent) && percent >= 0 && percent <= 100) return percent;
-  return absl::InvalidArgumentError(absl::StrCat("--fail-under: '", text, "' is no percentage from 0 to 100"));
+  const std::string number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
+  if (absl::SimpleAtod(number, &percent) && percent >= 0 && percent <= 100) return percent;
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no percentage from 0 to 100"));
 }
 
 // What --show names, into `options`.
@@ -57,8 +58,8 @@ absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* o
     } else if (item == "outside") {
       options->outside = true;
     } else if (item != "none") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--show: '", item, "' is none of namespaces, called, never, outside, none", DidYouMean(item, names)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", item, "' is none of namespaces, called, never, outside, none", DidYouMean(item, names)));
     }
   }
   return absl::OkStatus();

@@ -37,16 +37,16 @@ int Run(const std::vector<std::string>& args) {
   AddQuiet(app.get(), &quiet);
   app->add_option("--depth", options.depth, "Only N generations of the calls that are shown")
       ->option_text("N")
-      ->check(IsCount())
+      ->check(IsCount(1))
       ->group("Filtering");
   CLI::Option* const slowest =
       app->add_option("--slowest", options.slowest, "Only the N calls that took longest, those first")
           ->option_text("N")
-          ->check(IsCount())
+          ->check(IsCount(1))
           ->group("Filtering");
   app->add_option("--tail", options.tail, "Only the last N calls")
       ->option_text("N")
-      ->check(IsCount())
+      ->check(IsCount(1))
       ->excludes(slowest)
       ->group("Filtering");
   app->add_option("--fold", fold,

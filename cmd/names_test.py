@@ -1,6 +1,7 @@
 """Names in --include and --exclude: aliases, what is known, and filters that leave nothing."""
 
 import json
+import re
 
 import pytest
 
@@ -114,7 +115,9 @@ def test_diff_and_filter(trace, tmp_path):
         ("level = 7", "column 9: no level 7 is known"),
         ("rank = 3", "column 8: no rank 3 is known"),
         ("arg(dim) = 3", "no call of the trace has an argument by the name dim "),
+        ("tag(step) = 3", "no call of the trace has a tag by the name step "),
         ("dtype ~ flaot*", "no dtype flaot* is known"),
+        ("dtype = fp16", "did you mean float16?"),
     ],
 )
 def test_values_of_conditions(trace, tmp_path, where, error):
@@ -122,7 +125,7 @@ def test_values_of_conditions(trace, tmp_path, where, error):
     assert result.status == 2 and error in result.err, result.err
     assert not (tmp_path / "out").exists()
     accepted = where.replace("= ", "= ?").replace(", ", ", ?").replace("~ ", "~ ?")
-    accepted = accepted.replace("(dim) = ?", "(?dim) = ")
+    accepted = re.sub(r"\((\w+)\) = \?", r"(?\1) = ", accepted)
     result = torchtrace("filter", trace, "-o", tmp_path / "out", "--where", accepted)
     assert result.status == 0, result.err
     assert "no call matches --where" in result.err
@@ -194,6 +197,28 @@ def test_run_refuses_unknown_names(tmp_path, args, nearest):
     assert f"is called {args[-1]}" in result.err
     assert nearest is None or f"did you mean {nearest}?" in result.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_run_refuses_unknown_names_of_a_list(tmp_path):
+    (tmp_path / "list.txt").write_text("torch.abs\ntorch._C._get_tracing_state\ntorch.rellu\n")
+    args = (
+        "-l",
+        "0",
+        "--api-list",
+        "list.txt",
+        "-o",
+        "out",
+        "-c",
+        "import torch; torch.abs(torch.ones(1))",
+    )
+    result = run(tmp_path, *args)
+    assert result.status == 125 and result.out == ""
+    assert "list.txt: no API or operator is known that is called torch.rellu, did you" in result.err
+    assert "mean torch.relu?" in result.err
+    (tmp_path / "list.txt").write_text("torch.abs\n?torch.rellu\n")
+    assert run(tmp_path, *args).status == 0
 
 
 def test_run_takes_names_that_the_program_makes(tmp_path):

@@ -238,6 +238,9 @@ def test_tags_of_a_real_program(tmp_path):
     assert tool.torchtrace("filter", out, "-o", some, "--where", where, cwd="/").status == 0
     rows = stats_json(some, "--by", "tag:step", "--include", "*.linear")["tags"]
     assert {row["value"]: row["calls"] for row in rows} == {1: 2, 2: 3, None: 1}
+    wrong = tool.torchtrace("dump", out, "--where", "tag(stpe) = 1", cwd="/")
+    assert wrong.status == 2 and wrong.out == ""
+    assert "no call of the trace has a tag by the name stpe, did you mean step?" in wrong.err
 
 
 # What torch counts, and attention by its formulas: the CPU kernel is not among what it counts.

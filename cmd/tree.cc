@@ -48,7 +48,7 @@ int Run(const std::vector<std::string>& args) {
                   "--stacks) (default: api)")
       ->option_text("WHAT")
       ->check(Checked([](const std::string& text) { return ParseLabelBy(text); }));
-  app->add_option("--depth", options.depth, "Only N generations")->option_text("N")->check(IsCount());
+  app->add_option("--depth", options.depth, "Only N generations")->option_text("N")->check(IsCount(1));
   app->add_option("--min-time", min_time, "Only what took so long in all, as 50us, 1.5ms or 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));

@@ -125,3 +125,64 @@ def test_sizes_are_checked(tmp_path):
     (tmp_path / "program.py").write_text("")
     done = tool.torchtrace("run", "--values", "many", "program.py", cwd=tmp_path)
     assert done.status == 125 and "--values" in done.err
+
+
+SAME_PROGRAM = """
+import gc, resource, weakref
+import torch
+
+
+class Sized(torch.Tensor):
+    asked = []
+
+    @staticmethod
+    def __new__(cls, inner):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dtype=inner.dtype, dispatch_sizes_strides_policy="sizes"
+        )
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        cls.asked.append(str(function))
+        if "storage_offset" in str(function):
+            raise RuntimeError("torchtrace asked the program")
+        plain = [each.inner if isinstance(each, cls) else each for each in args]
+        made = function(*plain, **(kwargs or {}))
+        return cls(made) if function is torch.ops.aten.add.Tensor else made
+
+
+sized = Sized(torch.ones(3))
+del Sized.asked[:]
+sized + 1
+print(Sized.asked)
+values = torch.ones(4)
+csr = torch.sparse_csr_tensor(torch.tensor([0, 4]), torch.arange(4), values, (1, 4))
+csr.sum()
+gone = weakref.ref(values)
+del values, csr
+print(gone() is None)
+x = torch.ones(1 << 20)
+for _ in range(200):
+    (x + 1) * 2
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 1 << 20)
+"""
+
+
+def test_identities_leave_the_program_as_it_is(tmp_path):
+    (tmp_path / "program.py").write_text(SAME_PROGRAM)
+    for levels in ("2", "1,2,4"):
+        done = tool.torchtrace(
+            *("run", "--python", tool.PYTHON, "-qf", "-l", levels, "--ids", "--outputs"),
+            *("--int-ranges", "--values", "4KB", "-o", "out", "program.py"),
+            cwd=tmp_path,
+        )
+        assert done.status == 0, done.err
+        assert done.out == "['aten.add.Tensor']\nTrue\nFalse\n"
+    numbers = [
+        note["tensor"]
+        for call in named(calls(tmp_path), "aten::mul.Tensor", 2)
+        for note in call["result_tensors"]
+    ]
+    assert len(numbers) == len(set(numbers)) >= 200

@@ -802,6 +802,19 @@ def test_tags(tmp_path):
         assert again == tags
 
 
+def test_tags_that_are_no_utf_8(tmp_path):
+    ended = python(
+        """
+        import os, torch, torchtrace
+        with torchtrace.trace("out", levels=1):
+            with torchtrace.annotate(step=3, file=os.fsdecode(b"a-\\xff")):
+                torch.ones(1)
+        """,
+        tmp_path,
+    ).check()
+    assert ended.calls()[0]["tags"] == {"step": 3, "file": "a-\\udcff"}
+
+
 # ---- Under `torchtrace run` ----
 
 

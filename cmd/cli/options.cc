@@ -203,12 +203,13 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
   }
 }
 
-CLI::Validator IsCount() {
+CLI::Validator IsCount(uint64_t least) {
   return CLI::Validator(
-      [](const std::string& text) {
+      [least](const std::string& text) {
         uint64_t count;
         const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
-        return digits && absl::SimpleAtoi(text, &count) ? std::string() : absl::StrCat("'", text, "' is no count");
+        if (!digits || !absl::SimpleAtoi(text, &count)) return absl::StrCat("'", text, "' is no count");
+        return count >= least ? std::string() : absl::StrCat("'", text, "' is less than ", least);
       },
       "");
 }

@@ -124,7 +124,7 @@ CLI::Validator Checked(Parse parse) {
 }
 
 // The check of a number of things: digits, and nothing else.
-CLI::Validator IsCount();
+CLI::Validator IsCount(uint64_t least = 0);
 
 // The check of the name of a file or folder: that there is one (a script's variable may be empty).
 CLI::Validator IsName();

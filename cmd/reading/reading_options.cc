@@ -101,6 +101,7 @@ void AddQuiet(CLI::App* app, bool* quiet) {
 }
 
 void Remarks::Add(const std::string& path, const Trace& trace) {
+  read_ = true;
   leaves_some_ = leaves_some_ || filter_ == nullptr || filter_->LeavesSome(trace);
   bool damaged = false, exact = true;
   uint64_t lost = 0;
@@ -125,7 +126,8 @@ void Remarks::Add(const std::vector<std::string>& sentences) {
 void Remarks::Tell(bool quiet) const {
   if (quiet) return;
   for (const std::string& sentence : sentences_) Say(sentence);
-  if (filter_ != nullptr && !leaves_some_) Say(filter_->NoCallMatches());
+  // A reader of ours that goes early (`| head`) leaves nothing to say.
+  if (filter_ != nullptr && read_ && !leaves_some_) Say(filter_->NoCallMatches());
 }
 
 void CallFilterOptions::AddTo(CLI::App* app) {

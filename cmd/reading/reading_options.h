@@ -120,6 +120,7 @@ class Remarks {
 
  private:
   const CallFilterOptions* const filter_;
+  bool read_ = false;  // a trace, to its end
   bool leaves_some_ = false;
   std::vector<std::string> sentences_;
 };

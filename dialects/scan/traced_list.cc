@@ -13,6 +13,7 @@
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
+#include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/bytes.h"
 #include "serialize/base/files.h"
@@ -157,6 +158,25 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
   return list;
 }
 
+// InvalidArgument for a name of the dialect's library which is none, and looks like one that there is. Private names
+// are in no table: the library is scanned for them, once.
+absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
+  std::vector<std::string> doubtful;
+  for (const ApiEntry& api : list.apis) {
+    if (api.known_by_user || !api.name.starts_with(options.dialect + ".")) continue;
+    if (!KnownApiNames().Has(api.name) && !KnownApiNames().Near(api.name).empty()) doubtful.push_back(api.name);
+  }
+  if (doubtful.empty()) return absl::OkStatus();
+  const absl::StatusOr<LibraryList> all = ListLibrary(options.dialect, /*everything=*/true, python);
+  if (!all.ok()) return absl::OkStatus();  // the program may do better, and what isn't there is said at its end
+  for (const std::string& name : doubtful) {
+    if (std::find(all->names.begin(), all->names.end(), name) != all->names.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.api_list, ": ", std::string(UnknownName(name, KnownApiNames()).message())));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 fs::path CacheFolder() {
@@ -203,6 +223,7 @@ absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, Recordin
   if (!options->api_list.empty()) {
     const absl::StatusOr<ApiList> list = ReadApiList(options->api_list);
     if (!list.ok()) return list.status();
+    if (absl::Status s = CheckListed(*list, *options, python); !s.ok()) return s;
     const std::vector<std::string> names = TraceableNames(*list);
     if (names.empty()) {
       return absl::InvalidArgumentError(

@@ -4,10 +4,12 @@ The same methods and files; what it takes for them is a trace of level 4 with ou
 identities, which is written when it is closed. It imports torch.
 """
 
+import contextlib
 import gzip
 import json
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 import weakref
@@ -20,13 +22,30 @@ from torchtrace._load import native
 
 
 def _write(folder, path):
-    if not path.endswith(".gz"):
-        native.export_calls("et", folder, path)
+    """The execution trace of a trace's folder; where that fails the file stays as it was."""
+    plain = path if not path.endswith(".gz") else os.path.join(folder, "et.json")
+    try:
+        native.export_calls("et", os.path.join(folder, "trace"), plain)
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
+    if plain == path:
         return
-    plain = os.path.join(folder, "et.json")
-    native.export_calls("et", folder, plain)
-    with open(plain, "rb") as source, gzip.open(path, "wb") as target:
-        shutil.copyfileobj(source, target)
+    packed = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(plain, "rb") as source, gzip.open(packed, "wb") as target:
+            shutil.copyfileobj(source, target)
+        os.replace(packed, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(packed)
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from None
+
+
+def _close_at_exit(recording):
+    try:
+        recording.close()
+    except OSError as error:
+        sys.stderr.write(f"torchtrace: {error.strerror or error}\n")
 
 
 class _Recording:
@@ -71,7 +90,7 @@ class _Recording:
             with _trace._state.lock:
                 _trace._state.pauses -= 1
                 self.trace.stop()
-            _write(self.trace.path, self.path)
+            _write(self.folder, self.path)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -86,7 +105,7 @@ class ExecutionTraceObserver(_TorchObserver):
     def __init__(self):
         super().__init__()
         self._recording = None
-        self._close = None  # called at the end of the program, too
+        self._at_exit = None
         self._torch_observer = None  # in a trace that is open already
 
     @staticmethod
@@ -112,7 +131,7 @@ class ExecutionTraceObserver(_TorchObserver):
                 with open(path, "ab"):
                     pass
                 self._recording = _Recording(path)
-                self._close = weakref.finalize(self, self._recording.close)
+                self._at_exit = weakref.finalize(self, _close_at_exit, self._recording)
             else:
                 warnings.warn(
                     "a trace is open already, of `torchtrace run`, torchtrace.trace() or another "
@@ -156,8 +175,9 @@ class ExecutionTraceObserver(_TorchObserver):
             self._torch_observer.unregister_callback()
             self._torch_observer = None
         else:
-            self._close()
-            self._recording = self._close = None
+            recording, self._recording = self._recording, None
+            self._at_exit.detach()
+            recording.close()
         self._copy_kernels()
 
     def __del__(self):

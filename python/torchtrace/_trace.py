@@ -503,6 +503,14 @@ def _set_tags(tags):
         _use_tags({name: value for name, value in changed.items() if value is not None})
 
 
+def _escaped(value):
+    """A text without lone surrogates, which JSON has no place for: `\\udcff` is told as these six
+    characters (os.fsdecode makes such texts of file names that are no UTF-8)."""
+    return (
+        str.encode(value, "utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    )
+
+
 def _use_tags(tags):
     for name, value in tags.items():
         if not isinstance(value, (str, int, float, bool)):
@@ -511,7 +519,9 @@ def _use_tags(tags):
                 "tags are str, int, float or bool, or None"
             )
     try:
-        text = json.dumps(tags, allow_nan=False)
+        text = json.dumps(
+            {_escaped(name): _escaped(value) for name, value in tags.items()}, allow_nan=False
+        )
     except ValueError:
         raise ValueError("tags that are floats must be finite") from None
     if len(text.encode()) > MAX_TAGS_BYTES:

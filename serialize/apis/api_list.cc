@@ -105,6 +105,10 @@ class Reader {
   }
 
   absl::Status Add(ApiEntry entry, int line) {
+    if (entry.name.starts_with('?')) {
+      entry.name.erase(0, 1);
+      entry.known_by_user = true;
+    }
     if (absl::Status s = CheckName(entry.name, line); !s.ok()) return s;
     if (seen_.insert(entry.name).second) list_.apis.push_back(std::move(entry));
     return absl::OkStatus();

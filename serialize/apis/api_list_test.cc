@@ -44,6 +44,16 @@ TEST(ApiList, Forms) {
   }
 }
 
+TEST(ApiList, NamesThatOnlyTheUserKnows) {
+  for (const char* const text : {"torch.abs\n?torch.mine\n", "- torch.abs\n- ?torch.mine\n"}) {
+    const absl::StatusOr<ApiList> list = ParseApiList(text, "x");
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_EQ(Names(*list), (NameList{"torch.abs", "torch.mine"}));
+    EXPECT_FALSE(list->apis[0].known_by_user);
+    EXPECT_TRUE(list->apis[1].known_by_user);
+  }
+}
+
 TEST(ApiList, Errors) {
   const struct {
     const char* text;

@@ -25,6 +25,7 @@ namespace torchtrace {
 //   - {api: torch.abs, kind: builtin, aliases: [torch.absolute]}
 //   supported: [abs, add.Tensor]      a PyTorch back end's: operators of aten
 //   torch.abs                         plain text: a name a line
+//   ?torch.mine                       one that only the user knows of
 //
 // Ours may hold for several versions of its library (`versions: ["2.12", "2.13"]` in place of
 // `version`); an entry that isn't in all of them says in which (`versions: "2.13-"`,
@@ -44,6 +45,7 @@ struct ApiEntry {
   // Of those, what is made of other operators: level 2 sees these and not it.
   std::vector<std::string> composite;
   bool is_public = false;
+  bool known_by_user = false;  // written as `?NAME`: taken, whether anything is called so or not
 };
 
 struct UnreadModule {

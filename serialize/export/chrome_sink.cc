@@ -12,28 +12,25 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
+#include "serialize/export/list_writer.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/trace/forward_calls.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr size_t kBufferBytes = 64 << 10;
-// Forward calls that wait for their backward nodes: when there are more, the oldest graphs were never gone through.
-constexpr size_t kMostForwardCalls = 1 << 20;
 
 // An input as the profiler tells of it; texts are empty where it says nothing.
 struct Input {
@@ -144,7 +141,7 @@ class ChromeSink final : public CallSink {
     trace_ = &trace;
     spelled_.clear();
     processes_.clear();
-    forward_calls_.clear();
+    forward_calls_ = ForwardCalls<ForwardCall>();
     std::vector<ProcessClock> clocks;
     for (const ProcessInfo& info : trace.processes()) {
       if (info.calls > 0 && !info.known.has_clock) {
@@ -167,7 +164,7 @@ class ChromeSink final : public CallSink {
     }
     if (!begun_) WriteHead(clocks);
     for (size_t i = 0; i < processes_.size(); ++i) Introduce(i, label);
-    return Flush(kBufferBytes);
+    return out_.WriteBlocks();
   }
 
   absl::Status Add(const CallRecord& record) override {
@@ -176,6 +173,8 @@ class ChromeSink final : public CallSink {
     Thread& thread = ThreadOf(record);
     if (record.kind == CallRecord::kEnter) {
       thread.open.push_back({record.call, record.config, record.time_ns, record.facts, PythonParent(thread)});
+      if (const ForwardCall* const forward = forward_calls_.Find(record.facts)) thread.open.back().forward = *forward;
+      forward_calls_.Add(record.facts, {&thread.place, record.time_ns + process.offset_ns - base_ns_});
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
       return absl::OkStatus();
     }
@@ -189,7 +188,7 @@ class ChromeSink final : public CallSink {
     if (record.kind == CallRecord::kRaise) outcome = absl::StrCat(R"(,"exception":)", Quoted(record.exception));
     WriteEvent(process, thread, thread.open.back(), record.time_ns, outcome);
     thread.open.pop_back();
-    return Flush(kBufferBytes);
+    return out_.WriteBlocks();
   }
 
   absl::Status End() override {
@@ -201,16 +200,20 @@ class ChromeSink final : public CallSink {
       }
     }
     trace_ = nullptr;
-    return Flush(0);
+    return out_.Write();
   }
 
   absl::Status Finish() override {
-    buffer_ += "\n]}\n";
-    if (absl::Status s = Flush(0); !s.ok()) return s;
-    return FinishStream(out_);
+    out_.text += "\n]}\n";
+    return out_.Finish();
   }
 
  private:
+  // Where and when a call began whose autograd node may be gone through.
+  struct ForwardCall {
+    const std::string* place;  // its thread's
+    int64_t start_ns;
+  };
   struct OpenCall {
     uint64_t call;
     ConfigId config;
@@ -218,6 +221,7 @@ class ChromeSink final : public CallSink {
     RecordFacts facts;
     uint64_t python_parent;  // 0: none
     uint64_t python_id = 0;  // 0: not of Python
+    std::optional<ForwardCall> forward = {};
   };
   struct Thread {
     std::string place;  // `"pid":1,"tid":2`
@@ -230,12 +234,6 @@ class ChromeSink final : public CallSink {
     std::set<int64_t> tids;
     std::map<uint32_t, Thread> threads;  // by number
   };
-  // A forward call whose node may be gone through.
-  struct ForwardCall {
-    std::string place;
-    int64_t start_ns;
-  };
-
   void WriteHead(const std::vector<ProcessClock>& clocks) {
     begun_ = true;
     ordered_json head = {{"schemaVersion", 1}, {"displayTimeUnit", "ms"}, {"record_shapes", 1}};
@@ -255,9 +253,9 @@ class ChromeSink final : public CallSink {
     head["baseTimeNanoseconds"] = base_ns_;
     head["traceName"] = absl::StrJoin(options_.traces, " ");
     if (!options_.version.empty()) head["torchtrace"] = options_.version;
-    buffer_ = DumpJson(head);
-    buffer_.pop_back();
-    buffer_ += ",\"traceEvents\":[";
+    out_.text = DumpJson(head);
+    out_.text.pop_back();
+    out_.text += ",\"traceEvents\":[";
   }
 
   void Introduce(size_t index, std::string_view label) {
@@ -270,9 +268,9 @@ class ChromeSink final : public CallSink {
     const std::string rank = origin.rank >= 0 ? absl::StrCat("rank ", origin.rank) : "";
     const std::string name = absl::StrCat(rank, rank.empty() ? "" : " ", ProcessName(info));
     const auto tell = [&](const char* what, const char* key, const ordered_json& value) {
-      Separate();
-      absl::StrAppend(&buffer_, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid, R"(,"tid":0,"args":)",
-                      DumpJson({{key, value}}), "}");
+      out_.BeginItem();
+      absl::StrAppend(&out_.text, R"({"ph":"M","name":")", what, R"(","ts":0,"pid":)", process.pid,
+                      R"(,"tid":0,"args":)", DumpJson({{key, value}}), "}");
     };
     tell("process_name", "name", name);
     tell("process_labels", "labels", absl::StrCat(rank, rank.empty() ? "" : " ", origin.host));
@@ -288,11 +286,11 @@ class ChromeSink final : public CallSink {
     // A later thread may have an earlier one's number.
     while (!process.tids.insert(tid).second) tid = *process.tids.rbegin() + 1;
     thread.place = absl::StrCat(R"("pid":)", process.pid, R"(,"tid":)", tid);
-    Separate();
+    out_.BeginItem();
     const std::string name = info == nullptr || info->name.empty()
                                  ? absl::StrCat("thread ", record.thread)
                                  : absl::StrCat("thread ", record.thread, " (", info->name, ")");
-    absl::StrAppend(&buffer_, R"({"ph":"M","name":"thread_name","ts":0,)", thread.place, R"(,"args":{"name":)",
+    absl::StrAppend(&out_.text, R"({"ph":"M","name":"thread_name","ts":0,)", thread.place, R"(,"args":{"name":)",
                     Quoted(name), "}}");
     return thread;
   }
@@ -366,80 +364,57 @@ class ChromeSink final : public CallSink {
                   std::string_view outcome) {
     const Spelled& spelled = Spell(call.config);
     const int64_t start_ns = call.start_ns + process.offset_ns - base_ns_;
-    Separate();
-    absl::StrAppend(&buffer_, R"({"ph":"X",)");
+    out_.BeginItem();
+    absl::StrAppend(&out_.text, R"({"ph":"X",)");
     if (call.facts.scope == kUserScope) {
-      absl::StrAppend(&buffer_, R"("cat":"user_annotation")", spelled.head.substr(spelled.head.find(R"(,"name":)")));
+      absl::StrAppend(&out_.text, R"("cat":"user_annotation")", spelled.head.substr(spelled.head.find(R"(,"name":)")));
     } else {
-      buffer_ += spelled.head;
+      out_.text += spelled.head;
     }
-    absl::StrAppend(&buffer_, ",", thread.place, ",\"ts\":");
+    absl::StrAppend(&out_.text, ",", thread.place, ",\"ts\":");
     AppendMicroseconds(start_ns);
-    buffer_ += ",\"dur\":";
+    out_.text += ",\"dur\":";
     AppendMicroseconds(std::max<int64_t>(end_ns - call.start_ns, 0));
-    absl::StrAppend(&buffer_, R"(,"args":{"Ev Idx":)", call.call);
+    absl::StrAppend(&out_.text, R"(,"args":{"Ev Idx":)", call.call);
     if (spelled.of_python) {
-      absl::StrAppend(&buffer_, R"(,"Python id":)", call.python_id, R"(,"Python parent id":)");
-      buffer_ += call.python_parent == 0 ? "null" : std::to_string(call.python_parent);
+      absl::StrAppend(&out_.text, R"(,"Python id":)", call.python_id, R"(,"Python parent id":)");
+      out_.text += call.python_parent == 0 ? "null" : std::to_string(call.python_parent);
     }
-    if (spelled.operator_call) absl::StrAppend(&buffer_, R"(,"External id":)", call.call + 1);
+    if (spelled.operator_call) absl::StrAppend(&out_.text, R"(,"External id":)", call.call + 1);
     const RecordFacts& facts = call.facts;
     if (facts.sequence >= 0) {
-      absl::StrAppend(&buffer_, R"(,"Sequence number":)", facts.sequence, R"(,"Fwd thread id":)", facts.forward_thread);
+      absl::StrAppend(&out_.text, R"(,"Sequence number":)", facts.sequence, R"(,"Fwd thread id":)",
+                      facts.forward_thread);
     }
-    if (facts.id != 0) absl::StrAppend(&buffer_, R"(,"Record function id":)", facts.id);
-    absl::StrAppend(&buffer_, spelled.arguments, std::string(outcome), "}}");
-    if (facts.sequence >= 0) WriteFlow(call, thread, start_ns);
+    if (facts.id != 0) absl::StrAppend(&out_.text, R"(,"Record function id":)", facts.id);
+    absl::StrAppend(&out_.text, spelled.arguments, std::string(outcome), "}}");
+    if (call.forward.has_value()) WriteFlow(*call.forward, thread, start_ns);
   }
 
-  // An arrow from a forward call to its backward node. A node's number is that of the last call before it that has it.
-  void WriteFlow(const OpenCall& call, const Thread& thread, int64_t start_ns) {
-    const RecordFacts& facts = call.facts;
-    if (facts.forward_thread == 0) {
-      if (forward_calls_.size() >= kMostForwardCalls) forward_calls_.clear();
-      ForwardCall& last = forward_calls_[{facts.thread, facts.sequence}];
-      if (last.place.empty() || start_ns > last.start_ns) last = {thread.place, start_ns};
-      return;
-    }
-    const auto forward = forward_calls_.find({facts.forward_thread, facts.sequence});
-    if (forward == forward_calls_.end()) return;
+  // An arrow from a forward call to its backward node.
+  void WriteFlow(const ForwardCall& forward, const Thread& thread, int64_t start_ns) {
     const auto arrow = [&](const char* phase, const std::string& place, int64_t ns, const char* more) {
-      Separate();
-      absl::StrAppend(&buffer_, R"({"ph":")", phase, R"(","cat":"fwdbwd","name":"fwdbwd","id":)", flows_, ",", place,
+      out_.BeginItem();
+      absl::StrAppend(&out_.text, R"({"ph":")", phase, R"(","cat":"fwdbwd","name":"fwdbwd","id":)", flows_, ",", place,
                       ",\"ts\":");
       AppendMicroseconds(ns);
-      absl::StrAppend(&buffer_, more, "}");
+      absl::StrAppend(&out_.text, more, "}");
     };
     ++flows_;
-    arrow("s", forward->second.place, forward->second.start_ns, "");
+    arrow("s", *forward.place, forward.start_ns, "");
     arrow("f", thread.place, start_ns, R"(,"bp":"e")");
-    forward_calls_.erase(forward);
   }
 
   void AppendMicroseconds(int64_t ns) {
     const char* const sign = ns < 0 ? "-" : "";
     const uint64_t size = ns < 0 ? 0 - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
     const uint64_t rest = size % 1000;
-    absl::StrAppend(&buffer_, sign, size / 1000, rest < 10 ? ".00" : rest < 100 ? ".0" : ".", rest);
+    absl::StrAppend(&out_.text, sign, size / 1000, rest < 10 ? ".00" : rest < 100 ? ".0" : ".", rest);
   }
 
-  void Separate() {
-    buffer_ += first_ ? "\n" : ",\n";
-    first_ = false;
-  }
-
-  absl::Status Flush(size_t most) {
-    if (buffer_.size() < most) return absl::OkStatus();
-    out_->write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-    buffer_.clear();
-    return StreamStatus(*out_);
-  }
-
-  std::ostream* const out_;
+  ListWriter out_;
   const ExportOptions options_;
-  std::string buffer_;
   bool begun_ = false;
-  bool first_ = true;
   int64_t base_ns_ = 0;
   uint64_t python_ids_ = 0;
   uint64_t flows_ = 0;
@@ -447,10 +422,10 @@ class ChromeSink final : public CallSink {
   std::map<std::string, size_t> module_ids_;
   // Of the trace that is read.
   const Trace* trace_ = nullptr;
-  bool has_records_ = false;                                                      // calls of level 4
-  std::vector<Process> processes_;                                                // by index
-  std::vector<Spelled> spelled_;                                                  // by ConfigId
-  absl::flat_hash_map<std::pair<uint64_t, int64_t>, ForwardCall> forward_calls_;  // by thread and sequence number
+  bool has_records_ = false;        // calls of level 4
+  std::vector<Process> processes_;  // by index
+  std::vector<Spelled> spelled_;    // by ConfigId
+  ForwardCalls<ForwardCall> forward_calls_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
+#include "serialize/export/list_writer.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/op_schema.h"
 #include "serialize/log/log_metadata.h"
@@ -29,16 +30,14 @@
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/trace/forward_calls.h"
 #include "serialize/trace/run_facts.h"
 
 namespace torchtrace {
 namespace {
 
 constexpr char kSchema[] = "1.1.1-chakra.0.0.4";
-constexpr size_t kBufferBytes = 64 << 10;
 constexpr uint64_t kProcessNode = 1;
-// Forward calls that wait for their backward nodes: when there are more, the oldest graphs were never gone through.
-constexpr size_t kMostForwardCalls = 1 << 20;
 
 // Texts between which tensors are named: what is equal in all calls of a config is put together once.
 struct Pieces {
@@ -231,7 +230,7 @@ class ExecutionTraceSink final : public CallSink {
     }
     ReadSchemas();
     WriteHead();
-    return Flush(kBufferBytes);
+    return out_.WriteBlocks();
   }
 
   absl::Status Add(const CallRecord& record) override {
@@ -248,15 +247,16 @@ class ExecutionTraceSink final : public CallSink {
       open.facts = record.facts;
       open.id = NewId();
       open.parent = thread.open.size() > 1 ? thread.open[thread.open.size() - 2].id : thread.node;
-      open.forward = ForwardOf(record.facts, open.id);
-      open.notes = ReadTensorNotes(record.notes);
+      if (const uint64_t* const forward = forward_.Find(record.facts)) open.forward = *forward;
+      forward_.Add(record.facts, open.id);
+      open.notes = record.notes;
       return absl::OkStatus();
     }
     // Of calls in it the end may be lost.
     while (!thread.open.empty() && thread.open.back().call > record.call) CloseInnermost(&thread, {});
     if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
     CloseInnermost(&thread, record.result);
-    return Flush(kBufferBytes);
+    return out_.WriteBlocks();
   }
 
   absl::Status End() override {
@@ -264,16 +264,15 @@ class ExecutionTraceSink final : public CallSink {
       while (!thread.open.empty()) CloseInnermost(&thread, {});
     }
     trace_ = nullptr;
-    return Flush(0);
+    return out_.Write();
   }
 
   absl::Status Finish() override {
     if (!begun_) return absl::InvalidArgumentError("an execution trace is of one trace; none is given");
-    Separate();
+    out_.BeginItem();
     WritePlainNode(kProcessNode, "process", 0);
-    absl::StrAppend(&buffer_, "\n],\"finish_ts\":", Milliseconds(last_ns_), "}\n");
-    if (absl::Status s = Flush(0); !s.ok()) return s;
-    return FinishStream(out_);
+    absl::StrAppend(&out_.text, "\n],\"finish_ts\":", Milliseconds(last_ns_), "}\n");
+    return out_.Finish();
   }
 
   std::vector<std::string> notes() const override {
@@ -295,11 +294,9 @@ class ExecutionTraceSink final : public CallSink {
   struct Spelled {
     bool known = false;
     bool schema_missing = false;
-    std::string name;  // quoted
+    std::string head;  // behind the node's id: its name
     Pieces inputs;
-    std::string schema;  // quoted
-    std::string kernel_backend = "\"\"";
-    std::string kernel_file = "\"\"";
+    std::string tail;  // the last attributes
   };
   struct Open {
     uint64_t call = 0;
@@ -308,7 +305,7 @@ class ExecutionTraceSink final : public CallSink {
     uint64_t parent = 0;
     uint64_t forward = 0;
     RecordFacts facts;
-    std::vector<TensorNote> notes;
+    std::string notes;  // tensor_notes.h
   };
   struct Thread {
     uint64_t node = 0;
@@ -345,8 +342,8 @@ class ExecutionTraceSink final : public CallSink {
     localtime_r(&seconds, &local);
     char time[32] = "";
     std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &local);
-    buffer_ = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":")", time, R"(","start_ts":)",
-                           Milliseconds(start_ns), ",\"nodes\":[");
+    out_.text = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":")", time, R"(","start_ts":)",
+                             Milliseconds(start_ns), ",\"nodes\":[");
   }
 
   Thread& ThreadOf(const CallRecord& record) {
@@ -354,21 +351,9 @@ class ExecutionTraceSink final : public CallSink {
     if (thread.node != 0) return thread;
     thread.node = NewId();
     thread.number = record.facts.thread != 0 ? record.facts.thread : record.thread + uint64_t{1};
-    Separate();
+    out_.BeginItem();
     WritePlainNode(thread.node, "thread", thread.number);
     return thread;
-  }
-
-  // The node of the call that a backward one belongs to; else this one is remembered as such.
-  uint64_t ForwardOf(const RecordFacts& facts, uint64_t id) {
-    if (facts.sequence < 0) return 0;
-    if (facts.forward_thread == 0) {
-      if (forward_.size() >= kMostForwardCalls) forward_.clear();
-      forward_[{facts.thread, facts.sequence}] = id;
-      return 0;
-    }
-    const auto found = forward_.find({facts.forward_thread, facts.sequence});
-    return found == forward_.end() ? 0 : found->second;
   }
 
   const Spelled& Spell(ConfigId id) {
@@ -378,7 +363,8 @@ class ExecutionTraceSink final : public CallSink {
     spelled.known = true;
     Config config = ReadableConfig(trace_->identity(id));
     const std::string_view packet = OperatorPacket(config.api);
-    spelled.name = Quoted(packet.empty() ? std::string_view(config.api) : packet);
+    spelled.head =
+        absl::StrCat(",\"name\":", Quoted(packet.empty() ? std::string_view(config.api) : packet), ",\"ctrl_deps\":");
 
     // In the order in which positions are counted, which is then changed to the schema's.
     Teller teller;
@@ -390,10 +376,10 @@ class ExecutionTraceSink final : public CallSink {
     const auto schema = schemas_.find(config.api);
     std::optional<OpSchema> parsed;
     if (schema != schemas_.end()) parsed = ParseOpSchema(schema->second);
-    spelled.schema = Quoted(schema == schemas_.end() ? "" : schema->second);
     spelled.schema_missing = schema == schemas_.end() && !packet.empty();
     const std::optional<std::vector<ArgumentSource>> sources =
         parsed.has_value() ? SourcesOfArguments(*parsed, config) : std::nullopt;
+    Kernel kernel;
     if (sources.has_value()) {
       defaults.reserve(sources->size());
       for (const ArgumentSource& source : *sources) {
@@ -406,62 +392,61 @@ class ExecutionTraceSink final : public CallSink {
       }
     } else {
       for (size_t i = 0; i < config.args.size(); ++i) inputs.push_back(&told[i]);
-      AddKernel(config, told, &spelled, &inputs);
+      kernel = KernelOf(config);
+      for (const size_t keyword : kernel.inputs) inputs.push_back(&told[config.args.size() + keyword]);
     }
+    spelled.tail = Tail(schema == schemas_.end() ? std::string_view() : schema->second, kernel);
     spelled.inputs = ListTold("inputs", inputs);
     return spelled;
   }
 
   // Of a Triton kernel: its file, without its folder, and in place of more inputs its grid and stream.
-  static void AddKernel(const Config& config, const std::vector<Told>& told, Spelled* spelled,
-                        std::vector<const Told*>* inputs) {
-    const auto find = [&](std::string_view name) -> std::optional<size_t> {
-      for (size_t i = 0; i < config.kwargs.size(); ++i) {
-        if (config.kwargs[i].first == name) return i;
-      }
-      return std::nullopt;
-    };
-    const auto text = [&](std::string_view name) {
-      const std::optional<size_t> i = find(name);
-      return i.has_value() ? std::string_view(config.kwargs[*i].second.text) : std::string_view();
-    };
-    spelled->kernel_backend = Quoted(text("kernel_backend"));
-    const std::string_view file = text("kernel_file");
-    spelled->kernel_file = Quoted(file.substr(file.rfind('/') + 1));
-    for (const char* const name : {"grid", "stream"}) {
-      if (const std::optional<size_t> i = find(name)) inputs->push_back(&told[config.args.size() + *i]);
+  struct Kernel {
+    std::string_view backend;
+    std::string_view file;
+    std::vector<size_t> inputs;  // keywords
+  };
+  static Kernel KernelOf(const Config& config) {
+    Kernel kernel;
+    for (const auto& [name, value] : config.kwargs) {
+      if (name == "kernel_backend") kernel.backend = value.text;
+      if (name == "kernel_file") kernel.file = std::string_view(value.text).substr(value.text.rfind('/') + 1);
     }
+    for (const char* const name : {"grid", "stream"}) {
+      for (size_t i = 0; i < config.kwargs.size(); ++i) {
+        if (config.kwargs[i].first == name) kernel.inputs.push_back(i);
+      }
+    }
+    return kernel;
   }
 
   const Pieces& SpellResult(std::string_view values) {
+    const auto known = results_.find(absl::string_view(values.data(), values.size()));
+    if (known != results_.end()) return known->second;
     if (results_.size() > kMostResults) results_.clear();
-    const auto [found, is_new] = results_.try_emplace(std::string(values));
-    if (is_new) {
-      Teller teller;
-      std::vector<Told> told;
-      for (const Value& value : ReadableResult(values)) told.push_back(teller.Tell(value));
-      std::vector<const Told*> outputs;
-      for (const Told& one : told) outputs.push_back(&one);
-      found->second = ListTold("outputs", outputs);
-    }
-    return found->second;
+    Teller teller;
+    std::vector<Told> told;
+    for (const Value& value : ReadableResult(values)) told.push_back(teller.Tell(value));
+    std::vector<const Told*> outputs;
+    for (const Told& one : told) outputs.push_back(&one);
+    return results_[std::string(values)] = ListTold("outputs", outputs);
   }
 
   // Tensors as `id,storage,offset`.
   void Write(const Pieces& pieces, const std::vector<TensorNote>& notes) {
     auto note = notes.begin();
     for (const auto& [text, position] : pieces.tensors) {
-      buffer_ += text;
+      out_.text += text;
       while (note != notes.end() && note->position < position) ++note;
       if (note != notes.end() && note->position == position && note->identity) {
-        absl::StrAppend(&buffer_, note->identity->tensor, ",", note->identity->storage, ",", note->identity->offset);
+        absl::StrAppend(&out_.text, note->identity->tensor, ",", note->identity->storage, ",", note->identity->offset);
       } else {
         without_identity_ = true;
         ++unknown_tensors_;
-        absl::StrAppend(&buffer_, unknown_tensors_, ",", unknown_tensors_, ",0");
+        absl::StrAppend(&out_.text, unknown_tensors_, ",", unknown_tensors_, ",0");
       }
     }
-    buffer_ += pieces.last;
+    out_.text += pieces.last;
   }
 
   void CloseInnermost(Thread* thread, const CallResult& result) {
@@ -469,72 +454,58 @@ class ExecutionTraceSink final : public CallSink {
     thread->open.pop_back();
     const Spelled& spelled = Spell(open.config);
     without_schema_ += spelled.schema_missing;
-    Separate();
-    absl::StrAppend(&buffer_, R"({"id":)", open.id, R"(,"name":)", spelled.name, R"(,"ctrl_deps":)", open.parent, ",");
-    Write(spelled.inputs, open.notes);
-    buffer_ += ",";
-    Write(SpellResult(result.values), ReadTensorNotes(result.notes));
+    out_.BeginItem();
+    absl::StrAppend(&out_.text, "{\"id\":", open.id, spelled.head, open.parent, ",");
+    ReadTensorNotes(open.notes, &notes_);
+    Write(spelled.inputs, notes_);
     std::string ranges;
-    for (const TensorNote& note : open.notes) {
+    for (const TensorNote& note : notes_) {
       if (!note.range) continue;
       absl::StrAppend(&ranges, ranges.empty() ? "{" : ",", "\"", note.position, "\":[", note.range->least, ",",
                       note.range->most, "]");
     }
     if (!ranges.empty()) ranges += "}";
-    const RecordFacts& facts = open.facts;
-    WriteAttributes(facts.id, open.forward, facts.sequence, facts.scope, thread->number, facts.forward_thread,
-                    spelled.schema, spelled.kernel_backend, spelled.kernel_file, Quoted(ranges));
+    out_.text += ',';
+    ReadTensorNotes(result.notes, &notes_);
+    Write(SpellResult(result.values), notes_);
+    WriteAttributes(open.facts, open.forward, thread->number, spelled.tail, ranges);
   }
 
-  void WriteAttributes(uint64_t record_id, uint64_t forward, int64_t sequence, uint64_t scope, uint64_t thread,
-                       uint64_t forward_thread, std::string_view schema, std::string_view kernel_backend,
-                       std::string_view kernel_file, std::string_view ranges) {
-    buffer_ += R"(,"attrs":[)";
-    const char* separator = "";
-    const auto add = [&](const char* name, const char* type, const auto& value) {
-      absl::StrAppend(&buffer_, std::exchange(separator, ","), R"({"name":")", name, R"(","type":")", type,
-                      R"(","value":)", value, "}");
-    };
-    add("rf_id", "uint64", record_id);
-    add("fw_parent", "uint64", forward);
-    add("seq_id", "int64", sequence);
-    add("scope", "uint64", scope);
-    add("tid", "uint64", thread);
-    add("fw_tid", "uint64", forward_thread);
-    add("op_schema", "string", std::string(schema));
-    add("kernel_backend", "string", std::string(kernel_backend));
-    add("kernel_file", "string", std::string(kernel_file));
-    add("tensor_range", "string", std::string(ranges));
-    buffer_ += "]}";
+  void WriteAttributes(const RecordFacts& facts, uint64_t forward, uint64_t thread, const std::string& tail,
+                       const std::string& ranges) {
+    absl::StrAppend(&out_.text, R"(,"attrs":[{"name":"rf_id","type":"uint64","value":)", facts.id,
+                    R"(},{"name":"fw_parent","type":"uint64","value":)", forward,
+                    R"(},{"name":"seq_id","type":"int64","value":)", facts.sequence,
+                    R"(},{"name":"scope","type":"uint64","value":)", facts.scope,
+                    R"(},{"name":"tid","type":"uint64","value":)", thread,
+                    R"(},{"name":"fw_tid","type":"uint64","value":)", facts.forward_thread, tail);
+    out_.text += ranges.empty() ? "\"\"" : Quoted(ranges);
+    out_.text += "}]}";
+  }
+
+  // The attributes that all nodes of a config have, up to the value of the last.
+  static std::string Tail(std::string_view schema, const Kernel& kernel) {
+    return absl::StrCat(R"(},{"name":"op_schema","type":"string","value":)", Quoted(schema),
+                        R"(},{"name":"kernel_backend","type":"string","value":)", Quoted(kernel.backend),
+                        R"(},{"name":"kernel_file","type":"string","value":)", Quoted(kernel.file),
+                        R"(},{"name":"tensor_range","type":"string","value":)");
   }
 
   // Of the process or a thread, around all others.
   void WritePlainNode(uint64_t id, const char* what, uint64_t thread) {
     static const std::string* const kNothing =
         new std::string(ListTold("inputs", {}).last + "," + ListTold("outputs", {}).last);
-    absl::StrAppend(&buffer_, R"({"id":)", id, R"(,"name":"[pytorch|profiler|execution_trace|)", what,
+    absl::StrAppend(&out_.text, R"({"id":)", id, R"(,"name":"[pytorch|profiler|execution_trace|)", what,
                     R"(]","ctrl_deps":)", kProcessNode, ",", *kNothing);
-    WriteAttributes(0, 0, -1, kUserScope, thread, 0, "\"\"", "\"\"", "\"\"", "\"\"");
-  }
-
-  void Separate() {
-    buffer_ += first_ ? "\n" : ",\n";
-    first_ = false;
-  }
-
-  absl::Status Flush(size_t most) {
-    if (buffer_.size() < most) return absl::OkStatus();
-    out_->write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-    buffer_.clear();
-    return StreamStatus(*out_);
+    RecordFacts facts;
+    facts.scope = kUserScope;
+    WriteAttributes(facts, 0, thread, Tail({}, {}), {});
   }
 
   static constexpr size_t kMostResults = 100'000;
 
-  std::ostream* const out_;
-  std::string buffer_;
+  ListWriter out_;
   bool begun_ = false;
-  bool first_ = true;
   const Trace* trace_ = nullptr;
   uint32_t process_ = 0;
   int level_ = kRecordLevel;
@@ -548,9 +519,10 @@ class ExecutionTraceSink final : public CallSink {
   uint64_t without_schema_ = 0;
   absl::flat_hash_map<std::string, std::string> schemas_;  // by operator
   std::map<uint32_t, Thread> threads_;
-  std::vector<Spelled> spelled_;                                         // by ConfigId
-  absl::flat_hash_map<std::string, Pieces> results_;                     // by their bytes
-  absl::flat_hash_map<std::pair<uint64_t, int64_t>, uint64_t> forward_;  // nodes by thread and sequence number
+  std::vector<Spelled> spelled_;                      // by ConfigId
+  absl::flat_hash_map<std::string, Pieces> results_;  // by their bytes
+  ForwardCalls<uint64_t> forward_;                    // their nodes
+  std::vector<TensorNote> notes_;                     // of the node that is written
 };
 
 }  // namespace

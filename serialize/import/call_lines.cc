@@ -16,19 +16,14 @@
 namespace torchtrace {
 namespace {
 
-class CallLines : public CallSource {
+class CallLines final : public RowSource {
  public:
-  explicit CallLines(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
+  using RowSource::RowSource;
 
   std::string format() const override { return "calls as JSON lines"; }
-  const std::vector<ImportedProcess>& processes() const override { return origins_.processes(); }
-  std::vector<std::string> notes() const override {
-    if (times_) return {};
-    return {absl::StrCat(file_->name(), " has no times")};
-  }
 
   absl::Status Scan(const Visitor& visit) override {
-    LineReader lines(file_.get());
+    LineReader lines(file());
     IdentityCache cache;
     std::string_view line;
     while (true) {
@@ -42,10 +37,7 @@ class CallLines : public CallSource {
       if (line.ends_with("},")) line.remove_suffix(1);
       CallFacts facts;
       absl::StatusOr<const ParsedCall*> call = ParseLine(line, &cache, &facts);
-      if (!call.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(file_->name(), " line ", lines.number(), ", ", std::string(call.status().message())));
-      }
+      if (!call.ok()) return At(lines, call.status());
       if (*call == nullptr) continue;  // the end of a call
       if (facts.unfinished) {
         if (absl::Status s = FindEnds(); !s.ok()) return s;
@@ -56,9 +48,7 @@ class CallLines : public CallSource {
           facts.duration_ns = end->second.duration_ns;
         }
       }
-      times_ = times_ || facts.time_ns != kUnknownTime;
-      const uint32_t process = origins_.ProcessOf(facts.origin);
-      if (absl::Status s = visit(MakeImportedCall(**call, facts, process)); !s.ok()) return s;
+      if (absl::Status s = Visit(visit, **call, facts); !s.ok()) return s;
     }
   }
 
@@ -107,7 +97,7 @@ class CallLines : public CallSource {
   // Lines of their own tell how calls ended that took very long: {"end_of_call":3,"outcome":...}.
   absl::Status FindEnds() {
     if (ends_found_) return absl::OkStatus();
-    LineReader lines(file_.get());
+    LineReader lines(file());
     std::string_view line;
     while (true) {
       const absl::StatusOr<bool> more = lines.Next(&line);
@@ -121,21 +111,15 @@ class CallLines : public CallSource {
       if (s.ok()) s = ReadCallNumber(*map, "end_of_call", 0, INT64_MAX, &number);
       facts.number = static_cast<uint64_t>(number);
       if (s.ok()) s = ReadCallEnd(*map, &facts);
-      if (!s.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(file_->name(), " line ", lines.number(), ", ", std::string(s.message())));
-      }
+      if (!s.ok()) return At(lines, s);
       ends_[facts.number] = std::move(facts);
     }
     ends_found_ = true;
     return absl::OkStatus();
   }
 
-  const std::unique_ptr<InputFile> file_;
-  CallOrigins origins_;
   absl::flat_hash_map<uint64_t, CallFacts> ends_;  // by call
   bool ends_found_ = false;
-  bool times_ = false;
 };
 
 bool Sniff(const FileHead& head) {

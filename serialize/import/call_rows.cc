@@ -122,12 +122,23 @@ uint32_t CallOrigins::ProcessOf(const Origin& origin) {
   return at->second;
 }
 
-ImportedCall MakeImportedCall(const ParsedCall& call, const CallFacts& facts, uint32_t process) {
+std::vector<std::string> RowSource::notes() const {
+  if (times_) return {};
+  return {absl::StrCat(file_->name(), " has no times")};
+}
+
+absl::Status RowSource::At(const LineReader& lines, const absl::Status& status) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(file_->name(), " line ", lines.number(), ", ", std::string(status.message())));
+}
+
+absl::Status RowSource::Visit(const Visitor& visit, const ParsedCall& call, const CallFacts& facts) {
+  times_ = times_ || facts.time_ns != kUnknownTime;
   ImportedCall imported;
   imported.identity = call.identity;
   imported.facets = call.facets;
   imported.count = call.count;
-  imported.process = process;
+  imported.process = origins_.ProcessOf(facts.origin);
   imported.thread = facts.thread;
   imported.depth = facts.depth;
   imported.start_ns = facts.time_ns;
@@ -137,7 +148,7 @@ ImportedCall MakeImportedCall(const ParsedCall& call, const CallFacts& facts, ui
   }
   imported.outcome = facts.outcome;
   imported.exception = facts.exception;
-  return imported;
+  return visit(imported);
 }
 
 }  // namespace torchtrace

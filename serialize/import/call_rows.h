@@ -4,6 +4,7 @@
 #define TORCHTRACE_SERIALIZE_IMPORT_CALL_ROWS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "serialize/forms/plain_form.h"
 #include "serialize/import/imported_trace.h"
+#include "serialize/import/input_file.h"
 
 namespace torchtrace {
 
@@ -69,8 +71,25 @@ class CallOrigins {
   absl::flat_hash_map<Origin, uint32_t> numbers_;
 };
 
-// A row as the source's visitor takes it; shows what `call` and `facts` own.
-ImportedCall MakeImportedCall(const ParsedCall& call, const CallFacts& facts, uint32_t process);
+// A file of rows. What its class adds is how a row is read.
+class RowSource : public CallSource {
+ public:
+  explicit RowSource(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
+
+  const std::vector<ImportedProcess>& processes() const override { return origins_.processes(); }
+  std::vector<std::string> notes() const override;
+
+ protected:
+  InputFile* file() { return file_.get(); }
+  // `status` with the file and the line in front of it.
+  absl::Status At(const LineReader& lines, const absl::Status& status) const;
+  absl::Status Visit(const Visitor& visit, const ParsedCall& call, const CallFacts& facts);
+
+ private:
+  const std::unique_ptr<InputFile> file_;
+  CallOrigins origins_;
+  bool times_ = false;
+};
 
 }  // namespace torchtrace
 

@@ -62,19 +62,14 @@ Plain MakePlain(const std::string& column, Cell* cell) {
   return plain;
 }
 
-class CallTable : public CallSource {
+class CallTable final : public RowSource {
  public:
-  explicit CallTable(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
+  using RowSource::RowSource;
 
   std::string format() const override { return "CSV of torchtrace export"; }
-  const std::vector<ImportedProcess>& processes() const override { return origins_.processes(); }
-  std::vector<std::string> notes() const override {
-    if (times_) return {};
-    return {absl::StrCat(file_->name(), " has no times")};
-  }
 
   absl::Status Scan(const Visitor& visit) override {
-    LineReader lines(file_.get());
+    LineReader lines(file());
     IdentityCache cache;
     std::vector<Cell> cells;
     std::vector<std::string> columns;
@@ -89,18 +84,11 @@ class CallTable : public CallSource {
       CallFacts facts;
       const absl::StatusOr<const ParsedCall*> call = ParseRow(columns, &cells, &cache, &facts);
       if (!call.ok()) return At(lines, call.status());
-      times_ = times_ || facts.time_ns != kUnknownTime;
-      const uint32_t process = origins_.ProcessOf(facts.origin);
-      if (absl::Status s = visit(MakeImportedCall(**call, facts, process)); !s.ok()) return s;
+      if (absl::Status s = Visit(visit, **call, facts); !s.ok()) return s;
     }
   }
 
  private:
-  absl::Status At(const LineReader& lines, const absl::Status& status) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file_->name(), " line ", lines.number(), ", ", std::string(status.message())));
-  }
-
   // False at the end. A cell in quotes may go on in the next line; empty lines between records are passed over.
   absl::StatusOr<bool> NextRecord(LineReader* lines, std::vector<Cell>* cells) const {
     std::string record;
@@ -141,10 +129,6 @@ class CallTable : public CallSource {
     if (config == nullptr) return absl::InvalidArgumentError("config: expected a call, found nothing");
     return ParseCallWithText(row, config->text, cache);
   }
-
-  const std::unique_ptr<InputFile> file_;
-  CallOrigins origins_;
-  bool times_ = false;
 };
 
 // The header that `torchtrace export` and `dedup` write, with more columns or fewer.

@@ -41,9 +41,19 @@ std::span<const Level> AllLevels() { return kLevels; }
 absl::StatusOr<std::vector<int>> ParseLevels(const std::string& text) {
   std::set<int> levels;
   for (const auto word : absl::StrSplit(text, ',')) {
-    const absl::StatusOr<int> level = ParseLevel(std::string(absl::StripAsciiWhitespace(word)));
-    if (!level.ok()) return level.status();
-    levels.insert(*level);
+    const std::string name(absl::StripAsciiWhitespace(word));
+    const size_t dash = name.find('-');
+    absl::StatusOr<int> first = ParseLevel(name), last = first;
+    // 0-4
+    if (!first.ok() && dash != std::string::npos && ParseLevel(name.substr(0, dash)).ok()) {
+      first = ParseLevel(name.substr(0, dash));
+      last = ParseLevel(name.substr(dash + 1));
+    }
+    if (!first.ok()) return first.status();
+    if (!last.ok()) return last.status();
+    for (int level = *first; level <= *last; ++level) levels.insert(level);
+    if (*first > *last)
+      return absl::InvalidArgumentError(absl::StrCat("levels ", name, ": ", *first, " is behind ", *last));
   }
   return std::vector<int>(levels.begin(), levels.end());
 }

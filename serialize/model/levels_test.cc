@@ -15,11 +15,13 @@ TEST(ParseLevelsTest, TakesNumbersAndNames) {
   EXPECT_THAT(*ParseLevels("2,1"), ElementsAre(1, 2));
   EXPECT_THAT(*ParseLevels("dispatch, function"), ElementsAre(1, 2));
   EXPECT_THAT(*ParseLevels("1,function,1"), ElementsAre(1));
+  EXPECT_THAT(*ParseLevels("0-2,4"), ElementsAre(0, 1, 2, 4));
+  EXPECT_THAT(*ParseLevels("function-record"), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(*ParseLevels(std::vector<std::string>{"2", "1,setattr"}), ElementsAre(0, 1, 2));
 }
 
 TEST(ParseLevelsTest, NamesTheChoices) {
-  for (const char* text : {"5", "-1", "", "1,", "x", "1;2"}) {
+  for (const char* text : {"5", "-1", "", "1,", "x", "1;2", "1-5", "x-2", "1-"}) {
     const auto levels = ParseLevels(text);
     ASSERT_FALSE(levels.ok()) << text;
     EXPECT_THAT(std::string(levels.status().message()), HasSubstr("1 function, 2 dispatch")) << text;

@@ -29,12 +29,19 @@ bool ReadNote(ByteReader* reader, TensorNote* note) {
 
 }  // namespace
 
+void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes) {
+  notes->clear();
+  ByteReader reader(bytes);
+  for (TensorNote note; ReadNote(&reader, &note); note = TensorNote()) notes->push_back(note);
+  const auto earlier = [](const TensorNote& a, const TensorNote& b) { return a.position < b.position; };
+  // As they are written, which a log of anyone's need not be.
+  if (std::is_sorted(notes->begin(), notes->end(), earlier)) return;
+  std::stable_sort(notes->begin(), notes->end(), earlier);
+}
+
 std::vector<TensorNote> ReadTensorNotes(std::string_view bytes) {
   std::vector<TensorNote> notes;
-  ByteReader reader(bytes);
-  for (TensorNote note; ReadNote(&reader, &note); note = TensorNote()) notes.push_back(note);
-  std::stable_sort(notes.begin(), notes.end(),
-                   [](const TensorNote& a, const TensorNote& b) { return a.position < b.position; });
+  ReadTensorNotes(bytes, &notes);
   return notes;
 }
 

@@ -55,6 +55,7 @@ void AppendTensorNote(const TensorNote& note, Out* out) {
 }
 
 // Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list.
+void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes);
 std::vector<TensorNote> ReadTensorNotes(std::string_view bytes);
 
 }  // namespace torchtrace

@@ -44,12 +44,6 @@ std::string Canonical(std::string_view name) {
   return aten ? OperatorName(name) : std::string(name);
 }
 
-// `aten::add` of `aten::add.Tensor`; empty for other names.
-std::string_view WithoutOverload(std::string_view name) {
-  const size_t dot = IsOperator(name) ? name.find('.', name.find("::")) : std::string_view::npos;
-  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
-}
-
 // `torch.Tensor.shape` of `torch.Tensor.shape.__get__`; empty for other names.
 std::string_view PropertyOf(std::string_view name) {
   for (const std::string_view accessor : {".__get__", ".__set__", ".__delete__"}) {
@@ -185,7 +179,7 @@ class Coverage {
     by_name_[key].push_back(entry);
     // Unless it says `.default`, it stands for all overloads.
     const bool says_default = name.size() > 8 && name.compare(name.size() - 8, 8, ".default") == 0;
-    if (options_.exact_overloads || says_default || !IsOperator(key) || !WithoutOverload(key).empty()) return;
+    if (options_.exact_overloads || says_default || OperatorPacket(key) != key) return;
     by_packet_[key].push_back(entry);
   }
 
@@ -200,7 +194,7 @@ class Coverage {
     const uint64_t config = Hash64(identity.data() + 1, identity.size() - 1);
     std::set<size_t> entries;
     Find(by_name_, name, &entries);
-    Find(by_packet_, WithoutOverload(name), &entries);
+    Find(by_packet_, OperatorPacket(name), &entries);
     Find(by_name_, PropertyOf(name), &entries);
     for (const size_t entry : entries) AddTo(&entries_[entry].tally, head.level, calls, config);
     if (!entries.empty() || !(IsOperator(name) ? lists_operators_ : lists_apis_) || !filter_.Accepts(name)) return;

@@ -51,6 +51,10 @@ class TreeReport {
             "no call of the trace has a line: torchtrace run --stacks=all records them");
       }
     }
+    if (options_.backward_at_forward && backward_ == 0 && calls_ > 0) {
+      return absl::FailedPreconditionError(
+          "no call of the trace is a backward one: torchtrace run --levels 4 records them");
+    }
     children_ = tree_.Children();
     for (std::vector<uint32_t>& of_node : children_) Sort(&of_node);
     if (options_.max_nodes > 0 && !options_.json) ChooseHeaviest();
@@ -73,6 +77,7 @@ class TreeReport {
     }
     if (!*accepted) return std::nullopt;
     ++calls_;
+    backward_ += record.facts.forward_thread != 0;
     const std::optional<uint32_t> label = labels_.Of(record);
     labelled_ += label.has_value();
     return label;
@@ -228,6 +233,7 @@ class TreeReport {
   std::optional<std::vector<bool>> chosen_;      // by node, where some are left out: whether it is shown
   uint64_t calls_ = 0;                           // accepted
   uint64_t labelled_ = 0;                        // of them
+  uint64_t backward_ = 0;                        // of them
   uint64_t left_out_ = 0;                        // branches
 };
 

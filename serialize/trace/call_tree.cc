@@ -1,15 +1,8 @@
 #include "serialize/trace/call_tree.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace torchtrace {
-namespace {
-
-// Forward calls that are remembered for their backward ones; when there are more, they are forgotten.
-constexpr size_t kMostForwardCalls = 1 << 20;
-
-}  // namespace
 
 absl::Status CallTree::Read(Trace* trace) {
   const absl::Status read = trace->Read([this](const CallRecord& record) {
@@ -35,16 +28,12 @@ void CallTree::Add(const CallRecord& record) {
   if (!label.has_value()) return;
   uint32_t parent = thread.open.empty() ? thread.root : thread.open.back().node;
   if (options_.fold_equal && !thread.open.empty() && nodes_[parent].label == *label) return;
-  const RecordFacts& facts = record.facts;
-  if (options_.backward_at_forward && facts.forward_thread != 0) {
-    if (const uint32_t forward = ForwardNode(facts); forward != CallNode::kNone) parent = forward;
+  if (options_.backward_at_forward) {
+    if (const uint32_t* const forward = forward_nodes_.Find(record.facts)) parent = *forward;
   }
   const uint32_t node = NodeOf(parent, *label);
   nodes_[node].calls += record.count;
-  if (options_.backward_at_forward && facts.forward_thread == 0 && facts.sequence >= 0) {
-    if (forward_nodes_.size() >= kMostForwardCalls) forward_nodes_.clear();
-    forward_nodes_[{facts.thread, facts.sequence}] = node;
-  }
+  if (options_.backward_at_forward) forward_nodes_.Add(record.facts, node);
   thread.open.push_back({record.call, node, record.time_ns, 0});
 }
 
@@ -87,11 +76,6 @@ uint32_t CallTree::NodeOf(uint32_t parent, uint32_t label) {
     node.label = label;
   }
   return at->second;
-}
-
-uint32_t CallTree::ForwardNode(const RecordFacts& facts) const {
-  const auto at = forward_nodes_.find({facts.forward_thread, facts.sequence});
-  return at == forward_nodes_.end() ? CallNode::kNone : at->second;
 }
 
 void CallTree::Close(Thread* thread, int64_t end_ns) {

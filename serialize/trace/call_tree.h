@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "serialize/trace/forward_calls.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -73,8 +74,6 @@ class CallTree {
 
   Thread& ThreadOf(const CallRecord& record);
   uint32_t NodeOf(uint32_t parent, uint32_t label);
-  // The forward call of a backward one; kNone: not known.
-  uint32_t ForwardNode(const RecordFacts& facts) const;
   void Close(Thread* thread, int64_t end_ns);
 
   const CallTreeOptions options_;
@@ -82,8 +81,8 @@ class CallTree {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> index_;  // by parent and label
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> threads_;
   std::map<std::pair<uint32_t, uint32_t>, Thread> open_;
-  std::map<uint32_t, int64_t> last_ns_;                                        // by process
-  absl::flat_hash_map<std::pair<uint64_t, int64_t>, uint32_t> forward_nodes_;  // by thread and sequence number
+  std::map<uint32_t, int64_t> last_ns_;  // by process
+  ForwardCalls<uint32_t> forward_nodes_;
   std::pair<uint32_t, uint32_t> last_key_;
   Thread* last_ = nullptr;
   bool has_times_ = false;

@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
+#include "serialize/trace/parsed_tags.h"
 #include "serialize/where/where.h"
 #include "serialize/where/where_parts.h"
 
@@ -28,6 +32,21 @@ constexpr const char* kDevices[] = {"cpu",  "cuda", "meta", "xpu",  "mps",    "x
                                     "mtia", "ipu",  "hip",  "lazy", "vulkan", "privateuseone", "gpu"};
 constexpr const char* kLevels[] = {"0", "1", "2", "3", "4"};
 
+// What is said for them.
+constexpr std::pair<std::string_view, std::string_view> kOtherDtypes[] = {
+    {"fp16", "float16"}, {"half", "float16"},   {"bf16", "bfloat16"}, {"fp32", "float32"}, {"float", "float32"},
+    {"fp64", "float64"}, {"double", "float64"}, {"int", "int32"},     {"long", "int64"},   {"short", "int16"},
+};
+
+std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
+  for (const auto& [other, dtype] : kOtherDtypes) {
+    if (wanted.field == WhereField::kDtype && wanted.literal.text == other) {
+      return absl::StrCat(", did you mean ", std::string(dtype), "?");
+    }
+  }
+  return DidYouMean(wanted.literal.text, {known.begin(), known.end()});
+}
+
 using Values = std::map<WhereField, std::set<std::string>>;
 
 Values KnownValues() {
@@ -42,6 +61,7 @@ Values KnownValues() {
 bool IsChecked(WhereField field) {
   switch (field) {
     case WhereField::kArg:
+    case WhereField::kTag:
     case WhereField::kDtype:
     case WhereField::kDevice:
     case WhereField::kLayout:
@@ -79,6 +99,22 @@ void AddTensors(const Value& value, Values* values) {
     if (!value.layout.empty()) (*values)[WhereField::kLayout].insert(value.layout);
   }
   for (const Value& item : value.items) AddTensors(item, values);
+}
+
+// The names of the tags that calls have.
+absl::Status AddTags(Trace* trace, std::set<std::string>* names) {
+  std::set<uint32_t> ids;
+  const absl::Status read = trace->ReadCounted([&](const CallRecord& record) {
+    if (record.tags != kNoTags) ids.insert(record.tags);
+    return absl::OkStatus();
+  });
+  ParsedTags parsed(trace);
+  for (const uint32_t id : ids) {
+    const nlohmann::json* const tags = parsed.Get(id);
+    if (tags == nullptr) continue;
+    for (const auto& [name, value] : tags->items()) names->insert(name);
+  }
+  return read;
 }
 
 absl::Status AddValues(Trace* trace, Values* values) {
@@ -124,10 +160,14 @@ std::vector<std::string> Where::Apis() const {
 
 absl::Status Where::CheckValues(Trace* trace) const {
   Values values = KnownValues();
-  bool of_trace = false;
+  bool of_trace = false, of_tags = false;
   for (const WhereKnown& wanted : to_be_known_) {
     if (!IsChecked(wanted.field) || IsAmong(wanted, values[wanted.field])) continue;
-    if (!std::exchange(of_trace, true)) {
+    if (wanted.field == WhereField::kTag) {
+      if (!std::exchange(of_tags, true)) {
+        if (absl::Status s = AddTags(trace, &values[WhereField::kTag]); !s.ok()) return s;
+      }
+    } else if (!std::exchange(of_trace, true)) {
       if (absl::Status s = AddValues(trace, &values); !s.ok()) return s;
     }
     const std::set<std::string>& known = values[wanted.field];
@@ -135,10 +175,11 @@ absl::Status Where::CheckValues(Trace* trace) const {
     const std::string what =
         wanted.field == WhereField::kArg
             ? absl::StrCat("no call of the trace has an argument by the name ", wanted.literal.text)
+        : wanted.field == WhereField::kTag
+            ? absl::StrCat("no call of the trace has a tag by the name ", wanted.literal.text)
             : absl::StrCat("no ", InfoOf(wanted.field).name, " ", wanted.literal.text, " is known");
-    return absl::InvalidArgumentError(absl::StrCat("--where: column ", wanted.column, ": ", what,
-                                                   DidYouMean(wanted.literal.text, {known.begin(), known.end()}), " (?",
-                                                   wanted.literal.text, " stands for it nevertheless)"));
+    return absl::InvalidArgumentError(absl::StrCat("--where: column ", wanted.column, ": ", what, Hint(wanted, known),
+                                                   " (?", wanted.literal.text, " stands for it nevertheless)"));
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,12 @@ constexpr WhereFieldInfo kFields[] = {
     {"raised", WhereField::kRaised, WhereKind::kBool, WhereScope::kEnd},
     {"exception", WhereField::kException, WhereKind::kText, WhereScope::kEnd},
     {"duration", WhereField::kDuration, WhereKind::kNumber, WhereScope::kEnd},
+};
+
+// Names by which fields are asked for that are called otherwise.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"time", "duration"}, {"name", "api"}, {"function", "api"},   {"operator", "api"},
+    {"op", "api"},        {"dim", "ndim"}, {"step", "tag(step)"},
 };
 
 }  // namespace
@@ -202,7 +209,10 @@ class Parser {
     const std::string name(PeekName());
     const WhereFieldInfo* const field = FindWhereField(name);
     if (field == nullptr) {
-      const std::string nearest = Nearest(name, WhereFieldNames());
+      std::string nearest = Nearest(name, WhereFieldNames());
+      for (const auto& [other, field_name] : kOtherNames) {
+        if (name == other) nearest = field_name;
+      }
       return Expected(nearest.empty() ? absl::StrCat("a field (", absl::StrJoin(WhereFieldNames(), ", "), ")")
                                       : absl::StrCat("a field (did you mean ", nearest, "?)"));
     }
@@ -297,7 +307,7 @@ class Parser {
       literal->number = ParseWhereNumber(std::string_view(literal->text).substr(1));
     }
     if (Fits(field, op, *literal)) {
-      if (!IsOrder(op) && field.field != WhereField::kArg) Know(field.field, IsLike(op), start, &*literal);
+      if (!IsOrder(op) && !TakesOperand(field.field)) Know(field.field, IsLike(op), start, &*literal);
       return literal;
     }
     at_ = start;

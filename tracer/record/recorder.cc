@@ -676,6 +676,8 @@ void Recorder::CountStarted(const std::string& program, bool python) {
 void Recorder::Stop(std::string_view reason) {
   if (stopped_.exchange(true)) return;
   epoch_ = 0;
+  // An empty one stands for none; exceptions that say nothing exist.
+  if (reason.empty()) reason = "an exception without a text";
   stop_reason_bytes_.store(reason.copy(stop_reason_, sizeof stop_reason_), std::memory_order_release);
   if (quiet() || !standard_error_.IsTheSame()) return;
   const std::string_view line[] = {"torchtrace: tracing stopped: ", stop_reason(), "; the program goes on\n"};

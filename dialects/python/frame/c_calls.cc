@@ -115,6 +115,10 @@ class Finder {
  public:
   Finder(const std::vector<std::string>& replaced, PatchList* patches) : replaced_(replaced), patches_(patches) {}
 
+  // Functions that there was no room to enter, and the name of one.
+  size_t not_entered() const { return not_entered_; }
+  const std::string& example() const { return example_; }
+
   void Look(PyObject* object) {
     PyTypeObject* const type = Py_TYPE(object);
     if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type) {
@@ -156,7 +160,8 @@ class Finder {
     if (function == nullptr || IsEntered(definition)) return;
     function->owner = owner;
     PyObject* const only_self = self == MethodSelf::kOwn ? PyCFunction_GET_SELF(object) : nullptr;
-    PatchMethod(kFrameLayer, definition, self, only_self, function, patches_);
+    if (PatchMethod(kFrameLayer, definition, self, only_self, function, patches_)) return;
+    if (IsWritable(&definition->ml_meth) && not_entered_++ == 0) example_ = CallableName(object);
   }
 
   void Class(PyTypeObject* type) {
@@ -184,6 +189,8 @@ class Finder {
 
   const std::vector<std::string>& replaced_;
   PatchList* const patches_;
+  size_t not_entered_ = 0;
+  std::string example_;
 };
 
 // Where a module that is written in C has come to be.
@@ -230,6 +237,8 @@ void CCallsHook::Find() {
   try {
     Finder finder(replaced_, &patches_);
     for (PyObject* object : CollectedObjects()) finder.Look(object);
+    if (not_entered_ == 0) example_ = finder.example();
+    not_entered_ += finder.not_entered();
   } catch (const std::exception& error) {
     Recorder::Get()->Stop(error.what());
   }
@@ -254,6 +263,11 @@ void CCallsHook::Uninstall() {
   g_exec_builtin.Restore();
   g_exec_dynamic.Restore();
   StopKeepingBuiltins();
+  if (const size_t count = std::exchange(not_entered_, 0); count != 0) {
+    Recorder::Get()->NoteNotSeen(absl::StrCat("level 3: calls of ", Counted(count, "function", "functions"),
+                                              " written in C, for which there was no room: ", example_,
+                                              count > 1 ? ", ..." : ""));
+  }
 }
 
 }  // namespace torchtrace::python_dialect

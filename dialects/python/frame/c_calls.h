@@ -43,6 +43,8 @@ class CCallsHook : public TracingHook {
   const std::vector<std::string> replaced_;
   PatchList patches_;
   bool installed_ = false;
+  size_t not_entered_ = 0;  // functions
+  std::string example_;     // one of them
 };
 
 }  // namespace torchtrace::python_dialect

@@ -26,9 +26,9 @@ struct Table {
   std::array<Entry, kSize> entries;
   size_t used = 0;
 };
-constexpr size_t kMany = 6144;
-constexpr size_t kSome = 1024;
-constexpr size_t kFew = 512;
+constexpr size_t kMany = 10240;
+constexpr size_t kSome = 4096;
+constexpr size_t kFew = 1024;
 Table<kMany> g_tuple_and_dict;
 Table<kMany> g_tuple;  // or one object, or nothing
 Table<kSome> g_array;
@@ -175,10 +175,11 @@ Place* MakeOwnPlace(int layer, PyObject* self, const Function (&points)[kLayers]
   return new Place{entry, As<PyCFunction>(points[layer])};
 }
 
-// The next entry and its point, or null when there is no room.
+// The next entry and its point, or null when there is no room. Level 3 asks for all functions that there are: two
+// fifths of the room are kept for the levels that ask for some.
 template <size_t kSize, typename Function>
-Place* Take(Table<kSize>* table, const std::array<Function, kSize>& points) {
-  if (table->used == kSize) return nullptr;
+Place* Take(int layer, Table<kSize>* table, const std::array<Function, kSize>& points) {
+  if (table->used == kSize || (layer == kFrameLayer && table->used >= kSize - kSize / 5 * 2)) return nullptr;
   const size_t index = table->used++;
   return new Place{&table->entries[index], reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[index]))};
 }
@@ -195,20 +196,20 @@ Place* TakeOwnPlace(int flags, int layer, PyObject* self) {
 }
 
 // Null: a calling convention that isn't known, or no room.
-Place* TakePlace(int flags) {
+Place* TakePlace(int layer, int flags) {
   switch (flags & kConvention) {
     case METH_VARARGS | METH_KEYWORDS:
-      return Take(&g_tuple_and_dict, kTupleAndDictPoints);
+      return Take(layer, &g_tuple_and_dict, kTupleAndDictPoints);
     case METH_O:
     case METH_VARARGS:
     case METH_NOARGS:
-      return Take(&g_tuple, kTuplePoints);
+      return Take(layer, &g_tuple, kTuplePoints);
     case METH_FASTCALL:
-      return Take(&g_array, kArrayPoints);
+      return Take(layer, &g_array, kArrayPoints);
     case METH_FASTCALL | METH_KEYWORDS:
-      return Take(&g_array_and_names, kArrayAndNamesPoints);
+      return Take(layer, &g_array_and_names, kArrayAndNamesPoints);
     case METH_METHOD | METH_FASTCALL | METH_KEYWORDS:
-      return Take(&g_of_class, kOfClassPoints);
+      return Take(layer, &g_of_class, kOfClassPoints);
     default:
       return nullptr;
   }
@@ -232,7 +233,7 @@ bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* 
   Place* place = Places(layer).Find(definition);
   if (place == nullptr) {
     place = self == MethodSelf::kOwn ? TakeOwnPlace(definition->ml_flags, layer, only_self)
-                                     : TakePlace(definition->ml_flags);
+                                     : TakePlace(layer, definition->ml_flags);
     if (place == nullptr) return false;
     Places(layer).Insert(definition, place);
   }

@@ -2,18 +2,15 @@
 
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
+#include "dialects/torch/describe/object_numbers.h"
 #include "serialize/model/tensor_notes.h"
 
 namespace torchtrace::torch_dialect {
@@ -22,99 +19,22 @@ namespace {
 // Of so many elements at most a range is taken: what indices, masks and lengths have, and a few hundred nanoseconds.
 constexpr int64_t kMaxRangeElements = 4096;
 
-// Numbers objects by address. An address is another object's only when the one that had it is gone, memory and all: so
-// a weak reference keeps the memory (not the contents) of each, until the dead ones are cleared away.
-template <typename Weak>
-class Numbers {
- public:
-  using Dead = std::vector<Weak>;
-
-  template <typename MakeWeak>
-  uint64_t Of(const void* object, const MakeWeak& make_weak, Dead* dead) {
-    if (const auto found = known_.find(object); found != known_.end()) return found->second.number;
-    if (known_.size() >= clear_at_) Clear(dead);
-    known_.emplace(object, Entry{make_weak(), last_ + 1});
-    return ++last_;
-  }
-
-  void Forget(Dead* dead) {
-    for (auto& [object, entry] : known_) dead->push_back(std::move(entry.weak));
-    known_.clear();
-    last_ = 0;
-  }
-
- private:
-  struct Entry {
-    Weak weak;
-    uint64_t number;
-  };
-
-  static constexpr size_t kFewObjects = 4096;
-
-  void Clear(Dead* dead) {
-    for (auto entry = known_.begin(); entry != known_.end();) {
-      if (entry->second.weak.expired()) {
-        dead->push_back(std::move(entry->second.weak));
-        entry = known_.erase(entry);
-      } else {
-        ++entry;
-      }
-    }
-    clear_at_ = std::max(kFewObjects, 2 * known_.size());
-  }
-
-  std::unordered_map<const void*, Entry> known_;
-  uint64_t last_ = 0;
-  size_t clear_at_ = kFewObjects;
+// The field behind an accessor that may call Python (describe_tensor.cc).
+struct Fields : c10::TensorImpl {
+  static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&Fields::storage_offset_); }
 };
 
-using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
-
-class Identities {
- public:
-  static Identities& Get() {
-    // Never destroyed: threads may record up to the process's end.
-    static auto* const identities = new Identities;
-    return *identities;
+std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl) {
+  TensorNote::Identity identity;
+  identity.tensor = NumberOf(impl);
+  if (identity.tensor == 0) return std::nullopt;
+  if (!impl.has_storage() || !impl.unsafe_storage()) return identity;
+  identity.storage = NumberOf(*impl.unsafe_storage().unsafeGetStorageImpl());
+  if (!impl.has_symbolic_sizes_strides()) {
+    identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, Fields::StorageOffsetOf(impl)));
   }
-
-  TensorNote::Identity Of(const at::Tensor& tensor) {
-    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    TensorNote::Identity identity;
-    // What is freed is freed without the lock: it may be anybody's code.
-    Numbers<WeakTensor>::Dead dead_tensors;
-    Numbers<WeakStorage>::Dead dead_storages;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    identity.tensor = tensors_.Of(&impl, [&] { return WeakTensor(tensor.getIntrusivePtr()); }, &dead_tensors);
-    if (!impl.has_storage() || !impl.unsafe_storage()) return identity;
-    const c10::Storage& storage = impl.unsafe_storage();
-    identity.storage =
-        storages_.Of(storage.unsafeGetStorageImpl(), [&] { return storage.getWeakStorageImpl(); }, &dead_storages);
-    if (!impl.has_symbolic_sizes_strides()) {
-      identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, impl.storage_offset()));
-    }
-    return identity;
-  }
-
-  void Forget() {
-    Numbers<WeakTensor>::Dead dead_tensors;
-    Numbers<WeakStorage>::Dead dead_storages;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    tensors_.Forget(&dead_tensors);
-    storages_.Forget(&dead_storages);
-  }
-
- private:
-  // A child's only thread must not wait for one that is gone.
-  Identities() {
-    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); }, [] { Get().mutex_.unlock(); });
-  }
-
-  std::mutex mutex_;
-  Numbers<WeakTensor> tensors_;
-  Numbers<WeakStorage> storages_;
-};
+  return identity;
+}
 
 std::atomic<bool> g_identities{false};
 std::atomic<bool> g_ranges{false};
@@ -205,7 +125,7 @@ std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char
 void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorNote note;
-  if (g_identities.load(std::memory_order_relaxed)) note.identity = Identities::Get().Of(tensor);
+  if (g_identities.load(std::memory_order_relaxed)) note.identity = IdentityOf(impl);
   const uint64_t contents_bytes = g_contents_bytes.load(std::memory_order_relaxed);
   std::string contents;
   if (contents_bytes != 0 || g_ranges.load(std::memory_order_relaxed)) {
@@ -228,6 +148,7 @@ void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
 }
 
 absl::Status TensorNotesHook::Install() {
+  if (options_.ids) BeginObjectNumbers();
   g_identities = options_.ids;
   g_ranges = options_.int_ranges;
   g_contents_bytes = options_.values;
@@ -238,7 +159,7 @@ absl::Status TensorNotesHook::Install() {
 void TensorNotesHook::Uninstall() {
   g_tensor_notes_wanted = false;
   g_identities = false;
-  Identities::Get().Forget();
+  EndObjectNumbers();
 }
 
 }  // namespace torchtrace::torch_dialect

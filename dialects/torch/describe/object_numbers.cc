@@ -1,0 +1,147 @@
+#include "dialects/torch/describe/object_numbers.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <unordered_map>
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+using Object = c10::intrusive_ptr_target;
+using Deleter = void (*)(Object*);
+using VirtualTable = Deleter*;
+
+// Itanium C++ ABI: a class whose first virtual function is its destructor has two entries for it, of which the second
+// also frees the object.
+constexpr size_t kDeleting = 1;
+
+VirtualTable TableOf(const Object& object) { return *reinterpret_cast<const VirtualTable*>(&object); }
+
+// What the loader made read-only once it was relocated, around `address`; empty where that can be written to.
+struct Pages {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
+
+Pages ReadOnlyPages(const void* address) {
+  struct Search {
+    uintptr_t address;
+    Pages found;
+  } search = {reinterpret_cast<uintptr_t>(address), {}};
+  const auto visit = [](dl_phdr_info* info, size_t, void* data) {
+    auto* const search = static_cast<Search*>(data);
+    for (size_t i = 0; i < info->dlpi_phnum; ++i) {
+      const ElfW(Phdr) & header = info->dlpi_phdr[i];
+      const uintptr_t begin = info->dlpi_addr + header.p_vaddr;
+      if (header.p_type != PT_GNU_RELRO || search->address - begin >= header.p_memsz) continue;
+      const uintptr_t page = sysconf(_SC_PAGESIZE);
+      search->found = {search->address / page * page, (search->address + sizeof(void*) + page - 1) / page * page};
+      return 1;
+    }
+    return 0;
+  };
+  dl_iterate_phdr(visit, &search);
+  return search.found;
+}
+
+class Numbers {
+ public:
+  static Numbers& Get() {
+    // Never destroyed: objects end up to the process's end.
+    static auto* const numbers = new Numbers;
+    return *numbers;
+  }
+
+  void Begin() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_ = 0;
+    open_ = true;
+  }
+
+  void End() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    open_ = false;
+    numbers_.clear();
+  }
+
+  uint64_t Of(const Object& object) {
+    const VirtualTable table = TableOf(object);
+    // The loader's lock is asked for before ours: who has it may let objects end.
+    const bool watched = RealDeleter(table) != nullptr;
+    const Pages pages = watched ? Pages() : ReadOnlyPages(table + kDeleting);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!open_ || (!watched && !Watch(table, pages))) return 0;
+    const auto [entry, is_new] = numbers_.try_emplace(&object, last_ + 1);
+    last_ += is_new;
+    return entry->second;
+  }
+
+ private:
+  struct Watched {
+    VirtualTable table;
+    Deleter real;
+  };
+
+  // A child's only thread must not wait for one that is gone.
+  Numbers() {
+    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); }, [] { Get().mutex_.unlock(); });
+  }
+
+  static void Delete(Object* object) {
+    Numbers& numbers = Get();
+    const Deleter real = numbers.RealDeleter(TableOf(*object));
+    if (numbers.open_) {
+      const std::lock_guard<std::mutex> lock(numbers.mutex_);
+      numbers.numbers_.erase(object);
+    }
+    real(object);
+  }
+
+  // Null: the class isn't watched.
+  Deleter RealDeleter(VirtualTable table) const {
+    const size_t count = watched_count_.load(std::memory_order_acquire);
+    for (size_t i = 0; i < count; ++i) {
+      if (watched_[i].table == table) return watched_[i].real;
+    }
+    return nullptr;
+  }
+
+  bool Watch(VirtualTable table, const Pages& pages) {
+    if (RealDeleter(table) != nullptr) return true;
+    const size_t count = watched_count_.load(std::memory_order_relaxed);
+    if (count == watched_.size()) return false;
+    const auto protect = [&pages](int protection) {
+      return pages.begin == pages.end ||
+             mprotect(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, protection) == 0;
+    };
+    if (!protect(PROT_READ | PROT_WRITE)) return false;
+    watched_[count] = {table, table[kDeleting]};
+    watched_count_.store(count + 1, std::memory_order_release);
+    __atomic_store_n(&table[kDeleting], &Delete, __ATOMIC_RELEASE);
+    protect(PROT_READ);
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::atomic<bool> open_{false};
+  std::unordered_map<const Object*, uint64_t> numbers_;
+  uint64_t last_ = 0;
+  // Tensors are of some ten classes, storages of one.
+  std::array<Watched, 64> watched_;
+  std::atomic<size_t> watched_count_{0};
+};
+
+}  // namespace
+
+void BeginObjectNumbers() { Numbers::Get().Begin(); }
+void EndObjectNumbers() { Numbers::Get().End(); }
+uint64_t NumberOf(const c10::intrusive_ptr_target& object) { return Numbers::Get().Of(object); }
+
+}  // namespace torchtrace::torch_dialect
