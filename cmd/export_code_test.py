@@ -189,6 +189,6 @@ def test_calls_are_chosen_by_their_numbers(tmp_path):
     # A file of that name is a trace.
     assert "torch.abs" in export(tmp_path, "csv", "--calls", "1").out
     assert (
-        export(tmp_path, "csv", "--calls", "--where", "arg0 = 2", "a.txt").out.count("torch.neg")
+        export(tmp_path, "csv", "--calls", "--where", "arg(0) = 2", "a.txt").out.count("torch.neg")
         == 1
     )
