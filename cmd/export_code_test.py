@@ -85,11 +85,13 @@ def test_a_script_does_what_the_program_did(traced):
     code = (folder / "script.py").read_text()
     for line in ("y[0, 1:] = 5", "2 - ", ".clamp_(max=0.5)", "[:, [0, 2]]", "# left out: call "):
         assert line.removeprefix("y") in code, code
-    status, out, err = python(
-        "-c", "import script; print(script.program(*script.inputs()).tolist())", cwd=folder
-    )
+    code = """
+import torch, script
+with torch.no_grad():
+    print(script.program(*script.inputs()).tolist())
+"""
+    status, out, err = python("-c", code, cwd=folder)
     assert (status, out) == (0, printed), err
-    assert python("script.py", cwd=folder)[0] == 0
 
 
 @pytest.mark.torch
@@ -103,6 +105,7 @@ with torch.no_grad():
 """
     status, out, err = python("-c", code, cwd=folder)
     assert (status, out) == (0, printed), err
+    assert python("operators.py", cwd=folder)[0] == 0
 
 
 @pytest.mark.torch
@@ -114,9 +117,11 @@ def test_a_file_makes_a_graph_module(traced, level):
 import torch, graph_{level} as g
 module = g.graph_module()
 module.graph.lint()
-print(module(*g.example_inputs()).tolist())
+with torch.no_grad():
+    print(module(*g.example_inputs()).tolist())
 module = g.graph_module({{k: torch.zeros_like(v) for k, v in g.state().items()}})
-assert sum(p.sum() for p in module.parameters()) == 0 and list(module.parameters())
+assert len(module.state_dict()) == 3
+assert all(tensor.count_nonzero() == 0 for tensor in module.state_dict().values())
 """
     status, out, err = python("-c", code, cwd=folder)
     assert (status, out) == (0, printed), err
@@ -188,7 +193,5 @@ def test_calls_are_chosen_by_their_numbers(tmp_path):
         ]  # fmt: skip
     # A file of that name is a trace.
     assert "torch.abs" in export(tmp_path, "csv", "--calls", "1").out
-    assert (
-        export(tmp_path, "csv", "--calls", "--where", "arg(0) = 2", "a.txt").out.count("torch.neg")
-        == 1
-    )
+    some = export(tmp_path, "csv", "--calls", "--where", "arg(0) = 2", "a.txt").out
+    assert "torch.neg(2)" in some and "torch.neg(1)" not in some
