@@ -1,10 +1,12 @@
 // `torchtrace export`.
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "cmd/export_in_python.h"
 #include "cmd/export_series.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/base/matching.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
@@ -31,7 +34,8 @@ constexpr char kFooter[] =
     "  torchtrace export out -o flames.html\n"
     "  torchtrace export torchbench out -o ops.txt\n"
     "  torchtrace export timing out -o timing.csv\n"
-    "  torchtrace export csv --calls out --include 'aten::*' > calls.csv";
+    "  torchtrace export csv --calls out --include 'aten::*' > calls.csv\n"
+    "  torchtrace export python --calls 120-180 out -o part.py";
 
 struct ExportArguments {
   const Exporter* exporter = nullptr;
@@ -41,7 +45,8 @@ struct ExportArguments {
   bool quiet = false;
   std::string output;
   LabelBy by = LabelBy::kApi;
-  CallFilterOptions calls;  // what `filter` is made of
+  CallSelectionOptions calls;  // what `filter` and `selection` are made of
+  CallSelection selection;
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
@@ -116,7 +121,8 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Rem
   const absl::StatusOr<std::unique_ptr<TableWriter>> table =
       arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
   if (!table.ok()) return table.status();
-  const CallExportOptions options = {.filter = arguments.filter};
+  CallExportOptions options;
+  options.selection = arguments.selection;
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   for (const LabelledTrace& labelled : Traces(arguments, &progress, notes)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
@@ -130,10 +136,27 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Rem
 absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  const absl::Status exported = ExportTimeline(Traces(arguments, &progress, notes), arguments.filter, sink.get());
+  const absl::Status exported = ExportTimeline(Traces(arguments, &progress, notes), arguments.selection, sink.get());
   if (!exported.ok()) return exported;
   if (absl::Status s = sink->Finish(); !s.ok()) return s;
   notes->Add(sink->notes());
+  return absl::OkStatus();
+}
+
+absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+  if (arguments.paths.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a program is of one trace; ", arguments.paths[1], " is another"));
+  }
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  const LabelledTrace labelled = Traces(arguments, &progress, notes)[0];
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
+  if (!trace.ok()) return trace.status();
+  std::vector<std::string> left_out;
+  const absl::Status written =
+      arguments.exporter->write_program(trace->get(), labelled.label, arguments.selection, out, &left_out);
+  if (!written.ok()) return written;
+  labelled.done(**trace);
+  notes->Add(left_out);
   return absl::OkStatus();
 }
 
@@ -142,7 +165,7 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
   Remarks notes(&arguments.calls);
   int exit_code = kExitOk;
   const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &progress, &notes),
-                                                       arguments.filter, arguments.output, force, &exit_code);
+                                                       arguments.selection, arguments.output, force, &exit_code);
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
   notes.Tell(/*quiet=*/false);
   if (!files.empty()) {
@@ -151,7 +174,33 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
   return exit_code;
 }
 
-int Run(const std::vector<std::string>& args) {
+// `--calls 3-9` and `--calls=3-9` without the numbers, which are put into `numbers`. The word behind --calls is numbers
+// where it reads as such and no file has that name.
+absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::string>& args, std::string* numbers) {
+  constexpr std::string_view kWithNumbers = "--calls=";
+  std::vector<std::string> left;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--") {
+      left.insert(left.end(), args.begin() + static_cast<std::ptrdiff_t>(i), args.end());
+      break;
+    }
+    std::error_code error;
+    const bool follows = args[i] == "--calls" && i + 1 < args.size() && NumberSet::Parse(args[i + 1]).ok() &&
+                         !std::filesystem::exists(args[i + 1], error);
+    if (!follows && !args[i].starts_with(kWithNumbers)) {
+      left.push_back(args[i]);
+      continue;
+    }
+    *numbers = follows ? args[++i] : args[i].substr(kWithNumbers.size());
+    if (const auto parsed = NumberSet::Parse(*numbers); !parsed.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--calls: ", parsed.status().message(), SeeHelp("export")));
+    }
+    left.emplace_back("--calls");
+  }
+  return left;
+}
+
+int Run(const std::vector<std::string>& all_args) {
   ExportArguments arguments;
   std::string format, python, by = "api";
   bool force = false, calls = false;
@@ -164,8 +213,10 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-f,--force", force, "Replace a file that exists");
-  app->add_flag("--calls", calls,
-                absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables)));
+  app->add_flag(
+      "--calls", calls,
+      absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables),
+                   "; followed by NUMBERS (A-B, A-, -B, A, @FILE; several with commas), only calls of these"));
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
   CLI::Option* const by_option =
       app->add_option("--by", by,
@@ -175,8 +226,10 @@ int Run(const std::vector<std::string>& args) {
   series.AddTo(app.get());
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
-  arguments.calls.AddTo(app.get());
-  if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  arguments.calls.AddTo(app.get(), /*with_numbers=*/false);
+  const absl::StatusOr<std::vector<std::string>> args = TakeNumbers(all_args, &arguments.calls.numbers);
+  if (!args.ok()) return Fail(kExitTrouble, args.status());
+  if (std::optional<int> done = ParseOptions(app.get(), *args, kExitTrouble)) return *done;
   if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
   const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
   if (!exporter.ok()) return Fail(kExitTrouble, exporter.status());
@@ -185,17 +238,23 @@ int Run(const std::vector<std::string>& args) {
   format = arguments.exporter->name;
   arguments.by = *ParseLabelBy(by);
   arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
+  arguments.calls.Apply(&arguments.selection);
   const bool in_series = arguments.exporter->make_series != nullptr;
   if (const absl::Status s = series.CheckUnused(); !in_series && !s.ok()) return Fail(kExitTrouble, s);
   if (calls && !HasTables(*arguments.exporter) && arguments.exporter->HoldsConfigs()) {
     return Fail(kExitTrouble,
                 absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
+  if (!calls && arguments.exporter->HoldsConfigs() && arguments.calls.ChoosesCalls()) {
+    return Fail(kExitTrouble, absl::StrCat("--thread, --rank and --where choose calls, and ", format,
+                                           HasTables(*arguments.exporter) ? " holds configs without --calls"
+                                                                          : " holds configs only"));
+  }
   if (*by_option && format != "flamegraph") {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
   }
   if (absl::Status s = arguments.calls.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
-  if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, args);
+  if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, all_args);
   if (in_series) return WriteSeries(arguments, series, force);
 
   const absl::StatusOr<std::unique_ptr<Output>> out =
@@ -203,7 +262,10 @@ int Run(const std::vector<std::string>& args) {
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   Remarks notes(&arguments.calls);
   std::ostream* const stream = &(*out)->stream();
-  const auto write = !arguments.exporter->HoldsConfigs() ? WriteTimeline : calls ? WriteCalls : WriteConfigs;
+  const auto write = arguments.exporter->write_program != nullptr ? WriteProgram
+                     : !arguments.exporter->HoldsConfigs()        ? WriteTimeline
+                     : calls                                      ? WriteCalls
+                                                                  : WriteConfigs;
   const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written);
   if (exit_code == kExitOk && !arguments.quiet) {

@@ -57,13 +57,13 @@ class StreamSeries final : public TextSeries {
   std::ostream* const out_;
 };
 
-int WriteStream(const Exporter& exporter, const std::vector<LabelledTrace>& traces, const ExportFilter& filter,
+int WriteStream(const Exporter& exporter, const std::vector<LabelledTrace>& traces, const CallSelection& selection,
                 const TimingOptions& options, const std::string& output) {
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output);
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   StreamSeries series(&(*out)->stream());
   const std::unique_ptr<CallSink> sink = exporter.make_series(&series, options);
-  absl::Status status = ExportTimeline(traces, filter, sink.get());
+  absl::Status status = ExportTimeline(traces, selection, sink.get());
   if (status.ok()) status = sink->Finish();
   return (*out)->Finish(status);
 }
@@ -94,7 +94,7 @@ absl::Status SeriesOptions::CheckUnused() const {
 }
 
 std::vector<std::string> SeriesOptions::Write(const Exporter& exporter, const std::vector<LabelledTrace>& traces,
-                                              const ExportFilter& filter, const std::string& output, bool force,
+                                              const CallSelection& selection, const std::string& output, bool force,
                                               int* exit_code) const {
   const bool stream = IsStream(output);
   const bool folder = !stream && IsFolder(output);
@@ -118,7 +118,7 @@ std::vector<std::string> SeriesOptions::Write(const Exporter& exporter, const st
   if (stream) {
     const fs::path temporary = fs::temp_directory_path(error);
     if (!error) options.temporary_folder = temporary.string();
-    *exit_code = WriteStream(exporter, traces, filter, options, output);
+    *exit_code = WriteStream(exporter, traces, selection, options, output);
     return {};
   }
   const fs::path path = output;
@@ -130,7 +130,7 @@ std::vector<std::string> SeriesOptions::Write(const Exporter& exporter, const st
                  .max_bytes = *ParseFileSize(max_file_size_),
                  .force = force}};
   CleanUpOnSignals();
-  const absl::StatusOr<std::vector<std::string>> written = ExportTimingFiles(traces, filter, options, files);
+  const absl::StatusOr<std::vector<std::string>> written = ExportTimingFiles(traces, selection, options, files);
   if (!written.ok()) return fail(written.status());
   *exit_code = kExitOk;
   return *written;

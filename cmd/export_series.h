@@ -25,7 +25,7 @@ class SeriesOptions {
   // Writes the traces' calls into the file or folder `output`, or to standard output. `exporter` has make_series.
   // Returns the files' paths, none for standard output; `exit_code` gets the verb's, what went wrong having been said.
   std::vector<std::string> Write(const Exporter& exporter, const std::vector<LabelledTrace>& traces,
-                                 const ExportFilter& filter, const std::string& output, bool force,
+                                 const CallSelection& selection, const std::string& output, bool force,
                                  int* exit_code) const;
 
  private:

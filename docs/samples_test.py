@@ -29,6 +29,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools.testing import whole_tool as tool
 
+PACKAGE = Path(tool.TORCHTRACE).resolve().parents[1] / "runtime/py{}.{}".format(*sys.version_info)
 PAGES = [tool.ROOT / "README.md", tool.ROOT / "docs/COOKBOOK.md"]
 PAGES += sorted(set((tool.ROOT / "docs").rglob("*.md")) - set(PAGES))
 
@@ -89,6 +90,8 @@ class Sandbox:
         self.environment = tool.environment(
             {
                 "TORCHTRACE_PYTHON": tool.PYTHON,
+                # The module torchtrace, for programs that are not run by it.
+                "PYTHONPATH": str(PACKAGE),
                 "PATH": f"{self.folder}/bin:{Path(tool.PYTHON).parent}:{os.environ['PATH']}",
             }
         )

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
+#include "nlohmann/json.hpp"
 #include "python/python_dialect.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/files.h"
@@ -29,10 +31,13 @@
 #include "serialize/export/exports.h"
 #include "serialize/export/file_series.h"
 #include "serialize/export/timing_export.h"
+#include "serialize/flow/flow.h"
+#include "serialize/forms/forms.h"
 #include "serialize/import/open_trace.h"
 #include "serialize/model/levels.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 #include "tracer/launch/output_folder.h"
 #include "tracer/launch/run_ending.h"
 #include "tracer/launch/run_metadata.h"
@@ -359,6 +364,59 @@ PyObject* ExportCallsTo(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// Calls `visit` with a step's JSON and the contents of each of its sources, bytes or None. False: it raised.
+bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
+  PyObject* const contents = PyList_New(0);
+  bool good = contents != nullptr;
+  for (const FlowSource& source : step.sources) {
+    if (!good) break;
+    const std::optional<std::string_view>& bytes = source.note.contents;
+    PyObject* const item =
+        bytes ? PyBytes_FromStringAndSize(bytes->data(), static_cast<Py_ssize_t>(bytes->size())) : Py_NewRef(Py_None);
+    good = item != nullptr && PyList_Append(contents, item) == 0;
+    Py_XDECREF(item);
+  }
+  PyObject* returned = nullptr;
+  if (good) {
+    const std::string json = DumpJson(FlowStepToJson(trace, step, /*contents=*/false));
+    returned = PyObject_CallFunction(visit, "s#O", json.data(), static_cast<Py_ssize_t>(json.size()), contents);
+  }
+  Py_XDECREF(contents);
+  Py_XDECREF(returned);
+  return returned != nullptr;
+}
+
+// read_flow(trace, level, calls, threads, visit): the steps of a program (flow.h), each given to `visit`. Returns
+// what was left out: {"other_processes": 0, ...}. `calls` and `threads` may be empty.
+PyObject* ReadFlowOf(PyObject*, PyObject* args) {
+  const char *path, *calls;
+  int level;
+  PyObject *threads, *visit;
+  CallSelection selection;
+  if (!PyArg_ParseTuple(args, "sisOO", &path, &level, &calls, &threads, &visit) ||
+      !Strings(threads, &selection.threads)) {
+    return nullptr;
+  }
+  selection.levels = {level};
+  if (*calls != '\0') {
+    absl::StatusOr<NumberSet> numbers = NumberSet::Parse(calls);
+    if (!numbers.ok()) return Raise(numbers.status());
+    selection.calls = *std::move(numbers);
+  }
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
+  if (!trace.ok()) return Raise(trace.status());
+  bool raised = false;
+  const absl::StatusOr<FlowSummary> summary = ReadFlow(trace->get(), selection, [&](const FlowStep& step) {
+    raised = !VisitStep(**trace, step, visit);
+    return raised ? absl::CancelledError() : absl::OkStatus();
+  });
+  if (raised) return nullptr;
+  if (!summary.ok()) return Raise(summary.status());
+  return Py_BuildValue("{sKsKsKsKsK}", "steps", summary->steps, "other_processes", summary->other_processes,
+                       "never_returned", summary->never_returned, "without_id", summary->without_id, "without_result",
+                       summary->without_result);
+}
+
 // A dict of all levels' numbers by name.
 PyObject* LevelNumbers() {
   PyObject* const numbers = PyDict_New();
@@ -405,6 +463,7 @@ PyMethodDef g_functions[] = {
     {"check_timing_files", CheckTimingFiles, METH_VARARGS, nullptr},
     {"export_timing", ExportTimingOf, METH_VARARGS, nullptr},
     {"export_calls", ExportCallsTo, METH_VARARGS, nullptr},
+    {"read_flow", ReadFlowOf, METH_VARARGS, nullptr},
     {"register_dialect", RegisterPythonDialect, METH_VARARGS, nullptr},
     {"record", RecordCall, METH_VARARGS, nullptr},
     {"note", Note, METH_O, nullptr},

@@ -210,12 +210,14 @@ std::vector<int> CallFilterOptions::Levels() const {
   return parsed.ok() ? *parsed : std::vector<int>();
 }
 
-void CallSelectionOptions::AddTo(CLI::App* app) {
+void CallSelectionOptions::AddTo(CLI::App* app, bool with_numbers) {
   CallFilterOptions::AddTo(app);
-  app->add_option("--calls", numbers, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
-      ->option_text("NUMBERS")
-      ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
-      ->group("Filtering");
+  if (with_numbers) {
+    app->add_option("--calls", numbers, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
+        ->option_text("NUMBERS")
+        ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
+        ->group("Filtering");
+  }
   app->add_option("--thread", threads,
                   "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
       ->option_text("THREADS")

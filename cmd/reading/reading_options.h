@@ -130,10 +130,12 @@ struct CallSelectionOptions : CallFilterOptions {
   std::string numbers, ranks, where;
   std::vector<std::string> threads;
 
-  // It must outlive the parsing.
-  void AddTo(CLI::App* app);
+  // It must outlive the parsing. Without --calls where it is the verb's own affair.
+  void AddTo(CLI::App* app, bool with_numbers = true);
   // Once the options were parsed.
   void Apply(CallSelection* selection) const;
+  // Whether more is asked for than configs can tell.
+  bool ChoosesCalls() const { return !numbers.empty() || !threads.empty() || !ranks.empty() || !where.empty(); }
   // As of CallFilterOptions, and the names of --where.
   absl::Status CheckNames(const std::vector<std::string>& paths) const;
   std::string NoCallMatches() const;

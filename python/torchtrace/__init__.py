@@ -28,11 +28,15 @@ from torchtrace._trace import (
 
 
 def __getattr__(name):
-    # The one that imports torch waits until it is asked for.
+    # Those that import torch wait until they are asked for.
     if name == "ExecutionTraceObserver":
         from torchtrace._execution_trace import ExecutionTraceObserver
 
         return ExecutionTraceObserver
+    if name == "graph":
+        from torchtrace._graph import graph
+
+        return graph
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -51,6 +55,7 @@ __all__ = [
     "api_aliases",
     "api_name",
     "getAPIName",
+    "graph",
     "is_tracing",
     "pause",
     "paused",

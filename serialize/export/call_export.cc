@@ -3,7 +3,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
+#include "serialize/export/selected_calls.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -71,12 +71,14 @@ class CallExport {
         options_(options),
         table_(table),
         stack_text_(*trace),
+        selected_(trace, options.selection),
         returned_(table->Intern("returned")),
         raised_(table->Intern("raised")),
         never_returned_(table->Intern("never returned")),
         row_(kCallColumns) {}
 
   absl::Status Run() {
+    if (absl::Status s = selected_.Prepare(); !s.ok()) return s;
     const absl::Status read = trace_->Read([this](const CallRecord& call) -> absl::Status {
       return call.kind == CallRecord::kEnter ? Enter(call) : End(call);
     });
@@ -94,7 +96,6 @@ class CallExport {
  private:
   struct ConfigCells {
     bool known = false;
-    bool wanted = false;
     int64_t level = 0;
     int64_t api = 0;
     int64_t config = 0;
@@ -115,8 +116,6 @@ class CallExport {
     if (cells.known) return cells;
     cells.known = true;
     const std::string_view identity = trace_->identity(config);
-    cells.wanted = options_.filter.Accepts(identity);
-    if (!cells.wanted) return cells;
     const Config parsed = ReadableConfig(identity);
     cells.level = parsed.level;
     cells.api = table_->Intern(FormatApi(parsed.api));
@@ -172,7 +171,7 @@ class CallExport {
     call.depth = record.depth;
     call.stack = record.stack;
     call.tags = record.tags;
-    call.wanted = record.config != kLostId && CellsOfConfig(record.config).wanted;
+    call.wanted = selected_.Wants(record);
     if (absl::Status s = WriteEnded(); !s.ok() || waiting_.size() <= options_.max_waiting_calls) return s;
     late_.emplace(waiting_.front().call, waiting_.front());
     waiting_.pop_front();
@@ -180,6 +179,7 @@ class CallExport {
   }
 
   absl::Status End(const CallRecord& record) {
+    selected_.Wants(record);
     // Calls are numbered in the order of their entries, so that a number tells the place.
     const uint64_t first = waiting_.empty() ? UINT64_MAX : waiting_.front().call;
     if (record.call >= first && record.call - first < waiting_.size()) {
@@ -247,6 +247,7 @@ class CallExport {
   const CallExportOptions& options_;
   TableWriter* const table_;
   const StackText stack_text_;
+  SelectedCalls selected_;
   const int64_t returned_;
   const int64_t raised_;
   const int64_t never_returned_;
@@ -272,20 +273,16 @@ std::vector<Column> CallColumns() {
           {"line", ColumnType::kInt},     {"tags", ColumnType::kJson}};
 }
 
-absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, CallSink* sink) {
+absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const CallSelection& selection, CallSink* sink) {
   for (const LabelledTrace& labelled : traces) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
     if (absl::Status s = (*trace)->Count().status(); !s.ok()) return s;
     if (absl::Status s = sink->Begin(**trace, labelled.label); !s.ok()) return s;
-    std::vector<std::optional<bool>> wanted;  // by config
-    const absl::Status read = (*trace)->Read([&](const CallRecord& call) -> absl::Status {
-      if (call.config == kLostId) return absl::OkStatus();
-      if (call.config >= wanted.size()) wanted.resize(call.config + call.config / 2 + 16);
-      std::optional<bool>& known = wanted[call.config];
-      if (!known.has_value()) known = filter.Accepts((*trace)->identity(call.config));
-      return *known ? sink->Add(call) : absl::OkStatus();
-    });
+    SelectedCalls selected(trace->get(), selection);
+    if (absl::Status s = selected.Prepare(); !s.ok()) return s;
+    const absl::Status read = (*trace)->Read(
+        [&](const CallRecord& call) { return selected.Wants(call) ? sink->Add(call) : absl::OkStatus(); });
     if (!read.ok()) return read;
     if (absl::Status s = sink->End(); !s.ok()) return s;
     if (labelled.done != nullptr) labelled.done(**trace);

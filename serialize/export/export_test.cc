@@ -133,7 +133,7 @@ TEST(ExportCalls, WaitForSoManyCallsOnly) {
 TEST(ExportCalls, FilterKeepsTheNumbers) {
   const auto trace = TwoProcesses();
   CallExportOptions options;
-  options.filter.levels = {2};
+  options.selection.levels = {2};
   options.max_waiting_calls = 1;
   EXPECT_EQ(Calls(trace.get(), options),
             "1,0,1,2,b,b(1),[1],{},[],[],20,10,returned,,main-0,0,t,h,1,,,,\n"

@@ -20,6 +20,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
@@ -146,6 +147,9 @@ struct Exporter {
   std::unique_ptr<CallSink> (*make_calls)(std::ostream* out, const ExportOptions& options) = nullptr;
   // Calls alone, in as many files as a size asks for (timing_export.h).
   std::unique_ptr<CallSink> (*make_series)(TextSeries* out, const TimingOptions& options) = nullptr;
+  // The calls of one trace with their data flow (program_export.h).
+  absl::Status (*write_program)(Trace* trace, std::string_view label, CallSelection selection, std::ostream* out,
+                                std::vector<std::string>* notes) = nullptr;
 
   bool HoldsConfigs() const { return make_sink != nullptr || make_table != nullptr; }
 };

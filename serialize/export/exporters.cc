@@ -22,12 +22,16 @@ extern const Exporter kChromeExporter;
 extern const Exporter kFlamegraphExporter;
 extern const Exporter kTimingExporter;
 extern const Exporter kExecutionTraceExporter;
+extern const Exporter kPythonExporter;
+extern const Exporter kPytestExporter;
+extern const Exporter kFxExporter;
 
 const std::vector<const Exporter*>& Exporters() {
   static const std::vector<const Exporter*>* const exporters = new std::vector<const Exporter*>{
       &kTextExporter,       &kYamlExporter,        &kJsonExporter,           &kJsonlExporter,   &kCsvExporter,
       &kTorchBenchExporter, &kTritonBenchExporter, &kPaddleExporter,         &kParquetExporter, &kChromeExporter,
-      &kFlamegraphExporter, &kTimingExporter,      &kExecutionTraceExporter,
+      &kFlamegraphExporter, &kTimingExporter,      &kExecutionTraceExporter, &kPythonExporter,  &kPytestExporter,
+      &kFxExporter,
   };
   return *exporters;
 }

@@ -18,6 +18,7 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
@@ -67,17 +68,17 @@ absl::Status ExportConfigs(const std::vector<LabelledTrace>& traces, const Expor
 std::vector<Column> CallColumns();
 
 struct CallExportOptions {
-  ExportFilter filter;
+  CallSelection selection;
   uint64_t max_waiting_calls = 100'000;
 };
 
 // `table` has CallColumns. Numbers of calls and parents are the trace's, whatever the
-// filter leaves out. Does not call Finish.
+// selection leaves out. Does not call Finish.
 absl::Status ExportCalls(Trace* trace, const std::string& trace_label, const CallExportOptions& options,
                          TableWriter* table);
 
 // Writes the calls of traces into a sink, as they begin and end. Does not call Finish.
-absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const ExportFilter& filter, CallSink* sink);
+absl::Status ExportTimeline(const std::vector<LabelledTrace>& traces, const CallSelection& selection, CallSink* sink);
 
 // How the result of Dedup is written: through a ConfigSink of any format.
 

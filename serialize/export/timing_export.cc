@@ -356,14 +356,14 @@ const Exporter kTimingExporter = {
 };
 
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
-                                                           const ExportFilter& filter, TimingOptions options,
+                                                           const CallSelection& selection, TimingOptions options,
                                                            const TimingFiles& files) {
   FileSeries series(files.folder, files.names, files.series);
   if (absl::Status s = series.MakeFolder(); !s.ok()) return s;
   options.temporary_folder = files.folder;
   options.file_key = [&files](const FileFacts& facts) { return files.names.Key(facts); };
   TimingSink sink(&series, options);
-  absl::Status status = ExportTimeline(traces, filter, &sink);
+  absl::Status status = ExportTimeline(traces, selection, &sink);
   if (status.ok()) status = sink.Finish();
   if (status.ok()) status = series.Commit();
   if (!status.ok()) return status;

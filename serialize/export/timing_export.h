@@ -48,7 +48,7 @@ struct TimingFiles {
   FileSeries::Options series;
 };
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
-                                                           const ExportFilter& filter, TimingOptions options,
+                                                           const CallSelection& selection, TimingOptions options,
                                                            const TimingFiles& files);
 
 // The name under which a call is added up, and the one that says all: `aten::add` and `aten::add.Tensor`, `Linear` and

@@ -44,13 +44,19 @@ LabelledTrace Labelled(std::unique_ptr<FakeTrace> (*make)()) {
 }
 
 Files Export(const std::vector<LabelledTrace>& traces, TimingOptions options = {}, uint64_t max_bytes = UINT64_MAX,
-             const ExportFilter& filter = {}) {
+             const CallSelection& selection = {}) {
   options.temporary_folder = testing::TempDir();
   Files files(max_bytes);
   const auto sink = MakeTimingSink(&files, options);
-  EXPECT_TRUE(ExportTimeline(traces, filter, sink.get()).ok());
+  EXPECT_TRUE(ExportTimeline(traces, selection, sink.get()).ok());
   EXPECT_TRUE(sink->Finish().ok());
   return files;
+}
+
+CallSelection OfLevel(int level) {
+  CallSelection selection;
+  selection.levels = {level};
+  return selection;
 }
 
 // relu, told of at both levels, around add; then add alone, and a call that never returns.
@@ -85,7 +91,7 @@ torch.add,2e-05,3,1700000000000000090,,"((), {})"
 
 TEST(ExportTiming, TakesWhatTheFilterTakes) {
   // Without level 0, level 1 tells of the call first.
-  const Files files = Export({Labelled(TwoLevels)}, {}, UINT64_MAX, {.filter = {}, .levels = {1}});
+  const Files files = Export({Labelled(TwoLevels)}, {}, UINT64_MAX, OfLevel(1));
   const auto json = nlohmann::json::parse(files.texts[0]);
   ASSERT_EQ(json.size(), 1u);
   EXPECT_EQ(json["torch.relu"]["1"]["Arguments"], R"_(((Tensor([2], "float32"),), {"inplace": False}))_");

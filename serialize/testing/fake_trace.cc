@@ -42,7 +42,7 @@ CallRecord& FakeTrace::Add(CallRecord::Kind kind) {
   record.process = process_;
   record.thread = thread_;
   record.time_ns = now_ns_ += 10;
-  exceptions_.emplace_back();
+  texts_.emplace_back();
   return records_.emplace_back(record);
 }
 
@@ -58,7 +58,7 @@ VariantId FakeTrace::Define(const Config& config, std::string_view facets) {
   return variant_id;
 }
 
-void FakeTrace::Enter(const Config& config, std::string_view facets) {
+void FakeTrace::Enter(const Config& config, std::string_view facets, std::string notes) {
   const VariantId variant = Define(config, facets);
   CallRecord& record = Add(CallRecord::kEnter);
   record.level = static_cast<uint8_t>(config.level);
@@ -67,6 +67,7 @@ void FakeTrace::Enter(const Config& config, std::string_view facets) {
   record.depth = static_cast<uint32_t>(Open().size());
   record.call = calls_++;
   record.tags = tags_now_;
+  texts_.back().notes = std::move(notes);
   if (!Open().empty()) record.parent = Open().back().call;
   Open().push_back(record);
   ++processes_[process_].calls;
@@ -83,19 +84,30 @@ void FakeTrace::End(CallRecord::Kind kind, std::string_view exception) {
   record.kind = kind;
   record.time_ns = time_ns;
   record.duration_ns = time_ns - entry.time_ns;
-  exceptions_.back() = exception;
+  texts_.back().exception = exception;
   --processes_[process_].open_calls;
 }
 
 void FakeTrace::SetFacts(const RecordFacts& facts) { records_.back().facts = facts; }
 
 void FakeTrace::Leave() { End(CallRecord::kLeave, ""); }
+
+void FakeTrace::Return(const std::vector<Value>& values, std::string notes) {
+  Leave();
+  AppendVarint(values.size(), &texts_.back().values);
+  for (const Value& value : values) EncodeValue(value, &texts_.back().values);
+  texts_.back().result_notes = std::move(notes);
+}
+
 void FakeTrace::Raise(std::string_view exception) { End(CallRecord::kRaise, exception); }
 
 absl::Status FakeTrace::Read(const Visitor& visitor) {
   for (size_t i = 0; i < records_.size(); ++i) {
     CallRecord record = records_[i];
-    record.exception = exceptions_[i];
+    const Texts& texts = texts_[i];
+    record.exception = texts.exception;
+    record.notes = texts.notes;
+    record.result = {texts.values, texts.result_notes};
     if (absl::Status s = visitor(record); !s.ok()) return s;
   }
   return absl::OkStatus();
@@ -163,6 +175,14 @@ Config MakeConfig(int level, std::string api, std::vector<Value> args,
   config.args = std::move(args);
   config.kwargs = std::move(kwargs);
   return config;
+}
+
+std::string Identities(const std::vector<TensorNote::Identity>& identities) {
+  std::string notes;
+  for (size_t i = 0; i < identities.size(); ++i) {
+    AppendTensorNote({.position = i, .identity = identities[i]}, &notes);
+  }
+  return notes;
 }
 
 void AddExampleCalls(FakeTrace* trace) {

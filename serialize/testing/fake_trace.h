@@ -14,6 +14,7 @@
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -37,10 +38,13 @@ class FakeTrace : public Trace {
 
   // Of all calls that are entered from here on; empty: none.
   void Tag(std::string_view json) { tags_now_ = tags_.Intern(json); }
-  void Enter(const Config& config, std::string_view facets = "");
+  // `notes` on its tensors: TensorNotes.
+  void Enter(const Config& config, std::string_view facets = "", std::string notes = "");
   // Of the call that was entered last.
   void SetFacts(const RecordFacts& facts);
   void Leave();
+  // With what it returned, and notes on the tensors in it.
+  void Return(const std::vector<Value>& values, std::string notes = "");
   void Raise(std::string_view exception);
   void Call(const Config& config, std::string_view facets = "") {
     Enter(config, facets);
@@ -73,7 +77,10 @@ class FakeTrace : public Trace {
   std::vector<std::string> identities_;
   std::vector<std::pair<ConfigId, std::string>> variants_;
   std::vector<CallRecord> records_;
-  std::vector<std::string> exceptions_;  // by record
+  struct Texts {
+    std::string exception, notes, values, result_notes;
+  };
+  std::vector<Texts> texts_;  // by record
   std::map<std::pair<uint32_t, uint32_t>, std::vector<CallRecord>> open_;
   uint32_t process_ = 0;
   uint32_t thread_ = 0;
@@ -91,6 +98,9 @@ Value NamedValue(ValueTag tag, const std::string& name = "");
 Value ItemsValue(ValueTag tag, std::vector<Value> items);
 Config MakeConfig(int level, std::string api, std::vector<Value> args = {},
                   std::vector<std::pair<std::string, Value>> kwargs = {});
+
+// A note on each tensor, by its position: which it is, in which storage, where.
+std::string Identities(const std::vector<TensorNote::Identity>& identities);
 
 // The four calls of the project's first example, at level 1.
 void AddExampleCalls(FakeTrace* trace);

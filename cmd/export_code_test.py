@@ -1,0 +1,197 @@
+"""torchtrace export python, pytest and fx: code that runs without torchtrace."""
+
+import json
+import subprocess
+
+import pytest
+
+from tools.testing import whole_tool as tool
+
+PROGRAM = """
+import torch
+import torchtrace
+
+linear = torch.nn.Linear(3, 3)
+words = torch.nn.Embedding(7, 3)
+
+def forward(tokens, x):
+    y = linear(words(tokens)) + x.T
+    if y.sum().item() > -100:
+        y = torch.add(y, 2, alpha=3)
+    y[0, 1:] = 5
+    first, second = torch.max(y, dim=0)
+    out = torch.empty(3)
+    torch.mul(first, 2 - first, out=out)
+    out.clamp_(max=0.5)
+    try:
+        torch.mm(out, out)
+    except RuntimeError:
+        pass
+    return torch.stack([out, second.float()])[:, [0, 2]]
+
+with torch.no_grad():
+    torchtrace.resume()
+    result = forward(torch.tensor([6, 0, 2]), torch.arange(9.0).view(3, 3))
+    torchtrace.pause()
+print(result.tolist())
+"""
+
+# Arguments that a file of calls may have.
+HOSTILE = [
+    ("torch.add\nimport os", [1], {}),
+    ("torch.add(__import__('os').system('x'))", [], {}),
+    ("os.system", ["echo"], {}),
+    ("torch.load", ["x.pt"], {}),
+    ("torch.neg", [1], {"a=1, b": 2}),
+    ("torch.neg", ['"""\n\\\r\u2028'], {}),
+    ("torch.neg", [{"type": "torch.dtype", "value": "torch.x or evil"}], {}),
+    ("torch.neg", [{"type": "torch.device", "value": 'cpu") or evil("'}], {}),
+    ("torch.neg", [{"type": "object", "value": "a.B\n"}], {}),
+    ("aten::neg.x\n", [1], {}),
+]
+
+
+def python(*args, cwd):
+    done = subprocess.run([tool.PYTHON, *args], cwd=cwd, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "program.py").write_text(PROGRAM)
+    options = ["--ids", "--outputs", "--values", "64KB", "-l", "1,2", "-o", "out", "-q"]
+    options += ["--start-paused"]
+    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=folder)
+    assert done.status == 0, done.err
+    return folder, done.out
+
+
+def pytest_run(folder):
+    return python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_configs.py", cwd=folder)
+
+
+def export(folder, *args):
+    done = tool.torchtrace("export", *args, cwd=folder)
+    assert done.status == 0, done.err
+    return done
+
+
+@pytest.mark.torch
+def test_a_script_does_what_the_program_did(traced):
+    folder, printed = traced
+    done = export(folder, "python", "out", "--force", "-o", "script.py")
+    assert "1 call left out: they raised" in done.err
+    code = (folder / "script.py").read_text()
+    for line in ("y[0, 1:] = 5", "2 - ", ".clamp_(max=0.5)", "[:, [0, 2]]", "# left out: call "):
+        assert line.removeprefix("y") in code, code
+    code = """
+import torch, script
+with torch.no_grad():
+    print(script.program(*script.inputs()).tolist())
+"""
+    status, out, err = python("-c", code, cwd=folder)
+    assert (status, out) == (0, printed), err
+
+
+@pytest.mark.torch
+def test_operators_are_a_script_too(traced):
+    folder, printed = traced
+    export(folder, "python", "out", "-l", "2", "--force", "-o", "operators.py")
+    code = """
+import torch, operators
+with torch.no_grad():
+    print(operators.program(*operators.inputs()).tolist())
+"""
+    status, out, err = python("-c", code, cwd=folder)
+    assert (status, out) == (0, printed), err
+    assert python("operators.py", cwd=folder)[0] == 0
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_file_makes_a_graph_module(traced, level):
+    folder, printed = traced
+    export(folder, "fx", "out", "-l", level, "--force", "-o", f"graph_{level}.py")
+    code = f"""
+import torch, graph_{level} as g
+module = g.graph_module()
+module.graph.lint()
+with torch.no_grad():
+    print(module(*g.example_inputs()).tolist())
+module = g.graph_module({{k: torch.zeros_like(v) for k, v in g.state().items()}})
+assert len(module.state_dict()) == 3
+assert all(tensor.count_nonzero() == 0 for tensor in module.state_dict().values())
+"""
+    status, out, err = python("-c", code, cwd=folder)
+    assert (status, out) == (0, printed), err
+
+
+@pytest.mark.torch
+def test_a_test_file_passes_where_the_program_ran(traced):
+    folder, _ = traced
+    export(folder, "pytest", "out", "--force", "-o", "test_configs.py")
+    status, out, err = python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_configs.py", cwd=folder
+    )
+    assert status == 0 and " passed" in out, out + err
+    code = (folder / "test_configs.py").read_text()
+    assert '"RuntimeError"' in code and "((3, 3), torch.float32)" in code
+    # A test that can fail: other dtypes than recorded.
+    (folder / "test_configs.py").write_text(code.replace("torch.float32)]", "torch.float16)]"))
+    assert (
+        python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_configs.py", cwd=folder)[0]
+        == 1
+    )
+
+
+@pytest.mark.torch
+def test_windows(traced):
+    folder, _ = traced
+    calls = export(folder, "csv", "out", "--calls", "--include", "torch.max").out.splitlines()
+    number = calls[1].split(",")[0]
+    code = export(folder, "python", "out", "--calls", number).out
+    assert f"t0 = torch.max(x0, dim=0)  # call {number}" in code and code.count("# call ") == 1
+
+
+@pytest.mark.parametrize("format", ["python", "pytest", "fx"])
+def test_no_text_of_a_trace_becomes_code(tmp_path, format):
+    with open(tmp_path / "evil.jsonl", "w") as file:
+        for api, args, kwargs in HOSTILE:
+            call = {"level": 1, "api": api, "args": args, "kwargs": kwargs}
+            file.write(json.dumps(call) + "\n")
+    done = export(tmp_path, format, "evil.jsonl")
+    compile(done.out, "code", "exec")
+    lines = [line for line in done.out.splitlines() if not line.lstrip().startswith("#")]
+    for line in lines:
+        assert "evil" not in line.replace('\\"', "").split('"')[0] and "import os" not in line
+    assert "os.system" not in "\n".join(lines) and "torch.load" not in "\n".join(lines)
+
+
+def test_what_is_wrong(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.neg(1)\n")
+    for args, words in (
+        (["python", "a.txt", "a.txt"], "a program is of one trace"),
+        (["fx", "a.txt", "-l", "1,2"], "a program is of one level"),
+        (["python", "a.txt", "-l", "2"], "no calls of level 2"),
+        (
+            ["csv", "a.txt", "--where", "ndim = 2"],
+            "choose calls, and csv holds configs without --calls",
+        ),
+        (["csv", "a.txt", "--calls=9-3"], "--calls"),
+    ):
+        done = tool.torchtrace("export", *args, cwd=tmp_path)
+        assert done.status == 2 and words in done.err, done.err
+
+
+def test_calls_are_chosen_by_their_numbers(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.neg(1)\ntorch.neg(2)\ntorch.neg(3)\n")
+    (tmp_path / "1").write_text("torch.abs(1)\n")
+    for args in (["--calls", "0,2", "a.txt"], ["a.txt", "--calls=0,2"]):
+        assert [line.split(",")[0] for line in export(tmp_path, "csv", *args).out.splitlines()] == [
+            "call", "0", "2",
+        ]  # fmt: skip
+    # A file of that name is a trace.
+    assert "torch.abs" in export(tmp_path, "csv", "--calls", "1").out
+    some = export(tmp_path, "csv", "--calls", "--where", "arg(0) = 2", "a.txt").out
+    assert "torch.neg(2)" in some and "torch.neg(1)" not in some

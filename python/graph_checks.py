@@ -1,0 +1,361 @@
+"""What torchtrace.graph() has to do, a function each; graph_test.py runs them all in one process.
+
+python graph_checks.py prints {name: [traceback or null, why it was skipped or null]}.
+"""
+
+import json
+import operator
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+
+import torch
+import torch.fx
+import torch.nn.functional as F
+import torchtrace
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testdata" / "scripts"))
+from gpt2 import GPT2
+
+TINY = {"vocabulary": 50, "length": 16, "width": 16, "layers": 3, "heads": 2}
+
+
+def record(function, *args, **options):
+    """(folder, result) of a call in a trace."""
+    folder = tempfile.mkdtemp(prefix="torchtrace-graph-")
+    options = {"levels": [1], "ids": True, "outputs": True, "values": 1 << 20, **options}
+    with torchtrace.trace(folder, force=True, formats="none", **options):
+        result = function(*args)
+    return folder, result
+
+
+def run(module):
+    return module(*module.meta["example_inputs"])
+
+
+def same(actual, expected):
+    assert torch.equal(actual, expected), (actual, expected)
+
+
+def refused(function, *words):
+    try:
+        function()
+    except (ValueError, TypeError) as error:
+        assert all(word in str(error) for word in words), error
+        return
+    raise AssertionError("nothing was raised")
+
+
+def nodes(module, target):
+    return [node for node in module.graph.nodes if node.target is target or node.target == target]
+
+
+class Branches(torch.nn.Module):
+    """Which way it goes depends on its data."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(4, 4)
+        self.b = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.a(x)
+        if x.sum() > 0:
+            x = F.relu(x)
+        else:
+            x = torch.add(x.T.T, 1)
+        while x.norm() > 1:
+            x = x / 2
+        return self.b(x)
+
+
+class Values(torch.nn.Module):
+    """It goes through a tensor's values, and uses some as numbers."""
+
+    def forward(self, x):
+        total = torch.zeros(3)
+        for row in x:
+            if row[0].item() > 0:
+                total = torch.add(total, row, alpha=int(row[1].abs().item()) + 1)
+        total[0] += len(x)
+        return total
+
+
+def check_gpt2():
+    model = GPT2(**TINY).eval()
+    tokens = torch.randint(0, 50, (2, 9))
+    folder, logits = record(model, tokens)
+    module = torchtrace.graph(folder)
+    same(run(module), logits)
+    same(module(tokens), logits)
+    assert [node.op for node in module.graph.nodes].count("placeholder") == 1
+    # The embedding's weight is the last layer's too.
+    assert len(list(module.parameters())) == len(list(model.parameters()))
+    assert {node.target for node in module.graph.nodes if node.op == "call_method"} >= {
+        "view",
+        "split",
+    }
+    assert nodes(module, F.gelu) and nodes(module, F.softmax)
+
+
+def check_gpt2_operators():
+    model = GPT2(**TINY).eval()
+    tokens = torch.randint(0, 50, (2, 9))
+    folder, logits = record(model, tokens, levels=[2])
+    module = torchtrace.graph(folder, level=2)
+    same(module(tokens), logits)
+    assert nodes(module, torch.ops.aten.addmm.default)
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            assert isinstance(node.target, torch._ops.OpOverload) or node.target is operator.getitem
+
+
+def check_gpt2_of_transformers():
+    try:
+        from transformers import GPT2Config, GPT2LMHeadModel
+    except ImportError:
+        return "transformers is not installed"
+    config = GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=99, n_positions=32)
+    model = GPT2LMHeadModel(config).eval()
+    tokens = torch.randint(0, 99, (2, 9))
+    for level in (1, 2):
+        levels = [level, 3]
+        folder, result = record(
+            lambda: model(tokens, use_cache=False), levels=levels, frames="modules", values=0
+        )
+        module = torchtrace.graph(folder, level=level, state=model)
+        same(module(tokens), result.logits)
+    return None
+
+
+def check_state_of_a_module_by_level_3():
+    model = GPT2(**TINY).eval()
+    tokens = torch.randint(0, 50, (2, 9))
+    folder, logits = record(model, tokens, levels=[1, 3], frames="modules", values=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = torchtrace.graph(folder, state=model)
+    same(module(tokens), logits)
+    assert set(dict(module.named_parameters())) == set(dict(model.named_parameters()))
+    assert all(dict(model.named_parameters())[n] is p for n, p in module.named_parameters())
+
+
+def check_state_by_contents_and_by_order():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    x = torch.randn(2, 3)
+    shuffled = dict(reversed(list(model.named_parameters())))
+    folder, y = record(model, x)
+    same(torchtrace.graph(folder, state=shuffled)(x), y)
+    folder, y = record(model, x, values=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        same(torchtrace.graph(folder, state=model)(x), y)
+    assert "by their order" in str(told[0].message)
+    refused(lambda: torchtrace.graph(folder, state=torch.nn.Linear(3, 4)), "shape [3, 3]")
+
+
+def check_without_contents():
+    folder, _ = record(torch.nn.Linear(3, 3), torch.randn(2, 3), values=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        module = torchtrace.graph(folder)
+    assert "meta device" in str(told[0].message)
+    assert module.meta["example_inputs"] == [None]
+    assert module(torch.randn(2, 3, device="meta")).shape == (2, 3)
+
+
+def check_branches():
+    torch.manual_seed(0)
+    model = Branches()
+    refused_by_fx(model)
+    for x in (torch.randn(4, 4), -torch.ones(4, 4) * 9, torch.ones(4, 4) * 9):
+        folder, y = record(model, x)
+        same(torchtrace.graph(folder)(x), y)
+        folder, y = record(model, x, levels=[2])
+        same(torchtrace.graph(folder, level=2)(x), y)
+
+
+def check_values():
+    model, x = Values(), torch.tensor([[1.0, 2.5, 3.0], [-1, 5, 6], [0.5, -7.25, 9]])
+    refused_by_fx(model)
+    folder, y = record(model, x)
+    same(torchtrace.graph(folder)(x), y)
+
+
+def refused_by_fx(model):
+    try:
+        torch.fx.symbolic_trace(model)
+    except Exception:
+        return
+    raise AssertionError("fx traces it")
+
+
+def additions(x, y):
+    z = torch.add(x, y)
+    return torch.add(z.view(-1), 2) + torch.add(y, x, alpha=1).reshape(-1)
+
+
+def multiplications(x, y):
+    z = torch.mul(x, y)
+    return torch.mul(z.view(-1), 2) + torch.mul(y, x).reshape(-1)
+
+
+def check_every_add_becomes_mul():
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    folder, _ = record(additions, x, y)
+    module = torchtrace.graph(folder)
+    found = nodes(module, torch.add)
+    assert len(found) == 3
+    for node in found:
+        with module.graph.inserting_after(node):
+            new = module.graph.call_function(torch.mul, node.args)
+        node.replace_all_uses_with(new)
+        module.graph.erase_node(node)
+    module.recompile()
+    same(run(module), multiplications(x, y))
+
+
+def activations(x):
+    return F.relu(x - 1) * F.relu(x)
+
+
+def check_relu_is_decomposed():
+    x = torch.randn(5)
+    folder, y = record(activations, x)
+    module = torchtrace.graph(folder)
+    new, env = torch.fx.Graph(), {}
+    tracer = torch.fx.proxy.GraphAppendingTracer(new)
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target is F.relu:
+            (argument,) = (torch.fx.Proxy(env[arg.name], tracer) for arg in node.args)
+            env[node.name] = ((argument > 0) * argument).node
+        else:
+            env[node.name] = new.node_copy(node, lambda n: env[n.name])
+    rewritten = torch.fx.GraphModule(module, new)
+    assert not nodes(rewritten, F.relu) and len(nodes(rewritten, operator.gt)) == 2
+    same(rewritten(x), ((x - 1 > 0) * (x - 1)) * ((x > 0) * x))
+    same(rewritten(x), y)
+
+
+def check_whatever_takes_graphs():
+    torch.manual_seed(0)
+    x = torch.randn(4, 4)
+    model = Branches()
+    folder, y = record(model, x)
+    module = torchtrace.graph(folder)
+    module.graph.lint()
+    assert "torch._C._nn.linear" in module.code
+    same(torch.fx.Interpreter(module).run(x), y)
+    same(torch.fx.Transformer(module).transform()(x), y)
+    same(torch.compile(module, backend="eager", fullgraph=True)(x), y)
+    shapes = {node.name: node.meta.get("tensor_meta") for node in module.graph.nodes}
+    torch.fx.passes.shape_prop.ShapeProp(module).propagate(x)
+    for node in module.graph.nodes:
+        mine, told = shapes[node.name], node.meta.get("tensor_meta")
+        if node.op in ("call_function", "call_method"):
+            assert mine[:2] == told[:2] and mine[3:] == told[3:], (node, mine, told)
+    module(x).sum().backward()
+    model(x).sum().backward()
+    grads = [p.grad for p in module.parameters()]
+    assert all(torch.equal(a, b.grad) for a, b in zip(grads, model.parameters(), strict=True))
+
+
+def flow(x, y):
+    x.add_(1)
+    torch.neg(x, out=y)
+    parts = y.split(2)
+    pair = torch.max(torch.stack(parts), dim=0)
+    swapped = 2 - pair.values
+    first, *_ = torch.sort(swapped)
+    x[0] = 7
+    return first.unsqueeze(0) @ x.view(4, 1)[pair.indices]
+
+
+def check_flow_of_all_kinds():
+    x, y = torch.arange(4.0), torch.zeros(4)
+    for level in (1, 2):
+        folder, result = record(flow, x.clone(), y.clone(), levels=[level])
+        module = torchtrace.graph(folder, level=level)
+        same(run(module), result)
+    whole = torch.arange(8.0)
+    folder, result = record(lambda a, b: torch.add(a, b), whole[1:4], whole[4:7])
+    module = torchtrace.graph(folder)
+    same(run(module), result)
+    # Neither has the whole storage, which is what it takes.
+    same(module(whole[:7]), result)
+    folder, result = record(lambda z: (z.real + z.imag) * z.mT.real.T, torch.randn(2, 2) * 1j)
+    module = torchtrace.graph(folder)
+    same(run(module), result)
+
+
+def check_modules():
+    model = GPT2(**TINY).eval()
+    tokens = torch.randint(0, 50, (2, 9))
+    folder, logits = record(model, tokens, levels=[1, 3], frames="modules", values=0)
+    module = torchtrace.graph(folder, modules=model)
+    same(module(tokens), logits)
+    calls = [node.target for node in module.graph.nodes if node.op == "call_module"]
+    assert calls[:3] == ["wte", "wpe", "h.0.ln_1"] and "h.2.attn.qkv" in calls
+    assert module.get_submodule("h.2.attn.qkv") is model.h[2].attn.qkv
+    # What is a function in the program is one in the graph.
+    assert nodes(module, F.softmax) and nodes(module, F.linear)
+    same(torch.compile(module, backend="eager")(tokens), logits)
+    pooled = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Dropout(0.5)).eval()
+    x = torch.randn(3)
+    folder, y = record(pooled, x.clone(), levels=[1, 3], frames="modules")
+    module = torchtrace.graph(folder, modules=pooled)
+    assert [node.op for node in module.graph.nodes].count("call_module") == 2
+    same(module(x.clone()), y)
+
+
+def check_windows():
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    folder, _ = record(additions, x, y)
+    module = torchtrace.graph(folder, calls=(0, 1))
+    same(run(module), torch.add(x, y).view(-1))
+    assert [n.target for n in torchtrace.graph(folder, calls=0).graph.nodes][2] is torch.add
+    both = torchtrace.graph(folder, calls="0-2", outputs=[0, 2])
+    same(run(both)[0], torch.add(x, y))
+    refused(lambda: torchtrace.graph(folder, calls="900-"), "no calls of level 1")
+    refused(lambda: torchtrace.graph(folder, outputs=77), "77")
+    refused(lambda: torchtrace.graph(folder, level=3), "level=3")
+    refused(lambda: torchtrace.graph(folder, state={"a": 1}), "state")
+    bare, _ = record(additions, x, y, ids=False, outputs=False)
+    refused(lambda: torchtrace.graph(bare), "outputs=True")
+
+
+def check_what_cannot_be_written_is_an_input():
+    class Own:
+        pass
+
+    def program(x):
+        y = torch.neg(x)
+        z = torch.Tensor.apply_(y.clone(), lambda value: value * 2)
+        return torch.add(z, x)
+
+    x = torch.randn(3)
+    folder, result = record(program, x)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        module = torchtrace.graph(folder)
+    assert "torch.Tensor.apply_" in str(told[0].message)
+    same(module(x, program(x) - x), (program(x) - x) + x)
+    assert result.shape == (3,)
+
+
+def main():
+    found = {}
+    for name, check in list(globals().items()):
+        if not name.startswith("check_"):
+            continue
+        try:
+            found[name] = (None, check())
+        except BaseException:
+            found[name] = (traceback.format_exc(), None)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,706 @@
+"""graph(): calls of a trace as a torch.fx.GraphModule. It imports torch.
+
+What a trace says is data: names of functions are checked by the reader (serialize/flow/target.h)
+and looked up in torch's own modules, nothing of it is evaluated.
+"""
+
+import inspect
+import json
+import operator
+import os
+import types
+import warnings
+
+import torch
+import torch.fx
+from torch.fx.passes import shape_prop
+
+from torchtrace._load import native
+
+_PARAMETERS = ("torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
+_OPERATORS = (
+    "__getitem__ __setitem__ __delitem__ __neg__ __pos__ __invert__ __abs__ __eq__ __ne__ __lt__ "
+    "__le__ __gt__ __ge__ __add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ "
+    "__matmul__ __and__ __or__ __xor__ __lshift__ __rshift__ __iadd__ __isub__ __imul__ "
+    "__itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__ __ilshift__ __irshift__"
+).split()
+# A call that returned nothing else has only read: what it told went into the program's path.
+_TOLD = (
+    "bytes complex dict ellipsis float frozenset int list numpy.generic numpy.ndarray range set "
+    "slice str torch.Size torch.device torch.dtype torch.layout torch.memory_format tuple type"
+).split()
+_TYPES = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "complex": complex,
+    "str": str,
+    "torch.Tensor": torch.Tensor,
+}
+
+
+class _CannotWrite(Exception):
+    """What a graph can't have, and why."""
+
+
+def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, outputs=None):
+    """The calls of a trace as a torch.fx.GraphModule.
+
+    `trace` is a folder, a file or a Trace that was closed; it has to be recorded with ids=True and
+    outputs=True. `calls` are numbers as `dump` shows them, "120-180", (120, 180) or None for all;
+    of those the outermost ones of `level` (1: functions and methods, 2: operators) and of `thread`.
+
+    Parameters become attributes. `state`, a module or a mapping of names to tensors, says which;
+    without it their contents are the trace's (values=...). All other tensors from outside are
+    placeholders; GraphModule.meta["example_inputs"] has those whose contents were recorded.
+
+    `modules`, the model whose modules level 3 recorded, makes those of torch.nn without modules of
+    their own nodes: call_module. It is the state, too.
+
+    `outputs` are the numbers of the calls whose results are returned; by default it is the result
+    of the last one that returned a tensor.
+    """
+    path = os.fspath(getattr(trace, "path", None) or trace)
+    if level not in (0, 1, 2, 4):
+        raise ValueError(f"level={level!r}: expected 0, 1, 2 or 4, which record calls of torch")
+    steps = []
+
+    def visit(text, contents):
+        step = json.loads(text)
+        for source, content in zip(step["sources"], contents, strict=True):
+            source["contents"] = content
+        steps.append(step)
+
+    threads = [] if thread is None else [str(thread)]
+    told = native.read_flow(path, level, _numbers(calls), threads, visit)
+    if not steps:
+        raise ValueError(f"{path} has no calls of level {level} among those that were asked for")
+    if len(steps) > 1 and told["without_result"] == len(steps):
+        raise ValueError(
+            f"what the calls of {path} returned is not in the trace: record it with outputs=True "
+            "and ids=True (torchtrace run --outputs --ids)"
+        )
+    if modules is not None and not isinstance(modules, torch.nn.Module):
+        raise TypeError("modules: expected a torch.nn.Module")
+    builder = _Builder(steps, modules if state is None else state)
+    if modules is not None:
+        builder.find_modules(dict(modules.named_modules()))
+    module = builder.build(outputs)
+    left_out = dict.fromkeys(builder.left_out)
+    if told["other_processes"]:
+        left_out[f"{told['other_processes']} calls of other processes"] = None
+    if left_out:
+        warnings.warn("the graph lacks " + "; ".join(left_out), RuntimeWarning, stacklevel=2)
+    return module
+
+
+def _numbers(calls):
+    if calls is None:
+        return ""
+    if isinstance(calls, str):
+        return calls
+    if isinstance(calls, range) and calls.step == 1 and len(calls):
+        return f"{calls.start}-{calls.stop - 1}"
+    if isinstance(calls, tuple) and len(calls) == 2:
+        return f"{operator.index(calls[0])}-{operator.index(calls[1])}"
+    if isinstance(calls, (list, set, frozenset)):
+        return ",".join(str(operator.index(number)) for number in sorted(calls))
+    return str(operator.index(calls))
+
+
+def _is_tensor(plain):
+    return plain.get("type") == "torch.Tensor"
+
+
+def _tensors(plain):
+    """The descriptions of tensors in it, wherever they stand."""
+    if isinstance(plain, list):
+        for item in plain:
+            yield from _tensors(item)
+    elif isinstance(plain, dict):
+        if _is_tensor(plain):
+            if "id" in plain:
+                yield plain
+            return
+        value = plain.get("value")
+        yield from _tensors(list(value.values()) if isinstance(value, dict) else value)
+
+
+def _only_tells(plain):
+    """Whether a result has neither tensors nor objects."""
+    if isinstance(plain, dict):
+        if plain.get("type") not in _TOLD:
+            return False
+        value = plain.get("value")
+        if isinstance(value, dict):
+            value = list(value.values())
+        return not isinstance(value, list) or all(
+            item is None or _only_tells(item) for item in value
+        )
+    if isinstance(plain, list):
+        return all(item is None or _only_tells(item) for item in plain)
+    return plain is not None
+
+
+def _named(kind, name):
+    """torch.float32 and the like."""
+    found = vars(torch).get(str(name).removeprefix("torch."))
+    if not isinstance(found, kind):
+        raise _CannotWrite(f"this torch has no {name}")
+    return found
+
+
+def _device(name):
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise _CannotWrite(f"this torch has no device {name}") from None
+
+
+def _function(name):
+    """A function of torch by its dotted name, found without running code."""
+    thing = torch
+    for part in name.split(".")[1:]:
+        if isinstance(thing, types.ModuleType):
+            if thing.__name__.partition(".")[0] != "torch":
+                raise _CannotWrite(f"{name} is not torch's own")
+            # torch._VF makes its members when they are asked for.
+            thing = getattr(thing, part, None) if thing is torch._VF else vars(thing).get(part)
+        elif isinstance(thing, type):
+            thing = inspect.getattr_static(thing, part, None)
+        else:
+            thing = None
+    if not callable(thing) or isinstance(thing, types.ModuleType):
+        raise _CannotWrite(f"this torch has no {name}")
+    return thing
+
+
+def _overload(name):
+    thing = torch.ops
+    for part in name.split(".")[2:]:
+        try:
+            thing = getattr(thing, part)
+        except AttributeError:
+            raise _CannotWrite(f"this torch has no {name}") from None
+    return thing
+
+
+def _meta_tensor(plain):
+    """A tensor of that description without elements in memory, or None."""
+    shape, stride = plain["shape"], plain.get("stride")
+    sizes = shape if stride is None else shape + stride
+    known = shape is not None and all(type(size) is int and size >= 0 for size in sizes)
+    if not known or "layout" in plain:
+        return None
+    try:
+        dtype = _named(torch.dtype, plain["dtype"])
+        if stride is None:
+            return torch.empty(shape, dtype=dtype, device="meta")
+        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+    except (_CannotWrite, RuntimeError):
+        return None
+
+
+def _tensor_meta(plain):
+    """What ShapeProp leaves in node.meta["tensor_meta"]."""
+    tensor = _meta_tensor(plain)
+    if tensor is None:
+        return None
+    meta = shape_prop._extract_tensor_metadata(tensor)
+    return meta._replace(requires_grad=plain.get("requires_grad", False))
+
+
+def _meta_of(plain):
+    if isinstance(plain, dict) and _is_tensor(plain):
+        return _tensor_meta(plain)
+    if isinstance(plain, dict) and plain.get("type") in ("list", "tuple"):
+        return tuple(_meta_of(item) for item in plain["value"])
+    return None
+
+
+def _tensor_of(plain, contents):
+    """A tensor with recorded contents, laid out as it was; None where that can't be."""
+    like = _meta_tensor(plain)
+    if like is None or contents is None or len(contents) != like.numel() * like.itemsize:
+        return None
+    tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+    if like.numel():
+        elements = torch.frombuffer(bytearray(contents), dtype=torch.uint8).view(like.dtype)
+        tensor.copy_(elements.reshape(like.shape))
+    device = torch.device(plain["device"])
+    if device.type != "cpu":
+        try:
+            tensor = tensor.to(device)
+        except (RuntimeError, AssertionError):
+            pass  # it isn't here
+    return tensor
+
+
+def _storage_of(plain, views):
+    """A storage's elements, as far as the views of it have them when they are first taken."""
+    views = [view for view in views if view["contents"] is not None and "other_dtype" not in view]
+    whole = _meta_tensor(plain)
+    if not views or whole is None:
+        return None
+    whole = torch.zeros(whole.shape, dtype=whole.dtype)
+    known = torch.zeros(whole.shape, dtype=torch.bool)
+    for view in views:
+        part = _tensor_of({**view, "device": "cpu"}, view["contents"])
+        if part is not None:
+            place = part.shape, part.stride(), view["shift"]
+            here, seen = whole.as_strided(*place), known.as_strided(*place)
+            here.copy_(torch.where(seen, here, part))
+            seen.fill_(True)
+    return whole
+
+
+def _same_bits(tensor, contents):
+    tensor = tensor.detach().cpu().contiguous()
+    if tensor.numel() * tensor.itemsize != len(contents):
+        return False
+    if not len(contents):
+        return True
+    other = torch.frombuffer(bytearray(contents), dtype=torch.uint8)
+    return torch.equal(tensor.reshape(-1).view(torch.uint8), other)
+
+
+class _State:
+    """Tensors by name, from which parameters are chosen."""
+
+    def __init__(self, state):
+        if isinstance(state, torch.nn.Module):
+            self.tensors = dict(state.named_parameters())
+            self.buffers = dict(state.named_buffers())
+        else:
+            self.tensors = {} if state is None else dict(state)
+            self.buffers = {}
+            for name, tensor in self.tensors.items():
+                if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+                    raise TypeError("state: expected a torch.nn.Module, or tensors by their names")
+        self.given = state is not None
+        self.taken = set()
+        self.unsure = []
+
+    def choose(self, source, modules):
+        """(name, tensor) of a parameter, or None."""
+        fitting = [name for name, tensor in self.tensors.items() if _fits(tensor, source)]
+        names = [name for name in fitting if name not in self.taken]
+        if not names:
+            return None
+        contents = source["contents"]
+        same = [n for n in names if contents is not None and _same_bits(self.tensors[n], contents)]
+        names = same or names
+        sure = len(names) == 1 or bool(same)
+        # The innermost module around its first use that has one of them. What is alike in one of
+        # torch's own modules, a weight and a bias, is used in the order in which it is there.
+        for path, api in reversed([("", ""), *modules]):
+            inside = [name for name in names if name.rpartition(".")[0] == path]
+            if inside:
+                names = inside
+                sure = sure or len(names) == 1 or api.startswith("torch.nn.")
+                break
+        if not sure:
+            self.unsure.append(names[0])
+        self.taken.add(names[0])
+        return names[0], self.tensors[names[0]]
+
+    def choose_buffer(self, source):
+        """The same of a plain tensor: its contents alone tell that it is one of them."""
+        contents = source["contents"]
+        if contents is None:
+            return None
+        for name, tensor in (*self.buffers.items(), *self.tensors.items()):
+            if name not in self.taken and _fits(tensor, source) and _same_bits(tensor, contents):
+                self.taken.add(name)
+                return name, tensor
+        return None
+
+
+def _fits(tensor, source):
+    return list(tensor.shape) == source["shape"] and str(tensor.dtype) == source["dtype"]
+
+
+class _Builder:
+    def __init__(self, steps, state):
+        self.steps = steps
+        self.operators = steps[0]["level"] in (2, 4)
+        self.state = _State(state)
+        self.graph = torch.fx.Graph()
+        self.nodes = {}  # by a tensor's number
+        self.described = {}  # what the trace says of it
+        self.first_modules = {}  # paths and classes around the step that is the first to take it
+        self.views = {}  # of each base
+        self.inside = {}  # module calls by the numbers of the steps in them
+        self.root = {}  # attributes by name
+        self.example_inputs = []
+        self.last_input = None
+        self.empty = 0
+        self.left_out = []
+
+    def find_modules(self, known):
+        """Takes steps together that are one call of a leaf of the model's modules."""
+        groups = {}
+        takers = {}  # of a tensor: numbers of steps
+        for i, step in enumerate(self.steps):
+            for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
+                takers.setdefault(tensor["id"], set()).add(i)
+            if not step["modules"]:
+                continue
+            module = step["modules"][-1]
+            leaf = known.get(module["path"])
+            if (
+                module["api"].startswith("torch.nn.")
+                and leaf is not None
+                and not [*leaf.children()]
+            ):
+                groups.setdefault(module["call"], (module["path"], leaf, []))[2].append(i)
+        for path, leaf, steps in groups.values():
+            call = _ModuleCall(path, leaf, [self.steps[i] for i in steps])
+            if call.is_simple({t for t, users in takers.items() if users - set(steps)}):
+                self.inside.update(dict.fromkeys((self.steps[i]["call"] for i in steps), call))
+
+    def build(self, outputs):
+        results = {}
+        last = None
+        for step in self.steps:
+            for source in step["sources"]:
+                self.described[source["id"]] = source
+                if source.get("base") is not None:
+                    self.views.setdefault(source["base"], []).append(source)
+                self.first_modules[source["id"]] = [
+                    (module["path"], module["api"])
+                    for module in step["modules"]
+                    # A root's name begins with its class.
+                    if not module["path"].startswith(module["api"].rpartition(".")[2] + "_")
+                ]
+            if "raised" in step:
+                self.left_out.append(f"call {step['call']} of {step['api']}, which raised")
+                continue
+            result = step.get("result", [])
+            for tensor in _tensors(result):
+                self.described.setdefault(tensor["id"], {**tensor, "contents": None})
+            if "result" in step and result and all(map(_only_tells, result)):
+                continue
+            if step["api"] == "torch._C._set_grad_enabled":
+                continue  # surroundings, as others that no call tells of
+            inside = self.inside.get(step["call"])
+            if inside is not None and step is not inside.last:
+                continue
+            try:
+                node = self._call(step) if inside is None else self._call_module(inside)
+            except _CannotWrite as why:
+                self.left_out.append(f"call {step['call']} of {step['api']}: {why}")
+                # Its results come from outside.
+                for tensor in _tensors(result):
+                    self.nodes.pop(tensor["id"], None)
+                continue
+            self._bind(node, step)
+            results[step["call"]] = node
+            if any(True for _ in _tensors(result)):
+                last = node
+            elif result == [None] and (taken := next(_tensors(step["args"]), None)) is not None:
+                # It wrote to what it took first, as x[0] = 1 does.
+                last = self._tensor(taken["id"])
+        self._output(outputs, results, last)
+        self.graph.lint()
+        module = torch.fx.GraphModule(self.root, self.graph, "TracedCalls")
+        module.meta["example_inputs"] = self.example_inputs
+        self._warn()
+        return module
+
+    def _output(self, outputs, results, last):
+        if outputs is None:
+            if last is None:
+                raise ValueError("none of these calls returned a tensor that a graph can return")
+            self.graph.output(last)
+            return
+        single = not isinstance(outputs, (list, tuple))
+        chosen = []
+        for call in [outputs] if single else outputs:
+            if call not in results:
+                raise ValueError(
+                    f"outputs: call {call!r} is none of the graph's; they are "
+                    + ", ".join(map(str, list(results)[:20]))
+                    + (", ..." if len(results) > 20 else "")
+                )
+            chosen.append(results[call])
+        self.graph.output(chosen[0] if single else tuple(chosen))
+
+    def _warn(self):
+        if self.empty:
+            warnings.warn(
+                f"the contents of {self.empty} parameters are not in the trace (values=...), and "
+                "no state was given: they are on the meta device",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        if self.state.unsure:
+            warnings.warn(
+                f"which parameter of several alike is which was told by their order for "
+                f"{len(self.state.unsure)}, {self.state.unsure[0]} the first; record level 3 too, "
+                "or values=..., to know it",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _call(self, step):
+        target = step["target"]
+        kind, name = target["kind"], target["name"]
+        if kind == "refused":
+            raise _CannotWrite(name)
+        # Before any node is made.
+        args = [self._checked(arg) for arg in step["args"]]
+        kwargs = {key: self._checked(value) for key, value in step["kwargs"].items()}
+        if kind == "function":
+            function = _function(name)
+        elif kind == "overload":
+            function = _overload(name)
+        elif not args or not step["args"] or not isinstance(step["args"][0], dict):
+            raise _CannotWrite("a method without its tensor")
+        args = tuple(self._value(arg) for arg in args)
+        kwargs = {key: self._value(value) for key, value in kwargs.items()}
+        if kind in ("function", "overload"):
+            return self.graph.call_function(function, args, kwargs)
+        if kind == "getter":
+            return self.graph.call_function(getattr, (args[0], name))
+        if kind == "setter":
+            return self.graph.call_function(setattr, (args[0], name, *args[1:]))
+        if name in _OPERATORS and not kwargs:
+            return self.graph.call_function(getattr(operator, name), args)
+        plain = f"__{name[3:]}"
+        if name.startswith("__r") and plain in _OPERATORS and len(args) == 2 and not kwargs:
+            return self.graph.call_function(getattr(operator, plain), args[::-1])
+        return self.graph.call_method(name, args, kwargs)
+
+    def _call_module(self, call):
+        self.root[call.path] = call.module
+        argument = self._tensor(call.argument)
+        with warnings.catch_warnings():
+            # It has no module yet to look for the name.
+            warnings.simplefilter("ignore")
+            return self.graph.call_module(call.path, (argument,))
+
+    def _bind(self, node, step):
+        """What it returned is what later calls take."""
+        node.meta["call"] = step["call"]
+        if "result" not in step:
+            return
+        result = step["result"]
+        # An operator's values, or a function's one.
+        metas = [_meta_of(value) for value in result]
+        meta = metas[0] if len(metas) == 1 else tuple(metas)
+        if any(True for _ in _tensors(result)):
+            node.meta["tensor_meta"] = meta
+            node.meta["type"] = torch.Tensor if len(result) == 1 and "id" in result[0] else tuple
+        if len(result) == 1:
+            self._bind_value(node, (), result[0])
+        else:
+            for i, value in enumerate(result):
+                self._bind_value(node, (i,), value)
+
+    def _bind_value(self, node, path, plain):
+        if not isinstance(plain, dict):
+            return
+        if _is_tensor(plain):
+            if "id" in plain:
+                self.nodes[plain["id"]] = (node, path) if path else node
+            return
+        value = plain.get("value")
+        if isinstance(value, dict):
+            for key, item in value.items():
+                self._bind_value(node, (*path, key), item)
+        elif isinstance(value, list) and plain.get("type") in ("list", "tuple"):
+            for i, item in enumerate(value):
+                self._bind_value(node, (*path, i), item)
+
+    def _tensor(self, number):
+        found = self.nodes.get(number)
+        if isinstance(found, tuple):
+            node, path = found
+            for key in path:
+                node = self.graph.call_function(operator.getitem, (node, key))
+            node.meta["tensor_meta"] = _tensor_meta(self.described[number])
+            found = self.nodes[number] = node
+        if found is None:
+            found = self.nodes[number] = self._source(number)
+        return found
+
+    def _source(self, number):
+        plain = self.described[number]
+        if plain.get("kind") == "view":
+            node = self._view(plain)
+        elif self._is_parameter(plain):
+            node = self._parameter(plain)
+        else:
+            node = self._attribute(self.state.choose_buffer(plain)) or self._input(plain)
+        node.meta.setdefault("tensor_meta", _tensor_meta(plain))
+        return node
+
+    def _is_parameter(self, plain):
+        if plain.get("kind") != "input":
+            return False
+        # Operators don't see classes of Python's.
+        by_gradient = self.operators and plain.get("requires_grad")
+        return by_gradient or plain.get("subclass") in _PARAMETERS
+
+    def _view(self, plain):
+        base = self._tensor(plain["base"])
+        if plain.get("same"):
+            return base
+        graph, shape = self.graph, tuple(plain["shape"])
+        like = _meta_tensor(plain)
+        if like is None:
+            raise _CannotWrite("a view of which the shape isn't known")
+        stride = like.stride()
+        if plain.get("other_dtype"):
+            storage = graph.call_method("untyped_storage", (base,))
+            empty = graph.call_function(
+                torch.empty, ((0,),), {"dtype": like.dtype, "device": _device(plain["device"])}
+            )
+            return graph.call_method("set_", (empty, storage, plain["shift"], shape, stride))
+        if not plain["shift"]:
+            return graph.call_function(torch.as_strided, (base, shape, stride))
+        offset = graph.call_method("storage_offset", (base,))
+        offset = graph.call_function(operator.add, (offset, plain["shift"]))
+        return graph.call_function(torch.as_strided, (base, shape, stride, offset))
+
+    def _parameter(self, plain):
+        chosen = self.state.choose(plain, self.first_modules.get(plain["id"], []))
+        if chosen is None and self.state.given:
+            raise ValueError(
+                f"state has no tensor of shape {plain['shape']} and {plain['dtype']} for a "
+                f"parameter of the trace" + (", or too few of them" if self.state.tensors else "")
+            )
+        if chosen is None:
+            tensor = _tensor_of(plain, plain["contents"])
+            if tensor is None:
+                tensor = _meta_tensor(plain)
+                self.empty += 1
+            if tensor is None:
+                raise _CannotWrite("a parameter of which the shape isn't known")
+            if plain.get("subclass") != _PARAMETERS[1]:
+                tensor = torch.nn.Parameter(tensor, requires_grad=plain.get("requires_grad", False))
+            chosen = (f"param_{len(self.root)}", tensor)
+        return self._attribute(chosen)
+
+    def _attribute(self, chosen):
+        if chosen is None:
+            return None
+        name, tensor = chosen
+        self.root[name] = tensor
+        with warnings.catch_warnings():
+            # It has no module yet to look for the name.
+            warnings.simplefilter("ignore")
+            return self.graph.get_attr(name)
+
+    def _input(self, plain):
+        count = len(self.example_inputs)
+        name = f"x_{count}" if count else "x"
+        place = (
+            self.graph.inserting_before(None)
+            if self.last_input is None
+            else self.graph.inserting_after(self.last_input)
+        )
+        with place:
+            node = self.last_input = self.graph.placeholder(name, type_expr=torch.Tensor)
+        node.meta["type"] = torch.Tensor
+        example = _tensor_of(plain, plain["contents"])
+        if plain.get("kind") == "storage":
+            example = _storage_of(plain, self.views.get(plain["id"], []))
+        self.example_inputs.append(example)
+        return node
+
+    def _checked(self, plain, depth=0):
+        """The argument with its tensors as they are described; raises where it can't be written."""
+        if plain is None or isinstance(plain, (bool, int, float, str)):
+            return plain
+        kind = plain.get("type")
+        if "cut" in plain:
+            raise _CannotWrite("an argument was cut when it was recorded")
+        if _is_tensor(plain):
+            if plain.get("defined") is False:
+                return None
+            return _Tensor(plain["id"])
+        value = plain.get("value")
+        if kind in ("list", "tuple", "torch.Size", "slice", "range", "set", "frozenset"):
+            items = [self._checked(item, depth + 1) for item in value]
+            if kind in ("set", "frozenset"):
+                raise _CannotWrite("an argument is a set, which a graph can't hold")
+            if kind in ("slice", "range"):
+                return {"slice": slice, "range": range}[kind](*items)
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            pairs = value.items() if isinstance(value, dict) else value
+            return {self._checked(k): self._checked(v, depth + 1) for k, v in pairs}
+        if kind == "ellipsis":
+            return ...
+        if kind == "complex":
+            return complex(*(self._checked(part) for part in value))
+        if kind == "float":
+            return float(value)
+        if kind == "int" and len(value) < 1000:
+            return int(value)
+        if kind == "torch.dtype":
+            return _named(torch.dtype, value)
+        if kind == "torch.layout":
+            return _named(torch.layout, value)
+        if kind == "torch.memory_format":
+            return _named(torch.memory_format, value)
+        if kind == "torch.device":
+            return _device(value)
+        if kind == "type" and value in _TYPES:
+            return _TYPES[value]
+        if kind == "object":
+            raise _CannotWrite(
+                f"an argument is an object of a type that only the program has: {value}"
+            )
+        raise _CannotWrite(f"an argument is of a kind that a graph can't hold: {kind}")
+
+    def _value(self, checked):
+        if isinstance(checked, _Tensor):
+            return self._tensor(checked.number)
+        if type(checked) in (list, tuple):
+            return type(checked)(self._value(item) for item in checked)
+        if type(checked) is slice:
+            return slice(*map(self._value, (checked.start, checked.stop, checked.step)))
+        if type(checked) is dict:
+            return {key: self._value(value) for key, value in checked.items()}
+        return checked
+
+
+class _ModuleCall:
+    """The steps of a leaf module's call: simple, where it takes and returns one tensor."""
+
+    def __init__(self, path, module, steps):
+        self.path = path
+        self.module = module
+        self.last = steps[-1]
+        self.argument = None
+        made, taken = set(), []
+        for step in steps:
+            sources = {source["id"]: source for source in step["sources"]}
+            for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
+                plain = sources.get(tensor["id"], tensor)
+                own = tensor.get("subclass") in _PARAMETERS or plain.get("kind") == "view"
+                if tensor["id"] not in made and not own and tensor["id"] not in taken:
+                    taken.append(tensor["id"])
+            made.update(tensor["id"] for tensor in _tensors(step.get("result", [])))
+        self.taken, self.made = taken, made
+        self.whole = all("result" in step for step in steps)
+
+    def is_simple(self, taken_outside):
+        result = self.last.get("result", [])
+        if not self.whole or len(self.taken) != 1 or len(result) != 1:
+            return False
+        if not isinstance(result[0], dict) or "id" not in result[0]:
+            return False
+        self.argument = self.taken[0]
+        # In place, it is what it took.
+        return (self.made & taken_outside) - {self.argument} <= {result[0]["id"]}
+
+
+class _Tensor:
+    """A tensor's place in an argument."""
+
+    def __init__(self, number):
+        self.number = number

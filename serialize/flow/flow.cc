@@ -1,0 +1,479 @@
+#include "serialize/flow/flow.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "serialize/forms/call_labels.h"
+#include "serialize/model/levels.h"
+#include "serialize/model/torch_names.h"
+
+namespace torchtrace {
+namespace {
+
+// Configs that were taken apart and may come again.
+constexpr size_t kMostParsed = 10'000;
+
+void AddTensors(const Value& value, std::vector<const Value*>* tensors) {
+  if (value.tag == ValueTag::kTensor) tensors->push_back(&value);
+  for (const Value& item : value.items) AddTensors(item, tensors);
+}
+
+struct Parsed {
+  Config config;
+  std::vector<TensorFacet> facets;
+  std::vector<const Value*> tensors;  // of `config`, by position
+};
+
+// An outermost call of the selection when it has ended.
+struct EndedCall {
+  const CallRecord* end = nullptr;
+  std::string_view notes;  // as on entering
+  const std::vector<FlowModule>* modules = nullptr;
+};
+
+// Goes through the trace and finds the steps.
+class StepReader {
+ public:
+  StepReader(Trace* trace, const CallSelection& selection) : trace_(trace), selector_(trace, selection) {}
+
+  absl::Status Prepare() { return selector_.Prepare(); }
+
+  absl::Status Read(const std::function<absl::Status(const EndedCall&)>& visit) {
+    threads_.clear();
+    summary_ = FlowSummary();
+    process_.reset();
+    const absl::Status read = trace_->Read([&](const CallRecord& record) -> absl::Status {
+      if (record.kind == CallRecord::kEnter) {
+        Enter(record);
+        return absl::OkStatus();
+      }
+      return End(record, visit);
+    });
+    for (auto& [place, thread] : threads_) Close(&thread, [](const OpenCall&) { return true; });
+    return read;
+  }
+
+  const FlowSummary& summary() const { return summary_; }
+
+ private:
+  struct OpenCall {
+    uint64_t call = 0;
+    uint32_t depth = 0;
+    bool step = false;
+    bool module = false;
+    std::string notes;                // of a step
+    std::vector<FlowModule> modules;  // of a step
+  };
+  struct Thread {
+    std::vector<OpenCall> open;  // outermost first
+    std::vector<FlowModule> modules;
+    bool in_step = false;
+  };
+
+  template <typename Lost>
+  void Close(Thread* thread, Lost lost) {
+    while (!thread->open.empty() && lost(thread->open.back())) {
+      summary_.never_returned += thread->open.back().step;
+      Pop(thread);
+    }
+  }
+
+  static void Pop(Thread* thread) {
+    if (thread->open.back().step) thread->in_step = false;
+    if (thread->open.back().module) thread->modules.pop_back();
+    thread->open.pop_back();
+  }
+
+  void Enter(const CallRecord& record) {
+    Thread& thread = threads_[{record.process, record.thread}];
+    // What stood there has ended, unseen.
+    Close(&thread, [&](const OpenCall& open) { return open.depth >= record.depth; });
+    OpenCall& open = thread.open.emplace_back();
+    open.call = record.call;
+    open.depth = record.depth;
+    if (record.config == kLostId) return;
+    if (IsStep(record)) {
+      if (thread.in_step) {
+        ++summary_.inside;
+      } else {
+        open.step = thread.in_step = true;
+        open.notes = record.notes;
+        open.modules = thread.modules;
+      }
+    }
+    if (record.level == kFrameLevel && KindOf(record.config).module) {
+      open.module = true;
+      thread.modules.push_back({record.call, record.config});
+    }
+  }
+
+  bool IsStep(const CallRecord& record) {
+    if (!KindOf(record.config).callable || !selector_.Accepts(record)) return false;
+    if (!process_.has_value()) process_ = summary_.process = record.process;
+    if (*process_ == record.process) return true;
+    ++summary_.other_processes;
+    return false;
+  }
+
+  absl::Status End(const CallRecord& record, const std::function<absl::Status(const EndedCall&)>& visit) {
+    Thread& thread = threads_[{record.process, record.thread}];
+    Close(&thread, [&](const OpenCall& open) { return open.call > record.call; });
+    if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
+    const bool step = thread.open.back().step;
+    const std::string notes = std::move(thread.open.back().notes);
+    const std::vector<FlowModule> modules = std::move(thread.open.back().modules);
+    Pop(&thread);
+    if (!step) return absl::OkStatus();
+    ++summary_.steps;
+    return visit({&record, notes, &modules});
+  }
+
+  struct Kind {
+    bool known = false;
+    bool callable = false;
+    bool module = false;
+  };
+
+  const Kind& KindOf(ConfigId id) {
+    if (id >= kinds_.size()) kinds_.resize(id + id / 2 + 16);
+    Kind& kind = kinds_[id];
+    if (kind.known) return kind;
+    kind.known = true;
+    const ConfigHead head = ReadConfigHead(trace_->identity(id));
+    kind.callable = (head.level != kDispatchLevel && head.level != kRecordLevel) || !OperatorPacket(head.api).empty();
+    kind.module = head.level == kFrameLevel && !ModuleLabel(trace_->identity(id)).empty();
+    return kind;
+  }
+
+  Trace* const trace_;
+  CallSelector selector_;
+  FlowSummary summary_;
+  std::optional<uint32_t> process_;
+  std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
+  std::vector<Kind> kinds_;  // by ConfigId
+};
+
+// Bytes of a storage.
+struct Extent {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t most = 0;
+
+  bool Covers(const Extent& other) const { return least <= other.least && most >= other.most; }
+};
+
+// That a tensor's elements lie in; none of one without elements, or where it isn't known.
+std::optional<Extent> ExtentOf(const Value& tensor, uint64_t offset) {
+  if ((tensor.tensor_bits & (kTensorShapeUnknown | kTensorHasLayout)) != 0 || offset > INT64_MAX) return std::nullopt;
+  const std::vector<Dim> strides = StridesOf(tensor);
+  if (strides.size() != tensor.shape.size()) return std::nullopt;
+  auto last = static_cast<int64_t>(offset);
+  for (size_t i = 0; i < strides.size(); ++i) {
+    const int64_t size = tensor.shape[i].value_or(0), stride = strides[i].value_or(-1);
+    int64_t reach;
+    if (size <= 0 || stride < 0 || __builtin_mul_overflow(size - 1, stride, &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return std::nullopt;
+    }
+  }
+  const auto bytes = static_cast<int64_t>(BytesOfDtype(tensor.text));
+  Extent extent;
+  if (__builtin_mul_overflow(static_cast<int64_t>(offset), bytes, &extent.least) ||
+      __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, bytes, &extent.most)) {
+    return std::nullopt;
+  }
+  return extent;
+}
+
+const TensorNote* FindNote(const std::vector<TensorNote>& notes, uint64_t position) {
+  const auto at = std::lower_bound(notes.begin(), notes.end(), position,
+                                   [](const TensorNote& note, uint64_t wanted) { return note.position < wanted; });
+  return at != notes.end() && at->position == position ? &*at : nullptr;
+}
+
+class Flow {
+ public:
+  Flow(Trace* trace, const CallSelection& selection, const std::function<absl::Status(const FlowStep&)>& visit)
+      : trace_(trace), reader_(trace, selection), visit_(visit) {}
+
+  absl::StatusOr<FlowSummary> Run() {
+    if (absl::Status s = reader_.Prepare(); !s.ok()) return s;
+    if (absl::Status s = reader_.Read([this](const EndedCall& call) { return LookAhead(call); }); !s.ok()) return s;
+    step_ = 0;
+    if (absl::Status s = reader_.Read([this](const EndedCall& call) { return Tell(call); }); !s.ok()) return s;
+    FlowSummary summary = reader_.summary();
+    summary.without_id = without_id_;
+    summary.without_result = without_result_;
+    return summary;
+  }
+
+ private:
+  // What is known of the future of a tensor or storage.
+  struct Future {
+    uint64_t last = 0;  // step that takes it
+    Extent extent;      // of a storage, over all that take it
+  };
+  struct Known {
+    FlowValue value = kNoFlowValue;
+    uint64_t storage = 0;
+  };
+  // A tensor that has a storage, to take views of.
+  struct Base {
+    FlowValue value = kNoFlowValue;
+    uint64_t tensor_number = 0;  // 0: it is a kStorage
+    Value tensor;
+    uint64_t offset = 0;
+  };
+
+  const Parsed& ParsedOf(const CallRecord& record) {
+    if (parsed_.size() >= kMostParsed) parsed_.clear();
+    std::unique_ptr<Parsed>& parsed = parsed_[record.variant == kLostId ? kLostId : record.variant];
+    if (parsed == nullptr || record.variant == kLostId) {
+      parsed = std::make_unique<Parsed>();
+      parsed->config = ReadableConfig(trace_->identity(record.config));
+      if (record.variant != kLostId) parsed->facets = ReadableFacets(trace_->facets(record.variant));
+      for (const Value& value : parsed->config.args) AddTensors(value, &parsed->tensors);
+      for (const auto& [name, value] : parsed->config.kwargs) AddTensors(value, &parsed->tensors);
+    }
+    return *parsed;
+  }
+
+  absl::Status LookAhead(const EndedCall& call) {
+    const Parsed& parsed = ParsedOf(*call.end);
+    for (const TensorNote& note : ReadTensorNotes(call.notes)) {
+      if (!note.identity || note.position >= parsed.tensors.size()) continue;
+      tensors_ahead_[note.identity->tensor].last = step_;
+      if (note.identity->storage == 0) continue;
+      Future& storage = storages_ahead_[note.identity->storage];
+      storage.last = step_;
+      if (const std::optional<Extent> extent = ExtentOf(*parsed.tensors[note.position], note.identity->offset)) {
+        storage.extent.least = std::min(storage.extent.least, extent->least);
+        storage.extent.most = std::max(storage.extent.most, extent->most);
+      }
+    }
+    ++step_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Tell(const EndedCall& call) {
+    const CallRecord& record = *call.end;
+    const Parsed& parsed = ParsedOf(record);
+    const std::vector<TensorNote> notes = ReadTensorNotes(call.notes);
+    const std::vector<TensorNote> result_notes = ReadTensorNotes(record.result.notes);
+    FlowStep step;
+    step.number = step_;
+    step.call = record.call;
+    step.thread = record.thread;
+    step.config_id = record.config;
+    step.variant = record.variant;
+    step.config = &parsed.config;
+    step.facets = &parsed.facets;
+    step.notes = &notes;
+    step.result_notes = &result_notes;
+    step.modules = *call.modules;
+    if (record.kind == CallRecord::kRaise) {
+      step.outcome = CallOutcome::kRaised;
+      step.exception = record.exception;
+    }
+    released_ = &step.released;
+    touched_.clear();
+    for (uint64_t i = 0; i < parsed.tensors.size(); ++i) {
+      step.arguments.push_back(Take(*parsed.tensors[i], FacetOf(parsed.facets, i), FindNote(notes, i), &step.sources));
+    }
+    step.result_known = step.outcome == CallOutcome::kReturned && record.result.known();
+    if (step.result_known) {
+      step.result = ReadableResult(record.result.values);
+      std::vector<const Value*> tensors;
+      for (const Value& value : step.result) AddTensors(value, &tensors);
+      for (uint64_t i = 0; i < tensors.size(); ++i) {
+        step.results.push_back(Return(*tensors[i], FindNote(result_notes, i)));
+      }
+    } else if (step.outcome == CallOutcome::kReturned) {
+      ++without_result_;
+    }
+    Release();
+    std::sort(step.released.begin(), step.released.end());
+    ++step_;
+    return visit_(step);
+  }
+
+  static TensorFacet FacetOf(const std::vector<TensorFacet>& facets, uint64_t position) {
+    for (const TensorFacet& facet : facets) {
+      if (facet.tensor == position) return facet;
+    }
+    TensorFacet none;
+    none.tensor = position;
+    return none;
+  }
+
+  FlowValue Take(const Value& tensor, TensorFacet facet, const TensorNote* note, std::vector<FlowSource>* sources) {
+    FlowSource source;
+    source.tensor = tensor;
+    source.facet = std::move(facet);
+    if (note != nullptr) source.note = *note;
+    if (note == nullptr || !note->identity) {
+      ++without_id_;
+      source.value = next_++;
+      released_->push_back(source.value);
+      sources->push_back(source);
+      return source.value;
+    }
+    const TensorNote::Identity& identity = *note->identity;
+    Touch(identity);
+    if (const auto known = tensors_.find(identity.tensor); known != tensors_.end()) {
+      if (known->second.storage == identity.storage) return known->second.value;
+      // It got another storage, and no step told of it.
+      Forget(known->second);
+      tensors_.erase(known);
+    }
+    if (identity.storage != 0 && Reach(tensor, identity, &source, sources)) {
+      source.kind = FlowSource::kView;
+    }
+    source.value = next_++;
+    tensors_[identity.tensor] = {source.value, identity.storage};
+    if (source.kind == FlowSource::kInput) AddBase(source.value, tensor, identity);
+    sources->push_back(source);
+    return source.value;
+  }
+
+  // Whether it is a view of something; then of what is in `source`.
+  bool Reach(const Value& tensor, const TensorNote::Identity& identity, FlowSource* source,
+             std::vector<FlowSource>* sources) {
+    const std::optional<Extent> own = ExtentOf(tensor, identity.offset);
+    const bool strided = (tensor.tensor_bits & (kTensorShapeUnknown | kTensorHasLayout)) == 0;
+    if (!strided) return false;
+    auto bases = bases_.find(identity.storage);
+    if (bases == bases_.end()) {
+      const auto ahead = storages_ahead_.find(identity.storage);
+      if (!own.has_value() || ahead == storages_ahead_.end() || own->Covers(ahead->second.extent)) return false;
+      FlowSource whole;
+      whole.kind = FlowSource::kStorage;
+      whole.value = next_++;
+      whole.tensor.tag = ValueTag::kTensor;
+      whole.tensor.text = tensor.text;
+      whole.tensor.device = tensor.device;
+      const auto bytes = static_cast<int64_t>(BytesOfDtype(tensor.text));
+      whole.tensor.shape = {Dim((ahead->second.extent.most + bytes - 1) / bytes)};
+      AddBase(whole.value, whole.tensor, {.storage = identity.storage});
+      sources->push_back(std::move(whole));
+      bases = bases_.find(identity.storage);
+    }
+    const Base* base = &bases->second.front();
+    for (const Base& other : bases->second) {
+      if (other.tensor.text == tensor.text) {
+        base = &other;
+        break;
+      }
+    }
+    source->base = base->value;
+    source->other_dtype = base->tensor.text != tensor.text;
+    if (source->other_dtype) {
+      // From the storage's beginning.
+      source->shift = static_cast<int64_t>(identity.offset);
+      return true;
+    }
+    source->shift = static_cast<int64_t>(identity.offset) - static_cast<int64_t>(base->offset);
+    source->same =
+        source->shift == 0 && base->tensor.shape == tensor.shape && StridesOf(base->tensor) == StridesOf(tensor);
+    return true;
+  }
+
+  FlowValue Return(const Value& tensor, const TensorNote* note) {
+    if (note == nullptr || !note->identity) {
+      released_->push_back(next_);
+      return next_++;
+    }
+    const TensorNote::Identity& identity = *note->identity;
+    Touch(identity);
+    const auto [known, is_new] = tensors_.try_emplace(identity.tensor);
+    if (is_new) known->second.value = next_++;
+    if (!is_new && known->second.storage != identity.storage) RemoveBase(known->second);
+    known->second.storage = identity.storage;
+    AddBase(known->second.value, tensor, identity);
+    return known->second.value;
+  }
+
+  // The first of each dtype.
+  void AddBase(FlowValue value, const Value& tensor, const TensorNote::Identity& identity) {
+    if (identity.storage == 0 || (tensor.tensor_bits & (kTensorShapeUnknown | kTensorHasLayout)) != 0) return;
+    std::vector<Base>& bases = bases_[identity.storage];
+    for (const Base& base : bases) {
+      if (base.tensor.text == tensor.text) return;
+    }
+    bases.push_back({value, identity.tensor, tensor, identity.offset});
+  }
+
+  void RemoveBase(const Known& known) {
+    const auto bases = bases_.find(known.storage);
+    if (bases == bases_.end()) return;
+    std::erase_if(bases->second, [&](const Base& base) { return base.value == known.value; });
+    if (bases->second.empty()) bases_.erase(bases);
+  }
+
+  bool IsBase(const Known& known) const {
+    const auto bases = bases_.find(known.storage);
+    return bases != bases_.end() && std::any_of(bases->second.begin(), bases->second.end(),
+                                                [&](const Base& base) { return base.value == known.value; });
+  }
+
+  void Forget(const Known& known) {
+    RemoveBase(known);
+    released_->push_back(known.value);
+  }
+
+  void Touch(const TensorNote::Identity& identity) { touched_.push_back(identity); }
+
+  static bool IsOver(const absl::flat_hash_map<uint64_t, Future>& ahead, uint64_t id, uint64_t step) {
+    const auto at = ahead.find(id);
+    return at == ahead.end() || at->second.last <= step;
+  }
+
+  // A base lives as long as its storage is used, others as long as they are.
+  void Release() {
+    for (const TensorNote::Identity& identity : touched_) {
+      const auto known = tensors_.find(identity.tensor);
+      if (known != tensors_.end() && IsOver(tensors_ahead_, identity.tensor, step_) && !IsBase(known->second)) {
+        released_->push_back(known->second.value);
+        tensors_.erase(known);
+      }
+    }
+    for (const TensorNote::Identity& identity : touched_) {
+      if (identity.storage == 0 || !IsOver(storages_ahead_, identity.storage, step_)) continue;
+      const auto bases = bases_.find(identity.storage);
+      if (bases == bases_.end()) continue;
+      for (const Base& base : bases->second) {
+        released_->push_back(base.value);
+        tensors_.erase(base.tensor_number);
+      }
+      bases_.erase(bases);
+    }
+  }
+
+  Trace* const trace_;
+  StepReader reader_;
+  const std::function<absl::Status(const FlowStep&)>& visit_;
+  absl::flat_hash_map<VariantId, std::unique_ptr<Parsed>> parsed_;
+  absl::flat_hash_map<uint64_t, Future> tensors_ahead_;     // that a step takes, by number
+  absl::flat_hash_map<uint64_t, Future> storages_ahead_;    // the same
+  absl::flat_hash_map<uint64_t, Known> tensors_;            // live, by number
+  absl::flat_hash_map<uint64_t, std::vector<Base>> bases_;  // by the number of their storage
+  std::vector<TensorNote::Identity> touched_;               // by the step
+  std::vector<FlowValue>* released_ = nullptr;              // of the step
+  FlowValue next_ = 0;
+  uint64_t step_ = 0;
+  uint64_t without_id_ = 0;
+  uint64_t without_result_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selection,
+                                     const std::function<absl::Status(const FlowStep&)>& visit) {
+  return Flow(trace, selection, visit).Run();
+}
+
+}  // namespace torchtrace

@@ -1,0 +1,115 @@
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+#include "serialize/flow/flow.h"
+#include "serialize/flow/target.h"
+#include "serialize/forms/forms.h"
+
+namespace torchtrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+bool IsTensor(const ordered_json& type) {
+  const auto* const text = type.get_ptr<const std::string*>();
+  return text != nullptr && text->ends_with(".Tensor");
+}
+
+// Numbers tensors in the order in which positions are counted.
+class Numbering {
+ public:
+  explicit Numbering(const std::vector<FlowValue>& values) : values_(values) {}
+
+  void Number(ordered_json* json) {
+    if (json->is_array()) return NumberEach(json);
+    if (!json->is_object()) return;
+    const auto type = json->find("type");
+    if (type == json->end()) return;
+    if (IsTensor(*type)) {
+      // One that isn't defined has no position.
+      if (!json->contains("defined") && next_ < values_.size()) (*json)["id"] = values_[next_++];
+      return;
+    }
+    const auto value = json->find("value");
+    if (value == json->end()) return;
+    // The members of a dict may be called anything.
+    if (value->is_object()) return NumberEach(&*value);
+    Number(&*value);
+  }
+  void NumberEach(ordered_json* json) {
+    for (ordered_json& item : *json) Number(&item);
+  }
+
+ private:
+  const std::vector<FlowValue>& values_;
+  size_t next_ = 0;
+};
+
+ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool contents) {
+  // The description as an argument, which knows of facets.
+  Config config;
+  config.api = api;
+  config.args = {source.tensor};
+  TensorFacet facet = source.facet;
+  facet.tensor = 0;
+  ordered_json json = ConfigToJson(config, {facet})["args"][0];
+  json["id"] = source.value;
+  json["kind"] = source.kind == FlowSource::kInput ? "input" : source.kind == FlowSource::kStorage ? "storage" : "view";
+  if (source.kind == FlowSource::kView) {
+    json["base"] = source.base;
+    json["shift"] = source.shift;
+    if (source.same) json["same"] = true;
+    if (source.other_dtype) json["other_dtype"] = true;
+  }
+  if (source.note.range) {
+    json["min"] = source.note.range->least;
+    json["max"] = source.note.range->most;
+  }
+  if (contents && source.note.contents) {
+    json["contents"] =
+        absl::Base64Escape(absl::string_view(source.note.contents->data(), source.note.contents->size()));
+  }
+  return json;
+}
+
+ordered_json TargetToJson(const CallTarget& target) {
+  static constexpr const char* kKinds[] = {"refused", "function", "method", "getter", "setter", "overload"};
+  return {{"kind", kKinds[target.kind]}, {"name", target.name}};
+}
+
+}  // namespace
+
+ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents) {
+  ordered_json json = {{"call", step.call}, {"thread", step.thread}};
+  ordered_json call = ConfigToJson(*step.config, *step.facets);
+  Numbering arguments(step.arguments);
+  arguments.NumberEach(&call["args"]);
+  arguments.NumberEach(&call["kwargs"]);
+  json.update(call);
+  json["target"] = TargetToJson(TargetOf(step.config->api, step.config->level));
+  json["sources"] = ordered_json::array();
+  for (const FlowSource& source : step.sources)
+    json["sources"].push_back(SourceToJson(source, step.config->api, contents));
+  if (step.result_known) {
+    ordered_json& result = json["result"] = ordered_json::array();
+    for (const Value& value : step.result) result.push_back(ValueToJson(value));
+    Numbering(step.results).NumberEach(&result);
+  }
+  if (step.outcome == CallOutcome::kRaised) json["raised"] = std::string(step.exception);
+  json["released"] = step.released;
+  ordered_json& modules = json["modules"] = ordered_json::array();
+  for (const FlowModule& module : step.modules) {
+    const Config config = ReadableConfig(trace.identity(module.config));
+    ordered_json& one = modules.emplace_back(ordered_json{{"call", module.call}, {"api", FormatApi(config.api)}});
+    for (const auto& [name, value] : config.kwargs) {
+      if (name == "path" && value.tag == ValueTag::kString) one["path"] = ValueToJson(value);
+    }
+  }
+  return json;
+}
+
+}  // namespace torchtrace

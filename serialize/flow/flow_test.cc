@@ -1,0 +1,215 @@
+#include "serialize/flow/flow.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "serialize/forms/forms.h"
+#include "serialize/testing/fake_trace.h"
+
+namespace torchtrace {
+namespace {
+
+std::string SourceLine(const FlowSource& source) {
+  std::string line = absl::StrCat("  %", source.value, " = ", FormatValue(source.tensor));
+  if (source.kind == FlowSource::kStorage) line += " storage";
+  if (source.kind == FlowSource::kView) {
+    absl::StrAppend(&line, " view of %", source.base, " + ", source.shift, source.same ? " same" : "",
+                    source.other_dtype ? " other dtype" : "");
+  }
+  return line;
+}
+
+// Each step as lines: its sources, and `call: api(arguments) -> results; released`.
+std::vector<std::string> Steps(Trace* trace, const CallSelection& selection, FlowSummary* summary = nullptr) {
+  std::vector<std::string> lines;
+  const absl::StatusOr<FlowSummary> read = ReadFlow(trace, selection, [&](const FlowStep& step) {
+    for (const FlowSource& source : step.sources) lines.push_back(SourceLine(source));
+    std::string line = absl::StrCat(step.call, ": ", step.config->api, "(", absl::StrJoin(step.arguments, " "), ")");
+    if (step.result_known) absl::StrAppend(&line, " -> ", absl::StrJoin(step.results, " "));
+    if (step.outcome == CallOutcome::kRaised) absl::StrAppend(&line, " raised ", std::string(step.exception));
+    if (!step.released.empty()) absl::StrAppend(&line, "; ", absl::StrJoin(step.released, " "));
+    lines.push_back(line);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read.status();
+  if (summary != nullptr && read.ok()) *summary = *read;
+  return lines;
+}
+
+CallSelection OfLevel(int level) {
+  CallSelection selection;
+  selection.levels = {level};
+  return selection;
+}
+
+std::vector<std::string> Steps(Trace* trace, FlowSummary* summary = nullptr) {
+  return Steps(trace, OfLevel(1), summary);
+}
+
+using Lines = std::vector<std::string>;
+
+Value Strided(std::vector<Dim> shape, std::vector<Dim> strides) {
+  Value value = TensorValue(std::move(shape));
+  value.tensor_bits |= kTensorHasStride;
+  value.strides = std::move(strides);
+  return value;
+}
+
+void Call(FakeTrace* trace, const std::string& api, const std::vector<Value>& args,
+          const std::vector<TensorNote::Identity>& ids, const std::vector<Value>& result,
+          const std::vector<TensorNote::Identity>& result_ids) {
+  trace->Enter(MakeConfig(1, api, args), "", Identities(ids));
+  trace->Return(result, Identities(result_ids));
+}
+
+const Value k2x3 = TensorValue({2, 3});
+
+TEST(FlowTest, ResultsAreTheArgumentsOfLaterCalls) {
+  FakeTrace trace;
+  Call(&trace, "torch.add", {k2x3, k2x3}, {{1, 1, 0}, {2, 2, 0}}, {k2x3}, {{3, 3, 0}});
+  Call(&trace, "torch.mul", {k2x3, k2x3}, {{3, 3, 0}, {1, 1, 0}}, {k2x3}, {{4, 4, 0}});
+  EXPECT_EQ(Steps(&trace), (Lines{"  %0 = Tensor([2, 3], \"float32\")", "  %1 = Tensor([2, 3], \"float32\")",
+                                  "0: torch.add(0 1) -> 2; 1", "1: torch.mul(2 0) -> 3; 0 2 3"}));
+}
+
+TEST(FlowTest, CallsInPlaceKeepTheTensor) {
+  FakeTrace trace;
+  Call(&trace, "torch.Tensor.add_", {k2x3, IntValue(1)}, {{1, 1, 0}}, {k2x3}, {{1, 1, 0}});
+  trace.Enter(MakeConfig(1, "torch.neg", {k2x3}, {{"out", k2x3}}), "", Identities({{1, 1, 0}, {2, 2, 0}}));
+  trace.Return({k2x3}, Identities({{2, 2, 0}}));
+  Call(&trace, "torch.abs", {k2x3}, {{2, 2, 0}}, {k2x3}, {{3, 3, 0}});
+  EXPECT_EQ(Steps(&trace),
+            (Lines{"  %0 = Tensor([2, 3], \"float32\")", "0: torch.Tensor.add_(0) -> 0",
+                   "  %1 = Tensor([2, 3], \"float32\")", "1: torch.neg(0 1) -> 1; 0", "2: torch.abs(1) -> 2; 1 2"}));
+}
+
+TEST(FlowTest, TensorsThatNobodyReturnedAreViewsOfTheirStorage) {
+  FakeTrace trace;
+  Call(&trace, "torch.zeros", {IntValue(6)}, {}, {TensorValue({6})}, {{1, 7, 0}});
+  Call(&trace, "torch.neg", {TensorValue({3})}, {{2, 7, 3}}, {TensorValue({3})}, {{3, 8, 0}});
+  Call(&trace, "torch.abs", {TensorValue({6})}, {{4, 7, 0}}, {TensorValue({6})}, {{5, 9, 0}});
+  Call(&trace, "torch.abs", {Strided({3}, {2})}, {{6, 7, 1}}, {TensorValue({3})}, {{7, 10, 0}});
+  EXPECT_EQ(
+      Steps(&trace),
+      (Lines{"0: torch.zeros() -> 0", "  %1 = Tensor([3], \"float32\") view of %0 + 3", "1: torch.neg(1) -> 2; 1 2",
+             "  %3 = Tensor([6], \"float32\") view of %0 + 0 same", "2: torch.abs(3) -> 4; 3 4",
+             "  %5 = Tensor([3], \"float32\", stride=[2]) view of %0 + 1", "3: torch.abs(5) -> 6; 0 5 6"}));
+}
+
+TEST(FlowTest, AViewOfAnotherDtypeSaysSo) {
+  FakeTrace trace;
+  Value doubles = TensorValue({3});
+  doubles.text = "float64";
+  Call(&trace, "torch.zeros", {IntValue(6)}, {}, {TensorValue({6})}, {{1, 7, 0}});
+  Call(&trace, "torch.neg", {doubles}, {{2, 7, 1}}, {doubles}, {{3, 8, 0}});
+  EXPECT_EQ(Steps(&trace)[1], "  %1 = Tensor([3], \"float64\") view of %0 + 1 other dtype");
+}
+
+TEST(FlowTest, AStorageOfWhichNoInputHasAllIsAnInput) {
+  FakeTrace trace;
+  Call(&trace, "torch.neg", {TensorValue({3})}, {{1, 1, 2}}, {TensorValue({3})}, {{2, 2, 0}});
+  Call(&trace, "torch.neg", {TensorValue({4})}, {{3, 1, 4}}, {TensorValue({4})}, {{4, 3, 0}});
+  EXPECT_EQ(Steps(&trace), (Lines{"  %0 = Tensor([8], \"float32\") storage",
+                                  "  %1 = Tensor([3], \"float32\") view of %0 + 2", "0: torch.neg(1) -> 2; 1 2",
+                                  "  %3 = Tensor([4], \"float32\") view of %0 + 4", "1: torch.neg(3) -> 4; 0 3 4"}));
+}
+
+TEST(FlowTest, AnInputThatHasAllIsTheBaseWhereverItBegins) {
+  FakeTrace trace;
+  Call(&trace, "torch.neg", {TensorValue({8})}, {{1, 1, 100}}, {TensorValue({8})}, {{2, 2, 0}});
+  Call(&trace, "torch.neg", {TensorValue({4})}, {{3, 1, 104}}, {TensorValue({4})}, {{4, 3, 0}});
+  const Lines lines = Steps(&trace);
+  EXPECT_EQ(lines[0], "  %0 = Tensor([8], \"float32\")");
+  EXPECT_EQ(lines[2], "  %2 = Tensor([4], \"float32\") view of %0 + 4");
+}
+
+TEST(FlowTest, ATensorWhoseStorageWasExchangedIsAnother) {
+  FakeTrace trace;
+  Call(&trace, "torch.neg", {k2x3, k2x3}, {{1, 1, 0}, {2, 2, 0}}, {k2x3}, {{3, 3, 0}});
+  // By x.data = y, which nothing told of.
+  Call(&trace, "torch.neg", {k2x3}, {{1, 2, 0}}, {k2x3}, {{4, 4, 0}});
+  EXPECT_EQ(Steps(&trace)[3], "  %3 = Tensor([2, 3], \"float32\") view of %1 + 0 same");
+}
+
+TEST(FlowTest, OutermostCallsOfTheLevelAreSteps) {
+  FakeTrace trace;
+  Value path = TextValue("encoder.0");
+  trace.Enter(MakeConfig(3, "torch.nn.Linear", {}, {{"path", path}}));
+  trace.Enter(MakeConfig(1, "torch.nn.functional.linear", {k2x3}), "", Identities({{1, 1, 0}}));
+  trace.Enter(MakeConfig(1, "torch.addmm", {k2x3}), "", Identities({{1, 1, 0}}));
+  trace.Enter(MakeConfig(2, "aten::addmm", {k2x3}), "", Identities({{1, 1, 0}}));
+  trace.Return({k2x3}, Identities({{2, 2, 0}}));
+  trace.Return({k2x3}, Identities({{2, 2, 0}}));
+  trace.Return({k2x3}, Identities({{2, 2, 0}}));
+  trace.Leave();
+  trace.Enter(MakeConfig(2, "AddmmBackward0", {k2x3}));
+  trace.Call(MakeConfig(2, "aten::t", {}));
+  trace.Leave();
+  FlowSummary summary;
+  EXPECT_EQ(Steps(&trace, &summary),
+            (Lines{"  %0 = Tensor([2, 3], \"float32\")", "1: torch.nn.functional.linear(0) -> 1; 0 1"}));
+  EXPECT_EQ(summary.inside, 1u);
+  EXPECT_EQ(Steps(&trace, OfLevel(2)),
+            (Lines{"  %0 = Tensor([2, 3], \"float32\")", "3: aten::addmm(0) -> 1; 0 1", "5: aten::t()"}));
+  std::vector<std::string> modules;
+  ASSERT_TRUE(ReadFlow(&trace, OfLevel(1), [&](const FlowStep& step) {
+                const nlohmann::ordered_json json = FlowStepToJson(trace, step, true);
+                modules.push_back(json["modules"].dump());
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_EQ(modules, (Lines{R"([{"call":0,"api":"torch.nn.Linear","path":"encoder.0"}])"}));
+}
+
+TEST(FlowTest, WhatIsNotKnownIsCounted) {
+  FakeTrace trace;
+  trace.Call(MakeConfig(1, "torch.add", {k2x3, k2x3}));
+  trace.Enter(MakeConfig(1, "torch.mm", {k2x3}));
+  trace.Raise("builtins.RuntimeError");
+  trace.In(trace.AddProcess(nlohmann::json::object()), 0);
+  trace.Call(MakeConfig(1, "torch.add"));
+  trace.In(0, 0);
+  trace.Enter(MakeConfig(1, "torch.neg"));
+  FlowSummary summary;
+  const Lines lines = Steps(&trace, &summary);
+  EXPECT_EQ(lines[2], "0: torch.add(0 1); 0 1");
+  EXPECT_EQ(lines[4], "1: torch.mm(2) raised builtins.RuntimeError; 2");
+  EXPECT_EQ(summary.steps, 2u);
+  EXPECT_EQ(summary.without_id, 3u);
+  EXPECT_EQ(summary.without_result, 1u);
+  EXPECT_EQ(summary.other_processes, 1u);
+  EXPECT_EQ(summary.never_returned, 1u);
+}
+
+TEST(FlowTest, JsonNumbersTensorsWhereverTheyStand) {
+  FakeTrace trace;
+  Value dict;
+  dict.tag = ValueTag::kDict;
+  dict.whole = 2;
+  // A dict that looks like a description.
+  dict.items = {TextValue("type"), TextValue("torch.Tensor"), TextValue("x"), k2x3};
+  Value contents = TensorValue({1});
+  std::string notes = Identities({{1, 1, 0}, {2, 2, 0}});
+  AppendTensorNote(
+      {.position = 2, .identity = TensorNote::Identity{3, 3, 0}, .range = TensorNote::Range{1, 2}, .contents = "abcd"},
+      &notes);
+  trace.Enter(MakeConfig(1, "f", {ItemsValue(ValueTag::kList, {k2x3}), dict}, {{"type", contents}}), "", notes);
+  trace.Return({ItemsValue(ValueTag::kTuple, {k2x3, IntValue(1)})}, Identities({{2, 2, 0}}));
+  nlohmann::ordered_json json;
+  ASSERT_TRUE(ReadFlow(&trace, OfLevel(1), [&](const FlowStep& step) {
+                json = FlowStepToJson(trace, step, true);
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_EQ(json["args"][0]["value"][0]["id"], 0);
+  EXPECT_EQ(json["args"][1]["value"]["x"]["id"], 1);
+  EXPECT_EQ(json["kwargs"]["type"]["id"], 2);
+  EXPECT_EQ(json["result"][0]["value"][0]["id"], 1);
+  EXPECT_EQ(json["sources"][2]["contents"], "YWJjZA==");
+  EXPECT_EQ(json["sources"][2]["max"], 2);
+}
+
+}  // namespace
+}  // namespace torchtrace

@@ -1,0 +1,54 @@
+#include "serialize/flow/target.h"
+
+#include "gtest/gtest.h"
+
+namespace torchtrace {
+namespace {
+
+TEST(TargetTest, ApisAreCalledAsTheirKindIs) {
+  const auto expect = [](const char* api, int level, CallTarget::Kind kind, const char* name) {
+    const CallTarget target = TargetOf(api, level);
+    EXPECT_EQ(target.kind, kind) << api;
+    EXPECT_EQ(target.name, name);
+  };
+  expect("torch.add", 1, CallTarget::kFunction, "torch.add");
+  expect("torch.nn.functional.relu", 0, CallTarget::kFunction, "torch.nn.functional.relu");
+  expect("torch.Tensor.view", 1, CallTarget::kMethod, "view");
+  expect("torch.Tensor.T.__get__", 1, CallTarget::kGetter, "T");
+  expect("torch.Tensor.data.__set__", 1, CallTarget::kSetter, "data");
+  expect("aten::add.Tensor", 2, CallTarget::kOverload, "torch.ops.aten.add.Tensor");
+  expect("aten::mm", 4, CallTarget::kOverload, "torch.ops.aten.mm.default");
+}
+
+TEST(TargetTest, WhatIsNotTorchsOwnAndHarmlessIsRefused) {
+  for (const char* const api : {"os.system",
+                                "torch.load",
+                                "torch.hub.load",
+                                "torch.Tensor.__reduce_ex__",
+                                "torch.utils.cpp_extension.load",
+                                "torch.add(__import__('os').system('x')) or torch.add",
+                                "torch.add\nimport os",
+                                "torch..add",
+                                "torch.",
+                                "torch",
+                                "add",
+                                "",
+                                "torch.lambda",
+                                "torch.os.system",
+                                "torch.nn.Module.f.__get__",
+                                "__get__",
+                                "c10d::allreduce_",
+                                "aten::add.x\ny",
+                                "aten::",
+                                "aten::a::b",
+                                "evil::add",
+                                "torch._C._jit_compile",
+                                "torch.jit.script"}) {
+    EXPECT_EQ(TargetOf(api, 1).kind, CallTarget::kRefused) << api;
+    EXPECT_FALSE(TargetOf(api, 1).name.empty()) << api;
+  }
+  EXPECT_EQ(TargetOf("torch.add", 3).kind, CallTarget::kRefused);
+}
+
+}  // namespace
+}  // namespace torchtrace
