@@ -32,9 +32,9 @@ std::vector<ReplayItem> Items(ReplayPlan* plan, const std::string& path) {
 TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   const std::string a = TempFile("a.txt", "torch.relu(1)\ntorch.relu(2)\ntorch.relu(1)\ntorch.add(1)\n");
   const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\n");
-  ReplayFilter filter;
-  filter.filter.include = {"torch.relu"};
-  ReplayPlan plan(filter);
+  CallSelection selection;
+  selection.filter.include = {"torch.relu"};
+  ReplayPlan plan(selection);
   const std::vector<ReplayItem> first = Items(&plan, a), second = Items(&plan, b);
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].line, "torch.relu(1)");
