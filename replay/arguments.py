@@ -8,6 +8,7 @@ import base64
 import re
 
 import torch
+
 from replay.names import Skip
 
 MAX_DEPTH = 64
@@ -296,7 +297,8 @@ def attach(specs, notes):
         if "min" in note:
             spec.range = (int(note["min"]), int(note["max"]))
         if "contents" in note:
-            spec.contents = base64.b64decode(note["contents"])
+            contents = note["contents"]
+            spec.contents = base64.b64decode(contents) if isinstance(contents, str) else contents
             if len(spec.contents) != spec.numel * spec.dtype.itemsize:
                 raise Skip("a tensor's recorded contents don't fit it")
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 import torch
+
 from replay import arguments
 
 _UNSAFE_EVENTS = (

@@ -8,6 +8,7 @@ import fnmatch
 import re
 
 import torch
+
 from replay.arguments import TensorSpec, product
 
 _ALIASES = {"input": "self", "tensor": "self", "tensors": "self", "A": "self"}
@@ -78,7 +79,7 @@ def given(contents):
         if not contents:
             return torch.zeros(shape, dtype=dtype)
         # In memory that torch allocated: how it is aligned can decide the last bits of results.
-        given = torch.frombuffer(bytearray(contents), dtype=torch.uint8).clone()
+        given = torch.frombuffer(memoryview(contents), dtype=torch.uint8).clone()
         return given.view(dtype).view(shape)
 
     return Draw(draw)

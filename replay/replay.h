@@ -138,7 +138,8 @@ class LoneWorker {
   ~LoneWorker();
 
   absl::Status Start();
-  ReplayAnswer Ask(const std::string& request);
+  // `pieces` follow the request's line as they are.
+  ReplayAnswer Ask(const std::string& request, const std::vector<std::string_view>& pieces);
 
  private:
   struct Process;

@@ -30,10 +30,11 @@ absl::StatusOr<int> LevelOf(Trace* trace, const CallSelection& selection) {
   return 2;
 }
 
-std::string Request(const Trace& trace, const FlowStep& step) {
+// Contents follow the line as they are.
+std::string Request(const Trace& trace, const FlowStep& step, std::vector<std::string_view>* contents) {
   nlohmann::ordered_json request = FlowStepToJson(trace, step, /*contents=*/false);
-  request["notes"] = NotesToJson(*step.notes);
-  if (step.result_known) request["result_notes"] = NotesToJson(*step.result_notes);
+  request["notes"] = NotesToJson(*step.notes, contents);
+  if (step.result_known) request["result_notes"] = NotesToJson(*step.result_notes, contents);
   return DumpJson(request);
 }
 
@@ -68,7 +69,9 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
     item.level = step.config->level;
     item.line = lines.Get(step.config_id);
     if (step.outcome == CallOutcome::kRaised) item.recorded = step.exception.empty() ? "an exception" : step.exception;
-    const ReplayAnswer answer = worker.Ask(Request(*trace, step));
+    std::vector<std::string_view> contents;
+    const std::string request = Request(*trace, step, &contents);
+    const ReplayAnswer answer = worker.Ask(request, contents);
     facts.compared += CountOf(answer, "compared");
     facts.equal += CountOf(answer, "equal");
     facts.filled += CountOf(answer, "filled");

@@ -6,13 +6,14 @@ are those of the recorded program: these are compared with recorded contents, th
 filled in from them.
 """
 
-import base64
 import contextlib
 import fnmatch
+import os
 import re
 import time
 
 import torch
+
 from replay import arguments, calling, fills, results
 from replay.arguments import TensorSpec
 from replay.names import Skip
@@ -267,7 +268,7 @@ class Sequence:
         if len(contents) != tensor.numel() * tensor.element_size() or not contents:
             return
         ours = bytes_of(tensor)
-        recorded = torch.frombuffer(bytearray(contents), dtype=torch.uint8).view(ours.shape)
+        recorded = torch.frombuffer(contents, dtype=torch.uint8).view(ours.shape)
         known = slot.storage.is_known(tensor)
         if known:
             self.counts["compared"] += 1
@@ -423,10 +424,27 @@ def view_of(base, spec, shift, other_dtype):
     return view.set_(base.untyped_storage(), offset, spec.shape, stride)
 
 
+def take_contents(step, reader, behind):
+    """Contents of tensors follow a step's line, as bytes in the order of its notes."""
+    notes = [*step.get("notes", ()), *step.get("result_notes", ())]
+    notes = [note for note in notes if "contents" in note]
+    everything = memoryview(bytearray(sum(note["contents"] for note in notes)))
+    everything[: len(behind)] = behind
+    have = len(behind)
+    while have < len(everything):
+        count = os.readv(reader, [everything[have:]])
+        if count == 0:
+            raise EOFError
+        have += count
+    begin = 0
+    for note in notes:
+        end = begin + note["contents"]
+        note["contents"] = everything[begin:end]
+        begin = end
+
+
 def contents_by_position(notes):
-    return {
-        note["position"]: base64.b64decode(note["contents"]) for note in notes if "contents" in note
-    }
+    return {note["position"]: note["contents"] for note in notes if "contents" in note}
 
 
 def paired_tensors(plain, values):
@@ -460,7 +478,7 @@ def difference_of(tensor, recorded):
     count = int((bytes_of(tensor) != recorded).any(-1).sum())
     text = f"{count} of {tensor.numel()} elements are otherwise than recorded"
     if tensor.dtype.is_floating_point:
-        theirs = recorded.reshape(-1).view(tensor.dtype).to(torch.float64)
+        theirs = recorded.clone().view(-1).view(tensor.dtype).to(torch.float64)
         apart = (tensor.detach().reshape(-1).to(torch.float64) - theirs).abs().max()
         text += f", by up to {float(apart):.3g}"
     return text

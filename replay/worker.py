@@ -16,6 +16,7 @@ import time
 import warnings
 
 import torch
+
 from replay import arguments, calling, fills, names, results, sequence
 from replay.names import Skip
 
@@ -149,27 +150,29 @@ def work(options, reader, answers, errors, threads):
         problem = str(skip)
     gc.disable()
     count = 0
-    for line in lines(reader):
+    for request, behind in requests(reader):
         os.ftruncate(errors, 0)
-        result = (
-            {"result": "skipped", "reason": problem} if problem else replay.run(json.loads(line))
-        )
+        if options["sequence"]:
+            sequence.take_contents(request, reader, behind)
+        result = {"result": "skipped", "reason": problem} if problem else replay.run(request)
         os.write(answers, json.dumps(result).encode() + b"\n")
         count += 1
         if count % 256 == 0:
             gc.collect()
 
 
-def lines(reader):
-    """One config is sent at a time: nothing is read ahead that is for the next child."""
+def requests(reader):
+    """Each with what was read behind its line. One is sent at a time: nothing is read ahead that
+    is for the next child."""
     blocks = []
     while True:
         block = os.read(reader, 1 << 20)
         if not block:
             return
-        blocks.append(block)
-        if block.endswith(b"\n"):
-            yield b"".join(blocks)
+        end = block.find(b"\n") + 1
+        blocks.append(block[:end] if end else block)
+        if end:
+            yield json.loads(b"".join(blocks)), block[end:]
             blocks = []
 
 

@@ -186,9 +186,11 @@ class Worker {
     return absl::OkStatus();
   }
 
-  ReplayAnswer Ask(const std::string& request, double seconds) {
+  ReplayAnswer Ask(const std::string& request, double seconds, const std::vector<std::string_view>& pieces = {}) {
     std::string line;
-    if (Write(absl::StrCat(request, "\n")) && ReadLine(seconds, &line)) return ParseAnswer(line);
+    bool written = Write(absl::StrCat(request, "\n"));
+    for (const std::string_view piece : pieces) written = written && Write(piece);
+    if (written && ReadLine(seconds, &line)) return ParseAnswer(line);
     Kill();
     ReplayAnswer answer;
     answer.result = "crashed";
@@ -270,7 +272,9 @@ LoneWorker::LoneWorker(const WorkerOptions& options) : options_(options), proces
 LoneWorker::~LoneWorker() { process_->worker.Finish(); }
 
 absl::Status LoneWorker::Start() { return process_->worker.Start(options_, Greeting(options_)); }
-ReplayAnswer LoneWorker::Ask(const std::string& request) { return process_->worker.Ask(request, Patience(options_)); }
+ReplayAnswer LoneWorker::Ask(const std::string& request, const std::vector<std::string_view>& pieces) {
+  return process_->worker.Ask(request, Patience(options_), pieces);
+}
 
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
                         const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done) {
