@@ -45,15 +45,17 @@ std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
   std::vector<std::string> sentences;
   const FlowSummary& flow = facts.flow;
   if (flow.without_id > 0) {
-    sentences.push_back(absl::StrCat(flow.without_id, " tensors are of no known identity, and made anew for each call "
+    sentences.push_back(absl::StrCat(flow.without_id,
+                                     " tensors are of no known identity, and made anew for each call "
                                      "(run --ids --outputs records which they are)"));
   }
   if (flow.without_result > 0) {
-    sentences.push_back(absl::StrCat(flow.without_result, " calls returned nobody knows what (run --outputs records it)"));
+    sentences.push_back(
+        absl::StrCat(flow.without_result, " calls returned nobody knows what (run --outputs records it)"));
   }
   if (flow.other_processes > 0) {
-    sentences.push_back(absl::StrCat("left out: ", flow.other_processes,
-                                     " calls of other processes; a sequence is of one (--rank)"));
+    sentences.push_back(
+        absl::StrCat("left out: ", flow.other_processes, " calls of other processes; a sequence is of one (--rank)"));
   }
   if (flow.never_returned > 0) {
     sentences.push_back(absl::StrCat("left out: ", flow.never_returned, " calls that never returned"));
@@ -138,12 +140,12 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseReplayFormat(text); }));
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
-  CLI::Option* const sequence = app->add_flag(
-      "--sequence", arguments.sequence, "The calls of one trace in order, each with what earlier ones returned");
-  CLI::Option* const resume =
-      app->add_option("--resume", arguments.resume, "Keep results in FILE as they come, and go on from those that it holds")
-      ->option_text("FILE")
-      ->check(IsName());
+  CLI::Option* const sequence = app->add_flag("--sequence", arguments.sequence,
+                                              "The calls of one trace in order, each with what earlier ones returned");
+  CLI::Option* const resume = app->add_option("--resume", arguments.resume,
+                                              "Keep results in FILE as they come, and go on from those that it holds")
+                                  ->option_text("FILE")
+                                  ->check(IsName());
   app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
   app->add_option("--device", workers.device, "Call everything on DEVICE in place of where it ran")
       ->option_text("DEVICE")
@@ -193,9 +195,8 @@ int Run(const std::vector<std::string>& args) {
   if (!results.ok()) return Fail(kExitTrouble, results.status());
   Remarks missing(&arguments.filter);
   SequenceFacts facts;
-  const absl::Status replayed = arguments.sequence
-                                    ? ReplayInOrder(arguments, results->get(), &facts, &missing)
-                                    : Replay(arguments, results->get(), &missing);
+  const absl::Status replayed = arguments.sequence ? ReplayInOrder(arguments, results->get(), &facts, &missing)
+                                                   : Replay(arguments, results->get(), &missing);
   if (!replayed.ok()) return (*out)->Finish(replayed);
 
   const ReplayReportOptions report = {.format = *ParseReplayFormat(arguments.format),
@@ -210,8 +211,8 @@ int Run(const std::vector<std::string>& args) {
     if ((*results)->reused() > 0) {
       Say(absl::StrCat((*results)->reused(), " of the results stood in ", arguments.resume));
     }
-    if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs,
-                                               arguments.sequence ? " calls" : " configs"));
+    if ((*out)->is_file())
+      Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs, arguments.sequence ? " calls" : " configs"));
   }
   return summary->differ > 0 ? kExitDifferent : kExitOk;
 }

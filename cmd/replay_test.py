@@ -320,8 +320,8 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 words_in, places = nn.Embedding(words, width), nn.Embedding(length, width)
-model = nn.Sequential(Block(), Block(), nn.LayerNorm(width), nn.Linear(width, words, bias=False))
-model[3].weight = words_in.weight
+model = nn.Sequential(Block(), nn.LayerNorm(width), nn.Linear(width, words, bias=False))
+model[2].weight = words_in.weight
 parameters = [*words_in.parameters(), *places.parameters(), *model.parameters()]
 optimizer = torch.optim.AdamW(parameters)
 data = torch.randint(0, words, (2, length + 1))
@@ -354,14 +354,14 @@ def test_training_step_in_order(tmp_path):
     )
     summary, rows, status = sequence(out)
     assert [(row["call"], row["reason"]) for row in rows if row["differs"]] == []
-    assert status == 0 and summary["ok"] + summary["skipped"] == summary["calls"] > 1200
+    assert status == 0 and summary["ok"] + summary["skipped"] == summary["calls"] > 700
     skipped = {row["config"].split("(")[0] for row in rows if row["result"] == "skipped"}
     assert skipped == {
         "profiler::_record_function_enter_new",
         "profiler::_record_function_exit._RecordFunction",
     }
     counts = summary["sequence"]
-    assert counts["tensors_equal"] == counts["tensors_compared"] > 2000
+    assert counts["tensors_equal"] == counts["tensors_compared"] > 1500
     # Its random numbers alone, and what began as something empty.
     assert counts["tensors_filled"] < 200
 
@@ -382,7 +382,7 @@ def test_training_step_in_order(tmp_path):
     )
     summary, rows, status = sequence(out, env={"PYTHONPATH": str(tmp_path)})
     differing = [row for row in rows if row["differs"]]
-    assert status == 1 and len(differing) == 4
+    assert status == 1 and len(differing) == 2
     for row in differing:
         assert row["config"].startswith("aten::gelu(") and row["result"] == "ok"
         assert " of 1024 elements are otherwise than recorded, by up to " in row["reason"]
@@ -396,6 +396,42 @@ def test_sequence_without_values(tmp_path):
     assert status == 0 and summary["sequence"]["tensors_compared"] == 0
     text = replay(out, "--sequence", "--threads", "1").out.splitlines()
     assert text[-1].endswith("made, 0 compared with recorded contents")
+
+
+@pytest.mark.parametrize("schema", ["1.0.1", "1.1.1"])
+def test_sequence_of_an_execution_trace(schema):
+    path = tool.ROOT / f"testdata/imports/execution_trace/{schema}.json"
+    summary, rows, status = sequence(path, "--device", "cpu")
+    assert status == 0 and summary["ok"] == summary["calls"] - 1 >= 12
+    # Its complex number is said to be an object.
+    (skipped,) = (row for row in rows if row["result"] == "skipped")
+    assert "ComplexDouble" in skipped["reason"]
+    # Others are what calls before returned.
+    tensors = sum(row["config"].count("Tensor(") for row in rows)
+    assert summary["sequence"]["tensors_made"] < tensors / 2
+
+
+FUNCTIONS = """
+import torch
+torch.manual_seed(0)
+layer = torch.nn.Linear(4, 4)
+x = torch.nn.functional.dropout(layer(torch.ones(2, 4)), 0.5)
+x[0] = 1
+x.sum().backward()
+with torch.no_grad():
+    layer.weight.sub_(layer.weight.grad)
+torch.mul(layer.weight, 2)
+"""
+
+
+@pytest.mark.parametrize("level", ["0", "1", "4"])
+def test_sequence_of_other_levels(tmp_path, level):
+    options = ("-l", level, "--ids", "--outputs", "--values", "1KB")
+    summary, rows, status = sequence(record(tmp_path, FUNCTIONS, *options))
+    assert [(row["config"], row["reason"]) for row in rows if row["differs"]] == []
+    counts = summary["sequence"]
+    assert status == 0 and counts["level"] == int(level)
+    assert counts["tensors_equal"] == counts["tensors_compared"] > 5
 
 
 def test_sequence_goes_on_without_what_it_must_not_call(tmp_path):

@@ -106,6 +106,29 @@ def fits(schema, args, kwargs):
     return not required - set(kwargs) - {aliases.get(name) for name in kwargs}
 
 
+_NUMBERS = (torch.float64, torch.int64, torch.complex128, torch.bool)
+
+
+def as_numbers(args, kwargs):
+    """The same with tensors that may have been numbers as numbers, or None: ExecutionTrace files
+    and level 4 show `x + 1` as a sum of two tensors, and only dtypes of results tell."""
+
+    def may_be_number(value):
+        return (
+            type(value) is torch.Tensor
+            and value.dim() == 0
+            and value.dtype in _NUMBERS
+            and value.device.type == "cpu"
+        )
+
+    if not any(may_be_number(value) for value in (*args, *kwargs.values())):
+        return None
+    return (
+        [value.item() if may_be_number(value) else value for value in args],
+        {name: value.item() if may_be_number(value) else value for name, value in kwargs.items()},
+    )
+
+
 def out_of_memory(error):
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True

@@ -60,6 +60,9 @@ struct ReplayItem {
   std::string request;   // for a worker, a JSON object without its closing brace
 };
 
+// Whether it says how tensors lie in memory: older ExecutionTrace files don't.
+bool TellsStrides(const Trace& trace);
+
 class ReplayPlan {
  public:
   // Of calls that are selected alone.
@@ -174,7 +177,8 @@ struct SequenceFacts {
   bool stopped = false;  // the worker died, and with it what later calls take
 };
 
-// Replays one trace's selected calls in one worker. Without levels in the selection those of one level: 2, else 4, 1, 0.
+// Replays one trace's selected calls in one worker. Without levels in the selection those of one level: 2, else 4, 1,
+// 0.
 absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& selection, const WorkerOptions& options,
                                              const std::function<absl::Status(const ReplayResult&)>& done);
 

@@ -22,6 +22,17 @@ constexpr char kAnyException[] = "an exception";
 
 }  // namespace
 
+bool TellsStrides(const Trace& trace) {
+  for (const ProcessInfo& process : trace.processes()) {
+    if (process.metadata == nullptr || !process.metadata->is_object()) continue;
+    const auto file = process.metadata->find("execution_trace");
+    if (file == process.metadata->end() || !file->is_object()) continue;
+    const auto schema = file->find("schema");
+    return schema != file->end() && schema->is_string() && schema->get_ref<const std::string&>() >= "1.1.1";
+  }
+  return true;
+}
+
 absl::Status ReplayPlan::Open(Trace* trace) {
   trace_ = trace;
   next_ = 0;
@@ -108,6 +119,7 @@ absl::Status ReplayPlan::FillIn(const Chosen& chosen, ReplayItem* item) {
   request["seed"] = absl::StrFormat("%012x", XXH3_128bits(identity.data(), identity.size()).high64 >> 16);
   request["raised"] = item->recorded;
   request["notes"] = NotesToJson(ReadTensorNotes(notes));
+  if (!TellsStrides(*trace_)) request["strides"] = false;
   if (!values.empty()) {
     nlohmann::ordered_json& outputs = request["outputs"] = nlohmann::ordered_json::array();
     for (const Value& value : ReadableResult(values)) outputs.push_back(ValueToJson(value));

@@ -110,7 +110,7 @@ class JsonWriter final : public Writer {
     json["device"] = options_.device.empty() ? ordered_json(nullptr) : ordered_json(options_.device);
     json["seed"] = options_.seed;
     if (const SequenceFacts* const facts = options_.sequence) {
-      json["sequence"] = {{"level", facts->level},       {"tensors_made", facts->made},
+      json["sequence"] = {{"level", facts->level},           {"tensors_made", facts->made},
                           {"tensors_filled", facts->filled}, {"tensors_compared", facts->compared},
                           {"tensors_equal", facts->equal},   {"stopped", facts->stopped}};
     }
@@ -183,8 +183,7 @@ class JunitWriter final : public Writer {
     const std::string api = result.config.substr(0, result.config.find('('));
     const std::string number = result.call == ReplayResult::kNoCall ? "" : absl::StrCat(result.call, " ");
     out_ << "<testcase classname=\"level" << result.level << "." << Xml(api) << "\" name=\"" << number
-         << Xml(result.config)
-         << "\" time=\"" << (result.seconds < 0 ? "0" : Seconds(result)) << "\"";
+         << Xml(result.config) << "\" time=\"" << (result.seconds < 0 ? "0" : Seconds(result)) << "\"";
     const char* const element = result.result == "skipped"                                 ? "skipped"
                                 : !result.differs                                          ? nullptr
                                 : result.result == "crashed" || result.result == "timeout" ? "error"

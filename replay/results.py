@@ -5,10 +5,13 @@ import re
 
 import torch
 
+from replay import calling
+
 
 class Results:
     def __init__(self, rules, device):
         self.device = device  # that all tensors went to, in place of their own
+        self.strides = True  # whether the trace tells them
         self.by_values = _globs(rules["sizes by values"])
         self.by_state = _globs(rules["results by state"])
 
@@ -17,7 +20,8 @@ class Results:
 
     def difference(self, target, recorded, returned, values_known):
         """In words; empty: there is none. `recorded` and `returned`: lists of values."""
-        if self.is_by_state(target):
+        # A class is recorded by its __init__, which returns nothing.
+        if self.is_by_state(target) or isinstance(target.function, type):
             return ""
         sizes = values_known or not (
             torch.Tag.dynamic_output_shape in target.tags or self.by_values.fullmatch(target.key)
@@ -30,6 +34,19 @@ class Results:
             if difference:
                 return difference
         return ""
+
+    def compare_call(self, target, args, kwargs, recorded, result, values_known):
+        """The returned values, and their difference. Where dtypes show that an operator's tensor
+        was a number, it is called with that."""
+        returned = returned_values(target, result)
+        difference = self.difference(target, recorded, returned, values_known)
+        if difference and "torch." in difference and target.schema is not None:
+            numbers = calling.as_numbers(args, kwargs)
+            if numbers is not None:
+                again = returned_values(target, target.function(*numbers[0], **numbers[1]))
+                if not self.difference(target, recorded, again, values_known):
+                    return again, ""
+        return returned, difference
 
     def _compare(self, plain, value, sizes, where):
         kind, found = kind_of_plain(plain), kind_of(value)
@@ -87,7 +104,7 @@ class Results:
             return ""
         if shape != list(tensor.shape):
             return f"{where}: shape {list(tensor.shape)}, recorded {shape}"
-        if layout != "torch.strided" or self.device is not None or 0 in shape:
+        if not self.strides or layout != "torch.strided" or self.device is not None or 0 in shape:
             return ""
         stride = plain.get("stride") or contiguous(shape)
         if any(

@@ -35,6 +35,7 @@ std::string Request(const Trace& trace, const FlowStep& step, std::vector<std::s
   nlohmann::ordered_json request = FlowStepToJson(trace, step, /*contents=*/false);
   request["notes"] = NotesToJson(*step.notes, contents);
   if (step.result_known) request["result_notes"] = NotesToJson(*step.result_notes, contents);
+  if (!TellsStrides(trace)) request["strides"] = false;
   return DumpJson(request);
 }
 

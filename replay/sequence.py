@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from replay import arguments, calling, fills, results
+from replay import arguments, calling, fills
 from replay.arguments import TensorSpec
 from replay.names import Skip
 
@@ -118,6 +118,7 @@ class Sequence:
         self.replay = replay
         rules = replay.options["rules"]
         self.random = globs(rules["random"])
+        self.uninitialised = globs(rules["uninitialised"])
         self.overwrites = globs(rules["overwrites"])
         self.slots = {}  # by number
         self.storages = {}  # by address, while there are slots of them
@@ -311,7 +312,8 @@ class Sequence:
             self._go_without(step, specs, bound, builder)
             return {"result": "skipped", "reason": f"{refused}, which a replay must not"}
         answer = {"result": "ok", "seconds": time.perf_counter() - began}
-        known_after = not self._is_random(target, bound)
+        uninitialised = bool(self.uninitialised.fullmatch(target.key))
+        known_after = not (uninitialised or self._is_random(target, bound))
         written = list(written_specs(target, bound))
         if self.overwrites.fullmatch(target.key) or "out" in kwargs:
             numbers = {spec.number for spec in written}
@@ -323,11 +325,14 @@ class Sequence:
             if slot is not None and has_bytes(slot.tensor):
                 slot.storage.set_known(slot.tensor, known_after)
         if "result" in step:
-            returned = results.returned_values(target, result)
-            difference = replay.results.difference(target, step["result"], returned, is_known)
+            replay.results.strides = step.get("strides", True)
+            with replay.guard, self._surroundings(step):
+                returned, difference = replay.results.compare_call(
+                    target, args, kwargs, step["result"], result, is_known
+                )
             if difference and not recorded_error:
                 self.differences.insert(0, difference)
-            self._keep_results(step, returned, known_after, builder)
+            self._keep_results(step, returned, known_after, uninitialised)
         return answer
 
     def _surroundings(self, step):
@@ -349,11 +354,13 @@ class Sequence:
 
     # What a step returned.
 
-    def _keep_results(self, step, returned, known, builder):
+    def _keep_results(self, step, returned, known, uninitialised):
         contents = contents_by_position(step.get("result_notes", ()))
         for position, (plain, value) in enumerate(paired_tensors(step["result"], returned)):
             slot = self._keep(plain["id"], value, None if known else ALL)
-            self._see(slot, contents.get(position), f"result {position}")
+            # The program may write there unseen: what it reads decides.
+            if not uninitialised:
+                self._see(slot, contents.get(position), f"result {position}")
 
     def _go_without(self, step, specs, bound, builder):
         """After a step that was not called, or came to no end: its results are made."""

@@ -104,10 +104,11 @@ class Replay:
             }
         answer = {"result": "ok", "seconds": time.perf_counter() - began}
         if "outputs" in config:
-            returned = results.returned_values(target, result)
-            answer["difference"] = self.results.difference(
-                target, config["outputs"], returned, values_known
-            )
+            self.results.strides = config.get("strides", True)
+            with self.guard, self._surroundings(config, target, args, kwargs, expected):
+                _, answer["difference"] = self.results.compare_call(
+                    target, args, kwargs, config["outputs"], result, values_known
+                )
         return answer
 
     # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in

@@ -62,12 +62,12 @@ constexpr Module kProgram[] = {
 #include "replay/fills_py.inc"
     },
     {
-        "results",
-#include "replay/results_py.inc"
-    },
-    {
         "calling",
 #include "replay/calling_py.inc"
+    },
+    {
+        "results",
+#include "replay/results_py.inc"
     },
     {
         "sequence",
@@ -106,8 +106,8 @@ std::string Greeting(const WorkerOptions& options) {
   json program = json::array();
   for (const Module& module : kProgram) program.push_back({module.name, module.text});
   const json request = {
-      {"rules", FromYaml(YAML::Load(kRules))}, {"device", options.device},   {"seed", options.seed},
-      {"timeout", options.timeout_s},          {"threads", options.threads}, {"max_bytes", options.max_bytes},
+      {"rules", FromYaml(YAML::Load(kRules))}, {"device", options.device},    {"seed", options.seed},
+      {"timeout", options.timeout_s},          {"threads", options.threads},  {"max_bytes", options.max_bytes},
       {"max_memory", options.max_memory},      {"sequence", options.sequence}};
   return absl::StrCat(program.dump(), "\n", request.dump(), "\n");
 }

@@ -139,7 +139,7 @@ class InputReader {
 
   // value: [tensor id, storage id, offset, elements, bytes of one, device]
   absl::Status ReadTensor(const json& value, const json& shape, const json* strides, std::string_view dtype,
-                                 Value* out) {
+                          Value* out) {
     uint64_t storage = 0;
     if (!value.is_array() || value.size() < 5 || !GetUint(&value[1], &storage)) {
       return Expected("a tensor as [id, storage id, offset, elements, bytes of one, device]");
