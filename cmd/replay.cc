@@ -29,15 +29,40 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace replay out                                which calls of out do otherwise here\n"
     "  torchtrace replay out --device cuda -l 2 -o r.json   its operators on another device\n"
-    "  torchtrace replay configs.txt --include 'torch.nn.*' --resume results.jsonl";
+    "  torchtrace replay configs.txt --include 'torch.nn.*' --resume results.jsonl\n"
+    "  torchtrace replay out --sequence --calls 0-999       its first thousand calls as the program that they were";
 
 struct Arguments {
   std::vector<std::string> paths;
   std::string python, resume, output, format = "text";
-  bool force = false, quiet = false, all = false;
+  bool force = false, quiet = false, all = false, sequence = false;
   WorkerOptions workers;
-  CallFilterOptions filter;
+  CallSelectionOptions filter;
 };
+
+// What a sequence leaves out.
+std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
+  std::vector<std::string> sentences;
+  const FlowSummary& flow = facts.flow;
+  if (flow.without_id > 0) {
+    sentences.push_back(absl::StrCat(flow.without_id,
+                                     " tensors are of no known identity, and made anew for each call "
+                                     "(run --ids --outputs records which they are)"));
+  }
+  if (flow.without_result > 0) {
+    sentences.push_back(
+        absl::StrCat(flow.without_result, " calls returned nobody knows what (run --outputs records it)"));
+  }
+  if (flow.other_processes > 0) {
+    sentences.push_back(
+        absl::StrCat("left out: ", flow.other_processes, " calls of other processes; a sequence is of one (--rank)"));
+  }
+  if (flow.never_returned > 0) {
+    sentences.push_back(absl::StrCat("left out: ", flow.never_returned, " calls that never returned"));
+  }
+  if (facts.stopped) sentences.push_back("it stopped there: what later calls take was lost with the worker");
+  return sentences;
+}
 
 // What results depend on, beside the config.
 std::string Conditions(const WorkerOptions& workers) {
@@ -48,7 +73,9 @@ std::string Conditions(const WorkerOptions& workers) {
 // Replays the traces one after the other: a trace is open while its configs are called. `missing` gets what is to
 // be told of them.
 absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* missing) {
-  ReplayPlan plan({arguments.filter.Globs(), arguments.filter.Levels()});
+  CallSelection selection;
+  arguments.filter.Apply(&selection);
+  ReplayPlan plan(std::move(selection));
   ReadingProgress reading(arguments.quiet, arguments.paths.size());
   Progress progress(arguments.quiet);
   for (size_t i = 0; i < arguments.paths.size(); ++i) {
@@ -69,8 +96,31 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* m
       return results->Add(Judge(item, answer));
     };
     if (absl::Status s = RunWorkers(arguments.workers, next, done); !s.ok()) return s;
+    if (!plan.status().ok()) return plan.status();
     missing->Add(arguments.paths[i], **trace);
   }
+  return absl::OkStatus();
+}
+
+// The calls of one trace in order.
+absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, SequenceFacts* facts, Remarks* missing) {
+  if (arguments.paths.size() > 1) return absl::InvalidArgumentError("--sequence takes one trace");
+  ReadingProgress reading(/*quiet=*/true);
+  Progress progress(arguments.quiet);
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = reading.Open(arguments.paths.front());
+  if (!trace.ok()) return trace.status();
+  CallSelection selection;
+  arguments.filter.Apply(&selection);
+  uint64_t calls = 0;
+  const absl::StatusOr<SequenceFacts> replayed =
+      ReplaySequence(trace->get(), selection, arguments.workers, [&](const ReplayResult& result) {
+        progress.Show("replaying", Progress::kCalls, ++calls, 0);
+        return results->Add(result);
+      });
+  if (!replayed.ok()) return replayed.status();
+  *facts = *replayed;
+  missing->Add(arguments.paths.front(), **trace);
+  missing->Add(SentencesOf(*facts));
   return absl::OkStatus();
 }
 
@@ -90,9 +140,12 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return ParseReplayFormat(text); }));
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
-  app->add_option("--resume", arguments.resume, "Keep results in FILE as they come, and go on from those that it holds")
-      ->option_text("FILE")
-      ->check(IsName());
+  CLI::Option* const sequence = app->add_flag("--sequence", arguments.sequence,
+                                              "The calls of one trace in order, each with what earlier ones returned");
+  CLI::Option* const resume = app->add_option("--resume", arguments.resume,
+                                              "Keep results in FILE as they come, and go on from those that it holds")
+                                  ->option_text("FILE")
+                                  ->check(IsName());
   app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
   app->add_option("--device", workers.device, "Call everything on DEVICE in place of where it ran")
       ->option_text("DEVICE")
@@ -108,10 +161,13 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(CLI::Range(1, 1024))
       ->group("Calling");
-  app->add_option("--threads", workers.threads, "Threads of torch in each of them (default: 1)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 1024))
-      ->group("Calling");
+  CLI::Option* const threads =
+      app->add_option("--threads", workers.threads,
+                      "Threads of torch in each of them (default: 1; with --sequence as many as torch takes)")
+          ->option_text("N")
+          ->check(CLI::Range(1, 1024))
+          ->group("Calling");
+  sequence->excludes(resume);
   app->add_option("--timeout", workers.timeout_s,
                   "Give a call so many seconds, and as many more for each 64 MiB of inputs (default: 60)")
       ->option_text("SECONDS")
@@ -127,6 +183,7 @@ int Run(const std::vector<std::string>& args) {
       ->group("Calling");
   arguments.filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  if (arguments.sequence && threads->count() == 0) workers.threads = 0;
 
   if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());
@@ -137,12 +194,16 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<std::unique_ptr<ResultStore>> results = ResultStore::Open(arguments.resume, Conditions(workers));
   if (!results.ok()) return Fail(kExitTrouble, results.status());
   Remarks missing(&arguments.filter);
-  if (absl::Status s = Replay(arguments, results->get(), &missing); !s.ok()) return (*out)->Finish(s);
+  SequenceFacts facts;
+  const absl::Status replayed = arguments.sequence ? ReplayInOrder(arguments, results->get(), &facts, &missing)
+                                                   : Replay(arguments, results->get(), &missing);
+  if (!replayed.ok()) return (*out)->Finish(replayed);
 
   const ReplayReportOptions report = {.format = *ParseReplayFormat(arguments.format),
                                       .all = arguments.all,
                                       .device = workers.device,
-                                      .seed = workers.seed};
+                                      .seed = workers.seed,
+                                      .sequence = arguments.sequence ? &facts : nullptr};
   const absl::StatusOr<ReplaySummary> summary = WriteReplayReport(**results, report, &(*out)->stream());
   if (const int code = (*out)->Finish(summary.status()); code != kExitOk || !summary.ok()) return code;
   if (!arguments.quiet) {
@@ -150,7 +211,8 @@ int Run(const std::vector<std::string>& args) {
     if ((*results)->reused() > 0) {
       Say(absl::StrCat((*results)->reused(), " of the results stood in ", arguments.resume));
     }
-    if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs, " configs"));
+    if ((*out)->is_file())
+      Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs, arguments.sequence ? " calls" : " configs"));
   }
   return summary->differ > 0 ? kExitDifferent : kExitOk;
 }

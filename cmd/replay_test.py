@@ -208,6 +208,266 @@ def test_resume(tmp_path):
     assert other.status == 2 and "holds results of another replay" in other.err
 
 
+def record(folder, script, *options):
+    (folder / "script.py").write_text(script)
+    run = tool.torchtrace(
+        *("run", "--python", tool.PYTHON, "-q", "-o", "out", "--formats", "none", *options),
+        "script.py",
+        cwd=folder,
+        env={"OMP_NUM_THREADS": "1"},
+    )
+    assert run.status == 0, run.err
+    return folder / "out"
+
+
+INDICES = """
+import torch
+import torch.nn.functional as F
+data, big = torch.randn(5, 3), torch.tensor([9, 2])
+for index in (torch.tensor([4, 0, 4]), big):
+    try:
+        data.index_select(0, index)
+    except (IndexError, RuntimeError):
+        pass
+F.embedding(torch.tensor([[6, 5]]), torch.randn(7, 4))
+F.cross_entropy(torch.randn(4, 10), torch.tensor([9, 0, -100, 3]))
+try:
+    F.cross_entropy(torch.randn(2, 10), torch.tensor([10, 0]))
+except IndexError:
+    pass
+data[torch.tensor([True, False, True, False, False])]
+data[torch.zeros(5, dtype=torch.bool)]
+torch.unique(torch.tensor([3, 1, 3, 2]))
+torch.sort(data, descending=True)
+data.split([1, 2], 1)
+"""
+
+
+def test_recorded_values_and_outputs(tmp_path):
+    """Indices are those of the program, and what is returned is compared with what was."""
+    out = record(tmp_path, INDICES, "-l", "1,2", "--outputs", "--values", "1KB")
+    rows, status = results(out)
+    assert {config: row["reason"] for config, row in rows.items() if row["differs"]} == {}
+    assert status == 0
+    # Nobody could know that of the configs alone.
+    raised = {config.split("(")[0] for config, row in rows.items() if row["result"] == "raised"}
+    assert raised == {
+        "torch.Tensor.index_select",
+        "aten::index_select",
+        "torch.nn.functional.cross_entropy",
+        "aten::nll_loss_forward",
+    }
+    assert len([row for row in rows.values() if row["result"] == "skipped"]) == 0
+
+
+PLANTED = """
+import sys, warnings
+if "-B" in sys.orig_argv:
+    import torch
+    warnings.simplefilter("ignore")
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("hardtanh", lambda *args: torch.ones(4, 3), "CPU")
+    library.impl("abs", lambda x: (x > 0).to(x.dtype), "CPU")
+    def softsign(input):
+        return input.double(), input
+    softsign.__module__ = "torch.nn.functional"
+    torch.nn.functional.softsign = softsign
+"""
+
+
+def test_other_outputs_than_recorded(tmp_path):
+    script = """
+import torch
+x = torch.ones(3, 4)
+torch.nn.functional.softsign(x), torch.nn.functional.hardtanh(x), torch.nn.functional.selu(x)
+"""
+    out = record(tmp_path, script, "-l", "1,2", "--outputs")
+    (tmp_path / "sitecustomize.py").write_text(PLANTED)
+    env = {"PYTHONPATH": str(tmp_path)}
+    rows, status = results(out, env=env)
+    assert status == 1
+    differing = {config.split("(")[0]: row for config, row in rows.items() if row["differs"]}
+    assert {name: row["reason"] for name, row in differing.items()} == {
+        "torch.nn.functional.softsign": "result: tuple, recorded Tensor",
+        "torch.nn.functional.hardtanh": "result: shape [4, 3], recorded [3, 4]",
+        "aten::hardtanh": "result: shape [4, 3], recorded [3, 4]",
+    }
+    assert {row["result"] for row in differing.values()} == {"ok"}
+    text = replay(out, "--include", "aten::hardtanh", env=env).out
+    assert "differs: returned, result: shape [4, 3], recorded [3, 4] (recorded: returned, " in text
+
+
+# Two steps of a small GPT, with dropout, clipping and AdamW; then each parameter is looked at.
+TRAINING = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+torch.manual_seed(0)
+width, heads, words, length = 16, 2, 23, 8
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.drop = nn.Dropout(0.1)
+    def forward(self, x):
+        parts = self.qkv(self.norm1(x)).split(width, -1)
+        q, k, v = (y.view(2, length, heads, -1).transpose(1, 2) for y in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+        x = x + self.drop(self.proj(y.reshape(2, length, width)))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+words_in, places = nn.Embedding(words, width), nn.Embedding(length, width)
+model = nn.Sequential(Block(), nn.LayerNorm(width), nn.Linear(width, words, bias=False))
+model[2].weight = words_in.weight
+parameters = [*words_in.parameters(), *places.parameters(), *model.parameters()]
+optimizer = torch.optim.AdamW(parameters)
+data = torch.randint(0, words, (2, length + 1))
+for step in range(2):
+    x = words_in(data[:, :-1]) + places(torch.arange(length))
+    loss = F.cross_entropy(model(x).flatten(0, 1), data[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimizer.step()
+for parameter in parameters:
+    parameter.detach().clone()
+"""
+
+
+def sequence(out, *args, **kwargs):
+    """The summary, the rows and the exit code."""
+    done = replay(*(out, "--sequence", "--threads", "1", "--format", "json", "-q", *args), **kwargs)
+    assert done.status in (0, 1), done.err
+    report = json.loads(done.out)
+    return report["summary"], report["calls"], done.status
+
+
+def test_training_step_in_order(tmp_path):
+    """Below autograd, bit for bit: the parameters after it are those of the program."""
+    out = record(
+        tmp_path,
+        TRAINING,
+        *("-l", "2", "--ids", "--outputs", "--values", "1MB"),
+    )
+    summary, rows, status = sequence(out)
+    assert [(row["call"], row["reason"]) for row in rows if row["differs"]] == []
+    assert status == 0 and summary["ok"] + summary["skipped"] == summary["calls"] > 700
+    skipped = {row["config"].split("(")[0] for row in rows if row["result"] == "skipped"}
+    assert skipped == {
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit._RecordFunction",
+    }
+    counts = summary["sequence"]
+    assert counts["tensors_equal"] == counts["tensors_compared"] > 1500
+    # Its random numbers alone, and what began as something empty.
+    assert counts["tensors_filled"] < 200
+
+    # A window begins with what was recorded of its inputs.
+    first = next(row["call"] for row in rows if row["config"].startswith("aten::embedding("))
+    summary, window, status = sequence(out, "--calls", f"{first}-")
+    assert status == 0 and len(window) == len(rows) - first
+    assert summary["sequence"]["tensors_made"] > 30
+
+    # Where one operator has other results, that is said of it, and of no other one.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, warnings\n"
+        "if '-B' in sys.orig_argv:\n"
+        "    import torch\n"
+        "    warnings.simplefilter('ignore')\n"
+        "    library = torch.library.Library('aten', 'IMPL')\n"
+        "    library.impl('gelu', lambda x, approximate='none': x * 0.5, 'CPU')\n"
+    )
+    summary, rows, status = sequence(out, env={"PYTHONPATH": str(tmp_path)})
+    differing = [row for row in rows if row["differs"]]
+    assert status == 1 and len(differing) == 2
+    for row in differing:
+        assert row["config"].startswith("aten::gelu(") and row["result"] == "ok"
+        assert " of 1024 elements are otherwise than recorded, by up to " in row["reason"]
+
+
+def test_sequence_without_values(tmp_path):
+    """Inputs are made, and results have the recorded metadata."""
+    out = record(tmp_path, TRAINING, "-l", "2", "--ids", "--outputs")
+    summary, rows, status = sequence(out)
+    assert [(row["config"], row["reason"]) for row in rows if row["differs"]] == []
+    assert status == 0 and summary["sequence"]["tensors_compared"] == 0
+    text = replay(out, "--sequence", "--threads", "1").out.splitlines()
+    assert text[-1].endswith("made, 0 compared with recorded contents")
+
+
+@pytest.mark.parametrize("schema", ["1.0.1", "1.1.1"])
+def test_sequence_of_an_execution_trace(schema):
+    path = tool.ROOT / f"testdata/imports/execution_trace/{schema}.json"
+    summary, rows, status = sequence(path, "--device", "cpu")
+    assert status == 0 and summary["ok"] == summary["calls"] - 1 >= 12
+    # Its complex number is said to be an object.
+    (skipped,) = (row for row in rows if row["result"] == "skipped")
+    assert "ComplexDouble" in skipped["reason"]
+    # Others are what calls before returned.
+    tensors = sum(row["config"].count("Tensor(") for row in rows)
+    assert summary["sequence"]["tensors_made"] < tensors / 2
+
+
+FUNCTIONS = """
+import torch
+torch.manual_seed(0)
+layer = torch.nn.Linear(4, 4)
+x = torch.nn.functional.dropout(layer(torch.ones(2, 4)), 0.5)
+x[0] = 1
+x.sum().backward()
+with torch.no_grad():
+    layer.weight.sub_(layer.weight.grad)
+torch.mul(layer.weight, 2)
+"""
+
+
+@pytest.mark.parametrize("level", ["0", "1", "4"])
+def test_sequence_of_other_levels(tmp_path, level):
+    options = ("-l", level, "--ids", "--outputs", "--values", "1KB")
+    summary, rows, status = sequence(record(tmp_path, FUNCTIONS, *options))
+    assert [(row["config"], row["reason"]) for row in rows if row["differs"]] == []
+    counts = summary["sequence"]
+    assert status == 0 and counts["level"] == int(level)
+    assert counts["tensors_equal"] == counts["tensors_compared"] > 5
+
+
+def test_sequence_goes_on_without_what_it_must_not_call(tmp_path):
+    script = """
+import torch
+library = torch.library.Library("mine", "DEF")
+library.define("half(Tensor x) -> Tensor")
+library.impl("half", lambda x: x / 2, "CompositeExplicitAutograd")
+torch.manual_seed(1)
+x = torch.arange(6.0)
+y = torch.ops.mine.half(x)
+view = y[2:]
+view.mul_(2)
+noise = torch.rand(4)
+print((view + noise).sum(), torch.empty(3).fill_(2) * 3, x.storage_offset())
+"""
+    out = record(tmp_path, script, "-l", "2", "--ids", "--outputs", "--values", "1KB")
+    summary, rows, status = sequence(out, "--exclude", "aten::div.Tensor")
+    assert status == 0 and summary["differ"] == 0
+    skipped = [row for row in rows if row["result"] == "skipped"]
+    assert [row["config"].split("(")[0] for row in skipped] == ["mine::half"]
+    counts = summary["sequence"]
+    assert counts["tensors_equal"] == counts["tensors_compared"] > 5
+
+
+def test_sequences_are_of_one_trace_and_level(tmp_path):
+    path = write(tmp_path / "a.txt", ADD, ADD)
+    assert replay(path, path, "--sequence").status == 2
+    several = replay(path, "--sequence", "--level", "1,2")
+    assert several.status == 2 and "one level" in several.err
+    assert replay(path, "--sequence", "--resume", tmp_path / "kept").status == 2
+    done = replay(path, "--sequence")
+    assert done.status == 0 and done.out.startswith("2 calls: 0 differ, 2 ok\n4 tensors made")
+    assert "run --ids --outputs" in done.err
+
+
 @pytest.mark.slow
 def test_samples_of_operators():
     """A part of what docs/REPLAY.md counts."""

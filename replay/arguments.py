@@ -4,6 +4,7 @@ What a trace says of a tensor becomes a TensorSpec. Nothing is allocated before 
 are known and below the limits.
 """
 
+import base64
 import re
 
 import torch
@@ -44,8 +45,9 @@ class TensorSpec:
         self.requires_grad = False
         self.fill = None
         self.storage = 0  # elements that it needs at least
-        self.range = None  # recorded: (minimum, maximum)
-        self.values = None  # recorded
+        self.range = None  # recorded: (least, most)
+        self.number = None  # in a sequence
+        self.contents = None  # recorded: its elements in row-major order, as bytes
 
     @property
     def numel(self):
@@ -63,6 +65,15 @@ class TensorSpec:
     @property
     def nbytes(self):
         return self.extent * max(1, self.dtype.itemsize)
+
+    # Whether what stands in it is known, and not chosen.
+    @property
+    def is_known(self):
+        return (
+            self.contents is not None
+            or self.numel == 0
+            or (self.range is not None and self.range[0] == self.range[1])
+        )
 
     def is_integer(self):
         return not (
@@ -152,6 +163,7 @@ class Parser:
                 raise ValueError("shape and stride differ in rank")
         spec.subclass = str(plain.get("subclass", ""))
         spec.requires_grad = plain.get("requires_grad", False) is True
+        spec.number = plain.get("id")
         self.specs.append(spec)
         return spec
 
@@ -274,6 +286,23 @@ class Parser:
     }
 
 
+def attach(specs, notes):
+    """Gives tensors, in the order in which they were parsed, what was recorded of them beside
+    their metadata."""
+    tensors = [spec for spec in specs if isinstance(spec, TensorSpec)]
+    for note in notes:
+        if note["position"] >= len(tensors):
+            continue
+        spec = tensors[note["position"]]
+        if "min" in note:
+            spec.range = (int(note["min"]), int(note["max"]))
+        if "contents" in note:
+            contents = note["contents"]
+            spec.contents = base64.b64decode(contents) if isinstance(contents, str) else contents
+            if len(spec.contents) != spec.numel * spec.dtype.itemsize:
+                raise Skip("a tensor's recorded contents don't fit it")
+
+
 def device_is_here(device):
     if device.type in ("cpu", "meta"):
         return True
@@ -338,6 +367,7 @@ class Builder:
             plain = TensorSpec(
                 spec.shape, QUANTIZED[spec.dtype], spec.device, spec.stride, spec.layout
             )
+            plain.contents = spec.contents
             tensor = torch._make_per_tensor_quantized_tensor(self._strided(plain), 0.1, 0)
         else:
             tensor = self._strided(spec)
@@ -361,11 +391,12 @@ class Builder:
         if self.fills.is_elementwise(spec):
             storage = self.fills.values(spec, (extent,), self.generator)
         else:
-            storage = torch.zeros(extent, dtype=spec.dtype)
+            values = self.fills.values(spec, spec.shape, self.generator).reshape(-1)
             at = torch.arange(extent).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
-            storage[at.reshape(-1)] = self.fills.values(spec, spec.shape, self.generator).reshape(
-                -1
-            )
+            # By bytes: not every dtype has an operator for it.
+            storage = torch.zeros(extent, spec.dtype.itemsize, dtype=torch.uint8)
+            storage[at.reshape(-1)] = values.view(torch.uint8).view(-1, spec.dtype.itemsize)
+            storage = storage.view(spec.dtype).view(-1)
         return storage.to(spec.device).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
 
     def _unstrided(self, spec):

@@ -74,8 +74,15 @@ def _draw_normal(shape, dtype, generator):
 _NORMAL = Draw(_draw_normal, elementwise=True)
 
 
-def given(values, shape_of_spec):
-    return Draw(lambda shape, dtype, generator: torch.tensor(values).reshape(shape_of_spec))
+def given(contents):
+    def draw(shape, dtype, generator):
+        if not contents:
+            return torch.zeros(shape, dtype=dtype)
+        # In memory that torch allocated: how it is aligned can decide the last bits of results.
+        given = torch.frombuffer(memoryview(contents), dtype=torch.uint8).clone()
+        return given.view(dtype).view(shape)
+
+    return Draw(draw)
 
 
 def partition(total, parts):
@@ -479,14 +486,13 @@ class Fills:
 
     @staticmethod
     def _draw_of(spec):
-        if spec.values is not None:
-            return given(spec.values, spec.shape)
-        if (
-            spec.range is not None
-            and spec.is_integer()
-            and (spec.fill is None or spec.fill.elementwise)
-        ):
-            return integers(spec.range[0], spec.range[1] + 1)
+        if spec.contents is not None:
+            return given(spec.contents)
+        if spec.range is not None:
+            least, most = spec.range
+            # What a rule says of all elements together says more than their range.
+            if least == most or spec.fill is None or spec.fill.elementwise:
+                return integers(least, most + 1)
         return spec.fill or default(spec.dtype)
 
     def is_elementwise(self, spec):

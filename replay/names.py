@@ -26,6 +26,8 @@ class Target:
         self.schemas = schemas
         self.signature = signature
         self.in_place = in_place
+        self.schema = None  # of an operator's overload
+        self.tags = ()  # of an operator's overload
 
 
 _OPERATOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)::([A-Za-z0-9_]+)(?:\.([A-Za-z0-9_]+))?")
@@ -105,9 +107,10 @@ class Names:
             schema = found = None
         if found is None:
             raise Skip("this torch has no such operator")
-        return Target(
-            found[0], without_underscore(name), (schema_of(schema, namespace, name, overload),)
-        )
+        schema = schema_of(schema, namespace, name, overload)
+        target = Target(found[0], without_underscore(name), (schema,))
+        target.schema, target.tags = schema, found[2]
+        return target
 
     # torch.ops.aten.add.Tensor, and torch.ops.aten.add, which chooses its overload.
     def _named_operator(self, parts):

@@ -1,6 +1,6 @@
-// Configs that run again: what is to be called, who calls it, and what became of it.
+// Calls that run again: what is to be called, who calls it, and what became of it.
 //
-//   ReplayPlan plan(filter, levels);
+//   ReplayPlan plan(selection);
 //   ResultStore results = ...;
 //   for (each trace) plan.Run(trace, [&](const ReplayItem& item) { ... });
 
@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -22,52 +23,83 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nlohmann/json_fwd.hpp"
-#include "serialize/base/matching.h"
+#include "nlohmann/json.hpp"
+#include "serialize/flow/flow.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
-// ReplayPlan gives the configs of traces that are to be called, each once: of a config that several variants
-// have (facets: gradients, subclasses) the first one that returned, else the first. Memory goes with the trace
-// that is read, and is 16 bytes for each config of those before.
+// What calls have beside their configs, which may be large: in a file that goes with the process.
+class CallRecords {
+ public:
+  CallRecords() = default;
+  ~CallRecords();
+  CallRecords(const CallRecords&) = delete;
+  CallRecords& operator=(const CallRecords&) = delete;
+
+  // Of a call: notes on its tensors and the values of its result. Its number, from 1; 0 where there is nothing to keep.
+  absl::StatusOr<uint64_t> Add(std::string_view notes, std::string_view result);
+  absl::Status Get(uint64_t number, std::string* notes, std::string* result) const;
+  // Forgets all of them.
+  absl::Status Clear();
+
+ private:
+  std::FILE* file_ = nullptr;  // opened when it is needed
+};
+
+// ReplayPlan gives the configs of traces that are to be called, each once, with what was recorded of its first call
+// that returned, else of its first: facets (gradients, subclasses), notes on its tensors, its result. Memory goes with
+// the trace that is read, and is 16 bytes for each config of those before.
 
 struct ReplayItem {
-  std::string key;  // 32 hexadecimal digits, of level, API, arguments and facets
+  std::string key;  // 32 hexadecimal digits, of all that the result depends on
   int level = 0;
   std::string line;      // its text
   std::string recorded;  // the type of exception that the call ended with; empty: it returned, or nobody knows
   std::string request;   // for a worker, a JSON object without its closing brace
 };
 
-struct ReplayFilter {
-  GlobFilter filter;
-  std::vector<int> levels;  // empty: all
-};
+// Whether it says how tensors lie in memory: older ExecutionTrace files don't.
+bool TellsStrides(const Trace& trace);
 
 class ReplayPlan {
  public:
-  explicit ReplayPlan(ReplayFilter filter) : filter_(std::move(filter)) {}
+  // Of calls that are selected alone.
+  explicit ReplayPlan(CallSelection selection) : selection_(std::move(selection)) {}
 
   // Begins with a trace, which is read once; it outlives the calls of Next.
   absl::Status Open(Trace* trace);
-  // The next config of it. False: there is none.
+  // The next config of it. False: there is none, or status() says what failed.
   bool Next(ReplayItem* item);
+  const absl::Status& status() const { return status_; }
 
   // Of the trace, for those who wait: how many of its configs were looked at, and how many there are.
   uint64_t looked_at() const { return next_; }
   uint64_t configs() const { return chosen_.size(); }
 
  private:
+  // How a call ended, as an index into exceptions_.
+  static constexpr uint32_t kReturned = 0;
+  static constexpr uint32_t kUnknown = UINT32_MAX;
   struct Chosen {
     VariantId variant = kLostId;
-    uint32_t exception = 0;  // index into exceptions_; 0: it returned, or nobody knows
+    uint32_t exception = kUnknown;
+    uint64_t record = 0;  // of records_
   };
 
-  const ReplayFilter filter_;
+  absl::Status See(const CallRecord& call);
+  absl::Status FillIn(const Chosen& chosen, ReplayItem* item);
+
+  const CallSelection selection_;
   Trace* trace_ = nullptr;
+  std::optional<CallSelector> selector_;
   std::vector<Chosen> chosen_;  // by ConfigId
   std::vector<std::string> exceptions_;
+  // Selected calls that have not ended, of configs without one that returned: their notes.
+  absl::flat_hash_map<uint64_t, std::pair<ConfigId, std::string>> open_;
+  CallRecords records_;
+  absl::Status status_;
   uint64_t next_ = 0;
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> seen_;
 };
@@ -78,12 +110,13 @@ class ReplayPlan {
 struct WorkerOptions {
   std::string python;  // its program
   int workers = 1;
-  int threads = 1;     // of torch, in each
+  int threads = 1;     // of torch, in each; 0: as many as it takes itself
   std::string device;  // in place of the recorded ones; empty: those
   uint64_t seed = 0;
   double timeout_s = 60;    // of a small call; more by the size of its inputs
   uint64_t max_bytes = 0;   // of a call's inputs
   uint64_t max_memory = 0;  // that a worker may take beside torch itself
+  bool sequence = false;    // what it is asked are steps, not configs
 };
 
 // What a worker said of one config; `result` is "ok", "raised", "crashed", "timeout" or "skipped".
@@ -91,6 +124,8 @@ struct ReplayAnswer {
   std::string result = {};
   std::string reason = {};
   std::vector<std::string> raised = {};  // names of the exception's type and its bases
+  std::string difference = {};           // of what it returned from what was recorded, in words
+  nlohmann::json details = {};           // all that it said
   double seconds = -1;                   // -1: it was not called to its end
 };
 
@@ -99,8 +134,26 @@ struct ReplayAnswer {
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
                         const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done);
 
-// One config's result, as reports show it.
+// One worker that is asked in order, and keeps tensors from one call to the next. Once it has died these are lost.
+class LoneWorker {
+ public:
+  explicit LoneWorker(const WorkerOptions& options);
+  ~LoneWorker();
+
+  absl::Status Start();
+  // `pieces` follow the request's line as they are.
+  ReplayAnswer Ask(const std::string& request, const std::vector<std::string_view>& pieces);
+
+ private:
+  struct Process;
+  const WorkerOptions options_;
+  const std::unique_ptr<Process> process_;
+};
+
+// One config's result, as reports show it; of a sequence, one call's.
 struct ReplayResult {
+  static constexpr uint64_t kNoCall = UINT64_MAX;
+  uint64_t call = kNoCall;  // its number in the trace
   std::string key;
   std::string config;
   int level = 0;
@@ -112,6 +165,22 @@ struct ReplayResult {
 };
 
 ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer);
+
+// A sequence: calls in order, with the tensors that went from one to the next (serialize/flow).
+
+struct SequenceFacts {
+  FlowSummary flow;
+  int level = 0;
+  // Tensors: compared with their recorded contents, of these the same bits; given the recorded contents, as they depend
+  // on what nobody recorded; made, since no call returned them.
+  uint64_t compared = 0, equal = 0, filled = 0, made = 0;
+  bool stopped = false;  // the worker died, and with it what later calls take
+};
+
+// Replays one trace's selected calls in one worker. Without levels in the selection those of one level: 2, else 4, 1,
+// 0.
+absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& selection, const WorkerOptions& options,
+                                             const std::function<absl::Status(const ReplayResult&)>& done);
 
 // ResultStore keeps results in a file, a line of JSON each as they come, and a number for each in memory: from it
 // reports are written, and an interrupted replay goes on. Not thread-safe.
@@ -156,6 +225,7 @@ struct ReplayReportOptions {
   bool all = false;  // text: every config, not only those that differ
   std::string device = {};
   uint64_t seed = 0;
+  const SequenceFacts* sequence = nullptr;  // of a sequence
 };
 
 // Aborted when `out` fails.

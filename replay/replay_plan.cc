@@ -4,10 +4,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "replay/note_json.h"
 #include "replay/replay.h"
 #include "serialize/base/bytes.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 
 namespace torchtrace {
 namespace {
@@ -20,55 +22,112 @@ constexpr char kAnyException[] = "an exception";
 
 }  // namespace
 
+bool TellsStrides(const Trace& trace) {
+  for (const ProcessInfo& process : trace.processes()) {
+    if (process.metadata == nullptr || !process.metadata->is_object()) continue;
+    const auto file = process.metadata->find("execution_trace");
+    if (file == process.metadata->end() || !file->is_object()) continue;
+    const auto schema = file->find("schema");
+    return schema != file->end() && schema->is_string() && schema->get_ref<const std::string&>() >= "1.1.1";
+  }
+  return true;
+}
+
 absl::Status ReplayPlan::Open(Trace* trace) {
   trace_ = trace;
   next_ = 0;
   chosen_.clear();
   exceptions_ = {""};
-  const absl::Status read = trace->ReadCounted([this](const CallRecord& call) {
-    if (call.config == kLostId || call.variant == kLostId) return absl::OkStatus();
-    if (call.config >= chosen_.size()) chosen_.resize(call.config + call.config / 2 + 16);
-    Chosen& chosen = chosen_[call.config];
-    if (chosen.variant == kLostId) chosen.variant = call.variant;
-    if (call.kind == CallRecord::kLeave && chosen.exception != 0) chosen = {call.variant, 0};
-    if (call.kind == CallRecord::kRaise && chosen.variant == call.variant && chosen.exception == 0) {
-      const std::string name(call.exception.empty() ? kAnyException : call.exception);
-      const auto at = std::find(exceptions_.begin() + 1, exceptions_.end(), name);
-      const auto number = static_cast<uint32_t>(at - exceptions_.begin());
-      if (at == exceptions_.end()) exceptions_.push_back(name);
-      chosen.exception = number;
-    }
-    return absl::OkStatus();
-  });
+  open_.clear();
+  if (absl::Status s = records_.Clear(); !s.ok()) return s;
+  selector_.emplace(trace, selection_);
+  if (absl::Status s = selector_->Prepare(); !s.ok()) return s;
+  absl::Status read = trace->ReadCounted([this](const CallRecord& call) { return See(call); });
   chosen_.resize(trace->config_count());
+  // What was under way when the program died.
+  for (const auto& [call, kept] : open_) {
+    Chosen& chosen = chosen_[kept.first];
+    if (chosen.exception != kUnknown || chosen.record != 0) continue;
+    const absl::StatusOr<uint64_t> record = records_.Add(kept.second, "");
+    if (!record.ok()) return record.status();
+    chosen.record = *record;
+  }
+  open_.clear();
   return read;
 }
 
+absl::Status ReplayPlan::See(const CallRecord& call) {
+  if (call.config == kLostId || call.variant == kLostId) return absl::OkStatus();
+  if (call.config >= chosen_.size()) chosen_.resize(call.config + call.config / 2 + 16);
+  Chosen& chosen = chosen_[call.config];
+  if (chosen.exception == kReturned) {
+    if (call.kind != CallRecord::kEnter) open_.erase(call.call);
+    return absl::OkStatus();
+  }
+  if (call.kind == CallRecord::kEnter) {
+    if (!selector_->Accepts(call)) return absl::OkStatus();
+    if (chosen.variant == kLostId) chosen.variant = call.variant;
+    open_.emplace(call.call, std::pair(call.config, std::string(call.notes)));
+    return absl::OkStatus();
+  }
+  const auto entry = open_.find(call.call);
+  if (entry == open_.end()) return absl::OkStatus();
+  const std::string notes = std::move(entry->second.second);
+  open_.erase(entry);
+  if (call.kind == CallRecord::kLeave) {
+    chosen.variant = call.variant;
+    chosen.exception = kReturned;
+  } else if (chosen.exception == kUnknown && chosen.variant == call.variant) {
+    const std::string name(call.exception.empty() ? kAnyException : call.exception);
+    const auto at = std::find(exceptions_.begin() + 1, exceptions_.end(), name);
+    chosen.exception = static_cast<uint32_t>(at - exceptions_.begin());
+    if (at == exceptions_.end()) exceptions_.push_back(name);
+  } else {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<uint64_t> record = records_.Add(notes, call.result.values);
+  if (record.ok()) chosen.record = *record;
+  return record.status();
+}
+
 bool ReplayPlan::Next(ReplayItem* item) {
-  for (; next_ < chosen_.size(); ++next_) {
+  for (; next_ < chosen_.size() && status_.ok(); ++next_) {
     const Chosen& chosen = chosen_[next_];
     if (chosen.variant == kLostId) continue;
     const std::string_view identity = trace_->identity(static_cast<ConfigId>(next_));
-    const ConfigHead head = ReadConfigHead(identity);
-    const std::vector<int>& levels = filter_.levels;
-    if (!levels.empty() && std::find(levels.begin(), levels.end(), head.level) == levels.end()) continue;
-    if (!filter_.filter.Accepts(head.api)) continue;
     const XXH128_hash_t hash = XXH3_128bits(identity.data(), identity.size());
     if (!seen_.insert({hash.high64, hash.low64}).second) continue;
-    const Config config = ReadableConfig(identity);
-    const std::vector<TensorFacet> facets = ReadableFacets(trace_->facets(chosen.variant));
-    item->key = absl::StrFormat("%016x%016x", hash.high64, hash.low64);
-    item->level = config.level;
-    item->line = FormatConfig(config);
-    item->recorded = exceptions_[chosen.exception];
-    nlohmann::ordered_json request = ConfigToJson(config, facets);
-    request["key"] = item->key;
-    request["raised"] = item->recorded;
-    item->request = DumpJson(request);
+    status_ = FillIn(chosen, item);
+    if (!status_.ok()) return false;
     ++next_;
     return true;
   }
   return false;
+}
+
+absl::Status ReplayPlan::FillIn(const Chosen& chosen, ReplayItem* item) {
+  const std::string_view identity = trace_->identity(static_cast<ConfigId>(next_));
+  const Config config = ReadableConfig(identity);
+  std::string notes, values;
+  if (chosen.record != 0) {
+    if (absl::Status s = records_.Get(chosen.record, &notes, &values); !s.ok()) return s;
+  }
+  item->level = config.level;
+  item->line = FormatConfig(config);
+  item->recorded = chosen.exception == kUnknown ? "" : exceptions_[chosen.exception];
+  nlohmann::ordered_json request = ConfigToJson(config, ReadableFacets(trace_->facets(chosen.variant)));
+  request["seed"] = absl::StrFormat("%012x", XXH3_128bits(identity.data(), identity.size()).high64 >> 16);
+  request["raised"] = item->recorded;
+  request["notes"] = NotesToJson(ReadTensorNotes(notes));
+  if (!TellsStrides(*trace_)) request["strides"] = false;
+  if (!values.empty()) {
+    nlohmann::ordered_json& outputs = request["outputs"] = nlohmann::ordered_json::array();
+    for (const Value& value : ReadableResult(values)) outputs.push_back(ValueToJson(value));
+  }
+  item->request = DumpJson(request);
+  const XXH128_hash_t key = XXH3_128bits(item->request.data(), item->request.size());
+  item->key = absl::StrFormat("%016x%016x", key.high64, key.low64);
+  return absl::OkStatus();
 }
 
 ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer) {
@@ -81,7 +140,8 @@ ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer) {
   result.reason = answer.reason;
   result.seconds = answer.seconds;
   if (answer.result == "ok") {
-    result.differs = !item.recorded.empty();
+    result.differs = !item.recorded.empty() || !answer.difference.empty();
+    if (item.recorded.empty()) result.reason = answer.difference;
   } else if (answer.result == "raised") {
     const std::vector<std::string>& types = answer.raised;
     const bool as_recorded =

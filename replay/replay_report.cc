@@ -27,7 +27,7 @@ std::string Recorded(const ReplayResult& result) {
 
 // What became of it, in words.
 std::string Happened(const ReplayResult& result) {
-  if (result.result == "ok") return "returned";
+  if (result.result == "ok") return result.reason.empty() ? "returned" : absl::StrCat("returned, ", result.reason);
   return result.reason.empty() ? result.result : absl::StrCat(result.result, ": ", result.reason);
 }
 
@@ -39,10 +39,12 @@ class Writer {
   virtual void End(const ReplaySummary&) {}
 };
 
-// `3 of 120 configs differ`, and what the others are.
-std::string SummaryLine(const ReplaySummary& summary) {
-  std::string line = absl::StrCat(summary.configs == 1 ? "1 config: " : absl::StrCat(summary.configs, " configs: "),
-                                  summary.differ, summary.differ == 1 ? " differs" : " differ");
+std::string Count(uint64_t count, const char* what) { return absl::StrCat(count, " ", what, count == 1 ? "" : "s"); }
+
+// `120 configs: 3 differ`, and what the others are.
+std::string SummaryLine(const ReplaySummary& summary, const char* what) {
+  std::string line =
+      absl::StrCat(Count(summary.configs, what), ": ", summary.differ, summary.differ == 1 ? " differs" : " differ");
   for (const char* const name : kResults) {
     const auto at = summary.results.find(name);
     if (at == summary.results.end()) continue;
@@ -56,14 +58,15 @@ std::string SummaryLine(const ReplaySummary& summary) {
 
 class TextWriter final : public Writer {
  public:
-  TextWriter(bool all, std::ostream* out) : all_(all), out_(*out) {}
+  TextWriter(const ReplayReportOptions& options, std::ostream* out) : options_(options), out_(*out) {}
   void Add(const ReplayResult& result) override {
-    if (result.result == "skipped" && !all_) {
+    if (result.result == "skipped" && !options_.all) {
       // A trace may name any number of them.
       if (skipped_.size() < 1000 || skipped_.count(result.reason) > 0) ++skipped_[result.reason];
       return;
     }
-    if (!result.differs && !all_) return;
+    if (!result.differs && !options_.all) return;
+    if (result.call != ReplayResult::kNoCall) out_ << result.call << "  ";
     out_ << result.config << "\n    " << (result.differs ? "differs: " : "") << PlainLine(Happened(result));
     if (result.differs) out_ << " (recorded: " << PlainLine(Recorded(result)) << ", level " << result.level << ")";
     out_ << "\n";
@@ -75,11 +78,20 @@ class TextWriter final : public Writer {
       out_ << "skipped:\n";
       for (const auto& [reason, count] : reasons) out_ << absl::StrFormat("%7d  %s\n", count, PlainLine(reason));
     }
-    out_ << SummaryLine(summary) << "\n";
+    if (options_.sequence == nullptr) {
+      out_ << SummaryLine(summary, "config") << "\n";
+      return;
+    }
+    const SequenceFacts& facts = *options_.sequence;
+    out_ << SummaryLine(summary, "call") << "\n" << Count(facts.made, "tensor") << " made";
+    if (facts.filled > 0) out_ << ", " << facts.filled << " given recorded contents";
+    out_ << ", " << facts.compared << " compared with recorded contents";
+    if (facts.compared > 0) out_ << ": " << facts.equal << " the same bits";
+    out_ << "\n";
   }
 
  private:
-  const bool all_;
+  const ReplayReportOptions& options_;
   std::ostream& out_;
   std::map<std::string, uint64_t> skipped_;
 };
@@ -88,7 +100,8 @@ class JsonWriter final : public Writer {
  public:
   JsonWriter(const ReplayReportOptions& options, std::ostream* out) : options_(options), out_(*out) {}
   void Begin(const ReplaySummary& summary) override {
-    ordered_json json = {{"configs", summary.configs}, {"differ", summary.differ}};
+    const char* const what = options_.sequence == nullptr ? "configs" : "calls";
+    ordered_json json = {{what, summary.configs}, {"differ", summary.differ}};
     for (const char* const name : kResults) {
       const auto at = summary.results.find(name);
       json[name] = at == summary.results.end() ? 0 : at->second;
@@ -96,17 +109,23 @@ class JsonWriter final : public Writer {
     json["raised_as_recorded"] = summary.raised_as_recorded;
     json["device"] = options_.device.empty() ? ordered_json(nullptr) : ordered_json(options_.device);
     json["seed"] = options_.seed;
-    out_ << "{\"summary\": " << DumpJson(json) << ",\n\"configs\": [";
+    if (const SequenceFacts* const facts = options_.sequence) {
+      json["sequence"] = {{"level", facts->level},           {"tensors_made", facts->made},
+                          {"tensors_filled", facts->filled}, {"tensors_compared", facts->compared},
+                          {"tensors_equal", facts->equal},   {"stopped", facts->stopped}};
+    }
+    out_ << "{\"summary\": " << DumpJson(json) << ",\n\"" << what << "\": [";
   }
   void Add(const ReplayResult& result) override {
-    const ordered_json row = {
-        {"config", result.config},
-        {"level", result.level},
-        {"result", result.result},
-        {"differs", result.differs},
-        {"recorded", result.recorded.empty() ? ordered_json(nullptr) : ordered_json(result.recorded)},
-        {"reason", result.reason.empty() ? ordered_json(nullptr) : ordered_json(result.reason)},
-        {"seconds", result.seconds < 0 ? ordered_json(nullptr) : ordered_json(result.seconds)}};
+    ordered_json row = ordered_json::object();
+    if (result.call != ReplayResult::kNoCall) row["call"] = result.call;
+    row["config"] = result.config;
+    row["level"] = result.level;
+    row["result"] = result.result;
+    row["differs"] = result.differs;
+    row["recorded"] = result.recorded.empty() ? ordered_json(nullptr) : ordered_json(result.recorded);
+    row["reason"] = result.reason.empty() ? ordered_json(nullptr) : ordered_json(result.reason);
+    row["seconds"] = result.seconds < 0 ? ordered_json(nullptr) : ordered_json(result.seconds);
     out_ << (first_ ? "\n" : ",\n") << DumpJson(row);
     first_ = false;
   }
@@ -124,15 +143,19 @@ std::string Seconds(const ReplayResult& result) {
 
 class CsvWriter final : public Writer {
  public:
-  explicit CsvWriter(std::ostream* out) : out_(*out) {}
-  void Begin(const ReplaySummary&) override { out_ << "config,level,result,differs,recorded,reason,seconds\n"; }
+  CsvWriter(const ReplayReportOptions& options, std::ostream* out) : options_(options), out_(*out) {}
+  void Begin(const ReplaySummary&) override {
+    out_ << (options_.sequence == nullptr ? "" : "call,") << "config,level,result,differs,recorded,reason,seconds\n";
+  }
   void Add(const ReplayResult& result) override {
+    if (options_.sequence != nullptr) out_ << result.call << ',';
     out_ << CsvCell(result.config) << ',' << result.level << ',' << result.result << ','
          << (result.differs ? "true" : "false") << ',' << CsvCell(result.recorded) << ',' << CsvCell(result.reason)
          << ',' << Seconds(result) << '\n';
   }
 
  private:
+  const ReplayReportOptions& options_;
   std::ostream& out_;
 };
 
@@ -158,8 +181,9 @@ class JunitWriter final : public Writer {
   }
   void Add(const ReplayResult& result) override {
     const std::string api = result.config.substr(0, result.config.find('('));
-    out_ << "<testcase classname=\"level" << result.level << "." << Xml(api) << "\" name=\"" << Xml(result.config)
-         << "\" time=\"" << (result.seconds < 0 ? "0" : Seconds(result)) << "\"";
+    const std::string number = result.call == ReplayResult::kNoCall ? "" : absl::StrCat(result.call, " ");
+    out_ << "<testcase classname=\"level" << result.level << "." << Xml(api) << "\" name=\"" << number
+         << Xml(result.config) << "\" time=\"" << (result.seconds < 0 ? "0" : Seconds(result)) << "\"";
     const char* const element = result.result == "skipped"                                 ? "skipped"
                                 : !result.differs                                          ? nullptr
                                 : result.result == "crashed" || result.result == "timeout" ? "error"
@@ -179,11 +203,11 @@ class JunitWriter final : public Writer {
 std::unique_ptr<Writer> MakeWriter(const ReplayReportOptions& options, std::ostream* out) {
   switch (options.format) {
     case ReplayFormat::kText:
-      return std::make_unique<TextWriter>(options.all, out);
+      return std::make_unique<TextWriter>(options, out);
     case ReplayFormat::kJson:
       return std::make_unique<JsonWriter>(options, out);
     case ReplayFormat::kCsv:
-      return std::make_unique<CsvWriter>(out);
+      return std::make_unique<CsvWriter>(options, out);
     case ReplayFormat::kJunit:
       break;
   }

@@ -9,6 +9,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/import/open_trace.h"
+#include "serialize/model/tensor_notes.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {
@@ -32,9 +34,9 @@ std::vector<ReplayItem> Items(ReplayPlan* plan, const std::string& path) {
 TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   const std::string a = TempFile("a.txt", "torch.relu(1)\ntorch.relu(2)\ntorch.relu(1)\ntorch.add(1)\n");
   const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\n");
-  ReplayFilter filter;
-  filter.filter.include = {"torch.relu"};
-  ReplayPlan plan(filter);
+  CallSelection selection;
+  selection.filter.include = {"torch.relu"};
+  ReplayPlan plan(selection);
   const std::vector<ReplayItem> first = Items(&plan, a), second = Items(&plan, b);
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].line, "torch.relu(1)");
@@ -47,6 +49,39 @@ TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   EXPECT_EQ(second[0].line, "torch.relu(3)");
 }
 
+TEST(ReplayPlanTest, WhatTheFirstCallThatReturnedHad) {
+  FakeTrace trace;
+  const Config config = MakeConfig(1, "torch.take", {TensorValue({5}), TensorValue({2})});
+  const auto range = [](int64_t most) {
+    std::string notes;
+    AppendTensorNote({.position = 1, .range = TensorNote::Range{0, most}}, &notes);
+    return notes;
+  };
+  trace.Enter(config, "", range(9));
+  trace.Raise("IndexError");
+  trace.Enter(config, "", range(4));
+  trace.Return({TensorValue({2})});
+  trace.Enter(config, "", range(3));
+  trace.Return({TensorValue({7})});
+  trace.Enter(MakeConfig(1, "torch.relu", {TensorValue({5})}), "", range(1));
+  trace.Raise("RuntimeError");
+  ReplayPlan plan({});
+  ASSERT_TRUE(plan.Open(&trace).ok());
+  ReplayItem item;
+  ASSERT_TRUE(plan.Next(&item));
+  EXPECT_EQ(item.recorded, "");
+  auto request = nlohmann::json::parse(item.request);
+  EXPECT_EQ(request["notes"][0]["max"], 4);
+  EXPECT_EQ(request["outputs"][0]["shape"], nlohmann::json::array({2}));
+  ASSERT_TRUE(plan.Next(&item));
+  EXPECT_EQ(item.recorded, "RuntimeError");
+  request = nlohmann::json::parse(item.request);
+  EXPECT_EQ(request["notes"][0]["max"], 1);
+  EXPECT_FALSE(request.contains("outputs"));
+  EXPECT_FALSE(plan.Next(&item));
+  EXPECT_TRUE(plan.status().ok());
+}
+
 TEST(ReplayTest, Judge) {
   const auto differs = [](const std::string& recorded, const ReplayAnswer& answer) {
     ReplayItem item;
@@ -56,6 +91,7 @@ TEST(ReplayTest, Judge) {
   const ReplayAnswer raised = {
       .result = "raised", .reason = "", .raised = {"_LinAlgError", "RuntimeError", "Exception"}};
   EXPECT_FALSE(differs("", {.result = "ok"}));
+  EXPECT_TRUE(differs("", {.result = "ok", .difference = "result: shape [2], recorded [3]"}));
   EXPECT_TRUE(differs("RuntimeError", {.result = "ok"}));
   EXPECT_TRUE(differs("", raised));
   EXPECT_FALSE(differs("RuntimeError", raised));

@@ -34,9 +34,10 @@ bool ReadLine(std::FILE* file, std::string* line) {
 }
 
 std::string ToLine(const ReplayResult& result) {
-  const ordered_json line = {{"key", result.key},         {"config", result.config},     {"level", result.level},
-                             {"result", result.result},   {"recorded", result.recorded}, {"reason", result.reason},
-                             {"seconds", result.seconds}, {"differs", result.differs}};
+  ordered_json line = {{"key", result.key},         {"config", result.config},     {"level", result.level},
+                       {"result", result.result},   {"recorded", result.recorded}, {"reason", result.reason},
+                       {"seconds", result.seconds}, {"differs", result.differs}};
+  if (result.call != ReplayResult::kNoCall) line["call"] = result.call;
   return DumpJson(line) + "\n";
 }
 
@@ -61,6 +62,8 @@ bool FromLine(const std::string& line, ReplayResult* result) {
   result->level = level->get<int>();
   result->seconds = seconds->get<double>();
   result->differs = differs->get<bool>();
+  const auto call = said.find("call");
+  result->call = call != said.end() && call->is_number_unsigned() ? call->get<uint64_t>() : ReplayResult::kNoCall;
   return true;
 }
 

@@ -62,6 +62,18 @@ constexpr Module kProgram[] = {
 #include "replay/fills_py.inc"
     },
     {
+        "calling",
+#include "replay/calling_py.inc"
+    },
+    {
+        "results",
+#include "replay/results_py.inc"
+    },
+    {
+        "sequence",
+#include "replay/sequence_py.inc"
+    },
+    {
         "worker",
 #include "replay/worker_py.inc"
     },
@@ -94,9 +106,9 @@ std::string Greeting(const WorkerOptions& options) {
   json program = json::array();
   for (const Module& module : kProgram) program.push_back({module.name, module.text});
   const json request = {
-      {"rules", FromYaml(YAML::Load(kRules))}, {"device", options.device},   {"seed", options.seed},
-      {"timeout", options.timeout_s},          {"threads", options.threads}, {"max_bytes", options.max_bytes},
-      {"max_memory", options.max_memory}};
+      {"rules", FromYaml(YAML::Load(kRules))}, {"device", options.device},    {"seed", options.seed},
+      {"timeout", options.timeout_s},          {"threads", options.threads},  {"max_bytes", options.max_bytes},
+      {"max_memory", options.max_memory},      {"sequence", options.sequence}};
   return absl::StrCat(program.dump(), "\n", request.dump(), "\n");
 }
 
@@ -121,6 +133,8 @@ ReplayAnswer ParseAnswer(const std::string& line) {
   }
   answer.result = text("result");
   answer.reason = text("reason");
+  answer.difference = text("difference");
+  answer.details = said;
   if (const auto raised = said.find("raised"); raised != said.end() && raised->is_array()) {
     for (const json& name : *raised) answer.raised.push_back(name.is_string() ? name.get<std::string>() : "");
   }
@@ -172,9 +186,11 @@ class Worker {
     return absl::OkStatus();
   }
 
-  ReplayAnswer Ask(const std::string& request, double seconds) {
+  ReplayAnswer Ask(const std::string& request, double seconds, const std::vector<std::string_view>& pieces = {}) {
     std::string line;
-    if (Write(absl::StrCat(request, "\n")) && ReadLine(seconds, &line)) return ParseAnswer(line);
+    bool written = Write(absl::StrCat(request, "\n"));
+    for (const std::string_view piece : pieces) written = written && Write(piece);
+    if (written && ReadLine(seconds, &line)) return ParseAnswer(line);
     Kill();
     ReplayAnswer answer;
     answer.result = "crashed";
@@ -241,13 +257,29 @@ class Worker {
   std::string read_;
 };
 
+// A worker's own clock ends calls. This one is for a worker that is stuck.
+double Patience(const WorkerOptions& options) {
+  return options.timeout_s * (2 + static_cast<double>(options.max_bytes) / (64 << 20)) + 60;
+}
+
 }  // namespace
+
+struct LoneWorker::Process {
+  Worker worker;
+};
+
+LoneWorker::LoneWorker(const WorkerOptions& options) : options_(options), process_(std::make_unique<Process>()) {}
+LoneWorker::~LoneWorker() { process_->worker.Finish(); }
+
+absl::Status LoneWorker::Start() { return process_->worker.Start(options_, Greeting(options_)); }
+ReplayAnswer LoneWorker::Ask(const std::string& request, const std::vector<std::string_view>& pieces) {
+  return process_->worker.Ask(request, Patience(options_), pieces);
+}
 
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
                         const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done) {
   const std::string greeting = Greeting(options);
-  // A worker's own clock ends calls. This one is for a worker that is stuck.
-  const double patience = options.timeout_s * (2 + static_cast<double>(options.max_bytes) / (64 << 20)) + 60;
+  const double patience = Patience(options);
   std::mutex mutex;
   absl::Status status;
   const auto run = [&] {

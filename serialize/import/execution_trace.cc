@@ -15,6 +15,7 @@
 #include "serialize/import/importer.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/model/torch_names.h"
 #include "serialize/model/value.h"
 #include "serialize/trace/tables.h"
@@ -42,7 +43,7 @@ std::string Shown(std::string_view text) {
   return QuoteText(text.substr(0, kMaxBytes)) + (text.size() > kMaxBytes ? "..." : "");
 }
 
-// What a node says of its inputs, wherever its schema version keeps it.
+// What a node says of its inputs or outputs, wherever its schema version keeps it.
 struct Inputs {
   const json* values = nullptr;
   const json* shapes = nullptr;
@@ -50,9 +51,11 @@ struct Inputs {
   const json* strides = nullptr;  // null before 1.1.1
 };
 
-// Makes Values of a node's inputs. An error says what was expected.
+// Makes Values of a node's inputs, and notes of their tensors' identities. An error says what was expected.
 class InputReader {
  public:
+  std::string TakeNotes() { return std::move(notes_); }
+
   absl::Status Read(const Inputs& inputs, std::vector<Value>* out) {
     for (const auto& [name, list] :
          {std::pair("values", inputs.values), std::pair("shapes", inputs.shapes), std::pair("types", inputs.types)}) {
@@ -135,8 +138,8 @@ class InputReader {
   }
 
   // value: [tensor id, storage id, offset, elements, bytes of one, device]
-  static absl::Status ReadTensor(const json& value, const json& shape, const json* strides, std::string_view dtype,
-                                 Value* out) {
+  absl::Status ReadTensor(const json& value, const json& shape, const json* strides, std::string_view dtype,
+                          Value* out) {
     uint64_t storage = 0;
     if (!value.is_array() || value.size() < 5 || !GetUint(&value[1], &storage)) {
       return Expected("a tensor as [id, storage id, offset, elements, bytes of one, device]");
@@ -147,6 +150,12 @@ class InputReader {
       return absl::OkStatus();
     }
     out->tag = ValueTag::kTensor;
+    TensorNote note = {.position = tensors_++};
+    TensorNote::Identity identity = {.storage = storage};
+    if (GetUint(&value[0], &identity.tensor) && identity.tensor != 0 && GetUint(&value[2], &identity.offset)) {
+      note.identity = identity;
+      AppendTensorNote(note, &notes_);
+    }
     out->text = name;
     out->device = "unknown";
     if (value.size() > 5 && value[5].is_string() && !value[5].get_ref<const std::string&>().empty()) {
@@ -223,6 +232,9 @@ class InputReader {
       out->integer = value.get<int64_t>();
     }
   }
+
+  uint64_t tensors_ = 0;
+  std::string notes_;
 };
 
 class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor {
@@ -252,6 +264,11 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
       call.identity = configs_.identity(node.config);
       call.thread = node.thread;
       call.depth = static_cast<uint32_t>(stack.size());
+      const std::string_view extras = std::string_view(extras_).substr(node.extras);
+      call.notes = extras.substr(0, node.notes_bytes);
+      if (node.result != kNoResult) {
+        call.result = {results_[node.result], extras.substr(node.notes_bytes, node.result_notes_bytes)};
+      }
       if (absl::Status status = visit(call); !status.ok()) return status;
       stack.push_back(static_cast<uint32_t>(i));
     }
@@ -264,8 +281,13 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     uint64_t parent;  // its id; once sorted, its index, or kNoParent
     uint32_t config;  // kNoConfig: no operator
     uint32_t thread;
+    uint64_t extras = 0;  // where in extras_ the notes on its tensors stand, and behind them those on its result's
+    uint32_t notes_bytes = 0;
+    uint32_t result_notes_bytes = 0;
+    uint32_t result = kNoResult;  // index into results_
   };
   static constexpr uint64_t kNoParent = UINT64_MAX;
+  static constexpr uint32_t kNoResult = UINT32_MAX;
 
   // The nearest operator among the nodes around, or UINT32_MAX. Nodes that are no operators
   // have been made to point at theirs, so this takes one step or two.
@@ -293,6 +315,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     for (size_t i = 0; i < nodes_.size(); ++i) LinkToParent(i);
     NumberThreads();
     schemas_.clear();
+    result_numbers_.clear();
     TakeNotes(*end);
     return absl::OkStatus();
   }
@@ -371,7 +394,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
   absl::Status AddNode(const json& node) {
     if (!node.is_object()) return absl::InvalidArgumentError("expected an object");
     const json* const name = FindMember(node, "name");
-    Node added = {0, 0, kNoConfig, 0};
+    Node added = {.id = 0, .parent = 0, .config = kNoConfig, .thread = 0};
     if (name == nullptr || !name->is_string()) return absl::InvalidArgumentError("expected a \"name\"");
     if (!GetUint(FindMember(node, "id"), &added.id)) return absl::InvalidArgumentError("expected an integer \"id\"");
     // Until 1.0.1 all of it stands in the node itself; after, what isn't the graph is a list of attributes.
@@ -384,7 +407,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     }
     const json* tid = FindMember(node, "tid");
     const json* schema = FindMember(node, "op_schema");
-    Inputs inputs;
+    Inputs inputs, outputs;
     if (attributes != nullptr) {
       if (!attributes->is_array()) return absl::InvalidArgumentError("expected a list of \"attrs\"");
       for (const json& attribute : *attributes) {
@@ -394,12 +417,18 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
         if (*key == "tid") tid = FindMember(attribute, "value");
         if (*key == "op_schema") schema = FindMember(attribute, "value");
       }
-      const json* const all = FindMember(node, "inputs");
-      if (all != nullptr)
-        inputs = {FindMember(*all, "values"), FindMember(*all, "shapes"), FindMember(*all, "types"),
-                  FindMember(*all, "strides")};
+      const auto members = [&node](const char* name) {
+        const json* const all = FindMember(node, name);
+        return all == nullptr ? Inputs()
+                              : Inputs{FindMember(*all, "values"), FindMember(*all, "shapes"),
+                                       FindMember(*all, "types"), FindMember(*all, "strides")};
+      };
+      inputs = members("inputs");
+      outputs = members("outputs");
     } else {
       inputs = {FindMember(node, "inputs"), FindMember(node, "input_shapes"), FindMember(node, "input_types"), nullptr};
+      outputs = {FindMember(node, "outputs"), FindMember(node, "output_shapes"), FindMember(node, "output_types"),
+                 nullptr};
     }
     if (schema != nullptr && schema->is_string() && !schema->get_ref<const std::string&>().empty()) {
       if (absl::Status status =
@@ -407,6 +436,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
           !status.ok()) {
         return status;
       }
+      AddResult(outputs, &added);
       added.thread = ThreadOf(tid);
     }
     nodes_.push_back(added);
@@ -415,7 +445,10 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
 
   absl::Status AddCall(const std::string& name, const std::string& schema_text, const Inputs& inputs, Node* node) {
     std::vector<Value> values;
-    if (absl::Status status = InputReader().Read(inputs, &values); !status.ok()) return status;
+    InputReader reader;
+    if (absl::Status status = reader.Read(inputs, &values); !status.ok()) return status;
+    node->extras = extras_.size();
+    node->notes_bytes = AddExtra(reader.TakeNotes());
     if (inputs.strides != nullptr) saw_strides_ = true;
     ++calls_;
     const auto [cached, is_new] = schemas_.try_emplace(schema_text);
@@ -434,6 +467,25 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     return absl::OkStatus();
   }
 
+  // What can't be read isn't known: other writers leave it out.
+  void AddResult(const Inputs& outputs, Node* node) {
+    std::vector<Value> values;
+    InputReader reader;
+    if (!reader.Read(outputs, &values).ok()) return;
+    std::string bytes;
+    AppendVarint(values.size(), &bytes);
+    for (const Value& value : values) EncodeValue(value, &bytes);
+    const auto [number, is_new] = result_numbers_.try_emplace(std::move(bytes), static_cast<uint32_t>(results_.size()));
+    if (is_new) results_.push_back(number->first);
+    node->result = number->second;
+    node->result_notes_bytes = AddExtra(reader.TakeNotes());
+  }
+
+  uint32_t AddExtra(const std::string& notes) {
+    extras_.append(notes);
+    return static_cast<uint32_t>(notes.size());
+  }
+
   uint32_t ThreadOf(const json* tid) {
     uint64_t number = 0;
     GetUint(tid, &number);
@@ -445,6 +497,9 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
   std::optional<absl::Status> loaded_;
   std::vector<Node> nodes_;
   ConfigTable configs_;
+  std::string extras_;
+  std::vector<std::string> results_;  // CallResult::values
+  absl::flat_hash_map<std::string, uint32_t> result_numbers_;
   absl::flat_hash_map<std::string, OpSchema> schemas_;  // by text; without a name: not a schema
   std::map<uint64_t, uint32_t> thread_numbers_;         // by tid
   uint32_t threads_ = 0;

@@ -108,6 +108,7 @@ class ImportedTrace::Sequence {
     CallOutcome outcome = CallOutcome::kReturned;
     bool queued = false;  // stands in ends_
     std::string exception;
+    std::string result_values, result_notes;
   };
   struct Thread {
     std::vector<OpenCall> open;
@@ -195,10 +196,14 @@ class ImportedTrace::Sequence {
     opened.end_ns = call.end_ns;
     opened.outcome = call.outcome;
     opened.exception = call.exception;
+    opened.result_values = call.result.values;
+    opened.result_notes = call.result.notes;
     thread->open.push_back(std::move(opened));
     OpenCall& kept = thread->open.back();
     if (kept.outcome != CallOutcome::kNeverReturned) Queue(&kept, thread);
-    return visitor_(kept.entry);
+    CallRecord entry = kept.entry;
+    entry.notes = call.notes;
+    return visitor_(entry);
   }
 
   // `latest_ns`: when the next call begins.
@@ -217,6 +222,7 @@ class ImportedTrace::Sequence {
     record.time_ns = thread->now_ns;
     record.duration_ns = std::max<int64_t>(0, Difference(call.entry.time_ns, record.time_ns));
     if (record.kind == CallRecord::kRaise) record.exception = call.exception;
+    if (record.kind == CallRecord::kLeave) record.result = {call.result_values, call.result_notes};
     return visitor_(record);
   }
 

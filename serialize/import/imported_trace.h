@@ -71,6 +71,8 @@ struct ImportedCall {
   int64_t end_ns = kUnknownTime;
   CallOutcome outcome = CallOutcome::kReturned;
   std::string_view exception;
+  std::string_view notes;  // on its tensors; empty: none
+  CallResult result;       // where it returned and the format tells what
 };
 
 struct ImportedProcess {

@@ -81,7 +81,8 @@ std::unique_ptr<CallSource> MakeChromeTraceSource(JsonFile file);
 // host traces), schemas 1.0.1 to 1.1.1. Its operators become level-2 calls,
 // composite ones and those that they call included; nodes that are no operators
 // (threads, labels, autograd's nodes) are left out, and what stands in them moves up.
-// After the first Scan a call takes 24 bytes, whatever the file.
+// Which tensor is which and what calls returned is told as `run --ids --outputs` records it.
+// After the first Scan a call takes 48 bytes and some 4 for each of its tensors, whatever the file.
 
 // By a file's first bytes.
 bool LooksLikeExecutionTrace(std::string_view head);

@@ -1,0 +1,90 @@
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "replay/note_json.h"
+#include "replay/replay.h"
+#include "serialize/forms/forms.h"
+#include "serialize/forms/trace_lines.h"
+#include "serialize/model/config.h"
+
+namespace torchtrace {
+namespace {
+
+// Calls of two levels are the same work twice.
+absl::StatusOr<int> LevelOf(Trace* trace, const CallSelection& selection) {
+  if (selection.levels.size() > 1) {
+    return absl::InvalidArgumentError("a sequence is of one level: what one calls, the next one calls once more");
+  }
+  if (!selection.levels.empty()) return selection.levels.front();
+  const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
+  if (!counts.ok()) return counts.status();
+  std::set<int> levels;
+  for (size_t variant = 0; variant < counts->size(); ++variant) {
+    if ((*counts)[variant] == 0) continue;
+    levels.insert(ReadConfigHead(trace->identity(trace->config_of(static_cast<VariantId>(variant)))).level);
+  }
+  for (const int level : {2, 4, 1, 0}) {
+    if (levels.contains(level)) return level;
+  }
+  return 2;
+}
+
+// Contents follow the line as they are.
+std::string Request(const Trace& trace, const FlowStep& step, std::vector<std::string_view>* contents) {
+  nlohmann::ordered_json request = FlowStepToJson(trace, step, /*contents=*/false);
+  request["notes"] = NotesToJson(*step.notes, contents);
+  if (step.result_known) request["result_notes"] = NotesToJson(*step.result_notes, contents);
+  if (!TellsStrides(trace)) request["strides"] = false;
+  return DumpJson(request);
+}
+
+uint64_t CountOf(const ReplayAnswer& answer, const char* name) {
+  const auto at = answer.details.is_object() ? answer.details.find(name) : answer.details.end();
+  return at != answer.details.end() && at->is_number_unsigned() ? at->get<uint64_t>() : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& selection, const WorkerOptions& options,
+                                             const std::function<absl::Status(const ReplayResult&)>& done) {
+  SequenceFacts facts;
+  const absl::StatusOr<int> level = LevelOf(trace, selection);
+  if (!level.ok()) return level.status();
+  facts.level = *level;
+  CallSelection of_level = selection;
+  of_level.levels = {*level};
+  WorkerOptions lone = options;
+  lone.sequence = true;
+  LoneWorker worker(lone);
+  bool started = false;
+  LineCache lines([trace](uint32_t config) { return ConfigText(*trace, config); });
+  const absl::StatusOr<FlowSummary> flow = ReadFlow(trace, of_level, [&](const FlowStep& step) -> absl::Status {
+    if (facts.stopped) return absl::OkStatus();
+    if (!started) {
+      if (absl::Status s = worker.Start(); !s.ok()) return s;
+      started = true;
+    }
+    ReplayItem item;
+    item.key = absl::StrCat(step.call);
+    item.level = step.config->level;
+    item.line = lines.Get(step.config_id);
+    if (step.outcome == CallOutcome::kRaised) item.recorded = step.exception.empty() ? "an exception" : step.exception;
+    std::vector<std::string_view> contents;
+    const std::string request = Request(*trace, step, &contents);
+    const ReplayAnswer answer = worker.Ask(request, contents);
+    facts.compared += CountOf(answer, "compared");
+    facts.equal += CountOf(answer, "equal");
+    facts.filled += CountOf(answer, "filled");
+    facts.made += CountOf(answer, "made");
+    facts.stopped = answer.result == "crashed" || answer.result == "timeout";
+    ReplayResult result = Judge(item, answer);
+    result.call = step.call;
+    return done(result);
+  });
+  if (!flow.ok()) return flow.status();
+  facts.flow = *flow;
+  return facts;
+}
+
+}  // namespace torchtrace

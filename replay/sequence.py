@@ -1,0 +1,491 @@
+"""Calls in order with the data that went from one to the next: `torchtrace replay --sequence`.
+
+A step names its tensors by numbers (serialize/flow). What no step returned is made as for a config
+that stands alone, or has the contents that were recorded. Of each storage it is known which bytes
+are those of the recorded program: these are compared with recorded contents, the others are
+filled in from them.
+"""
+
+import contextlib
+import fnmatch
+import os
+import re
+import time
+
+import torch
+
+from replay import arguments, calling, fills
+from replay.arguments import TensorSpec
+from replay.names import Skip
+
+ALL = "all"
+
+
+class Storage:
+    """What is known of a storage's bytes."""
+
+    def __init__(self, nbytes, unknown):
+        self.nbytes = nbytes
+        self.unknown = unknown  # None, ALL, or a mask of bytes that may be other than recorded
+        self.users = 0
+
+    def is_known(self, tensor):
+        if self.unknown is None or tensor.numel() == 0:
+            return True
+        return self.unknown is not ALL and not bool(by_bytes(self.unknown, tensor).any())
+
+    def set_known(self, tensor, known):
+        if known and self.unknown is None or not known and self.unknown is ALL:
+            return
+        if tensor.numel() * tensor.element_size() == self.nbytes and is_dense(tensor):
+            self.unknown = None if known else ALL
+            return
+        if not isinstance(self.unknown, torch.Tensor):
+            self.unknown = torch.full((self.nbytes,), self.unknown is ALL, dtype=torch.bool)
+        try:
+            by_bytes(self.unknown, once(tensor)).fill_(not known)
+        except RuntimeError:  # elements overlap
+            self.unknown = ALL
+            return
+        if known and not bool(self.unknown.any()):
+            self.unknown = None
+
+
+class Slot:
+    def __init__(self, tensor, storage, address):
+        self.tensor = tensor
+        self.storage = storage
+        self.address = address  # of its storage, by which others find it; None: it can't be read
+
+
+def is_dense(tensor):
+    return tensor.is_contiguous() or tensor.untyped_storage().nbytes() == 0
+
+
+def by_bytes(flat, tensor):
+    """The places of a tensor's bytes in something that has one for each byte of its storage."""
+    size = tensor.element_size()
+    return flat.as_strided(
+        (*tensor.shape, size),
+        (*(stride * size for stride in tensor.stride()), 1),
+        tensor.storage_offset() * size,
+    )
+
+
+def once(tensor, other=None):
+    """Without the repetitions of what stands there once; or of another tensor those places."""
+    result = tensor if other is None else other
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
+        if stride == 0 and size > 1:
+            result = result.narrow(dim, 0, 1)
+    return result
+
+
+def has_bytes(tensor):
+    """Whether its elements are what lies in a storage that can be read."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and not tensor.is_nested
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
+
+
+def bytes_of(tensor):
+    storage = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    return by_bytes(storage, tensor)
+
+
+class Builder(arguments.Builder):
+    """Tensors are those of the sequence."""
+
+    def __init__(self, sequence, fills, generator, seed):
+        super().__init__(fills, generator, seed, leaf=False)
+        self.sequence = sequence
+
+    def _tensor(self, spec):
+        return self.sequence.tensor(spec, self)
+
+    def make(self, spec):
+        spec.requires_grad = False
+        return super()._tensor(spec)
+
+
+class Sequence:
+    def __init__(self, replay):
+        self.replay = replay
+        rules = replay.options["rules"]
+        self.random = globs(rules["random"])
+        self.uninitialised = globs(rules["uninitialised"])
+        self.overwrites = globs(rules["overwrites"])
+        self.slots = {}  # by number
+        self.storages = {}  # by address, while there are slots of them
+
+    def run(self, step):
+        """What became of a step."""
+        self.counts = {"compared": 0, "equal": 0, "filled": 0, "made": 0}
+        self.differences = []
+        self.replay.allow(1)
+        try:
+            answer = self._run(step)
+        except Exception as error:
+            if not calling.out_of_memory(error):
+                raise
+            answer = {"result": "skipped", "reason": "it needs more memory than --max-memory"}
+        finally:
+            self.replay.allow(0)
+        for number in step["released"]:
+            self._drop(number)
+        if answer["result"] == "ok" and self.differences:
+            answer["difference"] = self.differences[0]
+            if len(self.differences) > 1:
+                answer["difference"] += f" (and {len(self.differences) - 1} more)"
+        return {**answer, **self.counts}
+
+    # Slots and what is known of their storages.
+
+    def _keep(self, number, tensor, unknown):
+        """`unknown` holds for a storage that is new."""
+        address, nbytes = None, 0
+        if has_bytes(tensor):
+            untyped = tensor.untyped_storage()
+            address, nbytes = untyped._cdata, untyped.nbytes()
+        storage = self.storages.get(address) if address else None
+        if storage is None:
+            storage = Storage(nbytes, unknown)
+            if address:
+                self.storages[address] = storage
+        elif storage.nbytes != nbytes:
+            storage.nbytes, storage.unknown = nbytes, unknown
+        storage.users += 1
+        self._drop(number)
+        self.slots[number] = Slot(tensor, storage, address)
+        return self.slots[number]
+
+    def _drop(self, number):
+        slot = self.slots.pop(number, None)
+        if slot is None:
+            return
+        slot.storage.users -= 1
+        if slot.storage.users == 0:
+            self.storages.pop(slot.address, None)
+
+    # Tensors that a step takes.
+
+    def tensor(self, spec, builder):
+        slot = self.slots.get(spec.number)
+        if slot is None or not is_as_described(slot.tensor, spec):
+            slot = self._make(spec, builder)
+        return slot.tensor
+
+    def _make(self, spec, builder):
+        self.counts["made"] += 1
+        tensor = builder.make(spec)
+        slot = self._keep(spec.number, tensor, None if spec.is_known else ALL)
+        if spec.is_known and has_bytes(tensor):
+            slot.storage.unknown = ALL
+            slot.storage.set_known(tensor, True)
+        return slot
+
+    def _make_source(self, source, spec, builder):
+        base = self.slots.get(source.get("base"))
+        if source["kind"] == "view" and base is not None:
+            tensor = base.tensor
+            if not source.get("same"):
+                tensor = view_of(base.tensor, spec, source["shift"], source.get("other_dtype"))
+            if tensor is not None:
+                self._keep(spec.number, tensor, ALL)
+                return
+        self._make(spec, builder)
+
+    # One step.
+
+    def _run(self, step):
+        replay = self.replay
+        parser = arguments.Parser(replay.names, replay.device)
+        problem = target = None
+        try:
+            args = [parser.parse(arg) for arg in step["args"]]
+            kwargs = {name: parser.parse(value) for name, value in step["kwargs"].items()}
+            arguments.attach(parser.specs, step.get("notes", ()))
+        except Skip as skip:
+            problem, args, kwargs = str(skip), [], {}
+        specs = [spec for spec in parser.specs if isinstance(spec, TensorSpec)]
+        bound = {}
+        try:
+            target = replay.names.resolve(step["api"])
+            if replay.results.is_by_state(target):
+                raise Skip("what it does depends on more than its arguments")
+            bound = calling.bind(target, args, kwargs)
+            replay.fills.assign(target.key, bound)
+        except Skip as skip:
+            problem = problem or str(skip)
+        seed = (step["call"] * 0x9E3779B97F4A7C15 ^ replay.options["seed"]) & (2**62 - 1)
+        generator = torch.Generator().manual_seed(seed)
+        builder = Builder(self, replay.fills, generator, seed)
+        nbytes = 0
+        try:
+            by_number = {spec.number: spec for spec in reversed(specs)}
+            sources = []
+            for source in step["sources"]:
+                spec = by_number.get(source["id"])
+                if spec is None:
+                    spec = arguments.Parser(replay.names, replay.device).parse(source)
+                sources.append((source, spec))
+            nbytes = arguments.measure(
+                [spec for source, spec in sources if source["kind"] != "view"],
+                replay.options["max_bytes"],
+            )
+            replay.allow(1 + nbytes / (64 << 20))
+            for source, spec in sources:
+                self._make_source(source, spec, builder)
+            if not problem:
+                args, kwargs = builder.build(args), builder.build(kwargs)
+                self._see_arguments(specs)
+        except Skip as skip:
+            problem = problem or str(skip)
+        except Exception as error:
+            if calling.out_of_memory(error):
+                problem = "its arguments need more memory than --max-memory"
+            problem = problem or f"its arguments can't be made: {calling.said(error)}"
+        if problem:
+            self._go_without(step, specs, None, builder)
+            return {"result": "skipped", "reason": problem}
+        return self._call(step, target, args, kwargs, bound, specs, builder)
+
+    def _see_arguments(self, specs):
+        for i, spec in enumerate(specs):
+            slot = self.slots.get(spec.number)
+            if slot is not None:
+                self._see(slot, spec.contents, f"argument {i}")
+
+    def _see(self, slot, contents, where):
+        """Compares a tensor with recorded contents; where it may have others, gives it these."""
+        tensor = slot.tensor
+        if contents is None or self.replay.device is not None or not has_bytes(tensor):
+            return
+        if len(contents) != tensor.numel() * tensor.element_size() or not contents:
+            return
+        ours = bytes_of(tensor)
+        recorded = torch.frombuffer(contents, dtype=torch.uint8).view(ours.shape)
+        known = slot.storage.is_known(tensor)
+        if known:
+            self.counts["compared"] += 1
+            if torch.equal(ours, recorded):
+                self.counts["equal"] += 1
+                return
+            self.differences.append(f"{where}: {difference_of(tensor, recorded)}")
+        else:
+            self.counts["filled"] += 1
+        ours, recorded = bytes_of(once(tensor)), once(tensor, recorded)
+        try:
+            ours.copy_(recorded)
+        except RuntimeError:
+            return  # elements overlap
+        slot.storage.set_known(tensor, True)
+
+    def _call(self, step, target, args, kwargs, bound, specs, builder):
+        replay = self.replay
+        recorded_error = step.get("raised", "")
+        is_known = all(self._is_known(spec) for spec in specs)
+        torch.manual_seed(builder.seed)
+        began = time.perf_counter()
+        try:
+            with replay.guard, self._surroundings(step):
+                result = target.function(*args, **kwargs)
+            calling.synchronize(result)
+        except Exception as error:
+            answer = {
+                "result": "raised",
+                "raised": calling.kinds(error),
+                "reason": calling.said(error),
+                "seconds": time.perf_counter() - began,
+            }
+            if calling.out_of_memory(error):
+                answer = {"result": "skipped", "reason": "it needs more memory than --max-memory"}
+            if "result" in step:
+                self._go_without(step, specs, bound, builder)
+            return answer
+        except calling.Refused as refused:
+            self._go_without(step, specs, bound, builder)
+            return {"result": "skipped", "reason": f"{refused}, which a replay must not"}
+        answer = {"result": "ok", "seconds": time.perf_counter() - began}
+        uninitialised = bool(self.uninitialised.fullmatch(target.key))
+        known_after = not (uninitialised or self._is_random(target, bound))
+        written = list(written_specs(target, bound))
+        if self.overwrites.fullmatch(target.key) or "out" in kwargs:
+            numbers = {spec.number for spec in written}
+            known_after &= all(self._is_known(s) for s in specs if s.number not in numbers)
+        else:
+            known_after &= is_known
+        for spec in written:
+            slot = self.slots.get(spec.number)
+            if slot is not None and has_bytes(slot.tensor):
+                slot.storage.set_known(slot.tensor, known_after)
+        if "result" in step:
+            replay.results.strides = step.get("strides", True)
+            with replay.guard, self._surroundings(step):
+                returned, difference = replay.results.compare_call(
+                    target, args, kwargs, step["result"], result, is_known
+                )
+            if difference and not recorded_error:
+                self.differences.insert(0, difference)
+            self._keep_results(step, returned, known_after, uninitialised)
+        return answer
+
+    def _surroundings(self, step):
+        # Operators of level 2 were seen below autograd.
+        stack = contextlib.ExitStack()
+        stack.enter_context(torch.no_grad())
+        if step["level"] == 2:
+            stack.enter_context(torch._C._AutoDispatchBelowAutograd())
+        return stack
+
+    def _is_known(self, spec):
+        slot = self.slots.get(spec.number)
+        return slot is None or slot.storage.is_known(slot.tensor)
+
+    def _is_random(self, target, bound):
+        if self.random.fullmatch(target.key):
+            return True
+        return torch.Tag.nondeterministic_seeded in target.tags and bound.get("dropout_p") != 0.0
+
+    # What a step returned.
+
+    def _keep_results(self, step, returned, known, uninitialised):
+        contents = contents_by_position(step.get("result_notes", ()))
+        for position, (plain, value) in enumerate(paired_tensors(step["result"], returned)):
+            slot = self._keep(plain["id"], value, None if known else ALL)
+            # The program may write there unseen: what it reads decides.
+            if not uninitialised:
+                self._see(slot, contents.get(position), f"result {position}")
+
+    def _go_without(self, step, specs, bound, builder):
+        """After a step that was not called, or came to no end: its results are made."""
+        for spec in specs:
+            # Who knows what it would have written to.
+            slot = self.slots.get(spec.number)
+            if slot is not None and has_bytes(slot.tensor):
+                slot.storage.set_known(slot.tensor, False)
+        if "result" not in step:
+            return
+        contents = contents_by_position(step.get("result_notes", ()))
+        places = {note["position"]: note for note in step.get("result_notes", ())}
+        argument_places = {
+            note["storage"]: (specs[note["position"]], note["offset"])
+            for note in step.get("notes", ())
+            if note.get("storage") and note["position"] < len(specs)
+        }
+        parser = arguments.Parser(self.replay.names, self.replay.device)
+        try:
+            for value in step["result"]:
+                parser.parse(value)
+            made = [spec for spec in parser.specs if isinstance(spec, TensorSpec)]
+            arguments.measure(made, self.replay.options["max_bytes"])
+        except Skip:
+            return
+        for position, spec in enumerate(made):
+            spec.contents = contents.get(position)
+            if spec.contents is not None and len(spec.contents) != spec.numel * spec.dtype.itemsize:
+                spec.contents = None
+            try:
+                slot = self.slots.get(spec.number)
+                place = places.get(position, {})
+                of = argument_places.get(place.get("storage"))
+                base = of and self.slots.get(of[0].number)
+                if slot is None and base is not None and of[0].dtype == spec.dtype:
+                    view = view_of(base.tensor, spec, place["offset"] - of[1], False)
+                    slot = view is not None and self._keep(spec.number, view, ALL)
+                if not slot or not is_as_described(slot.tensor, spec):
+                    slot = self._make(spec, builder)
+                self._see(slot, spec.contents, f"result {position}")
+            except Exception:
+                # Whoever takes it makes it.
+                continue
+
+
+def globs(names):
+    return re.compile("|".join(fnmatch.translate(name) for name in names))
+
+
+def is_as_described(tensor, spec):
+    if tensor.layout != spec.layout or tensor.dtype != spec.dtype:
+        return False
+    return tensor.is_nested or tuple(tensor.shape) == spec.shape
+
+
+def view_of(base, spec, shift, other_dtype):
+    """A tensor as described on the storage of another; None where that isn't large enough."""
+    if base.layout != torch.strided or spec.layout != torch.strided:
+        return None
+    offset = shift if other_dtype else base.storage_offset() + shift
+    stride = spec.stride or arguments.contiguous(spec.shape)
+    end = (offset + spec.extent) * spec.dtype.itemsize
+    if offset < 0 or end > base.untyped_storage().nbytes():
+        return None
+    if not other_dtype:
+        return base.as_strided(spec.shape, stride, offset)
+    view = torch.empty(0, dtype=spec.dtype, device=base.device)
+    return view.set_(base.untyped_storage(), offset, spec.shape, stride)
+
+
+def take_contents(step, reader, behind):
+    """Contents of tensors follow a step's line, as bytes in the order of its notes."""
+    notes = [*step.get("notes", ()), *step.get("result_notes", ())]
+    notes = [note for note in notes if "contents" in note]
+    everything = memoryview(bytearray(sum(note["contents"] for note in notes)))
+    everything[: len(behind)] = behind
+    have = len(behind)
+    while have < len(everything):
+        count = os.readv(reader, [everything[have:]])
+        if count == 0:
+            raise EOFError
+        have += count
+    begin = 0
+    for note in notes:
+        end = begin + note["contents"]
+        note["contents"] = everything[begin:end]
+        begin = end
+
+
+def contents_by_position(notes):
+    return {note["position"]: note["contents"] for note in notes if "contents" in note}
+
+
+def paired_tensors(plain, values):
+    """Descriptions of tensors with the tensors, as far as both have the same structure."""
+    if isinstance(plain, dict):
+        if plain.get("type") == "torch.Tensor":
+            if "id" in plain and isinstance(values, torch.Tensor):
+                yield plain, values
+            return
+        plain = plain.get("value")
+        if isinstance(plain, dict) and isinstance(values, dict):
+            plain, values = list(plain.values()), list(values.values())
+    if isinstance(plain, list) and isinstance(values, (list, tuple)):
+        for inner, value in zip(plain, values):
+            yield from paired_tensors(inner, value)
+
+
+def written_specs(target, bound):
+    if target.schema is not None:
+        for argument in target.schema.arguments:
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                yield from fills.specs_in(bound.get(argument.name))
+        return
+    if target.in_place and bound:
+        yield from fills.specs_in(bound.get("self", next(iter(bound.values()))))
+    yield from fills.specs_in(bound.get("out"))
+
+
+def difference_of(tensor, recorded):
+    """How many elements are otherwise than in `recorded`, which is by bytes."""
+    count = int((bytes_of(tensor) != recorded).any(-1).sum())
+    text = f"{count} of {tensor.numel()} elements are otherwise than recorded"
+    if tensor.dtype.is_floating_point:
+        theirs = recorded.clone().view(-1).view(tensor.dtype).to(torch.float64)
+        apart = (tensor.detach().reshape(-1).to(torch.float64) - theirs).abs().max()
+        text += f", by up to {float(apart):.3g}"
+    return text
