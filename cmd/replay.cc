@@ -12,12 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/base/text.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/find_python.h"
 
@@ -142,10 +144,12 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
   CLI::Option* const sequence = app->add_flag("--sequence", arguments.sequence,
                                               "The calls of one trace in order, each with what earlier ones returned");
-  CLI::Option* const resume = app->add_option("--resume", arguments.resume,
-                                              "Keep results in FILE as they come, and go on from those that it holds")
-                                  ->option_text("FILE")
-                                  ->check(IsName());
+  CLI::Option* const resume =
+      app->add_option("--resume", arguments.resume,
+                      "Keep results in FILE as they come, and go on from those that it holds")
+          ->option_text("FILE")
+          ->check(IsName())
+          ->check([](const std::string& name) { return name == "-" ? "results are kept in a file; - is none" : ""; });
   app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
   app->add_option("--device", workers.device, "Call everything on DEVICE in place of where it ran")
       ->option_text("DEVICE")
@@ -171,7 +175,11 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--timeout", workers.timeout_s,
                   "Give a call so many seconds, and as many more for each 64 MiB of inputs (default: 60)")
       ->option_text("SECONDS")
-      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& text) {
+        double seconds = 0;
+        const bool fits = absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= 1e6;
+        return fits ? std::string() : absl::StrCat("'", text, "' is no number of seconds from 0 to 1,000,000");
+      })
       ->group("Calling");
   app->add_option("--max-bytes", workers.max_bytes, "Skip calls whose inputs take more (default: 2 GiB)")
       ->option_text("SIZE")
@@ -185,6 +193,10 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (arguments.sequence && threads->count() == 0) workers.threads = 0;
 
+  constexpr uint64_t kLeastMemory = 64 << 20;
+  if (workers.max_memory < kLeastMemory) {
+    return Fail(kExitTrouble, "--max-memory: less than 64 MiB, which a worker needs for itself");
+  }
   if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());
   if (!python.ok()) return Fail(kExitTrouble, python.status());
@@ -210,6 +222,10 @@ int Run(const std::vector<std::string>& args) {
     missing.Tell(/*quiet=*/false);
     if ((*results)->reused() > 0) {
       Say(absl::StrCat((*results)->reused(), " of the results stood in ", arguments.resume));
+    }
+    if ((*results)->damaged() > 0) {
+      Say(absl::StrCat(Counted((*results)->damaged(), "line", "lines"), " of ", arguments.resume,
+                       " can't be read: what stood there was called again"));
     }
     if ((*out)->is_file())
       Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs, arguments.sequence ? " calls" : " configs"));

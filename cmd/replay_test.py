@@ -204,8 +204,19 @@ def test_resume(tmp_path):
     for row in (*plain[0], *plain[1]):
         row["seconds"] = 0
     assert sorted(plain[0], key=str) == sorted(plain[1], key=str)
+    # A line that something else wrote over: what stands behind it is there still.
+    lines = kept.read_bytes().splitlines(keepends=True)
+    kept.write_bytes(lines[0] + b"{garbage\n" + b"".join(lines[1:]))
+    third = replay(path, "--resume", kept, "--format", "json")
+    assert "2 of the results stood in" in third.err
+    assert f"1 line of {kept} can't be read: what stood there was called again" in third.err
     other = replay(path, "--resume", kept, "--seed", "1")
     assert other.status == 2 and "holds results of another replay" in other.err
+    for name, said in (("/dev/full", "is no regular file"), ("-", "results are kept in a file")):
+        wrong = replay(path, "--resume", name)
+        assert wrong.status == 2 and said in wrong.err
+    little = replay(path, "--max-memory", "1MB")
+    assert little.status == 2 and "less than 64 MiB" in little.err
 
 
 def record(folder, script, *options):

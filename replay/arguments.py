@@ -132,8 +132,9 @@ class Parser:
         try:
             return reader(self, plain, depth)
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            said = f"it has no {error}" if isinstance(error, KeyError) else error
             raise Skip(
-                f"an argument's description can't be read ({kind[:80]}): {error}"[:200]
+                f"an argument's description can't be read ({kind[:80]}): {said}"[:200]
             ) from None
 
     def _items(self, plain, depth):

@@ -197,6 +197,8 @@ class ResultStore {
   bool Reuse(const std::string& key);
   absl::Status Add(const ReplayResult& result);
   uint64_t reused() const { return reused_; }
+  // Lines of the file that are no results: they stay, and what they told is called again.
+  uint64_t damaged() const { return damaged_; }
 
   // The results of this replay.
   absl::Status ForEach(const std::function<absl::Status(const ReplayResult&)>& visit) const;
@@ -208,6 +210,7 @@ class ResultStore {
   absl::flat_hash_map<std::string, long> earlier_;  // key: its offset
   std::vector<long> offsets_;
   uint64_t reused_ = 0;
+  uint64_t damaged_ = 0;
 };
 
 struct ReplaySummary {

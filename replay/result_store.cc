@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -75,6 +76,9 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
   const std::string name = path.empty() ? "a temporary file" : path;
   if (file == nullptr) return FileError(absl::StrCat("cannot open ", name), errno);
   std::unique_ptr<ResultStore> store(new ResultStore(file));
+  struct stat status;
+  if (fstat(fileno(file), &status) != 0) return FileError(absl::StrCat("cannot read ", name), errno);
+  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError(absl::StrCat(name, " is no regular file"));
   if (!path.empty() && flock(fileno(file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::AlreadyExistsError(absl::StrCat(name, " is in use by another replay"));
   }
@@ -92,8 +96,12 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
     }
     end = std::ftell(file);
     ReplayResult result;
-    while (ReadLine(file, &line) && FromLine(line, &result)) {
-      store->earlier_[result.key] = end;
+    while (ReadLine(file, &line)) {
+      if (FromLine(line, &result)) {
+        store->earlier_[result.key] = end;
+      } else {
+        ++store->damaged_;
+      }
       end = std::ftell(file);
     }
   } else if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) > 0) {

@@ -139,6 +139,8 @@ def work(options, reader, answers, errors, threads):
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What follows needs memory, and what wants it may wait for ever.
+    signal.setitimer(signal.ITIMER_REAL, options["timeout"] + 10)
     limit_memory(options["max_memory"])
     torch.set_num_threads(options["threads"] or threads)
     warnings.simplefilter("ignore")
@@ -150,6 +152,7 @@ def work(options, reader, answers, errors, threads):
     except Skip as skip:
         problem = str(skip)
     gc.disable()
+    signal.setitimer(signal.ITIMER_REAL, 0)
     count = 0
     for request, behind in requests(reader):
         os.ftruncate(errors, 0)
