@@ -45,8 +45,9 @@ TEST(Exporters, AreFoundByNameAndSuffix) {
     EXPECT_EQ(*FindExporter(exporter->name), exporter);
     EXPECT_NE(ExporterNames().find(exporter->name), std::string::npos);
     EXPECT_NE(exporter->help, nullptr) << exporter->name;
-    EXPECT_NE(exporter->HoldsConfigs(), exporter->make_calls != nullptr || exporter->make_series != nullptr)
-        << exporter->name;
+    const bool of_calls =
+        exporter->make_calls != nullptr || exporter->make_series != nullptr || exporter->write_program != nullptr;
+    EXPECT_NE(exporter->HoldsConfigs(), of_calls) << exporter->name;
   }
   EXPECT_FALSE(FindExporter("xml").ok());
   EXPECT_STREQ((*FindExporterOfFile("a.d/b.JSONL"))->name, "jsonl");
