@@ -15,12 +15,17 @@ namespace torchtrace {
 // A call is asked about at its entry; its end goes with it.
 class SelectedCalls {
  public:
-  SelectedCalls(Trace* trace, const CallSelection& selection) : selector_(trace, selection) {}
+  SelectedCalls(Trace* trace, const CallSelection& selection)
+      : selector_(trace, selection),
+        by_config_(!selection.calls.has_value() && !selection.ranks.has_value() && selection.threads.empty() &&
+                   !selection.where.has_value()) {}
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
   // Of each record of the trace, in order.
   bool Wants(const CallRecord& record) {
+    // A call's end has its configuration: nothing has to be kept of the entry.
+    if (by_config_) return record.config != kLostId && selector_.AcceptsCall(record);
     if (record.kind != CallRecord::kEnter) return open_.erase(record.call) > 0;
     if (record.config == kLostId || !selector_.Accepts(record)) return false;
     open_.insert(record.call);
@@ -29,6 +34,7 @@ class SelectedCalls {
 
  private:
   CallSelector selector_;
+  const bool by_config_;  // names and levels alone say it
   absl::flat_hash_set<uint64_t> open_;
 };
 
