@@ -40,7 +40,11 @@ constexpr char kFooter[] =
 absl::StatusOr<double> ParsePercent(const std::string& text) {
   double percent = 0;
   const std::string number = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
-  if (absl::SimpleAtod(number, &percent) && percent >= 0 && percent <= 100) return percent;
+  if (absl::SimpleAtod(number, &percent) && percent >= 0 && percent <= 100) {
+    if (percent == 0 || percent >= 1 || number != text) return percent;
+    return absl::InvalidArgumentError(absl::StrCat("is '", text, "' ", text, "% or ", 100 * percent,
+                                                   "%? Write it with the sign: --fail-under ", 100 * percent, "%"));
+  }
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no percentage from 0 to 100"));
 }
 
@@ -192,7 +196,8 @@ int Run(const std::vector<std::string>& args) {
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
   remarks.Tell(quiet);
   const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
-  return below ? Fail(kExitBelow, absl::StrCat("fewer than ", fail_under, "% of ", shown_name, " were called"))
+  return below ? Fail(kExitBelow,
+                      absl::StrCat("fewer than ", *ParsePercent(fail_under), "% of ", shown_name, " were called"))
                : static_cast<int>(kExitOk);
 }
 

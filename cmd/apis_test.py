@@ -79,7 +79,9 @@ def test_fail_under(backend):
     result = apis("coverage", SAMPLE, "--list", backend, "--fail-under", "67", "--show", "none")
     assert result.status == 1 and len(result.out.splitlines()) == 2
     assert result.err == f"torchtrace: fewer than 67% of {backend} were called\n"
-    assert apis("coverage", SAMPLE, "--list", backend, "--fail-under", "66").status == 0
+    assert apis("coverage", SAMPLE, "--list", backend, "--fail-under", "66%").status == 0
+    result = apis("coverage", SAMPLE, "--list", backend, "--fail-under", "67%")
+    assert result.err == f"torchtrace: fewer than 67% of {backend} were called\n"
 
 
 def test_what_a_damaged_log_lost_is_told(tmp_path, backend):
@@ -102,6 +104,7 @@ def test_trouble(tmp_path, backend):
         (["coverage", SAMPLE, "--list", tmp_path / "none"], "No such file or directory"),
         (["coverage", tmp_path / "none", "--list", backend], str(tmp_path / "none")),
         (["coverage", SAMPLE, "--list", backend, "--fail-under", "101"], "no percentage"),
+        (["coverage", SAMPLE, "--list", backend, "--fail-under", "0.4"], "--fail-under 40%"),
         (["coverage", SAMPLE, "--list", backend, "--show", "neve"], "did you mean never?"),
         (["coverage", SAMPLE, "--list", backend, "--include", "?x*"], "leave nothing of"),
     ):

@@ -70,6 +70,11 @@ absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vecto
     return named;
   }
   std::error_code error;
+  for (const std::string& word : *words) {
+    if (!FindExporter(word).ok() || std::filesystem::exists(word, error)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the format comes before the traces: torchtrace export ", word, " ", words->front()));
+  }
   if (words->size() > 1 && words->front() != "-" && !std::filesystem::exists(words->front(), error)) return named;
   if (output.empty() || output == "-") {
     return absl::InvalidArgumentError(absl::StrCat("in which format? Name one (", ExporterNames(),

@@ -74,7 +74,14 @@ void SeriesOptions::AddTo(CLI::App* app) {
   app_ = app;
   app->add_option("--format", format_, "timing: json or csv (default: by FILE's suffix, else json)")
       ->option_text("FORMAT")
-      ->check(CLI::IsMember({std::string(kJson), std::string(kCsv)}));
+      ->check(Checked([](const std::string& text) -> absl::StatusOr<bool> {
+        if (text == kJson || text == kCsv) return true;
+        return absl::InvalidArgumentError(
+            FindExporter(text).ok()
+                ? absl::StrCat("is for timing alone; a format stands before the traces: torchtrace export ", text,
+                               " TRACE")
+                : absl::StrCat("expected json or csv, found '", text, "'"));
+      }));
   app->add_option("--max-file-size", max_file_size_,
                   "timing: go on in another file where one would be larger: KB, MB or GB (default: 128MB)")
       ->option_text("SIZE")

@@ -208,6 +208,12 @@ def test_a_trace_may_be_called_as_a_format(tmp_path):
         ((SAMPLE, "-o", "x.xlsx"), ".parquet, .html, .folded"),
         ((SAMPLE, "-o", "x.json", "--calls"), "jsonl, csv and parquet hold calls"),
         ((), "TRACE is required"),
+        ((SAMPLE, "chrome"), f"before the traces: torchtrace export chrome {SAMPLE}"),
+        (
+            (SAMPLE, "--format", "chrome"),
+            "stands before the traces: torchtrace export chrome TRACE",
+        ),
+        ((SAMPLE, "--format", "nothing"), "expected json or csv, found 'nothing'"),
     ],
 )
 def test_no_format(tmp_path, args, message):

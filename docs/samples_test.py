@@ -1,4 +1,6 @@
-"""What README.md and docs/ show: each command of a ```console block is run, each sample compared.
+"""What README.md and docs/ show: each command is run, each sample compared.
+
+A ```console block has commands and what they print:
 
     $ torchtrace stats out       a command, run in a folder of its own, with standard error
     API   level  calls ...       what it prints; nothing: it isn't compared
@@ -13,6 +15,10 @@ After a change of an output,
 writes the samples anew, with as many lines before and behind the dots as there were. Each command
 is run once, in the order of PAGES, and may take what those before it on its page and in README.md
 have made.
+
+A ```sh block is a script that is run, in a folder of its page with the traces that EXAMPLES makes;
+a ```sh elsewhere block wants what isn't here: another machine, another package. Other blocks hold
+no commands, but for synopses, which are compared with --help.
 """
 
 import itertools
@@ -34,6 +40,13 @@ PAGES = [tool.ROOT / "README.md", tool.ROOT / "docs/COOKBOOK.md"]
 PAGES += sorted(set((tool.ROOT / "docs").rglob("*.md")) - set(PAGES))
 
 BLOCK = re.compile(r"^```console( times)?\n(.*?)^```$", re.M | re.S)
+SCRIPT = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
+EXAMPLES = """
+cp testdata/scripts/train_mlp.py examples/train.py
+cd examples
+torchtrace run -q -l 1,2 -o out train.py
+for rank in 0 1; do RANK=$rank torchtrace run -q -l 1 -o out-$rank train.py; done
+"""
 DOTS = "..."
 FIRST_LINES = 12  # of a sample that has only dots
 
@@ -76,12 +89,13 @@ def compared(line):
 
 
 class Sandbox:
-    """A folder with testdata/ and tools/ in it, in which commands are run, each once."""
+    """A folder with testdata/, docs/ and tools/ in it, in which commands are run, each once."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="torchtrace-samples-"))
         self.printed = {}
-        (self.folder / "testdata").symlink_to(tool.ROOT / "testdata")
+        for name in ("testdata", "docs"):
+            (self.folder / name).symlink_to(tool.ROOT / name)
         for name in ("tools", "bin"):
             (self.folder / name).mkdir()
             command = self.folder / name / "torchtrace"
@@ -109,9 +123,25 @@ class Sandbox:
                 timeout=600,
             )
             assert done.returncode in (0, 1), f"$ {command}\n{done.stdout}"
-            text = done.stdout.replace(f"{self.folder}/", "")
+            text = done.stdout.replace(f"{self.folder}/", "").replace(
+                f"{tool.ROOT}/tools/", "tools/"
+            )
             self.printed[command] = [line.rstrip() for line in text.splitlines()]
         return self.printed[command]
+
+    def run_script(self, page, script):
+        """With every command of it; 1 is what diff and others exit with."""
+        folder = self.folder / "pages" / page.stem
+        if not folder.exists():
+            examples = self.folder / "examples"
+            if not examples.exists():
+                examples.mkdir()
+                self.run(EXAMPLES)
+            shutil.copytree(examples, folder)
+            for name in ("testdata", "docs", "tools"):
+                (folder / name).symlink_to(self.folder / name)
+        trap = "trap 'status=$?; [ $status = 1 ] || exit $status' ERR"
+        self.run(f"cd {folder}\n{trap}\n{script}")
 
 
 @pytest.fixture(scope="session")
@@ -153,6 +183,27 @@ def test_samples(page, sandbox):
                 check(command, [sample[0], DOTS], printed)
             elif sample:
                 check(command, sample, printed)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if SCRIPT.search(page.read_text())], ids=lambda page: page.stem
+)
+def test_scripts(page, sandbox):
+    for script in SCRIPT.findall(page.read_text()):
+        sandbox.run_script(page, script)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_stand_in_blocks_that_are_run(page):
+    """Else they are synopses, and those are --help's."""
+    blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(), re.M | re.S)
+    for block in [block for kind, block in blocks if not kind.startswith(("console", "sh"))]:
+        for command, verb in re.findall(r"^(?:\$ )?(?:\S*/)?(torchtrace (\w+) .*)$", block, re.M):
+            usage = re.search(r"Usage: (.*)", tool.torchtrace(verb, "--help", cwd="/").out)
+            assert command == usage[1], "in a block that is not run"
 
 
 def updated(sample, printed):

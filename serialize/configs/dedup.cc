@@ -23,7 +23,7 @@ DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process)
   source.process = ProcessName(process);
   source.host = process.known.host;
   source.pid = process.known.pid.value_or(-1);
-  source.rank = process.known.written_rank.value_or(-1);
+  source.rank = process.known.ranked.rank.value_or(-1);
   return source;
 }
 

@@ -160,7 +160,7 @@ std::vector<Process> ProcessesOf(const Trace& trace, const std::vector<ThreadId>
       const ProcessInfo& info = trace.processes()[thread.process];
       Process& process = processes.emplace_back();
       process.index = thread.process;
-      process.rank = info.known.written_rank;
+      process.rank = info.known.ranked.rank;
       process.role = info.known.role;
       process.label = info.known.label;
     }
@@ -257,7 +257,7 @@ std::string DescribeThread(const Trace& trace, ThreadId thread) {
   if (const std::string& label = process.known.label; !label.empty()) {
     absl::StrAppend(&text, FormatApi(label), ", ");
   }
-  if (const std::optional<int64_t>& rank = process.known.written_rank; rank.has_value()) {
+  if (const std::optional<int64_t>& rank = process.known.ranked.rank; rank.has_value()) {
     absl::StrAppend(&text, "rank ", *rank, ", ");
   }
   // A log of many processes says where it has each from.

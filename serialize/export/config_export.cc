@@ -140,7 +140,7 @@ ProcessOrigin OriginOf(const ProcessInfo& process, const std::string& trace_labe
   origin.label = known.label.empty() ? trace_label : known.label;
   origin.host = known.host;
   origin.pid = known.pid.value_or(-1);
-  origin.rank = known.written_rank.value_or(-1);
+  origin.rank = known.ranked.rank.value_or(-1);
   origin.clock = known.has_clock;
   return origin;
 }

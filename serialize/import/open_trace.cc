@@ -20,6 +20,17 @@ namespace {
 // In the order of how much they hold.
 constexpr const char* kFolderFiles[] = {"api_trace.yaml", "api_trace.txt", "api_configs.yaml", "api_configs.txt"};
 
+// What lies in a trace's folder beside its calls.
+struct NoCalls {
+  std::string_view file_name;
+  const char* holds;
+};
+constexpr NoCalls kNoCalls[] = {{"api_statistics.yaml", "counts"},
+                                {"api_statistics.txt", "counts"},
+                                {"api_apis.txt", "names of APIs"},
+                                {"api_stacks.yaml", "stacks of APIs"},
+                                {"run.json", "what is known of a run"}};
+
 struct Packing {
   std::string_view magic;
   const char* name;
@@ -63,6 +74,11 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
   if (!file->status().ok()) return file->status();
   if (bytes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file->name(), " is empty; expected a trace"));
+  }
+  for (const NoCalls& known : kNoCalls) {
+    if (head.file_name != known.file_name) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file->name(), " holds ", known.holds, ", not calls; name the folder that it is in"));
   }
   for (const Importer* const importer : Importers()) {
     if (!importer->sniff(head)) continue;

@@ -237,6 +237,16 @@ TEST(OpenTrace, JsonLinesRoundTrip) {
   }
 }
 
+TEST(OpenTrace, FilesOfATraceWithoutCalls) {
+  const std::string folder = testing::TempDir();
+  for (const char* const name : {"api_statistics.yaml", "api_statistics.txt"}) {
+    EXPECT_EQ(Error(Write(name, "apis: []\n")),
+              absl::StrCat(folder, name, " holds counts, not calls; name the folder that it is in"));
+  }
+  EXPECT_EQ(Error(Write("run.json", "{}")),
+            folder + "run.json holds what is known of a run, not calls; name the folder that it is in");
+}
+
 TEST(OpenTrace, JsonLinesOfOthers) {
   const auto trace = Open(Write("other.jsonl", R"({"api": "torch.f", "args": [1, [2], {"a": 3}], "calls": 4}
 {"kwargs": {"b": {"level": 3,"level":4}}, "api": "aten::g","level":5}

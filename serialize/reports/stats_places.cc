@@ -94,9 +94,9 @@ StatsPlace StatsPlaces::OfProcess(size_t trace, const CallRecord& call) const {
     ReportCell value(nullptr, "none");
     if (grouping_.by == StatsBy::kLabel) {
       if (!process.known.label.empty()) value = ApiCell(process.known.label);
-    } else if (process.known.written_rank.has_value()) {
-      value = *process.known.written_rank;
-      place.number = static_cast<double>(*process.known.written_rank);
+    } else if (process.known.ranked.rank.has_value()) {
+      value = *process.known.ranked.rank;
+      place.number = static_cast<double>(*process.known.ranked.rank);
     }
     place.text = value.text.has_value() ? *value.text : value.value.dump();
     place.labels.push_back(std::move(value));

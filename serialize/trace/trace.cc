@@ -129,7 +129,6 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   known.dialect = TextMember(metadata, "dialect");
   known.host = TextMember(metadata, "host");
   known.pid = IntMember(metadata, "pid");
-  known.written_rank = IntMember(metadata, "rank");
   known.ranked.rank = RankMember(metadata, "rank", {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
   known.ranked.world_size =
       RankMember(metadata, "world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});

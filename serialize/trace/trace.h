@@ -44,7 +44,6 @@ struct ProcessMetadata {
   std::string dialect;
   std::string host;
   std::optional<int64_t> pid;
-  std::optional<int64_t> written_rank;  // the member "rank" alone: what stats, where and filter call the rank
   // As it is written there, else as torchrun, Open MPI, PMI or Slurm set it in the environment; none where the number
   // can't be one.
   ProcessRank ranked;

@@ -65,7 +65,7 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
   EXPECT_EQ(known.role, "fork");
   EXPECT_EQ(known.host, "box");
   EXPECT_EQ(known.pid, 7);
-  EXPECT_EQ(known.written_rank, 3);
+  EXPECT_EQ(known.ranked.rank, 3);
   EXPECT_EQ(known.cwd, "/home");
   EXPECT_THAT(known.package_versions, ElementsAre(Pair("numpy", "2.4.1"), Pair("torch", "2.13.0")));
   EXPECT_EQ(known.PackageVersion("torch"), "2.13.0");
@@ -96,7 +96,7 @@ TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
           "end": {"exit_code": "0", "threads": [3, {"getters": -1}], "cut": [1], "not_seen": {}, "stopped": 1}})"}) {
     const ProcessMetadata known = Parse(text);
     EXPECT_EQ(known.role + known.host + known.source + known.label + known.stopped, "") << text;
-    EXPECT_FALSE(known.pid || known.written_rank || known.cwd || known.stacks || known.stack_format) << text;
+    EXPECT_FALSE(known.pid || known.ranked.rank || known.cwd || known.stacks || known.stack_format) << text;
     EXPECT_FALSE(known.exit_code || known.signal || known.duration_ns || known.origin_realtime_ns) << text;
     EXPECT_FALSE(known.has_source || known.has_clock || known.paused || known.getters_unknown) << text;
     EXPECT_EQ(known.PackageVersion("torch"), "") << text;

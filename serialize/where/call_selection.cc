@@ -35,7 +35,7 @@ absl::Status CallSelector::Prepare() {
 
 bool CallSelector::AcceptsProcess(const ProcessInfo& process) const {
   if (!selection_.ranks.has_value()) return true;
-  const int64_t rank = process.known.written_rank.value_or(-1);
+  const int64_t rank = process.known.ranked.rank.value_or(-1);
   return rank >= 0 && selection_.ranks->Contains(static_cast<uint64_t>(rank));
 }
 

@@ -277,7 +277,7 @@ WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subjec
     case WhereField::kHost:
       return OfText(subject.process->known.host);
     case WhereField::kRank:
-      return OfNumber(subject.process->known.written_rank);
+      return OfNumber(subject.process->known.ranked.rank);
     case WhereField::kLabel:
       return OfText(subject.process->known.label);
     case WhereField::kTag:
