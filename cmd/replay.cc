@@ -83,19 +83,21 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* m
   for (size_t i = 0; i < arguments.paths.size(); ++i) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = reading.Open(arguments.paths[i]);
     if (!trace.ok()) return trace.status();
-    if (absl::Status s = plan.Open(trace->get()); !s.ok()) return s;
+    if (absl::Status s = plan.Open(trace->get(), /*last=*/i + 1 == arguments.paths.size()); !s.ok()) return s;
     const std::string what = arguments.paths.size() == 1
                                  ? "replaying"
                                  : absl::StrCat("replaying trace ", i + 1, " of ", arguments.paths.size());
     const auto next = [&](ReplayItem* item) {
       while (plan.Next(item)) {
         progress.Show(what, Progress::kConfigs, plan.looked_at(), plan.configs());
-        if (!results->Reuse(item->key)) return true;
+        if (results->Reuse(item->key)) continue;
+        item->place = results->Reserve();
+        return true;
       }
       return false;
     };
     const auto done = [&](const ReplayItem& item, const ReplayAnswer& answer) {
-      return results->Add(Judge(item, answer));
+      return results->Add(Judge(item, answer), item.place);
     };
     if (absl::Status s = RunWorkers(arguments.workers, next, done); !s.ok()) return s;
     if (!plan.status().ok()) return plan.status();
@@ -117,7 +119,7 @@ absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, Seq
   const absl::StatusOr<SequenceFacts> replayed =
       ReplaySequence(trace->get(), selection, arguments.workers, [&](const ReplayResult& result) {
         progress.Show("replaying", Progress::kCalls, ++calls, 0);
-        return results->Add(result);
+        return results->Add(result, results->Reserve());
       });
   if (!replayed.ok()) return replayed.status();
   *facts = *replayed;
