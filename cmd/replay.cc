@@ -72,36 +72,46 @@ std::string Conditions(const WorkerOptions& workers) {
                       ", --python ", workers.python);
 }
 
-// Replays the traces one after the other: a trace is open while its configs are called. `missing` gets what is to
-// be told of them.
+// Replays the traces one after the other, by the same workers: a trace is open until its last config was handed out.
+// `missing` gets what is to be told of them.
 absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* missing) {
   CallSelection selection;
   arguments.filter.Apply(&selection);
   ReplayPlan plan(std::move(selection));
-  ReadingProgress reading(arguments.quiet, arguments.paths.size());
+  const size_t traces = arguments.paths.size();
+  ReadingProgress reading(arguments.quiet, traces);
   Progress progress(arguments.quiet);
-  for (size_t i = 0; i < arguments.paths.size(); ++i) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = reading.Open(arguments.paths[i]);
-    if (!trace.ok()) return trace.status();
-    if (absl::Status s = plan.Open(trace->get()); !s.ok()) return s;
-    const std::string what = arguments.paths.size() == 1
-                                 ? "replaying"
-                                 : absl::StrCat("replaying trace ", i + 1, " of ", arguments.paths.size());
-    const auto next = [&](ReplayItem* item) {
-      while (plan.Next(item)) {
-        progress.Show(what, Progress::kConfigs, plan.looked_at(), plan.configs());
-        if (!results->Reuse(item->key)) return true;
+  std::unique_ptr<Trace> trace;
+  size_t opened = 0;
+  absl::Status status;
+  const auto open = [&]() -> absl::Status {
+    absl::StatusOr<std::unique_ptr<Trace>> read = reading.Open(arguments.paths[opened]);
+    if (!read.ok()) return read.status();
+    trace = *std::move(read);
+    return plan.Open(trace.get(), /*last=*/++opened == traces);
+  };
+  const auto next = [&](ReplayItem* item) {
+    while (true) {
+      while (trace != nullptr && plan.Next(item)) {
+        progress.Show(traces == 1 ? "replaying" : absl::StrCat("replaying trace ", opened, " of ", traces),
+                      Progress::kConfigs, plan.looked_at(), plan.configs());
+        if (results->Reuse(item->key)) continue;
+        item->place = results->Reserve();
+        return true;
       }
-      return false;
-    };
-    const auto done = [&](const ReplayItem& item, const ReplayAnswer& answer) {
-      return results->Add(Judge(item, answer));
-    };
-    if (absl::Status s = RunWorkers(arguments.workers, next, done); !s.ok()) return s;
-    if (!plan.status().ok()) return plan.status();
-    missing->Add(arguments.paths[i], **trace);
-  }
-  return absl::OkStatus();
+      status.Update(plan.status());
+      if (!status.ok()) return false;
+      if (trace != nullptr) missing->Add(arguments.paths[opened - 1], *trace);
+      trace.reset();
+      if (opened == traces) return false;
+      status = open();
+    }
+  };
+  const auto done = [&](const ReplayItem& item, const ReplayAnswer& answer) {
+    return results->Add(Judge(item, answer), item.place);
+  };
+  absl::Status called = RunWorkers(arguments.workers, next, done);
+  return status.ok() ? called : status;
 }
 
 // The calls of one trace in order.
@@ -117,7 +127,7 @@ absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, Seq
   const absl::StatusOr<SequenceFacts> replayed =
       ReplaySequence(trace->get(), selection, arguments.workers, [&](const ReplayResult& result) {
         progress.Show("replaying", Progress::kCalls, ++calls, 0);
-        return results->Add(result);
+        return results->Add(result, results->Reserve());
       });
   if (!replayed.ok()) return replayed.status();
   *facts = *replayed;

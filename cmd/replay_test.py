@@ -14,8 +14,10 @@ ADD = 'torch.add(Tensor([2], "float32"), Tensor([2], "float32"))'
 MISFIT = 'torch.add(Tensor([2], "float32"), Tensor([3], "float32"))'
 
 
-def replay(*args, cwd="/", **kwargs):
-    return tool.torchtrace("replay", "--python", tool.PYTHON, "-j", "1", *args, cwd=cwd, **kwargs)
+def replay(*args, cwd="/", jobs=1, **kwargs):
+    return tool.torchtrace(
+        "replay", "--python", tool.PYTHON, "-j", str(jobs), *args, cwd=cwd, **kwargs
+    )
 
 
 def write(path, *lines):
@@ -59,6 +61,8 @@ aten::dequantize.self(Tensor([4], "quint8"))
 aten::as_strided(Tensor([2], "float32"), list[3, 3], list[3, 1], 4)
 aten::view.dtype(Tensor([4], "bits8"), torch.uint8)
 aten::index_put(Tensor([5], "float32"), list[Tensor([3], "int64")], Tensor([3], "float32"))
+torch.logspace(0, Tensor([], "float32"), 4, 2.0, dtype=torch.uint8)
+aten::linspace.Tensor_Tensor(Tensor([], "float32"), Tensor([], "int64"), 5, dtype=torch.uint8)
 """.replace("\\\n", "")
     .strip()
     .split("\n")
@@ -161,6 +165,39 @@ def test_calls_that_raised(tmp_path):
         "seconds": 0,
     }
     assert status == 0
+
+
+def test_conjugation_is_not_recorded(tmp_path):
+    """Of complex tensors alone it decides how a result lies in memory."""
+    script = """
+import torch
+for dtype in (torch.complex64, torch.float32):
+    a, b = torch.eye(3, dtype=dtype), torch.ones(3, 5, dtype=dtype)
+    torch.linalg.solve_triangular(a.mH, b, upper=True)
+"""
+    out = record(tmp_path, script, "-l", "1,2", "--outputs")
+    rows, status = results(out)
+    assert status == 0 and sum("solve_triangular" in config for config in rows) == 4
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, warnings\n"
+        "if '-B' in sys.orig_argv:\n"
+        "    import torch\n"
+        "    warnings.simplefilter('ignore')\n"
+        "    library = torch.library.Library('aten', 'IMPL')\n"
+        "    library.impl('linalg_solve_triangular', lambda a, b, **_: b * 1, 'CPU')\n"
+    )
+    rows, status = results(out, env={"PYTHONPATH": str(tmp_path)})
+    differing = [config for config, row in rows.items() if row["differs"]]
+    assert all('"float32"' in config for config in differing) and len(differing) == 2
+
+
+def test_results_come_in_the_order_of_the_configs(tmp_path):
+    """Whichever worker is ready first, and whatever was kept before."""
+    configs = [f'torch.add(Tensor([{n}], "float32"), {n})' for n in (1, 3_000_000, 2, 3, 4, 5)]
+    path, kept = write(tmp_path / "a.txt", *configs), tmp_path / "kept.jsonl"
+    assert list(results(path, jobs=3)[0]) == configs
+    results(write(tmp_path / "b.txt", *configs[3:]), "--resume", kept)
+    assert list(results(path, "--resume", kept, jobs=2)[0]) == configs
 
 
 def test_crash_and_timeout(tmp_path):

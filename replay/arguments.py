@@ -137,6 +137,13 @@ class Parser:
                 f"an argument's description can't be read ({kind[:80]}): {said}"[:200]
             ) from None
 
+    def place(self, key, args, kwargs):
+        """Devices that are told as text."""
+        if isinstance(kwargs.get("device"), str):
+            kwargs["device"] = self._device_of(kwargs["device"])
+        if key == "to" and len(args) > 1 and isinstance(args[1], str):
+            args[1] = self._device_of(args[1])
+
     def _items(self, plain, depth):
         items = plain["value"]
         if not isinstance(items, list):
@@ -208,6 +215,9 @@ class Parser:
         )
 
     def _object(self, plain, depth):
+        stand_in = self.names.object(plain.get("value"))
+        if stand_in is not None:
+            return stand_in
         raise Skip(
             "an argument is an object, of which only the type is known: "
             + str(plain.get("value"))[:80]

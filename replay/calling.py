@@ -1,7 +1,9 @@
 """How a call is made: its arguments by name, what it must not reach for, how it ended."""
 
+import importlib
 import os
 import sys
+import tempfile
 
 import torch
 
@@ -14,6 +16,12 @@ _UNSAFE_EVENTS = (
     "socket.__new__ socket.connect socket.bind socket.getaddrinfo socket.sendto "
     "urllib.Request ftplib.connect smtplib.connect"
 ).split()
+
+
+_COMPILER = "torch._dynamo"
+
+# A folder of the kernel's: nobody can make a file in it, root neither.
+NO_FILES = "/proc/self/task"
 
 
 class Refused(BaseException):
@@ -34,6 +42,9 @@ class Guard:
     def _hear(self, event, args):
         if not self.on:
             return
+        if event == "import" and args[0] == _COMPILER:
+            self._import_compiler()
+            return
         if event in self.events:
             raise Refused(f"it reached for {event}")
         if event in ("os.listdir", "os.scandir") and not self._may_read(args[0] or "."):
@@ -46,6 +57,16 @@ class Guard:
             ):
                 return
             raise Refused("it reached for a file")
+
+    # Operators that are written in Python import torch's compiler, in order not to be compiled.
+    # That looks for a place for its files and makes a folder there: it is given one that stands.
+    def _import_compiler(self):
+        self.on = False
+        try:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.tempdir = NO_FILES
+            importlib.import_module(_COMPILER)
+        finally:
+            self.on = True
 
     def _may_read(self, path):
         path = os.path.realpath(os.fsdecode(path))

@@ -5,7 +5,9 @@ the dispatcher's table, a function by walking dictionaries of torch's own module
 without running code on the way, and only where rules.yaml says that the place is harmless.
 """
 
+import contextlib
 import fnmatch
+import importlib
 import inspect
 import re
 import types
@@ -69,7 +71,13 @@ class Names:
         self.refused = [
             (re.compile(fnmatch.translate(row["name"])), row["why"]) for row in rules["skip"]
         ]
+        self.modules = rules["modules"]
+        self.objects = frozenset(rules["objects"])
         self.known = {}
+
+    def object(self, name):
+        """What stands in for an object of that type; None: nothing does."""
+        return self._walk(name.split("."))() if name in self.objects else None
 
     def resolve(self, api):
         """A Target; raises Skip. The same name is asked for thousands of times."""
@@ -100,6 +108,9 @@ class Names:
     def _operator(self, namespace, name, overload):
         if namespace not in self.namespaces:
             raise Skip(f"operators of {namespace} may be anything")
+        with contextlib.suppress(ImportError):
+            if namespace in self.modules:
+                importlib.import_module(self.modules[namespace])
         try:
             schema = torch._C._dispatch_find_schema_or_throw(f"{namespace}::{name}", overload or "")
             found = torch._C._get_operation_overload(f"{namespace}::{name}", overload or "")

@@ -50,14 +50,15 @@ class CallRecords {
 
 // ReplayPlan gives the configs of traces that are to be called, each once, with what was recorded of its first call
 // that returned, else of its first: facets (gradients, subclasses), notes on its tensors, its result. Memory goes with
-// the trace that is read, and is 16 bytes for each config of those before.
+// the trace that is read, and is a hash for each config of those before.
 
 struct ReplayItem {
   std::string key;  // 32 hexadecimal digits, of all that the result depends on
   int level = 0;
   std::string line;      // its text
   std::string recorded;  // the type of exception that the call ended with; empty: it returned, or nobody knows
-  std::string request;   // for a worker, a JSON object without its closing brace
+  std::string request;   // for a worker, a JSON object
+  uint64_t place = 0;    // of its result in reports: ResultStore::Reserve
 };
 
 // Whether it says how tensors lie in memory: older ExecutionTrace files don't.
@@ -68,8 +69,8 @@ class ReplayPlan {
   // Of calls that are selected alone.
   explicit ReplayPlan(CallSelection selection) : selection_(std::move(selection)) {}
 
-  // Begins with a trace, which is read once; it outlives the calls of Next.
-  absl::Status Open(Trace* trace);
+  // Begins with a trace, which is read once; it outlives the calls of Next. `last`: no other one follows.
+  absl::Status Open(Trace* trace, bool last = false);
   // The next config of it. False: there is none, or status() says what failed.
   bool Next(ReplayItem* item);
   const absl::Status& status() const { return status_; }
@@ -101,6 +102,7 @@ class ReplayPlan {
   CallRecords records_;
   absl::Status status_;
   uint64_t next_ = 0;
+  bool last_ = false;
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> seen_;
 };
 
@@ -183,7 +185,7 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
                                              const std::function<absl::Status(const ReplayResult&)>& done);
 
 // ResultStore keeps results in a file, a line of JSON each as they come, and a number for each in memory: from it
-// reports are written, and an interrupted replay goes on. Not thread-safe.
+// reports are written, in the order of the configs, and an interrupted replay goes on. Not thread-safe.
 class ResultStore {
  public:
   // `path` empty: a file that goes with the process. `conditions` tells what results depend on; a file that was
@@ -193,9 +195,11 @@ class ResultStore {
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
-  // Whether there is one from before; then it counts as a result of this replay, in the order of the calls.
+  // Whether there is one from before; then it is the next one in reports.
   bool Reuse(const std::string& key);
-  absl::Status Add(const ReplayResult& result);
+  // The next place in reports, for a result that comes later.
+  uint64_t Reserve();
+  absl::Status Add(const ReplayResult& result, uint64_t place);
   uint64_t reused() const { return reused_; }
   // Lines of the file that are no results: they stay, and what they told is called again.
   uint64_t damaged() const { return damaged_; }
@@ -206,9 +210,11 @@ class ResultStore {
  private:
   explicit ResultStore(std::FILE* file) : file_(file) {}
 
+  static constexpr long kNothing = -1;
+
   std::FILE* const file_;
-  absl::flat_hash_map<std::string, long> earlier_;  // key: its offset
-  std::vector<long> offsets_;
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, long> earlier_;  // hash of a key: its offset
+  std::vector<long> offsets_;                                         // by place
   uint64_t reused_ = 0;
   uint64_t damaged_ = 0;
 };

@@ -33,8 +33,9 @@ bool TellsStrides(const Trace& trace) {
   return true;
 }
 
-absl::Status ReplayPlan::Open(Trace* trace) {
+absl::Status ReplayPlan::Open(Trace* trace, bool last) {
   trace_ = trace;
+  last_ = last;
   next_ = 0;
   chosen_.clear();
   exceptions_ = {""};
@@ -96,7 +97,8 @@ bool ReplayPlan::Next(ReplayItem* item) {
     if (chosen.variant == kLostId) continue;
     const std::string_view identity = trace_->identity(static_cast<ConfigId>(next_));
     const XXH128_hash_t hash = XXH3_128bits(identity.data(), identity.size());
-    if (!seen_.insert({hash.high64, hash.low64}).second) continue;
+    const std::pair<uint64_t, uint64_t> key(hash.high64, hash.low64);
+    if (last_ ? seen_.contains(key) : !seen_.insert(key).second) continue;
     status_ = FillIn(chosen, item);
     if (!status_.ok()) return false;
     ++next_;

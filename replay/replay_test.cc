@@ -102,6 +102,25 @@ TEST(ReplayTest, Judge) {
   EXPECT_FALSE(differs("", {.result = "skipped"}));
 }
 
+TEST(ResultStoreTest, ReportsGoByPlace) {
+  const auto store = ResultStore::Open("", "seed 0");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const uint64_t first = (*store)->Reserve();
+  (*store)->Reserve();  // nothing comes of it
+  const uint64_t last = (*store)->Reserve();
+  ReplayResult result;
+  for (const uint64_t place : {last, first}) {
+    result.key = result.config = std::to_string(place);
+    result.result = "ok";
+    EXPECT_TRUE((*store)->Add(result, place).ok());
+  }
+  std::ostringstream out;
+  const auto summary = WriteReplayReport(**store, {.format = ReplayFormat::kCsv}, &out);
+  ASSERT_TRUE(summary.ok());
+  EXPECT_EQ(summary->configs, 2u);
+  EXPECT_LT(out.str().find("\n0,"), out.str().find("\n2,")) << out.str();
+}
+
 TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
   const std::string path = testing::TempDir() + "/results.jsonl";
   std::remove(path.c_str());
@@ -112,7 +131,7 @@ TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
     result.key = key;
     result.config = "torch.relu(\"<&>\")";
     result.result = "ok";
-    EXPECT_TRUE((*store)->Add(result).ok());
+    EXPECT_TRUE((*store)->Add(result, (*store)->Reserve()).ok());
     EXPECT_EQ((*store)->Reuse("a"), *key == 'b');
   }
   std::ofstream(path, std::ios::app) << "{\"key\": \"c\", \"con";

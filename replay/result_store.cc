@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
+#include "serialize/base/bytes.h"
 #include "serialize/base/files.h"
 #include "serialize/forms/forms.h"
 
@@ -19,6 +20,11 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr char kConditions[] = "torchtrace_replay";
+
+std::pair<uint64_t, uint64_t> HashOf(const std::string& key) {
+  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+  return {hash.high64, hash.low64};
+}
 
 // Without the line break. False: there is no whole line.
 bool ReadLine(std::FILE* file, std::string* line) {
@@ -98,7 +104,7 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
     ReplayResult result;
     while (ReadLine(file, &line)) {
       if (FromLine(line, &result)) {
-        store->earlier_[result.key] = end;
+        store->earlier_[HashOf(result.key)] = end;
       } else {
         ++store->damaged_;
       }
@@ -122,15 +128,20 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
 ResultStore::~ResultStore() { std::fclose(file_); }
 
 bool ResultStore::Reuse(const std::string& key) {
-  const auto at = earlier_.find(key);
+  const auto at = earlier_.find(HashOf(key));
   if (at == earlier_.end()) return false;
   offsets_.push_back(at->second);
   ++reused_;
   return true;
 }
 
-absl::Status ResultStore::Add(const ReplayResult& result) {
-  offsets_.push_back(std::ftell(file_));
+uint64_t ResultStore::Reserve() {
+  offsets_.push_back(kNothing);
+  return offsets_.size() - 1;
+}
+
+absl::Status ResultStore::Add(const ReplayResult& result, uint64_t place) {
+  offsets_[place] = std::ftell(file_);
   if (std::fputs(ToLine(result).c_str(), file_) < 0 || std::fflush(file_) != 0) {
     return FileError("cannot keep a result", errno);
   }
@@ -141,6 +152,7 @@ absl::Status ResultStore::ForEach(const std::function<absl::Status(const ReplayR
   std::string line;
   ReplayResult result;
   for (const long offset : offsets_) {
+    if (offset == kNothing) continue;
     if (std::fseek(file_, offset, SEEK_SET) != 0 || !ReadLine(file_, &line) || !FromLine(line, &result)) {
       return absl::DataLossError("a result that was kept can't be read back");
     }

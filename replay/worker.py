@@ -50,6 +50,7 @@ class Replay:
             parser = arguments.Parser(self.names, self.device)
             args = [parser.parse(arg) for arg in config["args"]]
             kwargs = {name: parser.parse(value) for name, value in config["kwargs"].items()}
+            parser.place(target.key, args, kwargs)
             arguments.attach(parser.specs, config.get("notes", ()))
             self.fills.assign(target.key, calling.bind(target, args, kwargs))
             nbytes = arguments.measure(parser.specs, self.options["max_bytes"])
@@ -200,8 +201,7 @@ def main(options):
         os.dup2(descriptor, becomes)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    # A folder of the kernel's: nobody can make a file in it, root neither.
-    os.chdir("/proc/self/task")
+    os.chdir(calling.NO_FILES)
     os.write(answers, json.dumps({"torch": torch.__version__}).encode() + b"\n")
     # What is there stays: children needn't look through it, nor copy the pages that it is in.
     gc.freeze()

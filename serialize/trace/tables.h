@@ -30,32 +30,55 @@ using VariantId = uint32_t;
 
 class ConfigTable {
  public:
+  ConfigTable() = default;
+  ConfigTable(const ConfigTable&) = delete;
+  ConfigTable& operator=(const ConfigTable&) = delete;
+
   VariantId Intern(std::string_view identity, std::string_view facets);
 
   size_t config_count() const { return configs_.size(); }
   size_t variant_count() const { return variants_.size(); }
-  std::string_view identity(ConfigId config) const { return configs_[config].identity; }
-  std::string_view facets(VariantId variant) const { return variants_[variant].facets; }
+  std::string_view identity(ConfigId config) const { return {configs_[config].identity, configs_[config].bytes}; }
+  std::string_view facets(VariantId variant) const { return facets_[variants_[variant].facets]; }
   ConfigId config_of(VariantId variant) const { return variants_[variant].config; }
 
  private:
+  using FacetsId = uint32_t;
   struct ConfigEntry {
-    std::string_view identity;
+    const char* identity;
+    uint32_t bytes;
     VariantId first_variant;
   };
   struct VariantEntry {
     ConfigId config;
-    std::string_view facets;
+    FacetsId facets;
+  };
+  // Configs by their content, of which the set holds the numbers alone.
+  struct ContentHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view identity) const { return absl::HashOf(identity); }
+    size_t operator()(ConfigId config) const { return absl::HashOf(table->identity(config)); }
+    const ConfigTable* table;
+  };
+  struct ContentEqual {
+    using is_transparent = void;
+    bool operator()(ConfigId a, ConfigId b) const { return a == b; }
+    bool operator()(ConfigId a, std::string_view b) const { return table->identity(a) == b; }
+    bool operator()(std::string_view a, ConfigId b) const { return a == table->identity(b); }
+    const ConfigTable* table;
   };
 
   std::string_view Keep(std::string_view bytes);
   VariantId AddVariant(ConfigId config, std::string_view facets);
 
+  // Large traces have millions of both.
   std::vector<ConfigEntry> configs_;
   std::vector<VariantEntry> variants_;
-  absl::flat_hash_map<std::string_view, ConfigId> config_ids_;
+  absl::flat_hash_set<ConfigId, ContentHash, ContentEqual> config_ids_{0, ContentHash{this}, ContentEqual{this}};
+  std::vector<std::string_view> facets_;  // by FacetsId
+  absl::flat_hash_map<std::string_view, FacetsId> facets_ids_;
   // Without each config's first variant, which is nearly always the only one.
-  absl::flat_hash_map<std::pair<ConfigId, std::string_view>, VariantId> other_variants_;
+  absl::flat_hash_map<std::pair<ConfigId, FacetsId>, VariantId> other_variants_;
   std::vector<std::unique_ptr<char[]>> blocks_;
   char* block_at_ = nullptr;
   size_t block_left_ = 0;

@@ -179,24 +179,31 @@ VariantId ConfigTable::Intern(std::string_view identity, std::string_view facets
   const auto known = config_ids_.find(identity);
   if (known == config_ids_.end()) {
     const auto config = static_cast<ConfigId>(configs_.size());
-    const std::string_view kept = Keep(identity);
-    config_ids_.emplace(kept, config);
     const VariantId variant = AddVariant(config, facets);
-    configs_.push_back({kept, variant});
+    configs_.push_back({Keep(identity).data(), static_cast<uint32_t>(identity.size()), variant});
+    config_ids_.insert(config);
     return variant;
   }
-  const ConfigId config = known->second;
+  const ConfigId config = *known;
   const VariantId first = configs_[config].first_variant;
-  if (variants_[first].facets == facets) return first;
-  const auto other = other_variants_.find({config, facets});
-  if (other != other_variants_.end()) return other->second;
+  if (this->facets(first) == facets) return first;
+  const auto of_facets = facets_ids_.find(facets);
+  if (of_facets != facets_ids_.end()) {
+    const auto other = other_variants_.find({config, of_facets->second});
+    if (other != other_variants_.end()) return other->second;
+  }
   const VariantId variant = AddVariant(config, facets);
   other_variants_.emplace(std::pair(config, variants_[variant].facets), variant);
   return variant;
 }
 
 VariantId ConfigTable::AddVariant(ConfigId config, std::string_view facets) {
-  variants_.push_back({config, Keep(facets)});
+  auto known = facets_ids_.find(facets);
+  if (known == facets_ids_.end()) {
+    facets_.push_back(Keep(facets));
+    known = facets_ids_.emplace(facets_.back(), static_cast<FacetsId>(facets_.size() - 1)).first;
+  }
+  variants_.push_back({config, known->second});
   return static_cast<VariantId>(variants_.size() - 1);
 }
 

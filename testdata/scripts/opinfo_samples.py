@@ -4,8 +4,11 @@ The choice: of the OpInfos that take float32 on the CPU, in the order in which P
 every sixth one, apart from those whose results are not defined by their inputs. One line each:
 how often it was called, how often it failed, and a digest of all results and gradients. Some
 samples come out of sets of strings: for the same digests again, run it with PYTHONHASHSEED=0.
+
+Options take all of them, and other dtypes: docs/REPLAY.md counts what becomes of those.
 """
 
+import argparse
 import hashlib
 import warnings
 
@@ -16,10 +19,26 @@ from torch.utils._pytree import tree_leaves
 UNDEFINED_RESULTS = ("empty", "new_empty", "resize", "as_strided_copy", "rrelu")
 
 
-def chosen():
-    takers = [op for op in op_db if torch.float32 in op.supported_dtypes("cpu")]
-    defined = [op for op in takers if not any(part in op.name for part in UNDEFINED_RESULTS)]
-    return defined[::6]
+def parse_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true", help="every OpInfo")
+    parser.add_argument("--dtypes", default="float32", help="a,b,c, or all that an OpInfo takes")
+    parser.add_argument("--part", default="0/1", help="I/N: of N parts, the I-th from 0")
+    return parser.parse_args()
+
+
+def chosen(options):
+    """OpInfos, each with the dtypes."""
+    part, parts = map(int, options.part.split("/"))
+    of_all = options.dtypes == "all"
+    named = [getattr(torch, name) for name in ("" if of_all else options.dtypes).split(",") if name]
+    pairs = []
+    for op in op_db:
+        supported = op.supported_dtypes("cpu")
+        dtypes = sorted(supported, key=str) if of_all else [d for d in named if d in supported]
+        if dtypes and (options.all or not any(part in op.name for part in UNDEFINED_RESULTS)):
+            pairs.append((op, dtypes))
+    return pairs[part :: parts * (1 if options.all else 6)]
 
 
 def add_to(digest, values):
@@ -33,11 +52,11 @@ def add_to(digest, values):
             digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
-def run_samples(op):
+def run_samples(op, dtypes):
     torch.manual_seed(11)
     digest = hashlib.sha256()
     calls = failures = 0
-    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd):
+    for sample in samples_of(op, dtypes):
         calls += 1
         try:
             result = op(sample.input, *sample.args, **sample.kwargs)
@@ -61,12 +80,18 @@ def run_samples(op):
     return calls, failures, digest.hexdigest()[:16]
 
 
+def samples_of(op, dtypes):
+    for dtype in dtypes:
+        backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+        yield from op.sample_inputs("cpu", dtype, requires_grad=backward)
+
+
 def main():
     warnings.simplefilter("ignore")
-    ops = chosen()
+    ops = chosen(parse_options())
     total = 0
-    for op in ops:
-        calls, failures, digest = run_samples(op)
+    for op, dtypes in ops:
+        calls, failures, digest = run_samples(op, dtypes)
         total += calls
         print(f"{op.name}.{op.variant_test_name or 'default'}: {calls} {failures} {digest}")
     print(f"operators: {len(ops)}  samples: {total}")
