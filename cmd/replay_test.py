@@ -2,6 +2,10 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import time
 import xml.etree.ElementTree
 
 import pytest
@@ -25,9 +29,9 @@ def write(path, *lines):
     return path
 
 
-def results(path, *args, **kwargs):
+def results(*args, **kwargs):
     """By config, and the exit code."""
-    result = replay(path, "--format", "json", "-q", *args, **kwargs)
+    result = replay(*args, "--format", "json", "-q", **kwargs)
     assert result.err == ""
     report = json.loads(result.out)
     summary = report["summary"]
@@ -98,6 +102,24 @@ torch.relu(type("subprocess.Popen"))
 _c10d_functional::all_reduce(Tensor([2], "float32"), "sum", "0")
 torch.distributed.init_process_group("gloo")
 prims::nothing(1)
+os.system("touch pwned")
+__builtins__.eval("1")
+torch.relu.__globals__(1)
+torch.Tensor.__class__.__base__.__subclasses__()
+torch.Tensor.__getattribute__(Tensor([2], "float32"), "__class__")
+torch.Tensor.add.__self__(1)
+torch.nn.Module.__init__.__globals__.get("os")
+torch.nn.modules.module.warnings.warn("pwned")
+torch.functional.torch.load("x.pt")
+torch.save(Tensor([2], "float32"), "pwned")
+torch.Tensor.share_memory_(Tensor([2], "float32"))
+torch.Tensor.tofile(Tensor([2], "float32"), "pwned")
+torch.ops.aten.from_file("secret")
+torch.ops.load_library("pwned.so")
+torch.classes.load_library("pwned.so")
+torch.nn.Linear.forward(object("torch.nn.modules.linear.Linear"), Tensor([2], "float32"))
+torch.relu(object("torch.nn.modules.distance.PairwiseDistance.__class__"))
+paddle.add(1, 2)
 """.strip().split("\n")
 
 
@@ -113,8 +135,122 @@ def test_hostile_names_and_sizes(tmp_path):
     assert {config for config, row in rows.items() if row["result"] != "skipped"} == set()
     reasons = {config: row["reason"] for config, row in rows.items()}
     assert reasons['aten::from_file("secret", False, 10)'] == "it opens a file"
+    assert reasons['os.system("touch pwned")'] == "it is no API that is known to be harmless"
     assert "--max-bytes" in reasons['torch.sum(Tensor([1000000000000000], "float32"))']
     assert "--max-memory" in reasons["aten::zeros(list[100000000000000], dtype=torch.float32)"]
+
+
+WRITTEN_IN_PYTHON = [
+    'aten::_log_softmax(Tensor([3, 4], "float32", device="meta"), 1, False)',
+    'aten::gelu(Tensor([3, 4], "float32", device="meta"))',
+    'torch.nn.functional.linear_cross_entropy(Tensor([8, 3], "float32"), '
+    'Tensor([4, 3], "float32"), Tensor([8], "int64"), options=object('
+    '"torch.nn.modules.linear_cross_entropy_options.LinearCrossEntropyOptions"))',
+    'torch_nn::_linear_cross_entropy_batch_chunked_no_reduction(Tensor([8, 3], "float32"), '
+    'Tensor([4, 3], "float32"), Tensor([8], "int64"), None, None, -100, 2, "compact", '
+    "torch.float32)",
+    'torch.nn.functional.triplet_margin_with_distance_loss(Tensor([5, 9], "float32"), '
+    'Tensor([5, 9], "float32"), Tensor([5, 9], "float32"), '
+    'distance_function=object("torch.nn.modules.distance.PairwiseDistance"))',
+]
+
+
+def test_operators_written_in_python(tmp_path):
+    """They import PyTorch's compiler, which writes no file all the same."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    rows, status = results(
+        write(tmp_path / "a.txt", *WRITTEN_IN_PYTHON), env={"TMPDIR": str(folder)}
+    )
+    failed = {config: row for config, row in rows.items() if row["result"] != "ok"}
+    # Before torch 2.13 there was no such loss.
+    assert {config for config in failed if "linear_cross_entropy" not in config} == set()
+    assert {row["result"] for row in failed.values()} <= {"skipped", "raised"}
+    assert status == 0 and list(folder.iterdir()) == []
+
+
+def test_devices_that_are_told_as_text(tmp_path):
+    configs = (
+        'torch.empty(3, device="xpu:7")',
+        'torch.Tensor.to(Tensor([2], "float32"), "xpu:7")',
+        'aten::new_zeros(Tensor([2], "float32"), list[2], device="xpu:7")',
+    )
+    path = write(tmp_path / "a.txt", *configs)
+    rows, status = results(path)
+    assert {row["reason"] for row in rows.values()} == {
+        "there is no xpu:7 here (--device cpu replays it on the CPU)"
+    }
+    assert status == 0
+    rows, _ = results(path, "--device", "cpu")
+    assert {row["result"] for row in rows.values()} == {"ok"}
+
+
+def test_workers_stay_from_trace_to_trace(tmp_path):
+    started = tmp_path / "started"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nif '-B' in sys.orig_argv:\n    open({str(started)!r}, 'a').write('once')\n"
+    )
+    paths = [
+        write(tmp_path / f"{n}.txt", f'torch.add(Tensor([{n}], "float32"), 1)') for n in range(3)
+    ]
+    rows, _ = results(*paths, env={"PYTHONPATH": str(tmp_path)})
+    assert [row["result"] for row in rows.values()] == ["ok"] * 3
+    assert started.read_text() == "once"
+
+
+@pytest.mark.parametrize("level", ["0", "4"])
+def test_single_calls_of_other_levels(tmp_path, level):
+    rows, status = results(record(tmp_path, FUNCTIONS, "-l", level, "--outputs"))
+    assert {config: row["reason"] for config, row in rows.items() if row["differs"]} == {}
+    assert status == 0
+    expected = {
+        "0": {
+            "it is a method of an object, of which a trace has the type alone",
+            "it goes through the graph that earlier calls made",
+            "it changes the state of the process",
+        },
+        "4": {"a scope or a node of the backward pass is no operator"},
+    }[level]
+    reasons = {row["reason"] for row in rows.values() if row["result"] == "skipped"}
+    assert expected <= reasons
+    assert sum(row["result"] == "ok" for row in rows.values()) >= 8
+
+
+def test_interrupted(tmp_path):
+    """Ctrl-C ends it and its workers; the same command goes on behind what was kept."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, time\n"
+        "if '-B' in sys.orig_argv:\n"
+        "    import torch\n"
+        "    def selu(input):\n"
+        "        time.sleep(100)\n"
+        "    selu.__module__ = 'torch.nn.functional'\n"
+        "    torch.nn.functional.selu = selu\n"
+    )
+    slow = 'torch.nn.functional.selu(Tensor([2], "float32"))'
+    path, kept = write(tmp_path / "a.txt", ADD, slow, MISFIT), tmp_path / "kept.jsonl"
+    process = subprocess.Popen(
+        [tool.TORCHTRACE, "replay", path, "-j", "1", "--python", tool.PYTHON, "--resume", kept],
+        env={**tool.environment(), "PYTHONPATH": str(tmp_path)},
+        start_new_session=True,
+    )
+    for _ in range(600):
+        if kept.exists() and kept.read_bytes().count(b"\n") == 2:
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(20) == -signal.SIGINT
+    for _ in range(100):
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError("a worker outlives what started it")
+    again = replay(path, "--resume", kept, "--format", "json")
+    assert "1 of the results stood in" in again.err
+    assert [row["config"] for row in json.loads(again.out)["configs"]] == [ADD, slow, MISFIT]
 
 
 def test_differences_in_each_format(tmp_path):

@@ -51,6 +51,10 @@ _PARTS = tuple(
 )
 
 
+def is_operator(api):
+    return _OPERATOR.fullmatch(api) is not None
+
+
 def is_dunder(name):
     return name.startswith("__") and name.endswith("__") and len(name) > 4
 
@@ -119,7 +123,7 @@ class Names:
         if found is None:
             raise Skip("this torch has no such operator")
         schema = schema_of(schema, namespace, name, overload)
-        target = Target(found[0], without_underscore(name), (schema,))
+        target = Target(found[0], without_underscore(name), (schema,), in_place=schema.is_mutable)
         target.schema, target.tags = schema, found[2]
         return target
 

@@ -44,9 +44,11 @@ class Replay:
 
     def _run(self, config):
         try:
-            target = self.names.resolve(config["api"])
             if config["level"] == 3:
                 raise Skip("level 3 records functions of the program, which only the program has")
+            if config["level"] == 4 and not names.is_operator(config["api"]):
+                raise Skip("a scope or a node of the backward pass is no operator")
+            target = self.names.resolve(config["api"])
             parser = arguments.Parser(self.names, self.device)
             args = [parser.parse(arg) for arg in config["args"]]
             kwargs = {name: parser.parse(value) for name, value in config["kwargs"].items()}

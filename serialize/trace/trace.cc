@@ -180,7 +180,8 @@ VariantId ConfigTable::Intern(std::string_view identity, std::string_view facets
   if (known == config_ids_.end()) {
     const auto config = static_cast<ConfigId>(configs_.size());
     const VariantId variant = AddVariant(config, facets);
-    configs_.push_back({Keep(identity).data(), static_cast<uint32_t>(identity.size()), variant});
+    const std::string_view kept = Keep(identity);
+    configs_.push_back({kept.data(), static_cast<uint32_t>(kept.size()), variant});
     config_ids_.insert(config);
     return variant;
   }
