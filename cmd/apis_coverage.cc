@@ -195,10 +195,9 @@ int Run(const std::vector<std::string>& args) {
   for (const StatsTrace& trace : traces) remarks.Add(trace.name, *trace.trace);
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
   remarks.Tell(quiet);
-  const bool below = !fail_under.empty() && !totals->Reaches(*ParsePercent(fail_under));
-  return below ? Fail(kExitBelow,
-                      absl::StrCat("fewer than ", *ParsePercent(fail_under), "% of ", shown_name, " were called"))
-               : static_cast<int>(kExitOk);
+  const double bar = fail_under.empty() ? 0 : *ParsePercent(fail_under);
+  return totals->Reaches(bar) ? static_cast<int>(kExitOk)
+                              : Fail(kExitBelow, absl::StrCat("fewer than ", bar, "% of ", shown_name, " were called"));
 }
 
 }  // namespace

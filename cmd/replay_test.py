@@ -29,6 +29,22 @@ def write(path, *lines):
     return path
 
 
+def in_workers(folder, statements):
+    """The environment in which a worker runs these before all else, with torch imported."""
+    lines = ["import sys", "if '-B' in sys.orig_argv:", "    import torch"]
+    lines += [f"    {line}" for line in statements.strip().split("\n")]
+    (folder / "sitecustomize.py").write_text("\n".join(lines) + "\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+# Replaces an operator's code: REPLACE, then `library.impl(NAME, FUNCTION, "CPU")`.
+REPLACE = """
+import warnings
+warnings.simplefilter("ignore")
+library = torch.library.Library("aten", "IMPL")
+"""
+
+
 def results(*args, **kwargs):
     """By config, and the exit code."""
     result = replay(*args, "--format", "json", "-q", **kwargs)
@@ -187,13 +203,11 @@ def test_devices_that_are_told_as_text(tmp_path):
 
 def test_workers_stay_from_trace_to_trace(tmp_path):
     started = tmp_path / "started"
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import sys\nif '-B' in sys.orig_argv:\n    open({str(started)!r}, 'a').write('once')\n"
-    )
+    env = in_workers(tmp_path, f"open({str(started)!r}, 'a').write('once')")
     paths = [
         write(tmp_path / f"{n}.txt", f'torch.add(Tensor([{n}], "float32"), 1)') for n in range(3)
     ]
-    rows, _ = results(*paths, env={"PYTHONPATH": str(tmp_path)})
+    rows, _ = results(*paths, env=env)
     assert [row["result"] for row in rows.values()] == ["ok"] * 3
     assert started.read_text() == "once"
 
@@ -218,20 +232,19 @@ def test_single_calls_of_other_levels(tmp_path, level):
 
 def test_interrupted(tmp_path):
     """Ctrl-C ends it and its workers; the same command goes on behind what was kept."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys, time\n"
-        "if '-B' in sys.orig_argv:\n"
-        "    import torch\n"
-        "    def selu(input):\n"
-        "        time.sleep(100)\n"
-        "    selu.__module__ = 'torch.nn.functional'\n"
-        "    torch.nn.functional.selu = selu\n"
+    env = in_workers(
+        tmp_path,
+        "import time\n"
+        "def selu(input):\n"
+        "    time.sleep(100)\n"
+        "selu.__module__ = 'torch.nn.functional'\n"
+        "torch.nn.functional.selu = selu\n",
     )
     slow = 'torch.nn.functional.selu(Tensor([2], "float32"))'
     path, kept = write(tmp_path / "a.txt", ADD, slow, MISFIT), tmp_path / "kept.jsonl"
     process = subprocess.Popen(
         [tool.TORCHTRACE, "replay", path, "-j", "1", "--python", tool.PYTHON, "--resume", kept],
-        env={**tool.environment(), "PYTHONPATH": str(tmp_path)},
+        env={**tool.environment(), **env},
         start_new_session=True,
     )
     for _ in range(600):
@@ -314,15 +327,11 @@ for dtype in (torch.complex64, torch.float32):
     out = record(tmp_path, script, "-l", "1,2", "--outputs")
     rows, status = results(out)
     assert status == 0 and sum("solve_triangular" in config for config in rows) == 4
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys, warnings\n"
-        "if '-B' in sys.orig_argv:\n"
-        "    import torch\n"
-        "    warnings.simplefilter('ignore')\n"
-        "    library = torch.library.Library('aten', 'IMPL')\n"
-        "    library.impl('linalg_solve_triangular', lambda a, b, **_: b * 1, 'CPU')\n"
+    env = in_workers(
+        tmp_path,
+        REPLACE + "library.impl('linalg_solve_triangular', lambda a, b, **_: b * 1, 'CPU')",
     )
-    rows, status = results(out, env={"PYTHONPATH": str(tmp_path)})
+    rows, status = results(out, env=env)
     differing = [config for config, row in rows.items() if row["differs"]]
     assert all('"float32"' in config for config in differing) and len(differing) == 2
 
@@ -338,24 +347,23 @@ def test_results_come_in_the_order_of_the_configs(tmp_path):
 
 def test_crash_and_timeout(tmp_path):
     """What comes behind a worker that died is called all the same."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, sys, time\n"
-        "if '-B' in sys.orig_argv:\n"
-        "    import torch\n"
-        "    def relu6(input):\n"
-        "        os.write(2, b'the last words\\n')\n"
-        "        os.abort()\n"
-        "    def selu(input):\n"
-        "        time.sleep(100)\n"
-        "    for function in (relu6, selu):\n"
-        "        function.__module__ = 'torch.nn.functional'\n"
-        "        setattr(torch.nn.functional, function.__name__, function)\n"
+    env = in_workers(
+        tmp_path,
+        "import os, time\n"
+        "def relu6(input):\n"
+        "    os.write(2, b'the last words\\n')\n"
+        "    os.abort()\n"
+        "def selu(input):\n"
+        "    time.sleep(100)\n"
+        "for function in (relu6, selu):\n"
+        "    function.__module__ = 'torch.nn.functional'\n"
+        "    setattr(torch.nn.functional, function.__name__, function)\n",
     )
     crash, slow = (
         f'torch.nn.functional.{name}(Tensor([2], "float32"))' for name in ("relu6", "selu")
     )
     path = write(tmp_path / "a.txt", ADD, crash, slow, MISFIT)
-    rows, status = results(path, "--timeout", "2", env={"PYTHONPATH": str(tmp_path)})
+    rows, status = results(path, "--timeout", "2", env=env)
     assert [(row["result"], row["differs"]) for row in rows.values()] == [
         ("ok", False),
         ("crashed", True),
@@ -444,19 +452,17 @@ def test_recorded_values_and_outputs(tmp_path):
     assert len([row for row in rows.values() if row["result"] == "skipped"]) == 0
 
 
-PLANTED = """
-import sys, warnings
-if "-B" in sys.orig_argv:
-    import torch
-    warnings.simplefilter("ignore")
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("hardtanh", lambda *args: torch.ones(4, 3), "CPU")
-    library.impl("abs", lambda x: (x > 0).to(x.dtype), "CPU")
-    def softsign(input):
-        return input.double(), input
-    softsign.__module__ = "torch.nn.functional"
-    torch.nn.functional.softsign = softsign
+PLANTED = (
+    REPLACE
+    + """
+library.impl("hardtanh", lambda *args: torch.ones(4, 3), "CPU")
+library.impl("abs", lambda x: (x > 0).to(x.dtype), "CPU")
+def softsign(input):
+    return input.double(), input
+softsign.__module__ = "torch.nn.functional"
+torch.nn.functional.softsign = softsign
 """
+)
 
 
 def test_other_outputs_than_recorded(tmp_path):
@@ -466,8 +472,7 @@ x = torch.ones(3, 4)
 torch.nn.functional.softsign(x), torch.nn.functional.hardtanh(x), torch.nn.functional.selu(x)
 """
     out = record(tmp_path, script, "-l", "1,2", "--outputs")
-    (tmp_path / "sitecustomize.py").write_text(PLANTED)
-    env = {"PYTHONPATH": str(tmp_path)}
+    env = in_workers(tmp_path, PLANTED)
     rows, status = results(out, env=env)
     assert status == 1
     differing = {config.split("(")[0]: row for config, row in rows.items() if row["differs"]}
@@ -556,15 +561,10 @@ def test_training_step_in_order(tmp_path):
     assert summary["sequence"]["tensors_made"] > 30
 
     # Where one operator has other results, that is said of it, and of no other one.
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys, warnings\n"
-        "if '-B' in sys.orig_argv:\n"
-        "    import torch\n"
-        "    warnings.simplefilter('ignore')\n"
-        "    library = torch.library.Library('aten', 'IMPL')\n"
-        "    library.impl('gelu', lambda x, approximate='none': x * 0.5, 'CPU')\n"
+    env = in_workers(
+        tmp_path, REPLACE + "library.impl('gelu', lambda x, approximate='none': x * 0.5, 'CPU')"
     )
-    summary, rows, status = sequence(out, env={"PYTHONPATH": str(tmp_path)})
+    summary, rows, status = sequence(out, env=env)
     differing = [row for row in rows if row["differs"]]
     assert status == 1 and len(differing) == 2
     for row in differing:

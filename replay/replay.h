@@ -2,7 +2,7 @@
 //
 //   ReplayPlan plan(selection);
 //   ResultStore results = ...;
-//   for (each trace) plan.Run(trace, [&](const ReplayItem& item) { ... });
+//   for (each trace) plan.Open(trace), then while (plan.Next(&item)) a worker calls it and results.Add(Judge(...))
 
 #ifndef TORCHTRACE_REPLAY_REPLAY_H_
 #define TORCHTRACE_REPLAY_REPLAY_H_
@@ -17,6 +17,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -47,6 +48,10 @@ class CallRecords {
  private:
   std::FILE* file_ = nullptr;  // opened when it is needed
 };
+
+// What stands for bytes of which there are too many to keep; two of them have the same one never in practice.
+using Fingerprint = std::pair<uint64_t, uint64_t>;
+Fingerprint FingerprintOf(std::string_view bytes);
 
 // ReplayPlan gives the configs of traces that are to be called, each once, with what was recorded of its first call
 // that returned, else of its first: facets (gradients, subclasses), notes on its tensors, its result. Memory goes with
@@ -103,7 +108,7 @@ class ReplayPlan {
   absl::Status status_;
   uint64_t next_ = 0;
   bool last_ = false;
-  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> seen_;
+  absl::flat_hash_set<Fingerprint> seen_;
 };
 
 // Workers are processes of the user's Python, one thread of ours for each. What they are told and tell are lines of
@@ -213,8 +218,8 @@ class ResultStore {
   static constexpr long kNothing = -1;
 
   std::FILE* const file_;
-  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, long> earlier_;  // hash of a key: its offset
-  std::vector<long> offsets_;                                         // by place
+  absl::flat_hash_map<Fingerprint, long> earlier_;  // of a key: its offset
+  std::vector<long> offsets_;                       // by place
   uint64_t reused_ = 0;
   uint64_t damaged_ = 0;
 };

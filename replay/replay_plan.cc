@@ -33,6 +33,11 @@ bool TellsStrides(const Trace& trace) {
   return true;
 }
 
+Fingerprint FingerprintOf(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
 absl::Status ReplayPlan::Open(Trace* trace, bool last) {
   trace_ = trace;
   last_ = last;
@@ -96,9 +101,8 @@ bool ReplayPlan::Next(ReplayItem* item) {
     const Chosen& chosen = chosen_[next_];
     if (chosen.variant == kLostId) continue;
     const std::string_view identity = trace_->identity(static_cast<ConfigId>(next_));
-    const XXH128_hash_t hash = XXH3_128bits(identity.data(), identity.size());
-    const std::pair<uint64_t, uint64_t> key(hash.high64, hash.low64);
-    if (last_ ? seen_.contains(key) : !seen_.insert(key).second) continue;
+    const Fingerprint fingerprint = FingerprintOf(identity);
+    if (last_ ? seen_.contains(fingerprint) : !seen_.insert(fingerprint).second) continue;
     status_ = FillIn(chosen, item);
     if (!status_.ok()) return false;
     ++next_;
@@ -118,7 +122,7 @@ absl::Status ReplayPlan::FillIn(const Chosen& chosen, ReplayItem* item) {
   item->line = FormatConfig(config);
   item->recorded = chosen.exception == kUnknown ? "" : exceptions_[chosen.exception];
   nlohmann::ordered_json request = ConfigToJson(config, ReadableFacets(trace_->facets(chosen.variant)));
-  request["seed"] = absl::StrFormat("%012x", XXH3_128bits(identity.data(), identity.size()).high64 >> 16);
+  request["seed"] = absl::StrFormat("%012x", FingerprintOf(identity).first >> 16);
   request["raised"] = item->recorded;
   request["notes"] = NotesToJson(ReadTensorNotes(notes));
   if (!TellsStrides(*trace_)) request["strides"] = false;
@@ -127,8 +131,8 @@ absl::Status ReplayPlan::FillIn(const Chosen& chosen, ReplayItem* item) {
     for (const Value& value : ReadableResult(values)) outputs.push_back(ValueToJson(value));
   }
   item->request = DumpJson(request);
-  const XXH128_hash_t key = XXH3_128bits(item->request.data(), item->request.size());
-  item->key = absl::StrFormat("%016x%016x", key.high64, key.low64);
+  const auto [high, low] = FingerprintOf(item->request);
+  item->key = absl::StrFormat("%016x%016x", high, low);
   return absl::OkStatus();
 }
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
-#include "serialize/base/bytes.h"
 #include "serialize/base/files.h"
 #include "serialize/forms/forms.h"
 
@@ -20,11 +19,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr char kConditions[] = "torchtrace_replay";
-
-std::pair<uint64_t, uint64_t> HashOf(const std::string& key) {
-  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-  return {hash.high64, hash.low64};
-}
 
 // Without the line break. False: there is no whole line.
 bool ReadLine(std::FILE* file, std::string* line) {
@@ -104,7 +98,7 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
     ReplayResult result;
     while (ReadLine(file, &line)) {
       if (FromLine(line, &result)) {
-        store->earlier_[HashOf(result.key)] = end;
+        store->earlier_[FingerprintOf(result.key)] = end;
       } else {
         ++store->damaged_;
       }
@@ -128,7 +122,7 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
 ResultStore::~ResultStore() { std::fclose(file_); }
 
 bool ResultStore::Reuse(const std::string& key) {
-  const auto at = earlier_.find(HashOf(key));
+  const auto at = earlier_.find(FingerprintOf(key));
   if (at == earlier_.end()) return false;
   offsets_.push_back(at->second);
   ++reused_;

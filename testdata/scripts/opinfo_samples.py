@@ -5,7 +5,7 @@ every sixth one, apart from those whose results are not defined by their inputs.
 how often it was called, how often it failed, and a digest of all results and gradients. Some
 samples come out of sets of strings: for the same digests again, run it with PYTHONHASHSEED=0.
 
-Options take all of them, and other dtypes: docs/REPLAY.md counts what becomes of those.
+Options take all of them, and other dtypes.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def chosen(options):
     for op in op_db:
         supported = op.supported_dtypes("cpu")
         dtypes = sorted(supported, key=str) if of_all else [d for d in named if d in supported]
-        if dtypes and (options.all or not any(part in op.name for part in UNDEFINED_RESULTS)):
+        if dtypes and (options.all or not any(word in op.name for word in UNDEFINED_RESULTS)):
             pairs.append((op, dtypes))
     return pairs[part :: parts * (1 if options.all else 6)]
 
