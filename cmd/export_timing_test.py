@@ -308,7 +308,7 @@ def test_devices_and_pipes():
         (("--file-name-spec", "a/b", "-o", "x"), "'a/b' has a slash in it"),
         (("--file-name-spec", "%p", "-o", "x"), "has an unknown '%p'; there are timestamp"),
         (("--max-file-size", "1", "-o", "x"), "'1' is no size of a file"),
-        (("--format", "xml"), "--format: xml not in {json,csv}"),
+        (("--format", "xml"), "--format: expected json or csv, found 'xml'"),
         (("-o", "/etc/passwd"), "/etc/passwd is no folder"),
         (("-o", "/proc/x/y"), "cannot make the folder /proc/x: No such file or directory"),
         (("--calls", "--by", "api"), "timing has no frames"),
