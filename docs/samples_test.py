@@ -17,8 +17,9 @@ is run once, in the order of PAGES, and may take what those before it on its pag
 have made.
 
 A ```sh block is a script that is run, in a folder of its page with the traces that EXAMPLES makes;
-a ```sh elsewhere block wants what isn't here: another machine, another package. Other blocks hold
-no commands, but for synopses, which are compared with --help.
+a ```sh elsewhere block wants what isn't here: another machine, another package. A ```python block
+is a program that is run, in an empty folder, after PRELUDE. Other blocks hold no commands, but for
+synopses, which are compared with --help.
 """
 
 import itertools
@@ -41,11 +42,22 @@ PAGES += sorted(set((tool.ROOT / "docs").rglob("*.md")) - set(PAGES))
 
 BLOCK = re.compile(r"^```console( times)?\n(.*?)^```$", re.M | re.S)
 SCRIPT = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
+PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 EXAMPLES = """
 cp testdata/scripts/train_mlp.py examples/train.py
 cd examples
 torchtrace run -q -l 1,2 -o out train.py
 for rank in 0 1; do RANK=$rank torchtrace run -q -l 1 -o out-$rank train.py; done
+"""
+# What the pages' programs take for granted.
+PRELUDE = """
+import numpy, torch, torchtrace
+model = torch.nn.Linear(3, 2)
+batch = torch.randn(4, 3)
+loader = [batch, batch]
+def train(batch=batch): model(batch).sum().backward()
+evaluate = train
+def my_code(count, size): return torch.add(torch.ones(size), torch.ones(size), alpha=count)
 """
 DOTS = "..."
 FIRST_LINES = 12  # of a sample that has only dots
@@ -143,6 +155,12 @@ class Sandbox:
         trap = "trap 'status=$?; [ $status = 1 ] || exit $status' ERR"
         self.run(f"cd {folder}\n{trap}\n{script}")
 
+    def run_program(self, page, number, program):
+        folder = self.folder / "programs" / f"{page.stem}-{number}"
+        folder.mkdir(parents=True)
+        (folder / "program.py").write_text(PRELUDE + program)
+        self.run(f"cd {folder} && {{ python3 program.py || exit 2; }}")
+
 
 @pytest.fixture(scope="session")
 def sandbox():
@@ -194,6 +212,17 @@ def test_samples(page, sandbox):
 def test_scripts(page, sandbox):
     for script in SCRIPT.findall(page.read_text()):
         sandbox.run_script(page, script)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if PROGRAM.search(page.read_text())], ids=lambda page: page.stem
+)
+def test_programs(page, sandbox):
+    for number, program in enumerate(PROGRAM.findall(page.read_text())):
+        sandbox.run_program(page, number, program)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
