@@ -217,8 +217,13 @@ def test_run_refuses_unknown_names_of_a_list(tmp_path):
     assert result.status == 125 and result.out == ""
     assert "list.txt: no API or operator is known that is called torch.rellu, did you" in result.err
     assert "mean torch.relu?" in result.err
-    (tmp_path / "list.txt").write_text("torch.abs\n?torch.rellu\n")
-    assert run(tmp_path, *args).status == 0
+    (tmp_path / "list.txt").write_text(
+        "torch.abs\n?torch.rellu\ntorch.qqqzzz.xxx\n?torch.vvv.yyy\n"
+    )
+    result = run(tmp_path, *args)
+    assert result.status == 0
+    assert "list.txt: torch 2." in result.err
+    assert "has nothing that is called torch.qqqzzz.xxx; traced where" in result.err
 
 
 def test_run_takes_names_that_the_program_makes(tmp_path):

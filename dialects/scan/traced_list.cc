@@ -158,22 +158,31 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
   return list;
 }
 
-// InvalidArgument for a name of the dialect's library which is none, and looks like one that there is. Private names
-// are in no table: the library is scanned for them, once.
+// InvalidArgument for a name of the dialect's library which is none, and looks like one that there is; others that are
+// none are told: the program may make them. Private names are in no table: the library is scanned for them, once.
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
-  std::vector<std::string> doubtful;
+  std::vector<std::string> unknown;
   for (const ApiEntry& api : list.apis) {
     if (api.known_by_user || !api.name.starts_with(options.dialect + ".")) continue;
-    if (!KnownApiNames().Has(api.name) && !KnownApiNames().Near(api.name).empty()) doubtful.push_back(api.name);
+    if (!KnownApiNames().Has(api.name)) unknown.push_back(api.name);
   }
-  if (doubtful.empty()) return absl::OkStatus();
+  if (unknown.empty()) return absl::OkStatus();
   const absl::StatusOr<LibraryList> all = ListLibrary(options.dialect, /*everything=*/true, python);
   if (!all.ok()) return absl::OkStatus();  // the program may do better, and what isn't there is said at its end
-  for (const std::string& name : doubtful) {
-    if (std::find(all->names.begin(), all->names.end(), name) != all->names.end()) continue;
+  const std::set<std::string> found(all->names.begin(), all->names.end());
+  std::erase_if(unknown, [&](const std::string& name) { return found.contains(name); });
+  for (const std::string& name : unknown) {
+    if (KnownApiNames().Near(name).empty()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(options.api_list, ": ", std::string(UnknownName(name, KnownApiNames()).message())));
   }
+  if (unknown.empty() || !python.tell) return absl::OkStatus();
+  constexpr size_t kNamed = 3;
+  const size_t named = std::min(unknown.size(), kNamed);
+  python.tell(absl::StrCat(options.api_list, ": ", options.dialect, " ", all->version, " has nothing that is called ",
+                           absl::StrJoin(unknown.begin(), unknown.begin() + static_cast<ptrdiff_t>(named), ", "),
+                           unknown.size() > named ? absl::StrCat(" and ", unknown.size() - named, " more names") : "",
+                           "; traced where the program makes it (?NAME says that it will)"));
   return absl::OkStatus();
 }
 
