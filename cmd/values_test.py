@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import struct
 
 import pytest
@@ -68,7 +69,9 @@ def test_outputs_of_all_levels(tmp_path):
         assert failed["outcome"] == "raised" and "result" not in failed
     (module,) = named(found, "torch.nn.Linear", 3)
     assert shapes(module["result"]) == [[3, 2]]
-    assert all("tensors" not in call for call in found)
+    # Ranges of integers come without being asked for, and no numbers of tensors.
+    notes = [note for call in found for note in call.get("tensors", ())]
+    assert all("min" in note and "tensor" not in note for note in notes)
     text = tool.torchtrace(
         "dump", "out", "--level", "2", "--include", "aten::relu", cwd=tmp_path
     ).out
@@ -95,14 +98,92 @@ def test_ranges_and_contents(tmp_path):
     found = record(tmp_path, "-l", "1", "--int-ranges", "--values", "16")
     (index,) = named(found, "torch.Tensor.__getitem__", 1)
     note = index["tensors"][0]
-    # 48 bytes are more than 16.
-    assert (note["min"], note["max"]) == (0, 5) and "contents" not in note
+    assert (note["min"], note["max"]) == (0, 5)
+    assert struct.unpack("6q", base64.b64decode(note["contents"])) == (0, 1, 2, 3, 4, 5)
     # Of a transposed tensor in its own order.
     (relu,) = named(found, "torch.relu", 1)
     (note,) = relu["tensors"]
     contents = base64.b64decode(note["contents"])
     assert struct.unpack("3f", contents) == (-1.0, 0.0, 1.0) and "min" not in note
     assert all("result" not in call for call in found)
+
+
+INTEGERS = """
+import os, sys, torch
+table = torch.nn.Embedding(60000, 1)
+several = torch.arange(40000, 40033).to(torch.int32)
+for step in range(5):
+    table(several[:32] + step)
+    table(several + step)
+torch.arange(4097) + 1
+torch.ones(3, dtype=torch.uint16).clone()
+(torch.ones(2) > 0).any()
+torch.empty_like(several)
+"""
+
+
+def noted(found, api, level=2):
+    """For each call what is noted of its tensors: a range, and whether there are elements."""
+    return [
+        [(note.get("min"), note.get("max"), "contents" in note) for note in call.get("tensors", ())]
+        for call in named(found, api, level)
+    ]
+
+
+def run_integers(folder, *options, **kwargs):
+    done = tool.torchtrace(
+        *("run", "--python", tool.PYTHON, "-qfo", "out", "-l", "2", *options, "-c", INTEGERS),
+        cwd=folder,
+        **kwargs,
+    )
+    assert (done.status, done.out) == (0, ""), done.err
+    return calls(folder)
+
+
+def test_ranges_of_first_calls(tmp_path):
+    found = run_integers(tmp_path)
+    small = [[(40000 + step, 40031 + step, True)] for step in range(3)] + [[], []]
+    large = [[(40000 + step, 40032 + step, False)] for step in range(3)] + [[], []]
+    assert noted(found, "aten::embedding")[::2] == small
+    assert noted(found, "aten::embedding")[1::2] == large
+    # Too many elements, then all kinds; what makes a view or takes the shape reads none.
+    assert noted(found, "aten::add.Tensor")[-1] == []
+    assert noted(found, "aten::clone") == [[(1, 1, True)]]
+    assert noted(found, "aten::any") == [[(1, 1, True)]]
+    assert noted(found, "aten::slice.Tensor") == [[]] * 5
+    assert noted(found, "aten::empty_like") == [[]]
+    assert json.loads((tmp_path / "out/run.json").read_text())["int_ranges"] == "first"
+
+
+def test_ranges_of_all_calls_or_none(tmp_path):
+    found = run_integers(tmp_path, "--int-ranges")
+    assert noted(found, "aten::embedding")[::2] == [
+        [(40000 + step, 40031 + step, True)] for step in range(5)
+    ]
+    for options in (
+        {"env": {"TORCHTRACE_INT_RANGES": "0"}},
+        {"env": {"TORCHTRACE_INT_RANGES": "all"}, "off": "--no-int-ranges"},
+    ):
+        off = [options.pop("off")] if "off" in options else []
+        found = run_integers(tmp_path, *off, **options)
+        assert all("tensors" not in call for call in found)
+
+
+def test_memory_that_is_gone_is_not_read(tmp_path):
+    """The program asks for the shape alone: untraced it lives."""
+    (tmp_path / "integers").write_bytes(bytes(8192))
+    code = """if True:
+        import os, torch
+        x = torch.from_file("integers", shared=True, size=1024, dtype=torch.int64)
+        os.truncate("integers", 0)
+        print(torch.Tensor.view(x, 32, 32)[0].shape)
+    """
+    done = tool.torchtrace(
+        *("run", "--python", tool.PYTHON, "-qo", "out", "-l", "0,1,2", "-c", code), cwd=tmp_path
+    )
+    assert (done.status, done.out) == (0, "torch.Size([32])\n"), done.err
+    (view,) = named(calls(tmp_path), "torch.Tensor.view", 1)
+    assert "tensors" not in view and os.path.getsize(tmp_path / "integers") == 0
 
 
 def test_merge_and_filter_keep_all(tmp_path):

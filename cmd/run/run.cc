@@ -62,7 +62,7 @@ struct RunOptions {
 };
 
 // As variables say yes and no, too.
-absl::StatusOr<std::string> ParseStacks(const std::string& text) {
+absl::StatusOr<std::string> ParseWhichCalls(const std::string& text) {
   if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return "all";
   if (text == "first") return "first";
   if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
@@ -157,10 +157,15 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                 "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)")
       ->envname("TORCHTRACE_IDS")
       ->group("Capture");
-  app->add_flag("--int-ranges", recording->int_ranges,
-                "Record the least and the most element of tensors of integers in memory, of up to 4,096 elements")
+  app->add_flag(
+         "--int-ranges{all},!--no-int-ranges", recording->int_ranges,
+         "Record the least and the most element of tensors of integers in memory, of up to 4,096 elements, and "
+         "the elements of up to 32, at every call; with =first, as is done where nothing is said, at the first 3 "
+         "of each config on a thread")
+      ->option_text("[=all|first]")
       ->envname("TORCHTRACE_INT_RANGES")
-      ->group("Capture");
+      ->group("Capture")
+      ->check(Checked([](const std::string& text) { return ParseWhichCalls(text); }));
   app->add_option("--values", recording->values,
                   "Record the contents of tensors in memory of up to BYTES (64KB, 1MB; default: 0, none)")
       ->option_text("BYTES")
@@ -173,7 +178,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("[=all|first]")
       ->envname("TORCHTRACE_STACKS")
       ->group("Capture")
-      ->check(Checked([](const std::string& text) { return ParseStacks(text); }));
+      ->check(Checked([](const std::string& text) { return ParseWhichCalls(text); }));
   app->add_option("--stack-format", recording->stack_format,
                   "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) "
                   "(default: short)")
@@ -373,7 +378,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   recording.libraries = SplitLists(recording.libraries);
   recording.frame_include = SplitLists(recording.frame_include);
   recording.frame_exclude = SplitLists(recording.frame_exclude);
-  recording.stacks = *ParseStacks(recording.stacks);
+  recording.stacks = *ParseWhichCalls(recording.stacks);
+  recording.int_ranges = *ParseWhichCalls(recording.int_ranges);
   if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty()

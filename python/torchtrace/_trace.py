@@ -129,14 +129,14 @@ def _api_list(api_list):
     return {"api_list": "", "apis": apis}
 
 
-def _stacks(stacks):
-    if stacks in (None, False):
+def _which_calls(calls, name):
+    if calls in (None, False):
         return ""
-    if stacks is True:
+    if calls is True:
         return "all"
-    if stacks not in ("first", "all"):
-        raise ValueError(f'stacks is {stacks!r}; it may be "all", "first", True or None')
-    return stacks
+    if calls not in ("first", "all"):
+        raise ValueError(f'{name} is {calls!r}; it may be "all", "first", True or None')
+    return calls
 
 
 def _script_stem():
@@ -180,7 +180,7 @@ class Trace:
         stack_format="short",
         outputs=False,
         ids=False,
-        int_ranges=False,
+        int_ranges="first",
         values=0,
     ):
         if stack_format not in STACK_FORMATS:
@@ -214,11 +214,11 @@ class Trace:
             "force": bool(force),
             "readable": bool(readable),
             "quiet": bool(quiet),
-            "stacks": _stacks(stacks),
+            "stacks": _which_calls(stacks, "stacks"),
             "stack_format": stack_format,
             "outputs": bool(outputs),
             "ids": bool(ids),
-            "int_ranges": bool(int_ranges),
+            "int_ranges": _which_calls(int_ranges, "int_ranges"),
             "values": _not_negative(values, "values", "bytes"),
         }
         self.path = None

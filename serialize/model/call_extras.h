@@ -10,9 +10,20 @@
 
 namespace torchtrace {
 
+// Notes that are taken of a configuration's first calls alone.
+class FirstNotes {
+ public:
+  // All notes on the call's tensors, in the place of its others.
+  virtual std::string_view Take() = 0;
+
+ protected:
+  ~FirstNotes() = default;
+};
+
 struct CallExtras {
   const RecordFacts* facts = nullptr;  // of a call of level 4
   std::string_view notes = {};         // on its tensors (tensor_notes.h); empty: none
+  FirstNotes* first_notes = nullptr;   // null: there are no others
 };
 
 struct CallResult {

@@ -56,6 +56,8 @@ class ConfigBuilder {
     bytes_.append(head);
     facets_.clear();
     notes_.clear();
+    offers_notes_ = false;
+    reads_elements_ = true;
     tensors_ = 0;
     facet_count_ = 0;
     framework_ = {};
@@ -131,6 +133,16 @@ class ConfigBuilder {
   }
   std::string_view notes() const { return notes_.view(); }
 
+  // Of some tensors more is noted where a configuration is new (FirstNotes): such a description offers it, and is then
+  // done again with `takes_first_notes`. Not of tensors whose elements the call doesn't read, as those before
+  // SetElementsAreRead(true).
+  void SetElementsAreRead(bool read) { reads_elements_ = read; }
+  void OfferFirstNotes() { offers_notes_ |= reads_elements_; }
+  bool offers_first_notes() const { return offers_notes_; }
+  void set_takes_first_notes(bool takes) { takes_first_notes_ = takes; }
+  bool takes_first_notes() const { return takes_first_notes_; }
+  bool elements_are_read() const { return reads_elements_; }
+
   // What a call returned, in place of a config: so many values follow, then FinishResult.
   void BeginResult(size_t count) {
     Begin({});
@@ -170,6 +182,9 @@ class ConfigBuilder {
   ByteBuffer bytes_;
   ByteBuffer facets_;
   ByteBuffer notes_;
+  bool offers_notes_ = false;
+  bool takes_first_notes_ = false;
+  bool reads_elements_ = true;
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;

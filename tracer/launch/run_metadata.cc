@@ -93,7 +93,7 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
   }
   if (options.outputs) json["outputs"] = true;
   if (options.ids) json["ids"] = true;
-  if (options.int_ranges) json["int_ranges"] = true;
+  if (!options.int_ranges.empty()) json["int_ranges"] = options.int_ranges;
   if (options.values != 0) json["values"] = options.values;
   if (metadata.switched_off.has_value()) {
     json["self_test"] = {{"failed", *metadata.switched_off}};

@@ -15,10 +15,11 @@ namespace torchtrace {
 class InternTable {
  public:
   struct Entry {
-    uint32_t frame;         // number of the frame it was last defined in; 0 while its calls' stacks are taken
+    uint32_t frame;         // number of the frame it was last defined in; 0 while more is taken of its first calls
     uint32_t definition;    // its number in that frame
     uint32_t defined_in;    // number of the frame it was last defined in, in any case
-    uint32_t stacks;        // so many of its calls' stacks were taken
+    uint16_t stacks;        // so many of its calls' stacks were taken
+    uint16_t notes;         // the same of their first notes
     uint32_t config_bytes;  // identity and facets; they follow the struct
     uint32_t identity_bytes;
     const char* bytes() const { return reinterpret_cast<const char*>(this + 1); }

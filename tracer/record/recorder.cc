@@ -231,6 +231,7 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   const std::string& stacks = options_->recording.stacks;
   stacks_wanted_ = stacks.empty() ? 0 : stacks == "all" ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
+  first_notes_wanted_ = options_->recording.int_ranges == "first" ? kFirstNotes : 0;
   // Which entries are left out is the session's affair.
   ClearTable();
 }
@@ -274,14 +275,14 @@ bool ThreadRecorder::CatchUp() {
 }
 
 InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                              uint32_t identity_bytes, uint64_t more_bytes) {
+                                              uint32_t identity_bytes, CallExtras* extras) {
   return recorder_->OrStop([&]() -> InternTable::Entry* {
     if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) {
       if (!CatchUp()) return nullptr;
       entry = table_.Find(hash, config);
     }
     if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
-    return Prepare(entry, more_bytes) ? entry : nullptr;
+    return Prepare(entry, extras) ? entry : nullptr;
   });
 }
 
@@ -318,11 +319,13 @@ bool ThreadRecorder::Included(std::string_view api) const {
   return include.empty() || std::any_of(include.begin(), include.end(), matches);
 }
 
-bool ThreadRecorder::Prepare(InternTable::Entry* entry, uint64_t more_bytes) {
+bool ThreadRecorder::Prepare(InternTable::Entry* entry, CallExtras* extras) {
   if (entry->definition == kExcluded || recorder_->stopped()) return false;
+  const bool takes_notes = extras->first_notes != nullptr && entry->notes < first_notes_wanted_;
+  if (takes_notes) extras->notes = extras->first_notes->Take();
   const bool takes_stack = entry->stacks < stacks_wanted_;
   RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
-  const uint64_t event_bytes = CallWriter::kMaxEventBytes + more_bytes;
+  const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
   const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes;
   const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
   if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
@@ -337,8 +340,11 @@ bool ThreadRecorder::Prepare(InternTable::Entry* entry, uint64_t more_bytes) {
   if (takes_stack) {
     if (stack != nullptr) WriteStack(stack);
     if (stacks_wanted_ != kAllStacks) ++entry->stacks;
-    // The next one's is wanted too: Enter has to ask.
-    if (entry->stacks < stacks_wanted_) entry->frame = 0;
+  }
+  if (takes_notes) ++entry->notes;
+  // More is wanted of the next one too: Enter has to ask.
+  if ((takes_stack && entry->stacks < stacks_wanted_) || (takes_notes && entry->notes < first_notes_wanted_)) {
+    entry->frame = 0;
   }
   return true;
 }

@@ -31,8 +31,9 @@ namespace torchtrace {
 // Where a thread's program stands when it enters a call: what the recorder asks for, and
 // writes into the log (docs/STACKS.md). Knows no Python; python_stack.h does.
 
-// Of each thread and configuration, so many calls are recorded with their stacks.
+// Of each thread and configuration, so many calls are recorded with their stacks, or with their first notes.
 inline constexpr uint32_t kFirstStacks = 3;
+inline constexpr uint32_t kFirstNotes = 3;
 inline constexpr uint32_t kAllStacks = UINT32_MAX;
 
 // A number that the log's frame knows something by.
@@ -172,7 +173,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   };
 
   // `time`: 0 is now.
-  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
+  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras);
   void LeaveInnermost(const CallResult& result = {});
   void RaiseInnermost(std::string_view exception);
   // The innermost scope that has begun; null: no open call is one.
@@ -188,17 +189,20 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void EndAmongScopes(End end);
 
   // What stands in the way of the call is done: the entry of its configuration, defined in a
-  // frame with room for an event and so many bytes; null: it isn't recorded. `entry`: what Find said, null if not
-  // asked.
+  // frame with room for an event and the notes; null: it isn't recorded. `entry`: what Find said, null if not
+  // asked. `config` is not valid any more, where first notes are taken.
   InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                uint32_t identity_bytes, uint64_t more_bytes);
+                                uint32_t identity_bytes, CallExtras* extras);
   InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
   // Tells the process's budget what the table holds.
   void CountTable();
   void ClearTable();
   bool Included(std::string_view api) const;
-  // Makes `entry` defined in a frame with room for an event and so many bytes.
-  bool Prepare(InternTable::Entry* entry, uint64_t more_bytes);
+  // Makes `entry` defined in a frame with room for an event and the notes, which are then the first ones if it is time.
+  bool Prepare(InternTable::Entry* entry, CallExtras* extras);
+  static uint64_t NotesBytes(const CallExtras& extras) {
+    return extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
+  }
   bool NextFrame(uint64_t bytes);
   // At most, with what frame number `frame` doesn't know of it yet.
   static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
@@ -235,6 +239,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   std::string tags_;                    // a JSON object's text; empty: no tags
   std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
   uint32_t stacks_wanted_ = 0;          // of each configuration
+  uint32_t first_notes_wanted_ = 0;     // the same
   std::vector<RecordedPlace*> unwritten_;
   std::vector<Scope> scopes_;  // that are open; those that haven't begun come last
   size_t waiting_scopes_ = 0;  // of them
@@ -399,18 +404,17 @@ inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_byt
 }
 
 inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes,
-                                    const CallExtras& extras) {
+                                    CallExtras extras) {
   const uint64_t hash = Hash64(config.data(), config.size());
   InternTable::Entry* entry = nullptr;
   if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_) [[likely]]
     entry = table_.Find(hash, config);
-  const uint64_t notes_bytes = extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
-  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(notes_bytes)) [[unlikely]] {
-    entry = MakeReady(entry, hash, config, identity_bytes, notes_bytes);
+  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(NotesBytes(extras))) [[unlikely]] {
+    entry = MakeReady(entry, hash, config, identity_bytes, &extras);
     if (entry == nullptr) return false;
   }
   if (extras.facts != nullptr && !extras.facts->plain()) writer_.Facts(*extras.facts);
-  if (notes_bytes != 0) writer_.Notes(extras.notes);
+  if (!extras.notes.empty()) writer_.Notes(extras.notes);
   writer_.Enter(entry->definition, time == 0 ? ClockNow() : time);
   calls_.Increment();
   ++open_calls_;

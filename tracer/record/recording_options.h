@@ -28,10 +28,11 @@ struct RecordingOptions {
   bool include_getters = false;
   bool start_paused = false;  // nothing, until the program asks for it
   bool outputs = false;       // what calls return, too
-  // Of each tensor: which one it is; the range of small ones of integers; the contents of those of so many bytes.
+  // Of each tensor: which one it is; the contents of those of so many bytes; of small ones of integers ranges and
+  // values, of each configuration's "first" calls on a thread or of "all"; empty: of none.
   bool ids = false;
-  bool int_ranges = false;
   uint64_t values = 0;
+  std::string int_ranges = "first";
   std::string stacks;                  // of each configuration's "first" calls on a thread, or of "all"; empty: none
   std::string stack_format = "short";  // how they are to be written
 

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string_view>
+#include <type_traits>
 
 #include "serialize/model/config_builder.h"
 #include "tracer/record/export.h"
@@ -31,12 +32,15 @@ struct ThreadState {
 
   // Describes a call by `describe(config)` and records that it was entered. True: it is to be ended by
   // Leave or Raise. Nothing that goes wrong in the description reaches the program: where it fails, for
-  // want of memory, recording stops.
+  // want of memory, recording stops. It may be done twice.
   // `facts`: of a call of level 4.
   template <typename Describe>
   bool Enter(Describe&& describe, const RecordFacts* facts = nullptr) {
     const std::string_view bytes = Described(describe);
-    return !bytes.empty() && recorder->Enter(bytes, config->identity_bytes(), {facts, config->notes()});
+    if (bytes.empty()) return false;
+    DescribedAgain<Describe> again(this, &describe);
+    return recorder->Enter(bytes, config->identity_bytes(),
+                           {facts, config->notes(), config->offers_first_notes() ? &again : nullptr});
   }
 
   // The same of a call whose description, as ConfigBuilder::Finish gave it, is kept.
@@ -76,6 +80,24 @@ struct ThreadState {
   }
 
  private:
+  template <typename Describe>
+  class DescribedAgain final : public FirstNotes {
+   public:
+    DescribedAgain(ThreadState* thread, const std::remove_reference_t<Describe>* describe)
+        : thread_(thread), describe_(describe) {}
+    std::string_view Take() override {
+      ConfigBuilder* const config = thread_->config;
+      config->set_takes_first_notes(true);
+      const bool described = thread_->Guarded([&] { (*describe_)(config); });
+      config->set_takes_first_notes(false);
+      return described ? config->notes() : std::string_view();
+    }
+
+   private:
+    ThreadState* const thread_;
+    const std::remove_reference_t<Describe>* const describe_;
+  };
+
   TORCHTRACE_EXPORT bool Attach();
 
   // Empty: nothing is recorded.

@@ -126,7 +126,8 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
   }
   if (bits & kTensorHasLayout) values.Layout(LayoutName(layout));
   config->EndTensor(impl.requires_grad(), subclass);
-  if (g_tensor_notes_wanted.load(std::memory_order_relaxed)) [[unlikely]]
+  if (cpu && c10::isIntegralType(type, /*includeBool=*/true)) config->OfferFirstNotes();
+  if (g_tensor_notes_wanted.load(std::memory_order_relaxed) || config->takes_first_notes()) [[unlikely]]
     NoteTensor(tensor, config);
 }
 

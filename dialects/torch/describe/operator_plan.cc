@@ -36,6 +36,15 @@ IntKind KindOf(const c10::Argument& argument) {
   }
 }
 
+// Only its metadata counts where it is the base of a view, an output, or what a new tensor is to be like.
+bool ElementsAreRead(const c10::FunctionSchema& schema, const c10::Argument& argument) {
+  const c10::AliasInfo* const alias = argument.alias_info();
+  if (alias != nullptr) return alias->isWrite() && !argument.is_out();
+  std::string_view name = schema.name();
+  name.remove_prefix(name.rfind(':') + 1);
+  return !name.starts_with("new_") && !name.ends_with("_like");
+}
+
 struct KnownSchemas {
   std::mutex mutex;
   std::map<std::string, std::string> by_name;
@@ -161,6 +170,7 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& sch
     ArgumentPlan& own = plan->arguments.emplace_back();
     own.name = argument.name();
     own.int_kind = KindOf(argument);
+    own.elements_are_read = ElementsAreRead(schema, argument);
     if (!argument.kwarg_only()) plan->positional = plan->arguments.size();
     if (argument.default_value().has_value()) {
       ConfigBuilder config;

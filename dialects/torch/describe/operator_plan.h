@@ -30,6 +30,7 @@ enum class IntKind : char { kInt, kDtype, kLayout, kMemoryFormat };
 struct ArgumentPlan {
   std::string name;
   IntKind int_kind = IntKind::kInt;
+  bool elements_are_read = true;  // of a tensor; not where the operator makes a view of it or only writes to it
   std::string described_default;  // empty: it has none
 };
 
@@ -122,6 +123,7 @@ class OperatorCallDescriber {
   template <typename Argument>
   void Add(const Argument& argument) {
     const ArgumentPlan& plan = *next_++;
+    config_->SetElementsAreRead(plan.elements_are_read);
     arguments_.Add(plan.name, plan.described_default, [&] { DescribeArgument(plan.int_kind, argument, config_); });
   }
 

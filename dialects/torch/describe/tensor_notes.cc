@@ -2,8 +2,12 @@
 
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -18,6 +22,8 @@ namespace {
 
 // Of so many elements at most a range is taken: what indices, masks and lengths have, and a few hundred nanoseconds.
 constexpr int64_t kMaxRangeElements = 4096;
+// Of so many they are kept themselves: lengths, offsets and labels of a batch, shapes.
+constexpr int64_t kMaxKeptElements = 32;
 
 // The field behind an accessor that may call Python (describe_tensor.cc).
 struct Fields : c10::TensorImpl {
@@ -87,6 +93,33 @@ void ForEachElement(const c10::TensorImpl& impl, const char* first, const Visit&
   }
 }
 
+// Without touching it: true where each page can be read. The program need not read the memory, and that of a file which
+// was cut, or of a tensor made of a pointer that is none any more, would end it.
+bool IsReadable(const char* from, const char* to) {
+  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  constexpr size_t kMaskBytes = 8;
+  const auto last = reinterpret_cast<uintptr_t>(to) - 1;
+  for (uintptr_t at = reinterpret_cast<uintptr_t>(from) & ~(page - 1); at <= last; at += page) {
+    // The kernel copies the mask before it finds that there is nothing to do with it.
+    if (syscall(SYS_rt_sigprocmask, ~0, at, nullptr, kMaskBytes) == -1 && errno != EINVAL) return false;
+  }
+  return true;
+}
+
+// Of a tensor that is scattered over more memory nothing is read unasked.
+constexpr int64_t kMaxSpanBytes = 256 << 10;
+
+bool IsReadable(const c10::TensorImpl& impl, const char* first) {
+  int64_t last = 0;
+  for (int64_t d = 0; d < impl.dim(); ++d) last += (impl.size(d) - 1) * impl.stride(d);
+  const auto itemsize = static_cast<int64_t>(impl.itemsize());
+  if (last >= kMaxSpanBytes / itemsize) return false;
+  const int saved = errno;
+  const bool readable = IsReadable(first, first + (last + 1) * itemsize);
+  errno = saved;
+  return readable;
+}
+
 template <typename Integer>
 TensorNote::Range RangeOf(const c10::TensorImpl& impl, const char* first) {
   Integer least, most;
@@ -102,7 +135,6 @@ TensorNote::Range RangeOf(const c10::TensorImpl& impl, const char* first) {
 }
 
 std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char* first) {
-  if (impl.numel() > kMaxRangeElements || !impl.dtype().isScalarType()) return std::nullopt;
   switch (c10::typeMetaToScalarType(impl.dtype())) {
     case c10::ScalarType::Bool:
     case c10::ScalarType::Byte:
@@ -115,6 +147,10 @@ std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char
       return RangeOf<int32_t>(impl, first);
     case c10::ScalarType::Long:
       return RangeOf<int64_t>(impl, first);
+    case c10::ScalarType::UInt16:
+      return RangeOf<uint16_t>(impl, first);
+    case c10::ScalarType::UInt32:
+      return RangeOf<uint32_t>(impl, first);
     default:
       return std::nullopt;
   }
@@ -126,14 +162,20 @@ void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorNote note;
   if (g_identities.load(std::memory_order_relaxed)) note.identity = IdentityOf(impl);
+  const bool of_integers = impl.dtype().isScalarType() &&
+                           c10::isIntegralType(c10::typeMetaToScalarType(impl.dtype()), /*includeBool=*/true) &&
+                           impl.numel() <= kMaxRangeElements;
+  const bool of_all_calls = of_integers && g_ranges.load(std::memory_order_relaxed);
+  const bool of_first_call = of_integers && config->takes_first_notes() && config->elements_are_read();
   const uint64_t contents_bytes = g_contents_bytes.load(std::memory_order_relaxed);
   std::string contents;
-  if (contents_bytes != 0 || g_ranges.load(std::memory_order_relaxed)) {
+  if (contents_bytes != 0 || of_all_calls || of_first_call) {
     if (const char* const first = ElementsOf(impl)) {
-      if (g_ranges.load(std::memory_order_relaxed)) note.range = RangeOf(impl, first);
+      const bool has_range = of_all_calls || (of_first_call && IsReadable(impl, first));
+      if (has_range) note.range = RangeOf(impl, first);
       const size_t itemsize = impl.itemsize();
       const size_t bytes = static_cast<size_t>(impl.numel()) * itemsize;
-      if (bytes <= contents_bytes) {
+      if (bytes <= contents_bytes || (has_range && impl.numel() <= kMaxKeptElements)) {
         if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
           note.contents = std::string_view(first, bytes);
         } else {
@@ -150,9 +192,9 @@ void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
 absl::Status TensorNotesHook::Install() {
   if (options_.ids) BeginObjectNumbers();
   g_identities = options_.ids;
-  g_ranges = options_.int_ranges;
+  g_ranges = options_.int_ranges == "all";
   g_contents_bytes = options_.values;
-  g_tensor_notes_wanted = options_.ids || options_.int_ranges || options_.values != 0;
+  g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
   return absl::OkStatus();
 }
 

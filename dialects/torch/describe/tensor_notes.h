@@ -16,7 +16,7 @@ namespace torchtrace::torch_dialect {
 inline std::atomic<bool> g_tensor_notes_wanted{false};
 
 // What DescribeTensor adds after each tensor. As passive as it is: elements are read on the CPU alone, from memory that
-// is there already.
+// is there already; for first notes (ConfigBuilder), which nobody asked for, only where that is sure to be so.
 void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config);
 
 // Has them taken while it is installed. It comes before the hooks that describe calls.
