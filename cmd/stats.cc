@@ -69,7 +69,7 @@ int Run(const std::vector<std::string>& args) {
           ->check(Checked([](const std::string& text) { return ParseStatsGrouping(text); }));
   CLI::Option* const sort_option =
       app->add_option("--sort", sort,
-                      "calls, configs, time, self (time), name or first (call) (default: calls; of shapes self)")
+                      "calls, configs, time, self (time), name or first (call) (default: calls; of shapes time)")
           ->option_text("ORDER")
           ->check(Checked([](const std::string& text) { return ParseStatsSort(text); }));
   CLI::Option* const top_option =

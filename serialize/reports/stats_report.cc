@@ -158,7 +158,7 @@ class StatsReport {
     if (by_place()) {
       if (absl::Status s = places_.Check(); !s.ok()) return s;
     }
-    sort_ = options_.sort.value_or(by_ == StatsBy::kShapes && has_times_ ? StatsSort::kSelf : StatsSort::kCalls);
+    sort_ = options_.sort.value_or(by_ == StatsBy::kShapes && has_times_ ? StatsSort::kTime : StatsSort::kCalls);
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
