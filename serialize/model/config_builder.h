@@ -134,8 +134,8 @@ class ConfigBuilder {
   std::string_view notes() const { return notes_.view(); }
 
   // Of some tensors more is noted where a configuration is new (FirstNotes): such a description offers it, and is then
-  // done again with `takes_first_notes`. Not of tensors whose elements the call doesn't read, as those before
-  // SetElementsAreRead(true).
+  // done again with `takes_first_notes`. Not of those after SetElementsAreRead(false), whose elements the call leaves
+  // alone.
   void SetElementsAreRead(bool read) { reads_elements_ = read; }
   void OfferFirstNotes() { offers_notes_ |= reads_elements_; }
   bool offers_first_notes() const { return offers_notes_; }

@@ -24,6 +24,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -32,6 +33,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 std::string NewFolder() {
   std::string pattern = ::testing::TempDir() + "/thread_state_XXXXXX";
@@ -123,6 +126,44 @@ TEST(ThreadStateTest, CallsAreRecorded) {
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "  inner", "  failing", "failing raised ValueError"));
   const auto trace = OpenLogs(folder).value();
   EXPECT_EQ((*trace->processes()[0].metadata)["end"]["getters"], 1);
+}
+
+TEST(ThreadStateTest, FirstNotesAreOfTheFirstCallsOfEachConfig) {
+  const std::string folder = Start();
+  int described = 0;
+  const auto call = [&described](int64_t argument, bool offers) {
+    EXPECT_TRUE(t_thread.Enter([&](ConfigBuilder* config) {
+      ++described;
+      config->Begin(ConfigBuilder::EncodeHead(1, "f"));
+      config->Positional(1);
+      config->values().Int(argument);
+      config->Keywords(0);
+      if (offers) config->OfferFirstNotes();
+      if (config->takes_first_notes()) config->Note({.range = TensorNote::Range{argument, described}});
+    }));
+    t_thread.Leave();
+  };
+  constexpr int kCalls = 10'000;
+  for (int i = 0; i < kCalls; ++i) {
+    call(1, true);
+    call(2, false);
+    call(3 + i % 2, true);
+  }
+  EXPECT_EQ(described, 3 * kCalls + 3 * static_cast<int>(kFirstNotes));
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  std::map<int64_t, int> notes;
+  int entered = 0;
+  const absl::Status status = trace->Read([&](const CallRecord& record) {
+    if (record.kind != CallRecord::kEnter) return absl::OkStatus();
+    ++entered;
+    for (const TensorNote& note : ReadTensorNotes(record.notes)) ++notes[note.range->least];
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(entered, 3 * kCalls);
+  const int first = static_cast<int>(kFirstNotes);
+  EXPECT_THAT(notes, UnorderedElementsAre(Pair(1, first), Pair(3, first), Pair(4, first)));
 }
 
 TEST(ThreadStateTest, NothingIsDescribedWhilePausedOrSuspended) {
