@@ -334,6 +334,7 @@ class _Builder:
         self.root = {}  # attributes by name
         self.example_inputs = []
         self.last_input = None
+        self.gradients = True
         self.empty = 0
         self.left_out = []
 
@@ -381,8 +382,6 @@ class _Builder:
                 self.described.setdefault(tensor["id"], {**tensor, "contents": None})
             if "result" in step and result and all(map(_only_tells, result)):
                 continue
-            if step["api"] == "torch._C._set_grad_enabled":
-                continue  # surroundings, as others that no call tells of
             inside = self.inside.get(step["call"])
             if inside is not None and step is not inside.last:
                 continue
@@ -401,6 +400,7 @@ class _Builder:
             elif result == [None] and (taken := next(_tensors(step["args"]), None)) is not None:
                 # It wrote to what it took first, as x[0] = 1 does.
                 last = self._tensor(taken["id"])
+        self._set_gradients(True)
         self._output(outputs, results, last)
         self.graph.lint()
         module = torch.fx.GraphModule(self.root, self.graph, "TracedCalls")
@@ -457,6 +457,7 @@ class _Builder:
             function = _overload(name)
         elif not args or not step["args"] or not isinstance(step["args"][0], dict):
             raise _CannotWrite("a method without its tensor")
+        self._set_gradients(step.get("gradients", True))
         args = tuple(self._value(arg) for arg in args)
         kwargs = {key: self._value(value) for key, value in kwargs.items()}
         if kind in ("function", "overload"):
@@ -472,8 +473,15 @@ class _Builder:
             return self.graph.call_function(getattr(operator, plain), args[::-1])
         return self.graph.call_method(name, args, kwargs)
 
+    def _set_gradients(self, on):
+        # Operators were recorded below autograd, where the mode doesn't matter.
+        if on != self.gradients and not self.operators:
+            self.gradients = on
+            self.graph.call_function(torch._C._set_grad_enabled, (on,))
+
     def _call_module(self, call):
         self.root[call.path] = call.module
+        self._set_gradients(call.last.get("gradients", True))
         argument = self._tensor(call.argument)
         with warnings.catch_warnings():
             # It has no module yet to look for the name.

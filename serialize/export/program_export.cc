@@ -68,6 +68,7 @@ class ProgramWriter {
       return absl::InvalidArgumentError(
           absl::StrCat(label_, " has no calls of level ", level_, " among those that were asked for"));
     }
+    SetGradients(true);
     *out << Text(*summary);
     Tell(*summary, notes);
     return FinishStream(out);
@@ -141,8 +142,6 @@ class ProgramWriter {
       return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
     }
     if (step.result_known && OnlyTells(step.result)) return;
-    // Surroundings, as others that no call tells of.
-    if (step.config->api == "torch._C._set_grad_enabled") return;
     const CallTarget target = TargetOf(step.config->api, step.config->level);
     // First whether it can be written, before anything is made for it.
     std::string problem;
@@ -156,6 +155,7 @@ class ProgramWriter {
     if (status.ok()) status = fx_ ? WriteNode(target, *tried).status() : WriteCall(target, *tried).status();
     if (!status.ok()) return LeaveOut(step, std::string(status.message()));
 
+    SetGradients(step.gradients);
     const absl::StatusOr<PythonArguments> arguments =
         WriteArguments(*step.config, [&](const Value&, uint64_t position) -> absl::StatusOr<std::string> {
           return NameOf(step.arguments[position]);
@@ -181,6 +181,16 @@ class ProgramWriter {
                !step.arguments.empty()) {
       // It wrote to what it took first, as x[0] = 1 does.
       last_ = NameOf(step.arguments[0]);
+    }
+  }
+
+  // Operators were recorded below autograd, where the mode doesn't matter.
+  void SetGradients(bool on) {
+    if (of_operators() || std::exchange(gradients_, on) == on) return;
+    if (fx_) {
+      Line(absl::StrCat("graph.call_function(torch._C._set_grad_enabled, (", on ? "True" : "False", ",))"));
+    } else if (!on) {
+      body_ += "    with torch.no_grad():\n";
     }
   }
 
@@ -317,7 +327,7 @@ class ProgramWriter {
   }
 
   void Line(std::string_view line) {
-    body_ += "    ";
+    body_ += gradients_ || fx_ ? "    " : "        ";
     body_ += line;
     body_ += '\n';
   }
@@ -383,6 +393,7 @@ class ProgramWriter {
     for (const auto& [why, count] : left_out_) tell(count, absl::StrCat("left out: ", why));
     tell(summary.other_processes, "left out: of other processes than the first, and a program is of one");
     tell(summary.never_returned, "left out: they never returned");
+    tell(summary.opened, "can't be made again: what was called in them stands in their place");
     if (summary.steps > 1 && summary.without_result == summary.steps) {
       notes->push_back(absl::StrCat(format,
                                     ": what calls returned is not in the trace (run --outputs --ids): each is "
@@ -398,6 +409,7 @@ class ProgramWriter {
   int level_ = kFunctionLevel;
   std::string body_;
   std::string last_;                                                      // what is returned
+  bool gradients_ = true;                                                 // the mode in `body_`
   std::vector<std::pair<std::string, std::string>> inputs_, parameters_;  // names, and what makes them
   absl::flat_hash_map<FlowValue, Place> places_;
   absl::flat_hash_map<FlowValue, Origin> origins_;
