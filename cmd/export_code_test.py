@@ -96,6 +96,7 @@ with torch.no_grad():
 
 MODES = """
 import torch
+torch.manual_seed(0)
 linear, out = torch.nn.Linear(3, 3), torch.ones(2, 3)
 total = torch.nn.functional.linear(out, linear.weight)
 with torch.no_grad():
@@ -119,15 +120,18 @@ def test_gradient_modes_are_those_of_the_program(tmp_path):
         export(tmp_path, "fx", "out", "-l", level, "-o", f"graph_{level}.py")
     code = """
 import torch, script_1, script_2, graph_1
+torch.manual_seed(0)
 result = script_1.program(*script_1.inputs())
 print(result.tolist())
 assert torch.is_grad_enabled() and result.requires_grad
 module = graph_1.graph_module()
 module.graph.eliminate_dead_code()
 module.recompile()
+torch.manual_seed(0)
 result = module(*graph_1.example_inputs())
 print(result.tolist())
 assert torch.is_grad_enabled() and result.requires_grad
+torch.manual_seed(0)
 with torch.no_grad():
     print(script_2.program(*script_2.inputs()).tolist())
 """

@@ -673,7 +673,7 @@ def test_sequence_goes_on_after_a_crash(tmp_path, times):
     env = in_workers(
         tmp_path,
         "import os\n"
-        "def relu6(input):\n"
+        "def relu6(input, inplace):\n"
         "    os.abort()\n"
         "relu6.__module__ = 'torch.nn.functional'\n"
         "torch.nn.functional.relu6 = relu6\n",
@@ -711,14 +711,14 @@ def test_names_are_refused_as_in_programs(tmp_path):
     text = (tool.ROOT / "serialize/flow/callable.yaml").read_text()
     names = re.findall(r'- \{name: "(.*?)"', text.split("\nrefused:")[1])
     names = [name.replace("[A-Z]", "A").replace("*", "x") for name in names]
-    names += ["os.system", "torch.a.b", "torch.Tensor.x.y", "torch.nn.functional.a.b"]
-    names = [name for name in names if "::" not in name]
+    names += ["torch.a.b", "torch.Tensor.x.y", "torch.nn.functional.a.b"]
+    names = [name for name in names if name.startswith(("torch", "x")) and "::" not in name]
     assert len(names) > 40
     path = write(tmp_path / "a.txt", *(f"{name}(1)" for name in names))
     rows, _ = results(path)
     reasons = {config.removesuffix("(1)"): row["reason"] for config, row in rows.items()}
     assert list(reasons) == names
-    code = tool.torchtrace("export", "python", path).out
+    code = tool.torchtrace("export", "python", path, cwd=tmp_path).out
     left_out = re.findall(r"# left out: call \d+, (.*?)\(1\): (.*)", code)
     assert dict(left_out) == reasons
 

@@ -554,7 +554,11 @@ class _Builder:
     def _view(self, plain):
         base = self._tensor(plain["base"])
         if plain.get("same"):
-            return base
+            if plain.get("subclass") != _PARAMETERS[0]:
+                return base
+            # Of what a call made, as in a module that the program builds.
+            gradient = plain.get("requires_grad", False)
+            return self.graph.call_function(torch.nn.Parameter, (base, gradient))
         graph, shape = self.graph, tuple(plain["shape"])
         like = _meta_tensor(plain)
         if like is None:
