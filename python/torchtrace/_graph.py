@@ -221,7 +221,11 @@ def _meta_of(plain):
 def _tensor_of(plain, contents):
     """A tensor with recorded contents, laid out as it was; None where that can't be."""
     like = _meta_tensor(plain)
-    if like is None or contents is None or len(contents) != like.numel() * like.itemsize:
+    if like is None:
+        return None
+    if like.numel() == 0:
+        contents = b""
+    if contents is None or len(contents) != like.numel() * like.itemsize:
         return None
     tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
     if like.numel():
