@@ -94,6 +94,57 @@ with torch.no_grad():
     assert (status, out) == (0, printed), err
 
 
+MODES = """
+import torch
+torch.manual_seed(0)
+linear, out = torch.nn.Linear(3, 3), torch.ones(2, 3)
+total = torch.nn.functional.linear(out, linear.weight)
+with torch.no_grad():
+    linear.weight.mul_(2)
+    torch.mul(linear(out), 2, out=out)
+    with torch.enable_grad():
+        total = torch.add(total, linear(out))
+    linear.weight.random_(0, 4, generator=torch.default_generator)
+print(torch.mul(total, out).tolist())
+"""
+
+
+@pytest.mark.torch
+def test_gradient_modes_are_those_of_the_program(tmp_path):
+    (tmp_path / "program.py").write_text(MODES)
+    options = ["--ids", "--outputs", "--values", "64KB", "-l", "1,2", "-o", "out", "-q"]
+    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=tmp_path)
+    assert done.status == 0, done.err
+    for level in "12":
+        export(tmp_path, "python", "out", "-l", level, "-o", f"script_{level}.py")
+        export(tmp_path, "fx", "out", "-l", level, "-o", f"graph_{level}.py")
+    code = """
+import torch, script_1, script_2, graph_1
+torch.manual_seed(0)
+result = script_1.program(*script_1.inputs())
+print(result.tolist())
+assert torch.is_grad_enabled() and result.requires_grad
+module = graph_1.graph_module()
+module.graph.eliminate_dead_code()
+module.recompile()
+torch.manual_seed(0)
+result = module(*graph_1.example_inputs())
+print(result.tolist())
+assert torch.is_grad_enabled() and result.requires_grad
+torch.manual_seed(0)
+with torch.no_grad():
+    print(script_2.program(*script_2.inputs()).tolist())
+"""
+    status, printed, err = python("-c", code, cwd=tmp_path)
+    assert (status, printed) == (0, done.out * 3), err
+    assert "with torch.no_grad():" in (tmp_path / "script_1.py").read_text()
+    assert 'getattr(torch.ops.aten.random_, "from")(' in (tmp_path / "script_2.py").read_text()
+    # A part of it begins in the mode that it was in.
+    number = export(tmp_path, "csv", "out", "--calls", "-l", "1", "--include", "torch.mul").out
+    number = number.splitlines()[1].split(",")[0]
+    assert "with torch.no_grad():" in export(tmp_path, "python", "out", "--calls", number).out
+
+
 @pytest.mark.torch
 def test_operators_are_a_script_too(traced):
     folder, printed = traced

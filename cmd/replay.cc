@@ -62,7 +62,14 @@ std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
   if (flow.never_returned > 0) {
     sentences.push_back(absl::StrCat("left out: ", flow.never_returned, " calls that never returned"));
   }
-  if (facts.stopped) sentences.push_back("it stopped there: what later calls take was lost with the worker");
+  if (flow.opened > 0) {
+    sentences.push_back(absl::StrCat(Counted(flow.opened, "call", "calls"),
+                                     " can't be made again: what was called in them is, in their place"));
+  }
+  if (facts.deaths > 0) {
+    sentences.push_back(absl::StrCat("a crash or timeout lost the tensors ", Counted(facts.deaths, "time", "times"),
+                                     facts.stopped ? ": it stopped there" : ": later calls had what was recorded"));
+  }
   return sentences;
 }
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -650,6 +651,76 @@ def test_sequences_are_of_one_trace_and_level(tmp_path):
     done = replay(path, "--sequence")
     assert done.status == 0 and done.out.startswith("2 calls: 0 differ, 2 ok\n4 tensors made")
     assert "run --ids --outputs" in done.err
+
+
+CRASHING = """
+import torch
+x = torch.arange(4.0)
+part = x[1:]
+for i in range(TIMES):
+    y = torch.nn.functional.relu6(x)
+    z = torch.mul(y, 2)
+    x.add_(1)
+    print(torch.add(part, z[1:]).sum())
+"""
+
+
+@pytest.mark.parametrize("times", [2, 12])
+def test_sequence_goes_on_after_a_crash(tmp_path, times):
+    """With what was recorded, and with parts of one storage as one."""
+    script = CRASHING.replace("TIMES", str(times))
+    out = record(tmp_path, script, "-l", "1", "--ids", "--outputs", "--values", "1KB")
+    env = in_workers(
+        tmp_path,
+        "import os\n"
+        "def relu6(input, inplace):\n"
+        "    os.abort()\n"
+        "relu6.__module__ = 'torch.nn.functional'\n"
+        "torch.nn.functional.relu6 = relu6\n",
+    )
+    summary, rows, status = sequence(out, env=env)
+    assert status == 1
+    assert {row["result"] for row in rows if row["differs"]} == {"crashed"}
+    counts = summary["sequence"]
+    assert counts["tensors_equal"] == counts["tensors_compared"] > 5
+    assert counts["restarts"] == min(times, 10) and counts["stopped"] == (times > 10)
+    assert summary["crashed"] == min(times, 11)
+    said = replay(out, "--sequence", env=env).err
+    assert "later calls had what was recorded" in said or "it stopped there" in said
+
+
+def test_sequence_opens_what_it_must_not_call(tmp_path):
+    script = """
+import torch
+library = torch.library.Library("mine", "DEF")
+library.define("half(Tensor x) -> Tensor")
+library.impl("half", lambda x: x / 2, "CompositeExplicitAutograd")
+torch.ops.mine.half(torch.arange(6.0)).mul_(2)
+"""
+    out = record(tmp_path, script, "-l", "2", "--ids", "--outputs", "--values", "1KB")
+    summary, rows, status = sequence(out)
+    assert [row["config"].split("(")[0] for row in rows] == [
+        "aten::arange", "aten::div.Tensor", "aten::mul_.Tensor",
+    ]  # fmt: skip
+    assert status == 0 and summary["ok"] == 3
+    assert "1 call can't be made again" in replay(out, "--sequence").err
+
+
+def test_names_are_refused_as_in_programs(tmp_path):
+    """By one list: replay in Python, exports in C++."""
+    text = (tool.ROOT / "serialize/flow/callable.yaml").read_text()
+    names = re.findall(r'- \{name: "(.*?)"', text.split("\nrefused:")[1])
+    names = [name.replace("[A-Z]", "A").replace("*", "x") for name in names]
+    names += ["torch.a.b", "torch.Tensor.x.y", "torch.nn.functional.a.b"]
+    names = [name for name in names if name.startswith(("torch", "x")) and "::" not in name]
+    assert len(names) > 40
+    path = write(tmp_path / "a.txt", *(f"{name}(1)" for name in names))
+    rows, _ = results(path)
+    reasons = {config.removesuffix("(1)"): row["reason"] for config, row in rows.items()}
+    assert list(reasons) == names
+    code = tool.torchtrace("export", "python", path, cwd=tmp_path).out
+    left_out = re.findall(r"# left out: call \d+, (.*?)\(1\): (.*)", code)
+    assert dict(left_out) == reasons
 
 
 @pytest.mark.slow

@@ -52,6 +52,22 @@ def nodes(module, target):
     return [node for node in module.graph.nodes if node.target is target or node.target == target]
 
 
+def check_gradient_modes_and_tensors_without_elements():
+    weight = torch.nn.Parameter(torch.ones(3))
+
+    def program(x, nothing):
+        with torch.no_grad():
+            weight.mul_(2)
+        return torch.cat([torch.mul(weight, x), nothing])
+
+    folder, result = record(program, torch.arange(3.0), torch.empty(0))
+    module = torchtrace.graph(folder)
+    assert len(nodes(module, torch._C._set_grad_enabled)) == 2
+    again = run(module)
+    same(again, result)
+    assert again.requires_grad and torch.is_grad_enabled()
+
+
 class Branches(torch.nn.Module):
     """Which way it goes depends on its data."""
 

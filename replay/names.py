@@ -2,7 +2,8 @@
 
 Names come from a trace, which may be anybody's. No text is evaluated: an operator is looked up in
 the dispatcher's table, a function by walking dictionaries of torch's own modules and classes,
-without running code on the way, and only where rules.yaml says that the place is harmless.
+without running code on the way, and only where serialize/flow/callable.yaml says that the place is
+harmless.
 """
 
 import contextlib
@@ -70,12 +71,14 @@ def dotted(glob):
 
 class Names:
     def __init__(self, rules):
-        self.namespaces = frozenset(rules["namespaces"])
-        self.allowed = [re.compile(dotted(glob)) for glob in rules["apis"]]
-        self.refused = [
-            (re.compile(fnmatch.translate(row["name"])), row["why"]) for row in rules["skip"]
-        ]
+        callable = rules["callable"]
         self.modules = rules["modules"]
+        self.namespaces = frozenset((*callable["namespaces"], *self.modules))
+        self.allowed = [re.compile(dotted(glob)) for glob in callable["apis"]]
+        self.refused = [
+            (re.compile(fnmatch.translate(row["name"])), row["why"])
+            for row in (*callable["refused"], *rules["skip"])
+        ]
         self.objects = frozenset(rules["objects"])
         self.known = {}
 

@@ -141,13 +141,18 @@ struct ReplayAnswer {
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
                         const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done);
 
-// One worker that is asked in order, and keeps tensors from one call to the next. Once it has died these are lost.
+// Whether calls of that name are left alone out of their place, by rules.yaml.
+bool IsLeftAlone(std::string_view api);
+
+// One worker that is asked in order, and keeps tensors from one call to the next. Where a call has crashed or took too
+// long these are lost.
 class LoneWorker {
  public:
   explicit LoneWorker(const WorkerOptions& options);
   ~LoneWorker();
 
   absl::Status Start();
+  bool is_running() const;
   // `pieces` follow the request's line as they are.
   ReplayAnswer Ask(const std::string& request, const std::vector<std::string_view>& pieces);
 
@@ -181,11 +186,13 @@ struct SequenceFacts {
   // Tensors: compared with their recorded contents, of these the same bits; given the recorded contents, as they depend
   // on what nobody recorded; made, since no call returned them.
   uint64_t compared = 0, equal = 0, filled = 0, made = 0;
-  bool stopped = false;  // the worker died, and with it what later calls take
+  uint64_t deaths = 0;   // of the worker, and with it of what later calls take
+  bool stopped = false;  // after too many of them
+  uint64_t restarts() const { return deaths - (stopped ? 1 : 0); }
 };
 
-// Replays one trace's selected calls in one worker. Without levels in the selection those of one level: 2, else 4, 1,
-// 0.
+// Replays one trace's selected calls in one worker at a time. Without levels in the selection those of one level: 2,
+// else 4, 1, 0.
 absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& selection, const WorkerOptions& options,
                                              const std::function<absl::Status(const ReplayResult&)>& done);
 

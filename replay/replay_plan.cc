@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "replay/note_json.h"
 #include "replay/replay.h"
 #include "serialize/base/bytes.h"
 #include "serialize/forms/forms.h"

@@ -112,7 +112,8 @@ class JsonWriter final : public Writer {
     if (const SequenceFacts* const facts = options_.sequence) {
       json["sequence"] = {{"level", facts->level},           {"tensors_made", facts->made},
                           {"tensors_filled", facts->filled}, {"tensors_compared", facts->compared},
-                          {"tensors_equal", facts->equal},   {"stopped", facts->stopped}};
+                          {"tensors_equal", facts->equal},   {"restarts", facts->restarts()},
+                          {"stopped", facts->stopped}};
     }
     out_ << "{\"summary\": " << DumpJson(json) << ",\n\"" << what << "\": [";
   }

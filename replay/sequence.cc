@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "replay/note_json.h"
 #include "replay/replay.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
@@ -10,6 +9,9 @@
 
 namespace torchtrace {
 namespace {
+
+// Each may have cost a timeout.
+constexpr uint64_t kMostRestarts = 10;
 
 // Calls of two levels are the same work twice.
 absl::StatusOr<int> LevelOf(Trace* trace, const CallSelection& selection) {
@@ -57,13 +59,15 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
   WorkerOptions lone = options;
   lone.sequence = true;
   LoneWorker worker(lone);
-  bool started = false;
+  bool lost = false;
+  FlowOptions flow_options;
+  flow_options.can_call = [](const Config& config) { return CanCall(config) && !IsLeftAlone(config.api); };
+  flow_options.lost = [&lost] { return lost; };
   LineCache lines([trace](uint32_t config) { return ConfigText(*trace, config); });
-  const absl::StatusOr<FlowSummary> flow = ReadFlow(trace, of_level, [&](const FlowStep& step) -> absl::Status {
+  const auto visit = [&](const FlowStep& step) -> absl::Status {
     if (facts.stopped) return absl::OkStatus();
-    if (!started) {
+    if (!worker.is_running()) {
       if (absl::Status s = worker.Start(); !s.ok()) return s;
-      started = true;
     }
     ReplayItem item;
     item.key = absl::StrCat(step.call);
@@ -77,11 +81,14 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
     facts.equal += CountOf(answer, "equal");
     facts.filled += CountOf(answer, "filled");
     facts.made += CountOf(answer, "made");
-    facts.stopped = answer.result == "crashed" || answer.result == "timeout";
+    // The next process has none of the tensors.
+    lost = answer.result == "crashed" || answer.result == "timeout";
+    if (lost) facts.stopped = ++facts.deaths > kMostRestarts;
     ReplayResult result = Judge(item, answer);
     result.call = step.call;
     return done(result);
-  });
+  };
+  const absl::StatusOr<FlowSummary> flow = ReadFlow(trace, of_level, visit, flow_options);
   if (!flow.ok()) return flow.status();
   facts.flow = *flow;
   return facts;

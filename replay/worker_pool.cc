@@ -16,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
+#include "serialize/base/matching.h"
+#include "serialize/flow/target.h"
 #include "yaml-cpp/yaml.h"
 
 extern char** environ;
@@ -102,13 +104,26 @@ json FromYaml(const YAML::Node& node) {
   return value.is_number() || value.is_boolean() ? value : json(text);
 }
 
+const json& Rules() {
+  static const json* const rules = [] {
+    auto* const made = new json(FromYaml(YAML::Load(kRules)));
+    (*made)["callable"] = FromYaml(YAML::Load(std::string(CallableNames())));
+    return made;
+  }();
+  return *rules;
+}
+
 std::string Greeting(const WorkerOptions& options) {
   json program = json::array();
   for (const Module& module : kProgram) program.push_back({module.name, module.text});
-  const json request = {
-      {"rules", FromYaml(YAML::Load(kRules))}, {"device", options.device},    {"seed", options.seed},
-      {"timeout", options.timeout_s},          {"threads", options.threads},  {"max_bytes", options.max_bytes},
-      {"max_memory", options.max_memory},      {"sequence", options.sequence}};
+  const json request = {{"rules", Rules()},
+                        {"device", options.device},
+                        {"seed", options.seed},
+                        {"timeout", options.timeout_s},
+                        {"threads", options.threads},
+                        {"max_bytes", options.max_bytes},
+                        {"max_memory", options.max_memory},
+                        {"sequence", options.sequence}};
   return absl::StrCat(program.dump(), "\n", request.dump(), "\n");
 }
 
@@ -264,6 +279,12 @@ double Patience(const WorkerOptions& options) {
 
 }  // namespace
 
+bool IsLeftAlone(std::string_view api) {
+  const json& rows = Rules().at("skip");
+  return std::any_of(rows.begin(), rows.end(),
+                     [api](const json& row) { return GlobMatch(row["name"].get_ref<const std::string&>(), api); });
+}
+
 struct LoneWorker::Process {
   Worker worker;
 };
@@ -272,6 +293,7 @@ LoneWorker::LoneWorker(const WorkerOptions& options) : options_(options), proces
 LoneWorker::~LoneWorker() { process_->worker.Finish(); }
 
 absl::Status LoneWorker::Start() { return process_->worker.Start(options_, Greeting(options_)); }
+bool LoneWorker::is_running() const { return process_->worker.is_running(); }
 ReplayAnswer LoneWorker::Ask(const std::string& request, const std::vector<std::string_view>& pieces) {
   return process_->worker.Ask(request, Patience(options_), pieces);
 }

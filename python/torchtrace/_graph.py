@@ -221,7 +221,11 @@ def _meta_of(plain):
 def _tensor_of(plain, contents):
     """A tensor with recorded contents, laid out as it was; None where that can't be."""
     like = _meta_tensor(plain)
-    if like is None or contents is None or len(contents) != like.numel() * like.itemsize:
+    if like is None:
+        return None
+    if like.numel() == 0:
+        contents = b""
+    if contents is None or len(contents) != like.numel() * like.itemsize:
         return None
     tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
     if like.numel():
@@ -334,6 +338,7 @@ class _Builder:
         self.root = {}  # attributes by name
         self.example_inputs = []
         self.last_input = None
+        self.gradients = True
         self.empty = 0
         self.left_out = []
 
@@ -381,8 +386,6 @@ class _Builder:
                 self.described.setdefault(tensor["id"], {**tensor, "contents": None})
             if "result" in step and result and all(map(_only_tells, result)):
                 continue
-            if step["api"] == "torch._C._set_grad_enabled":
-                continue  # surroundings, as others that no call tells of
             inside = self.inside.get(step["call"])
             if inside is not None and step is not inside.last:
                 continue
@@ -401,6 +404,7 @@ class _Builder:
             elif result == [None] and (taken := next(_tensors(step["args"]), None)) is not None:
                 # It wrote to what it took first, as x[0] = 1 does.
                 last = self._tensor(taken["id"])
+        self._set_gradients(True)
         self._output(outputs, results, last)
         self.graph.lint()
         module = torch.fx.GraphModule(self.root, self.graph, "TracedCalls")
@@ -457,6 +461,7 @@ class _Builder:
             function = _overload(name)
         elif not args or not step["args"] or not isinstance(step["args"][0], dict):
             raise _CannotWrite("a method without its tensor")
+        self._set_gradients(step.get("gradients", True))
         args = tuple(self._value(arg) for arg in args)
         kwargs = {key: self._value(value) for key, value in kwargs.items()}
         if kind in ("function", "overload"):
@@ -472,8 +477,15 @@ class _Builder:
             return self.graph.call_function(getattr(operator, plain), args[::-1])
         return self.graph.call_method(name, args, kwargs)
 
+    def _set_gradients(self, on):
+        # Operators were recorded below autograd, where the mode doesn't matter.
+        if on != self.gradients and not self.operators:
+            self.gradients = on
+            self.graph.call_function(torch._C._set_grad_enabled, (on,))
+
     def _call_module(self, call):
         self.root[call.path] = call.module
+        self._set_gradients(call.last.get("gradients", True))
         argument = self._tensor(call.argument)
         with warnings.catch_warnings():
             # It has no module yet to look for the name.
@@ -546,7 +558,11 @@ class _Builder:
     def _view(self, plain):
         base = self._tensor(plain["base"])
         if plain.get("same"):
-            return base
+            if plain.get("subclass") != _PARAMETERS[0]:
+                return base
+            # Of what a call made, as in a module that the program builds.
+            gradient = plain.get("requires_grad", False)
+            return self.graph.call_function(torch.nn.Parameter, (base, gradient))
         graph, shape = self.graph, tuple(plain["shape"])
         like = _meta_tensor(plain)
         if like is None:

@@ -8,8 +8,8 @@ _random = torch.Generator().manual_seed(0)
 
 def _drawn(count, dtype, low, high):
     if dtype == torch.bool or not (dtype.is_floating_point or dtype.is_complex):
-        if dtype == torch.bool:
-            low, high = 0, 1
+        if low is None:
+            low, high = (0, 1) if dtype == torch.bool else (1, 4)
         return torch.randint(low, high + 1, (count,), generator=_random).to(dtype)
     if dtype.is_complex:
         parts = torch.randn((count, 2), generator=_random)
@@ -17,7 +17,7 @@ def _drawn(count, dtype, low, high):
     return torch.randn(count, generator=_random).to(dtype)
 
 
-def tensor(shape, dtype, stride=None, device="cpu", low=1, high=4, contents=None):
+def tensor(shape, dtype, stride=None, device="cpu", low=None, high=None, contents=None):
     """A tensor of that description: with its recorded contents, else drawn from the seed."""
     count = math.prod(shape)
     extent = count

@@ -26,11 +26,14 @@ bool IsIdentifier(std::string_view text) {
 }
 
 // Writes values as Python's repr does, and remembers the first thing that it can't write.
-class InputsWriter : private SpellingWriter {
+class InputsWriter final : private PythonWriter {
  public:
   absl::StatusOr<std::string> Write(const Config& config) {
-    out_ = "(";
-    Items(config.args, '(', ')');
+    Value args;
+    args.tag = ValueTag::kTuple;
+    args.items = config.args;
+    out_ += "(";
+    Append(args);
     out_ += ", {";
     const char* separator = "";
     for (const auto& [name, value] : config.kwargs) {
@@ -45,20 +48,7 @@ class InputsWriter : private SpellingWriter {
   }
 
  private:
-  // A tuple of one item keeps its comma.
-  void Items(const std::vector<Value>& items, char open, char close) {
-    out_ += open;
-    const char* separator = "";
-    for (const Value& item : items) {
-      out_ += separator;
-      separator = ", ";
-      Append(item);
-    }
-    if (open == '(' && items.size() == 1) out_ += ',';
-    out_ += close;
-  }
-
-  void Text(std::string_view text) {
+  void Text(std::string_view text) override {
     // The loader takes the quotes off these, wherever they stand.
     if (!LoaderAbbreviation(DtypeOfAbbreviation(text)).empty()) {
       Cannot("a string that TorchBench's loader takes for a dtype");
@@ -92,34 +82,13 @@ class InputsWriter : private SpellingWriter {
     out_ += quote;
   }
 
-  void Bytes(std::string_view bytes) {
-    out_ += "b'";
-    for (const char byte : bytes) {
-      const unsigned char c = static_cast<unsigned char>(byte);
-      if (c == '\'' || c == '\\') {
-        out_ += '\\';
-        out_ += byte;
-      } else if (c >= 0x20 && c < 0x7f) {
-        out_ += byte;
-      } else {
-        absl::StrAppendFormat(&out_, "\\x%02x", c);
-      }
-    }
-    out_ += '\'';
-  }
-
   // The loader knows inf and no nan.
-  void Float(double value) { out_ += std::isnan(value) ? "float('nan')" : FormatFloat(value); }
+  void Float(double value) override { out_ += std::isnan(value) ? "float('nan')" : FormatFloat(value); }
 
   void Dtype(std::string_view name) {
     const std::string_view abbreviation = LoaderAbbreviation(name);
     if (abbreviation.empty()) return TorchName(name);
     out_ += abbreviation;
-  }
-
-  void TorchName(std::string_view name) {
-    if (!IsIdentifier(name)) Cannot("a dtype, layout or memory format without a name in torch");
-    absl::StrAppend(&out_, "torch.", std::string(name));
   }
 
   void Tensor(const Value& value) {
@@ -136,70 +105,14 @@ class InputsWriter : private SpellingWriter {
     out_ += ')';
   }
 
-  void Append(const Value& value) {
-    RefuseCut(value);
-    if (AppendPlain(value)) return;
+  void AppendOther(const Value& value) override {
     switch (value.tag) {
-      case ValueTag::kUndefined:  // which Python sees as None
-        out_ += "None";
-        return;
-      case ValueTag::kFloat:
-        return Float(value.real);
-      case ValueTag::kComplex:
-        out_ += "complex(";
-        Float(value.real);
-        out_ += ", ";
-        Float(value.imaginary);
-        out_ += ')';
-        return;
-      case ValueTag::kString:
-        return Text(value.text);
-      case ValueTag::kBytes:
-        return Bytes(value.text);
-      case ValueTag::kList:
-        return Items(value.items, '[', ']');
-      case ValueTag::kTuple:
-        return Items(value.items, '(', ')');
-      case ValueTag::kSet:
-        if (!value.items.empty()) return Items(value.items, '{', '}');
-        out_ += "set()";
-        return;
-      case ValueTag::kFrozenSet:
-        out_ += "frozenset(";
-        if (!value.items.empty()) Items(value.items, '{', '}');
-        out_ += ')';
-        return;
-      case ValueTag::kDict: {
-        out_ += '{';
-        for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
-          if (i > 0) out_ += ", ";
-          Append(value.items[i]);
-          out_ += ": ";
-          Append(value.items[i + 1]);
-        }
-        out_ += '}';
-        return;
-      }
-      case ValueTag::kSize:
-        out_ += "torch.Size(";
-        Items(value.items, '[', ']');
-        out_ += ')';
-        return;
-      case ValueTag::kSlice:
-        out_ += "slice";
-        return Items(value.items, '(', ')');
-      case ValueTag::kRange:
-        out_ += "range";
-        return Items(value.items, '(', ')');
       case ValueTag::kTensor:
         return Tensor(value);
       case ValueTag::kDtype:
         return Dtype(value.text);
       case ValueTag::kDevice:
         return Text(std::string_view(value.text).substr(0, value.text.find(':')));
-      case ValueTag::kLayout:
-      case ValueTag::kMemoryFormat:
-        return TorchName(value.text);
       default:
         return Cannot(ValueKind(value.tag));
     }

@@ -48,6 +48,17 @@ bool OnlyTells(const std::vector<Value>& result) {
   });
 }
 
+// torch.fx writes an argument into its code as its repr.
+bool FitsGraph(const Value& value) {
+  return value.tag != ValueTag::kGenerator && value.tag != ValueTag::kSet && value.tag != ValueTag::kFrozenSet &&
+         std::all_of(value.items.begin(), value.items.end(), FitsGraph);
+}
+
+bool FitsGraph(const Config& config) {
+  return std::all_of(config.args.begin(), config.args.end(), [](const Value& value) { return FitsGraph(value); }) &&
+         std::all_of(config.kwargs.begin(), config.kwargs.end(), [](const auto& one) { return FitsGraph(one.second); });
+}
+
 std::string Dims(const std::vector<Dim>& dims) {
   std::vector<std::string> items;
   for (const Dim& dim : dims) items.push_back(absl::StrCat(dim.value_or(0)));
@@ -68,6 +79,7 @@ class ProgramWriter {
       return absl::InvalidArgumentError(
           absl::StrCat(label_, " has no calls of level ", level_, " among those that were asked for"));
     }
+    SetGradients(true);
     *out << Text(*summary);
     Tell(*summary, notes);
     return FinishStream(out);
@@ -84,6 +96,7 @@ class ProgramWriter {
     absl::StatusOr<std::string> made = absl::UnknownError("");  // an expression
     FlowSource::Kind kind = FlowSource::kInput;
     bool parameter = false;
+    bool gradient = false;
     FlowValue base = kNoFlowValue;
     bool same = false;
     bool other_dtype = false;
@@ -115,17 +128,19 @@ class ProgramWriter {
     origin.other_dtype = source.other_dtype;
     origin.shift = source.shift;
     const Value& tensor = source.tensor;
+    const bool gradient = source.facet.requires_grad;
+    const bool of_class = source.facet.subclass == kParameter;
     if (source.kind == FlowSource::kView) {
       origin.shape = Dims(tensor.shape);
       origin.stride = Dims(StridesOf(tensor));
       origin.dtype = IsIdentifier(tensor.text) ? absl::StrCat("torch.", tensor.text) : "torch.float32";
       origin.device = PythonString(tensor.device).value_or("\"cpu\"");
+      origin.parameter = of_class && origin.same;
+      origin.gradient = gradient;
       return origin;
     }
     origin.made = PythonTensor(tensor, &source.note, /*contents=*/true, config);
-    const bool gradient = source.facet.requires_grad && source.kind == FlowSource::kInput;
-    origin.parameter =
-        source.facet.subclass == kParameter || source.facet.subclass == kBuffer || (of_operators() && gradient);
+    origin.parameter = of_class || source.facet.subclass == kBuffer || (of_operators() && gradient);
     if (!origin.made.ok() || source.facet.subclass == kBuffer) return origin;
     if (origin.parameter) {
       *origin.made = absl::StrCat("torch.nn.Parameter(", *origin.made, gradient ? ")" : ", requires_grad=False)");
@@ -141,8 +156,7 @@ class ProgramWriter {
       return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
     }
     if (step.result_known && OnlyTells(step.result)) return;
-    // Surroundings, as others that no call tells of.
-    if (step.config->api == "torch._C._set_grad_enabled") return;
+    if (fx_ && !FitsGraph(*step.config)) return LeaveOut(step, "a graph can't hold a set or a torch.Generator");
     const CallTarget target = TargetOf(step.config->api, step.config->level);
     // First whether it can be written, before anything is made for it.
     std::string problem;
@@ -156,6 +170,7 @@ class ProgramWriter {
     if (status.ok()) status = fx_ ? WriteNode(target, *tried).status() : WriteCall(target, *tried).status();
     if (!status.ok()) return LeaveOut(step, std::string(status.message()));
 
+    SetGradients(step.gradients);
     const absl::StatusOr<PythonArguments> arguments =
         WriteArguments(*step.config, [&](const Value&, uint64_t position) -> absl::StatusOr<std::string> {
           return NameOf(step.arguments[position]);
@@ -181,6 +196,16 @@ class ProgramWriter {
                !step.arguments.empty()) {
       // It wrote to what it took first, as x[0] = 1 does.
       last_ = NameOf(step.arguments[0]);
+    }
+  }
+
+  // Operators were recorded below autograd, where the mode doesn't matter.
+  void SetGradients(bool on) {
+    if (of_operators() || std::exchange(gradients_, on) == on) return;
+    if (fx_) {
+      Line(absl::StrCat("graph.call_function(torch._C._set_grad_enabled, (", on ? "True" : "False", ",))"));
+    } else if (!on) {
+      body_ += "    with torch.no_grad():\n";
     }
   }
 
@@ -285,8 +310,15 @@ class ProgramWriter {
 
   std::string View(const Origin& origin) {
     std::string base = NameOf(origin.base);
-    if (origin.same) return base;
+    if (origin.same && !origin.parameter) return base;
     std::string name = absl::StrCat("v", views_++);
+    if (origin.parameter) {
+      // Of what a call made, as in a module that the program builds.
+      const char* const gradient = origin.gradient ? "True" : "False";
+      Line(fx_ ? absl::StrCat(name, " = graph.call_function(torch.nn.Parameter, (", base, ", ", gradient, "))")
+               : absl::StrCat(name, " = torch.nn.Parameter(", base, ", requires_grad=", gradient, ")"));
+      return name;
+    }
     const std::string shift = absl::StrCat(origin.shift);
     if (origin.other_dtype) {
       if (fx_) {
@@ -317,7 +349,7 @@ class ProgramWriter {
   }
 
   void Line(std::string_view line) {
-    body_ += "    ";
+    body_ += gradients_ || fx_ ? "    " : "        ";
     body_ += line;
     body_ += '\n';
   }
@@ -383,6 +415,7 @@ class ProgramWriter {
     for (const auto& [why, count] : left_out_) tell(count, absl::StrCat("left out: ", why));
     tell(summary.other_processes, "left out: of other processes than the first, and a program is of one");
     tell(summary.never_returned, "left out: they never returned");
+    tell(summary.opened, "can't be made again: what was called in them stands in their place");
     if (summary.steps > 1 && summary.without_result == summary.steps) {
       notes->push_back(absl::StrCat(format,
                                     ": what calls returned is not in the trace (run --outputs --ids): each is "
@@ -398,6 +431,7 @@ class ProgramWriter {
   int level_ = kFunctionLevel;
   std::string body_;
   std::string last_;                                                      // what is returned
+  bool gradients_ = true;                                                 // the mode in `body_`
   std::vector<std::pair<std::string, std::string>> inputs_, parameters_;  // names, and what makes them
   absl::flat_hash_map<FlowValue, Place> places_;
   absl::flat_hash_map<FlowValue, Origin> origins_;

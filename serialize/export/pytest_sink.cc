@@ -174,7 +174,9 @@ class PytestSink : public CallSink {
           for (const TensorNote& note : notes) {
             if (note.position == position) of = &note;
           }
-          absl::StatusOr<std::string> tensor = PythonTensor(value, of, /*contents=*/false, config);
+          // Of these a call depends on the values.
+          const bool discrete = value.text == "bool" || value.text.find("int") != std::string::npos;
+          absl::StatusOr<std::string> tensor = PythonTensor(value, of, /*contents=*/discrete, config);
           for (const TensorFacet& facet : facets) {
             if (tensor.ok() && facet.tensor == position && facet.requires_grad && gradients) {
               *tensor += ".requires_grad_()";

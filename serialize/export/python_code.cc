@@ -44,15 +44,9 @@ std::optional<std::string> Quoted(std::string_view text) {
   return out + '"';
 }
 
-std::string FloatText(double value) {
-  if (std::isnan(value)) return "float(\"nan\")";
-  if (std::isinf(value)) return value < 0 ? "float(\"-inf\")" : "float(\"inf\")";
-  return FormatFloat(value);
-}
-
 constexpr std::string_view kTypes[] = {"int", "float", "bool", "complex", "str", "torch.Tensor"};
 
-class PythonValues : private SpellingWriter {
+class PythonValues final : private PythonWriter {
  public:
   using WriteTensor = std::function<absl::StatusOr<std::string>(const Value&, uint64_t)>;
   explicit PythonValues(const WriteTensor& tensor) : tensor_(tensor) {}
@@ -82,6 +76,10 @@ class PythonValues : private SpellingWriter {
 
  private:
   void Index(const Value& value) {
+    if (value.tag == ValueTag::kEllipsis) {
+      out_ += "...";
+      return;
+    }
     if (value.tag != ValueTag::kSlice) return Append(value);
     for (size_t i = 0; i < value.items.size(); ++i) {
       const bool none = value.items[i].tag == ValueTag::kNone;
@@ -91,89 +89,22 @@ class PythonValues : private SpellingWriter {
     }
   }
 
-  void Items(std::string_view open, const Value& value, std::string_view close) {
-    out_ += open;
-    const char* separator = "";
-    for (const Value& item : value.items) {
-      out_ += std::exchange(separator, ", ");
-      Append(item);
+  void Float(double value) override {
+    if (std::isfinite(value)) {
+      out_ += FormatFloat(value);
+    } else {
+      absl::StrAppend(&out_, "float(\"", FormatFloat(value), "\")");
     }
-    if (value.tag == ValueTag::kTuple && value.items.size() == 1) out_ += ',';
-    out_ += close;
   }
 
-  void Text(std::string_view text) {
+  void Text(std::string_view text) override {
     const std::optional<std::string> quoted = Quoted(text);
     if (!quoted.has_value()) SpellingWriter::Cannot("a string that is no UTF-8");
     out_ += quoted.value_or("\"\"");
   }
 
-  void TorchName(std::string_view name) {
-    if (!IsIdentifier(name)) return SpellingWriter::Cannot("a dtype, layout or memory format that isn't known");
-    absl::StrAppend(&out_, "torch.", std::string(name));
-  }
-
-  void Append(const Value& value) {
-    RefuseCut(value);
+  void AppendOther(const Value& value) override {
     switch (value.tag) {
-      case ValueTag::kBigInt: {
-        const std::string_view digits = std::string_view(value.text).substr(value.text.starts_with('-') ? 1 : 0);
-        if (digits.empty() || digits[0] == '0' || digits.find_first_not_of("0123456789") != std::string_view::npos) {
-          return SpellingWriter::Cannot("an int without its digits");
-        }
-        out_ += value.text;
-        return;
-      }
-      case ValueTag::kEllipsis:
-        out_ += "...";
-        return;
-      case ValueTag::kNone:
-      case ValueTag::kTrue:
-      case ValueTag::kFalse:
-      case ValueTag::kInt:
-        AppendPlain(value);
-        return;
-      case ValueTag::kUndefined:
-        out_ += "None";
-        return;
-      case ValueTag::kFloat:
-        out_ += FloatText(value.real);
-        return;
-      case ValueTag::kComplex:
-        absl::StrAppend(&out_, "complex(", FloatText(value.real), ", ", FloatText(value.imaginary), ")");
-        return;
-      case ValueTag::kString:
-        return Text(value.text);
-      case ValueTag::kBytes:
-        out_ += "b\"";
-        for (const char c : value.text) absl::StrAppend(&out_, absl::StrFormat("\\x%02x", static_cast<uint8_t>(c)));
-        out_ += '"';
-        return;
-      case ValueTag::kList:
-        return Items("[", value, "]");
-      case ValueTag::kTuple:
-        return Items("(", value, ")");
-      case ValueTag::kSet:
-        return Items("set([", value, "])");
-      case ValueTag::kFrozenSet:
-        return Items("frozenset([", value, "])");
-      case ValueTag::kSize:
-        return Items("torch.Size([", value, "])");
-      case ValueTag::kSlice:
-        return Items("slice(", value, ")");
-      case ValueTag::kRange:
-        return Items("range(", value, ")");
-      case ValueTag::kDict: {
-        out_ += '{';
-        for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
-          if (i > 0) out_ += ", ";
-          Append(value.items[i]);
-          out_ += ": ";
-          Append(value.items[i + 1]);
-        }
-        out_ += '}';
-        return;
-      }
       case ValueTag::kTensor: {
         const absl::StatusOr<std::string> tensor = tensor_(value, position_++);
         if (!tensor.ok()) return SpellingWriter::Cannot(std::string(tensor.status().message()));
@@ -181,8 +112,6 @@ class PythonValues : private SpellingWriter {
         return;
       }
       case ValueTag::kDtype:
-      case ValueTag::kLayout:
-      case ValueTag::kMemoryFormat:
         return TorchName(value.text);
       case ValueTag::kDevice:
         out_ += "torch.device(";
@@ -237,6 +166,14 @@ std::string Arguments(const PythonArguments& arguments, size_t from) {
   std::vector<std::string> parts(arguments.args.begin() + static_cast<std::ptrdiff_t>(from), arguments.args.end());
   for (const auto& [name, value] : arguments.kwargs) parts.push_back(absl::StrCat(name, "=", value));
   return absl::StrJoin(parts, ", ");
+}
+
+// What is called. A word of the language's, as in aten::random_.from, is no attribute's name in code.
+std::string Callee(const CallTarget& target) {
+  const size_t dot = target.name.rfind('.');
+  const std::string last = target.name.substr(dot + 1);
+  if (IsIdentifier(last)) return target.name;
+  return absl::StrCat("getattr(", target.name.substr(0, dot), ", \"", last, "\")");
 }
 
 struct Operator {
@@ -303,7 +240,7 @@ absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* 
   if (contents && note != nullptr && note->contents && !note->contents->empty()) {
     absl::StrAppend(&text, ", contents=\"",
                     absl::Base64Escape(absl::string_view(note->contents->data(), note->contents->size())), "\"");
-  } else if (note != nullptr && note->range && integers) {
+  } else if (note != nullptr && note->range && (integers || tensor.text == "bool")) {
     absl::StrAppend(&text, ", low=", note->range->least, ", high=", note->range->most);
   } else if (integers && TakesIndices(config.api)) {
     std::optional<int64_t> least;
@@ -346,7 +283,7 @@ absl::StatusOr<PythonCall> WriteCall(const CallTarget& target, const PythonArgum
       return Cannot(target.name);
     case CallTarget::kFunction:
     case CallTarget::kOverload:
-      return PythonCall{absl::StrCat(target.name, "(", Arguments(arguments, 0), ")"), false};
+      return PythonCall{absl::StrCat(Callee(target), "(", Arguments(arguments, 0), ")"), false};
     case CallTarget::kGetter:
       if (args.empty()) break;
       return PythonCall{absl::StrCat(args[0], ".", target.name), false};
@@ -385,7 +322,7 @@ absl::StatusOr<std::string> WriteNode(const CallTarget& target, const PythonArgu
       return Cannot(target.name);
     case CallTarget::kFunction:
     case CallTarget::kOverload:
-      return absl::StrCat("graph.call_function(", target.name, ", ", rest);
+      return absl::StrCat("graph.call_function(", Callee(target), ", ", rest);
     case CallTarget::kGetter:
       if (args.empty()) break;
       return absl::StrCat("graph.call_function(getattr, (", args[0], ", \"", target.name, "\"))");

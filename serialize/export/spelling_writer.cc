@@ -5,6 +5,16 @@
 #include "serialize/export/spellings.h"
 
 namespace torchtrace {
+namespace {
+
+// As Python takes it: without zeros in front.
+bool IsNumber(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text[0] != '0' && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> SpellingWriter::Finish() {
   if (!problem_.empty()) return absl::UnimplementedError(problem_);
   return std::move(out_);
@@ -41,7 +51,7 @@ bool SpellingWriter::AppendPlain(const Value& value) {
       absl::StrAppend(&out_, value.integer);
       return true;
     case ValueTag::kBigInt:
-      if (value.text.find_first_not_of("-0123456789") != std::string::npos) Cannot("an int without its digits");
+      if (!IsNumber(value.text)) Cannot("an int without its digits");
       out_ += value.text;
       return true;
     case ValueTag::kEllipsis:

@@ -63,9 +63,8 @@ absl::StatusOr<std::string> OperatorInputs(const Config& config);
 // One line without its end. Errors say what has no spelling: "a dict".
 absl::StatusOr<std::string> FormatPaddle(const Config& config);
 
-// What the forms that another tool evaluates have in common (spellings.h,
-// spellings.h): a text that grows, what all of them spell alike, and the first thing that
-// has no spelling. To derive from; of one thread.
+// What the forms that another tool evaluates have in common: a text that grows, what all of them spell alike, and the
+// first thing that has no spelling. To derive from; of one thread.
 
 class SpellingWriter {
  protected:
@@ -88,6 +87,25 @@ class SpellingWriter {
 
  private:
   std::string problem_;
+};
+
+// What Python expressions have in common, whoever evaluates them.
+class PythonWriter : protected SpellingWriter {
+ public:
+  virtual ~PythonWriter() = default;
+
+ protected:
+  void Append(const Value& value);
+  void TorchName(std::string_view name);
+
+  virtual void Float(double value) = 0;
+  virtual void Text(std::string_view text) = 0;
+  // Tensors, dtypes, devices, and all that not every reader has a word for.
+  virtual void AppendOther(const Value& value) = 0;
+
+ private:
+  void Items(std::string_view open, const Value& value, std::string_view close);
+  void Bytes(std::string_view bytes);
 };
 
 // What a value is, in the words of "can't be written: a storage": for formats that

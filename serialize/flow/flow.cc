@@ -33,13 +33,15 @@ struct Parsed {
 struct EndedCall {
   const CallRecord* end = nullptr;
   std::string_view notes;  // as on entering
+  bool gradients = true;
   const std::vector<FlowModule>* modules = nullptr;
 };
 
 // Goes through the trace and finds the steps.
 class StepReader {
  public:
-  StepReader(Trace* trace, const CallSelection& selection) : trace_(trace), selector_(trace, selection) {}
+  StepReader(Trace* trace, const CallSelection& selection, const FlowOptions& options)
+      : trace_(trace), selector_(trace, selection), options_(options) {}
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
@@ -65,28 +67,42 @@ class StepReader {
     uint64_t call = 0;
     uint32_t depth = 0;
     bool step = false;
+    bool refused = false;  // a step unless one is in it
     bool module = false;
-    std::string notes;                // of a step
-    std::vector<FlowModule> modules;  // of a step
+    // Of these two:
+    std::string notes;
+    std::vector<FlowModule> modules;
+    bool gradients = true;
+  };
+  // Of a config.
+  struct Kind {
+    bool known = false;
+    bool is_call = false;   // of a function or an operator
+    bool can_call = false;  // again
+    bool module = false;
+    std::optional<bool> sets_gradients = {};
   };
   struct Thread {
     std::vector<OpenCall> open;  // outermost first
     std::vector<FlowModule> modules;
     bool in_step = false;
+    bool gradients = true;
   };
 
   template <typename Lost>
   void Close(Thread* thread, Lost lost) {
     while (!thread->open.empty() && lost(thread->open.back())) {
-      summary_.never_returned += thread->open.back().step;
+      summary_.never_returned += thread->open.back().step || thread->open.back().refused;
       Pop(thread);
     }
   }
 
-  static void Pop(Thread* thread) {
-    if (thread->open.back().step) thread->in_step = false;
-    if (thread->open.back().module) thread->modules.pop_back();
+  static OpenCall Pop(Thread* thread) {
+    OpenCall open = std::move(thread->open.back());
     thread->open.pop_back();
+    if (open.step) thread->in_step = false;
+    if (open.module) thread->modules.pop_back();
+    return open;
   }
 
   void Enter(const CallRecord& record) {
@@ -97,23 +113,28 @@ class StepReader {
     open.call = record.call;
     open.depth = record.depth;
     if (record.config == kLostId) return;
-    if (IsStep(record)) {
+    const Kind kind = KindOf(record.config);
+    if (kind.sets_gradients) thread.gradients = *kind.sets_gradients;
+    if (IsSelected(kind, record)) {
       if (thread.in_step) {
         ++summary_.inside;
       } else {
-        open.step = thread.in_step = true;
+        for (OpenCall& outer : thread.open) summary_.opened += std::exchange(outer.refused, false);
+        (kind.can_call ? open.step : open.refused) = true;
+        thread.in_step = kind.can_call;
         open.notes = record.notes;
         open.modules = thread.modules;
+        open.gradients = thread.gradients;
       }
     }
-    if (record.level == kFrameLevel && KindOf(record.config).module) {
+    if (kind.module) {
       open.module = true;
       thread.modules.push_back({record.call, record.config});
     }
   }
 
-  bool IsStep(const CallRecord& record) {
-    if (!KindOf(record.config).callable || !selector_.Accepts(record)) return false;
+  bool IsSelected(const Kind& kind, const CallRecord& record) {
+    if (!kind.is_call || !selector_.Accepts(record)) return false;
     if (!process_.has_value()) process_ = summary_.process = record.process;
     if (*process_ == record.process) return true;
     ++summary_.other_processes;
@@ -124,20 +145,11 @@ class StepReader {
     Thread& thread = threads_[{record.process, record.thread}];
     Close(&thread, [&](const OpenCall& open) { return open.call > record.call; });
     if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
-    const bool step = thread.open.back().step;
-    const std::string notes = std::move(thread.open.back().notes);
-    const std::vector<FlowModule> modules = std::move(thread.open.back().modules);
-    Pop(&thread);
-    if (!step) return absl::OkStatus();
+    const OpenCall open = Pop(&thread);
+    if (!open.step && !open.refused) return absl::OkStatus();
     ++summary_.steps;
-    return visit({&record, notes, &modules});
+    return visit({&record, open.notes, open.gradients, &open.modules});
   }
-
-  struct Kind {
-    bool known = false;
-    bool callable = false;
-    bool module = false;
-  };
 
   const Kind& KindOf(ConfigId id) {
     if (id >= kinds_.size()) kinds_.resize(id + id / 2 + 16);
@@ -145,13 +157,22 @@ class StepReader {
     if (kind.known) return kind;
     kind.known = true;
     const ConfigHead head = ReadConfigHead(trace_->identity(id));
-    kind.callable = (head.level != kDispatchLevel && head.level != kRecordLevel) || !OperatorPacket(head.api).empty();
+    kind.is_call = (head.level != kDispatchLevel && head.level != kRecordLevel) || !OperatorPacket(head.api).empty();
     kind.module = head.level == kFrameLevel && !ModuleLabel(trace_->identity(id)).empty();
+    if (!kind.is_call) return kind;
+    const Config config = ReadableConfig(trace_->identity(id));
+    if (config.api == "torch._C._set_grad_enabled" && config.args.size() == 1) {
+      kind.is_call = false;
+      kind.sets_gradients = config.args[0].tag == ValueTag::kTrue;
+      return kind;
+    }
+    kind.can_call = options_.can_call(config);
     return kind;
   }
 
   Trace* const trace_;
   CallSelector selector_;
+  const FlowOptions& options_;
   FlowSummary summary_;
   std::optional<uint32_t> process_;
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
@@ -197,8 +218,9 @@ const TensorNote* FindNote(const std::vector<TensorNote>& notes, uint64_t positi
 
 class Flow {
  public:
-  Flow(Trace* trace, const CallSelection& selection, const std::function<absl::Status(const FlowStep&)>& visit)
-      : trace_(trace), reader_(trace, selection), visit_(visit) {}
+  Flow(Trace* trace, const CallSelection& selection, const std::function<absl::Status(const FlowStep&)>& visit,
+       const FlowOptions& options)
+      : trace_(trace), reader_(trace, selection, options), visit_(visit), options_(options) {}
 
   absl::StatusOr<FlowSummary> Run() {
     if (absl::Status s = reader_.Prepare(); !s.ok()) return s;
@@ -275,6 +297,7 @@ class Flow {
     step.notes = &notes;
     step.result_notes = &result_notes;
     step.modules = *call.modules;
+    step.gradients = call.gradients;
     if (record.kind == CallRecord::kRaise) {
       step.outcome = CallOutcome::kRaised;
       step.exception = record.exception;
@@ -298,7 +321,12 @@ class Flow {
     Release();
     std::sort(step.released.begin(), step.released.end());
     ++step_;
-    return visit_(step);
+    absl::Status visited = visit_(step);
+    if (options_.lost()) {
+      tensors_.clear();
+      bases_.clear();
+    }
+    return visited;
   }
 
   static TensorFacet FacetOf(const std::vector<TensorFacet>& facets, uint64_t position) {
@@ -456,6 +484,7 @@ class Flow {
   Trace* const trace_;
   StepReader reader_;
   const std::function<absl::Status(const FlowStep&)>& visit_;
+  const FlowOptions& options_;
   absl::flat_hash_map<VariantId, std::unique_ptr<Parsed>> parsed_;
   absl::flat_hash_map<uint64_t, Future> tensors_ahead_;     // that a step takes, by number
   absl::flat_hash_map<uint64_t, Future> storages_ahead_;    // the same
@@ -472,8 +501,9 @@ class Flow {
 }  // namespace
 
 absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selection,
-                                     const std::function<absl::Status(const FlowStep&)>& visit) {
-  return Flow(trace, selection, visit).Run();
+                                     const std::function<absl::Status(const FlowStep&)>& visit,
+                                     const FlowOptions& options) {
+  return Flow(trace, selection, visit, options).Run();
 }
 
 }  // namespace torchtrace

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
+#include "serialize/flow/target.h"
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
@@ -50,7 +51,7 @@ struct FlowModule {
   ConfigId config = kLostId;
 };
 
-// An outermost call of the selection. All views are valid during the visit.
+// A call of the selection, an outermost one of those that can be called. All views are valid during the visit.
 struct FlowStep {
   uint64_t number = 0;  // from 0
   uint64_t call = 0;    // in the trace
@@ -60,6 +61,7 @@ struct FlowStep {
   const Config* config = nullptr;
   const std::vector<TensorFacet>* facets = nullptr;
   const std::vector<TensorNote>* notes = nullptr;
+  bool gradients = true;  // the mode that it began in, as far as torch._C._set_grad_enabled of level 1 told
   CallOutcome outcome = CallOutcome::kReturned;
   std::string_view exception;
 
@@ -78,21 +80,33 @@ struct FlowSummary {
   uint32_t process = 0;          // index into the trace's
   uint64_t other_processes = 0;  // selected calls left out: a program is of one process, the first that has any
   uint64_t never_returned = 0;   // selected calls left out
-  uint64_t inside = 0;           // selected calls within selected ones
+  uint64_t inside = 0;           // selected calls within steps
+  uint64_t opened = 0;           // selected calls in place of which the selected ones in them are steps
   uint64_t without_id = 0;       // tensors that were taken
   uint64_t without_result = 0;   // steps that returned, nobody knows what
 };
 
+struct FlowOptions {
+  // Whether a call of this config can be made again. Of one that can't be the selected calls in it are steps; it is
+  // one itself when there are none.
+  std::function<bool(const Config&)> can_call = CanCall;
+  // Asked after each step: whether all tensors that there were are lost. What later steps take are sources anew.
+  std::function<bool()> lost = [] { return false; };
+};
+
 // Reads the trace twice. Calls `visit` for each step, in the order in which they ended; two that one thread made come
-// in that order anyway. Of levels 2 and 4 operators alone are steps: no scopes, backward nodes and kernels. Memory goes
-// with open calls and the tensors that are still to be used, and 8 bytes for each other.
+// in that order anyway. Of levels 2 and 4 operators alone are steps: no scopes, backward nodes and kernels; of level 1
+// no torch._C._set_grad_enabled. Memory goes with open calls and the tensors that are still to be used, and some bytes
+// for each other.
 absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selection,
-                                     const std::function<absl::Status(const FlowStep&)>& visit);
+                                     const std::function<absl::Status(const FlowStep&)>& visit,
+                                     const FlowOptions& options = {});
 
 // For programs in other languages:
 //   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...},
 //    "target": {"kind": "method", "name": "view"}, as target.h has it, "sources": [...],
-//    "result": [...], "raised": ..., "released": [...], "modules": [{"call": 3, "api": ..., "path": ...}]}
+//    "gradients": false, "result": [...], "raised": ..., "released": [...], "modules": [{"call": 3, "api": ..., "path":
+//    ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
 // "same", "other_dtype", "min", "max" and, where `contents` has it, "contents" in base 64.
 nlohmann::ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents);

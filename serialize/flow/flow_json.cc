@@ -1,9 +1,8 @@
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 #include "serialize/flow/flow.h"
 #include "serialize/flow/target.h"
@@ -65,14 +64,7 @@ ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool
     if (source.same) json["same"] = true;
     if (source.other_dtype) json["other_dtype"] = true;
   }
-  if (source.note.range) {
-    json["min"] = source.note.range->least;
-    json["max"] = source.note.range->most;
-  }
-  if (contents && source.note.contents) {
-    json["contents"] =
-        absl::Base64Escape(absl::string_view(source.note.contents->data(), source.note.contents->size()));
-  }
+  AddNote({.range = source.note.range, .contents = contents ? source.note.contents : std::nullopt}, &json);
   return json;
 }
 
@@ -99,6 +91,7 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
     for (const Value& value : step.result) result.push_back(ValueToJson(value));
     Numbering(step.results).NumberEach(&result);
   }
+  if (!step.gradients) json["gradients"] = false;
   if (step.outcome == CallOutcome::kRaised) json["raised"] = std::string(step.exception);
   json["released"] = step.released;
   ordered_json& modules = json["modules"] = ordered_json::array();

@@ -164,6 +164,67 @@ TEST(FlowTest, OutermostCallsOfTheLevelAreSteps) {
   EXPECT_EQ(modules, (Lines{R"([{"call":0,"api":"torch.nn.Linear","path":"encoder.0"}])"}));
 }
 
+TEST(FlowTest, OfACallThatCannotBeMadeAgainThoseInItAreSteps) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(1, "torch.load", {k2x3}), "", Identities({{1, 1, 0}}));
+  trace.Enter(MakeConfig(1, "torch.save", {k2x3}), "", Identities({{1, 1, 0}}));
+  Call(&trace, "torch.add", {k2x3}, {{1, 1, 0}}, {k2x3}, {{2, 2, 0}});
+  trace.Return({k2x3}, Identities({{2, 2, 0}}));
+  Call(&trace, "torch.load", {k2x3}, {{2, 2, 0}}, {k2x3}, {{3, 3, 0}});
+  trace.Return({k2x3}, Identities({{3, 3, 0}}));
+  FlowSummary summary;
+  EXPECT_EQ(Steps(&trace, &summary),
+            (Lines{"  %0 = Tensor([2, 3], \"float32\")", "2: torch.add(0) -> 1; 0", "3: torch.load(1) -> 2; 1 2"}));
+  EXPECT_EQ(summary.opened, 2u);
+  EXPECT_EQ(summary.inside, 0u);
+}
+
+TEST(FlowTest, GradientModesAreThoseThatStepsBeganIn) {
+  FakeTrace trace;
+  Value on, off;
+  on.tag = ValueTag::kTrue;
+  off.tag = ValueTag::kFalse;
+  trace.Call(MakeConfig(1, "torch.add"));
+  trace.Call(MakeConfig(1, "torch._C._set_grad_enabled", {off}));
+  trace.Call(MakeConfig(1, "torch.mul"));
+  trace.Enter(MakeConfig(1, "torch.sub"));
+  trace.Call(MakeConfig(1, "torch._C._set_grad_enabled", {on}));
+  trace.Leave();
+  trace.In(0, 1);
+  trace.Call(MakeConfig(1, "torch.mm"));
+  trace.In(0, 0);
+  trace.Call(MakeConfig(1, "torch.neg"));
+  std::vector<std::string> modes;
+  ASSERT_TRUE(ReadFlow(&trace, OfLevel(1), [&](const FlowStep& step) {
+                modes.push_back(absl::StrCat(step.config->api, step.gradients ? " on" : " off"));
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_EQ(modes, (Lines{"torch.add on", "torch.mul off", "torch.sub off", "torch.mm on", "torch.neg on"}));
+}
+
+TEST(FlowTest, WhatWasLostIsTakenAnew) {
+  FakeTrace trace;
+  Call(&trace, "torch.zeros", {IntValue(6)}, {}, {TensorValue({6})}, {{1, 7, 0}});
+  Call(&trace, "torch.neg", {TensorValue({6})}, {{1, 7, 0}}, {TensorValue({6})}, {{2, 8, 0}});
+  Call(&trace, "torch.abs", {TensorValue({3})}, {{3, 7, 3}}, {TensorValue({3})}, {{4, 9, 0}});
+  Call(&trace, "torch.add", {TensorValue({6}), TensorValue({6})}, {{1, 7, 0}, {2, 8, 0}}, {}, {});
+  int steps = 0;
+  FlowOptions options;
+  options.lost = [&steps] { return steps == 2; };
+  Lines sources;
+  ASSERT_TRUE(ReadFlow(
+                  &trace, OfLevel(1),
+                  [&](const FlowStep& step) {
+                    ++steps;
+                    for (const FlowSource& source : step.sources) sources.push_back(SourceLine(source));
+                    return absl::OkStatus();
+                  },
+                  options)
+                  .ok());
+  EXPECT_EQ(sources, (Lines{"  %2 = Tensor([6], \"float32\") storage", "  %3 = Tensor([3], \"float32\") view of %2 + 3",
+                            "  %5 = Tensor([6], \"float32\") view of %2 + 0 same", "  %6 = Tensor([6], \"float32\")"}));
+}
+
 TEST(FlowTest, WhatIsNotKnownIsCounted) {
   FakeTrace trace;
   trace.Call(MakeConfig(1, "torch.add", {k2x3, k2x3}));

@@ -7,62 +7,38 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
 #include "serialize/model/levels.h"
+#include "yaml-cpp/yaml.h"
 
 namespace torchtrace {
 namespace {
 
-// As in replay/rules.yaml.
-constexpr std::string_view kNamespaces[] = {"aten",   "prims",  "quantized",  "sparse",
-                                            "mkldnn", "onednn", "_quantized", "quantized_decomposed"};
-constexpr std::string_view kPlaces[] = {"torch",
-                                        "torch.Tensor",
-                                        "torch.nn",
-                                        "torch.nn.functional",
-                                        "torch.nn.init",
-                                        "torch.nn.utils",
-                                        "torch.nn.utils.rnn",
-                                        "torch.linalg",
-                                        "torch.fft",
-                                        "torch.special",
-                                        "torch.sparse",
-                                        "torch.nested",
-                                        "torch.signal.windows",
-                                        "torch.masked",
-                                        "torch.functional",
-                                        "torch._C._VariableFunctions",
-                                        "torch._C._nn",
-                                        "torch._C._linalg",
-                                        "torch._C._fft",
-                                        "torch._C._special",
-                                        "torch._C._sparse",
-                                        "torch._C._nested",
-                                        "torch._VF",
-                                        "torch.autograd"};
-struct Refusal {
-  std::string_view glob;
-  const char* why;
+constexpr char kCallable[] =
+#include "serialize/flow/callable_yaml.inc"
+    ;
+
+// The lists of callable.yaml.
+struct CallableLists {
+  std::vector<std::string> namespaces;
+  std::vector<std::vector<std::string>> apis;  // the parts between dots
+  std::vector<std::pair<std::string, std::string>> refused;
 };
-constexpr Refusal kRefusals[] = {
-    {"*from_file*", "it opens a file"},
-    {"*load*", "it may open a file"},
-    {"*save*", "it may write a file"},
-    {"*share_memory*", "it makes memory that other processes see"},
-    {"*_shared*", "it makes memory that other processes see"},
-    {"*share_filename*", "it makes memory that other processes see"},
-    {"torch.compile*", "it compiles code and writes files"},
-    {"torch.import_ir_module*", "it opens a file"},
-    {"torch._import*", "it imports code"},
-    {"torch.fork", "it runs a function that only the program has"},
-    {"torch.get_file_path", "it asks for files"},
-    {"torch.Tensor.__reduce*", "it hands a tensor over, to a file or another process"},
-    {"torch.Tensor.__setstate__", "it takes a tensor over, from a file or another process"},
-    {"torch.Tensor.register_*", "it takes a function that only the program has"},
-    {"torch.Tensor.__*attr*__", "it is the language's"},
-    {"torch.Tensor.__new__", "it is the language's"},
-    {"torch.Tensor.__class__", "it is the language's"},
-};
+
+const CallableLists& Lists() {
+  static const CallableLists* const lists = [] {
+    auto* const made = new CallableLists;
+    const YAML::Node yaml = YAML::Load(kCallable);
+    for (const YAML::Node& name : yaml["namespaces"]) made->namespaces.push_back(name.as<std::string>());
+    for (const YAML::Node& api : yaml["apis"]) made->apis.push_back(absl::StrSplit(api.as<std::string>(), '.'));
+    for (const YAML::Node& row : yaml["refused"]) {
+      made->refused.emplace_back(row["name"].as<std::string>(), row["why"].as<std::string>());
+    }
+    return made;
+  }();
+  return *lists;
+}
 
 constexpr std::string_view kKeywords[] = {"False",  "None",   "True",    "and",      "as",       "assert", "async",
                                           "await",  "break",  "class",   "continue", "def",      "del",    "elif",
@@ -73,6 +49,27 @@ constexpr std::string_view kKeywords[] = {"False",  "None",   "True",    "and", 
 template <typename Range>
 bool Has(const Range& range, std::string_view text) {
   return std::find(std::begin(range), std::end(range), text) != std::end(range);
+}
+
+bool IsWord(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// Whether all of it was described.
+bool IsWhole(const Value& value) {
+  const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
+  const bool text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
+  if (value.tag == ValueTag::kObject || value.tag == ValueTag::kDeep) return false;
+  if (text ? value.whole > value.text.size() : IsContainer(value.tag) && value.whole > value.items.size() / pairs) {
+    return false;
+  }
+  return std::all_of(value.items.begin(), value.items.end(), IsWhole);
+}
+
+bool Fits(const std::vector<std::string>& glob, const std::vector<std::string_view>& parts) {
+  return std::equal(glob.begin(), glob.end(), parts.begin(), parts.end(), GlobMatch);
 }
 
 CallTarget Refused(std::string why) { return {CallTarget::kRefused, std::move(why)}; }
@@ -86,25 +83,28 @@ CallTarget Overload(std::string_view api) {
     overload = name.substr(dot + 1);
     name = name.substr(0, dot);
   }
-  if (!Has(kNamespaces, space)) return Refused("operators of its namespace may be anything");
-  if (!IsIdentifier(name) || !IsIdentifier(overload)) return Refused("it is no name of an operator");
+  if (!Has(Lists().namespaces, space)) return Refused("operators of its namespace may be anything");
+  if (!IsIdentifier(name) || !IsWord(overload)) return Refused("it is no name of an operator");
   return {CallTarget::kOverload,
           absl::StrCat("torch.ops.", std::string(space), ".", std::string(name), ".", std::string(overload))};
 }
 
 }  // namespace
 
-bool IsIdentifier(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); }) &&
-         !Has(kKeywords, text);
+std::string_view CallableNames() { return kCallable; }
+
+bool IsIdentifier(std::string_view text) { return IsWord(text) && !Has(kKeywords, text); }
+
+bool CanCall(const Config& config) {
+  return TargetOf(config.api, config.level).kind != CallTarget::kRefused &&
+         std::all_of(config.args.begin(), config.args.end(), IsWhole) &&
+         std::all_of(config.kwargs.begin(), config.kwargs.end(), [](const auto& one) { return IsWhole(one.second); });
 }
 
 CallTarget TargetOf(std::string_view api, int level) {
   if (level == kFrameLevel) return Refused("level 3 records functions of the program, which only the program has");
-  for (const Refusal& refusal : kRefusals) {
-    if (GlobMatch(refusal.glob, api)) return Refused(refusal.why);
+  for (const auto& [glob, why] : Lists().refused) {
+    if (GlobMatch(glob, api)) return Refused(why);
   }
   if (api.find("::") != std::string_view::npos) return Overload(api);
   std::vector<std::string_view> parts;
@@ -115,18 +115,12 @@ CallTarget TargetOf(std::string_view api, int level) {
     if (dot == std::string_view::npos) break;
     rest.remove_prefix(dot + 1);
   }
-  CallTarget::Kind kind = CallTarget::kFunction;
-  std::string_view name = parts.back();
-  std::string_view place = api.substr(0, api.size() - std::min(api.size(), name.size() + 1));
-  if ((name == "__get__" || name == "__set__") && parts.size() > 2) {
-    kind = name == "__get__" ? CallTarget::kGetter : CallTarget::kSetter;
-    name = parts[parts.size() - 2];
-    place.remove_suffix(name.size() + 1);
-    if (place != "torch.Tensor") return Refused("it is a property of something else than tensors");
+  if (std::none_of(Lists().apis.begin(), Lists().apis.end(), [&](const auto& glob) { return Fits(glob, parts); })) {
+    return Refused("it is no API that is known to be harmless");
   }
-  if (!Has(kPlaces, place)) return Refused("it is no API that is known to be harmless");
-  if (place != "torch.Tensor") return {kind, std::string(api)};
-  return {kind == CallTarget::kFunction ? CallTarget::kMethod : kind, std::string(name)};
+  if (!api.starts_with("torch.Tensor.")) return {CallTarget::kFunction, std::string(api)};
+  if (parts.size() == 3) return {CallTarget::kMethod, std::string(parts[2])};
+  return {parts[3] == "__get__" ? CallTarget::kGetter : CallTarget::kSetter, std::string(parts[2])};
 }
 
 }  // namespace torchtrace

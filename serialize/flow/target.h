@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "serialize/model/config.h"
+
 namespace torchtrace {
 
 struct CallTarget {
@@ -17,14 +19,21 @@ struct CallTarget {
     kMethod,    // of the first argument, a tensor: `view`
     kGetter,    // an attribute of the first argument: `T`
     kSetter,
-    kOverload,  // of an operator: torch.ops.aten.add.Tensor
+    kOverload,  // of an operator: torch.ops.aten.add.Tensor; the last part may be a word of the language's
   };
   Kind kind = kRefused;
   std::string name;
 };
 
-// Dotted identifiers of Python alone, in places of torch's that only compute.
+// Dotted identifiers of Python alone, in places of torch's that only compute: callable.yaml lists them.
 CallTarget TargetOf(std::string_view api, int level);
+
+// Whether a call can be made again, as far as its description tells: its name is no refused one, and its arguments are
+// told in full.
+bool CanCall(const Config& config);
+
+// The text of callable.yaml, for those who look names up in a torch.
+std::string_view CallableNames();
 
 // A name that Python takes for one, and that is no word of the language's.
 bool IsIdentifier(std::string_view text);

@@ -17,6 +17,7 @@ TEST(TargetTest, ApisAreCalledAsTheirKindIs) {
   expect("torch.Tensor.T.__get__", 1, CallTarget::kGetter, "T");
   expect("torch.Tensor.data.__set__", 1, CallTarget::kSetter, "data");
   expect("aten::add.Tensor", 2, CallTarget::kOverload, "torch.ops.aten.add.Tensor");
+  expect("aten::random_.from", 2, CallTarget::kOverload, "torch.ops.aten.random_.from");
   expect("aten::mm", 4, CallTarget::kOverload, "torch.ops.aten.mm.default");
 }
 

@@ -11,6 +11,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "serialize/forms/plain_form.h"
 #include "serialize/model/config.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {
@@ -50,6 +51,14 @@ nlohmann::ordered_json ValueToJson(const Value& value);
 
 // {"level": 1, "api": "torch.add", "args": [...], "kwargs": {...}}
 nlohmann::ordered_json ConfigToJson(const Config& config, const std::vector<TensorFacet>& facets);
+
+// What is known of a tensor beside its description (docs/VALUES.md), as members of `json`: "tensor", "storage",
+// "offset", "min", "max", "contents" in base 64. With a list to put contents in, these go there, and their number of
+// bytes stands in their place.
+void AddNote(const TensorNote& note, nlohmann::ordered_json* json, std::vector<std::string_view>* contents = nullptr);
+// [{"position": 0, "tensor": 7, ...}, ...]
+nlohmann::ordered_json NotesToJson(const std::vector<TensorNote>& notes,
+                                   std::vector<std::string_view>* contents = nullptr);
 
 // On one line; bytes that are no UTF-8 become U+FFFD.
 std::string DumpJson(const nlohmann::ordered_json& json);

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -421,25 +420,9 @@ class Dump {
     AddNotes("result_tensors", call.result_notes, json);
   }
 
-  // A list of an object for each tensor of which something is known, by its position among the call's tensors.
+  // Of the tensors of which something is known, by their positions among the call's.
   static void AddNotes(const char* name, std::string_view notes, ordered_json* json) {
-    for (const TensorNote& note : ReadTensorNotes(notes)) {
-      ordered_json object = {{"position", note.position}};
-      if (note.identity) {
-        object["tensor"] = note.identity->tensor;
-        if (note.identity->storage != 0) {
-          object["storage"] = note.identity->storage;
-          object["offset"] = note.identity->offset;
-        }
-      }
-      if (note.range) {
-        object["min"] = note.range->least;
-        object["max"] = note.range->most;
-      }
-      if (note.contents)
-        object["contents"] = absl::Base64Escape(absl::string_view(note.contents->data(), note.contents->size()));
-      (*json)[name].push_back(std::move(object));
-    }
+    if (!notes.empty()) (*json)[name] = NotesToJson(ReadTensorNotes(notes));
   }
 
   // How a call ended whose line was written before.
