@@ -202,6 +202,99 @@ def test_devices_that_are_told_as_text(tmp_path):
     assert {row["result"] for row in rows.values()} == {"ok"}
 
 
+PADDLE_API_TEST = """
+torch.full(list[2,3,], math.inf, dtype=Dtype(float32), )
+torch.concat(tuple(Tensor([3, 7],"float32"),Tensor([1, 7],"float32"),), dim=0, )
+torch.sum(Tensor([2, 3], "float32"), list[0, 1], dtype="torch.float64")
+torch.Tensor.to(Tensor([2, 3], "float32"), "torch.float16")
+torch.Tensor.contiguous(Tensor([1, 2, 3, 4], "float32"), memory_format="torch.channels_last")
+torch.nn.functional.gelu("<Unserializable: Foo>")
+paddle.concat(tuple(Tensor([31376, 768],"float32"),Tensor([1, 768],"float32"),), axis=0, )
+"""
+TORCHBENCH = """
+Operator: aten.addmm.default
+cnt: 48, ((T([8], f16), T([5, 8], f16), T([8, 8], f16, stride=(1, 8))), {})
+Operator: aten._to_copy.default
+cnt: 1, ((T([4, 8], b8),), {'dtype': f16, 'layout': torch.strided, 'device': 'cuda'})
+Operator: aten.sum.SymInt
+cnt: 3, ((T([2, 8], f32), [0], True), {})
+Operator: aten.embedding.default
+cnt: 0, ((T([30, 6], f16, [1, 30]), T([4, 28], i64),), {})
+Operator: fbgemm.asynchronous_complete_cumsum.default
+cnt: 1, ((T([30], i64),), {})
+"""
+TRITONBENCH = """
+{"aten._foreach_add.List": [{"count": 1, "inputs": "(([T([8], f32)], [T([8], f32)]), {})"}],
+ "aten.arange.default": [{"count": 3, "inputs": "((10,), {'dtype': i64, 'device': 'cuda'})"}],
+ "metadata": {"a": 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reasons", "said"),
+    [
+        (
+            "configs.txt",
+            PADDLE_API_TEST,
+            {
+                "an argument was not written: <Unserializable: Foo>",
+                "it is Paddle's: functions and operators of torch alone are called",
+            },
+            "without times, outcomes, threads and nesting",
+        ),
+        (
+            "inputs.txt",
+            TORCHBENCH,
+            {"operators of fbgemm may be anything"},
+            "without order, times, outcomes and nesting, and no devices of tensors",
+        ),
+        (
+            "inputs.json",
+            TRITONBENCH,
+            set(),
+            "without order, times, outcomes and nesting, and no devices of tensors",
+        ),
+    ],
+)
+def test_files_of_other_tools(tmp_path, name, text, reasons, said):
+    (tmp_path / name).write_text(text.lstrip())
+    rows, status = results(tmp_path / name, "--device", "cpu")
+    assert [row for row in rows.values() if row["result"] not in ("ok", "skipped")] == []
+    assert {row["reason"] for row in rows.values() if row["result"] == "skipped"} == reasons
+    assert status == 0 and len(rows) > len(reasons)
+    assert replay(tmp_path / name, "--device", "cpu").err.count(said) == 1
+
+
+def test_what_a_call_that_raised_was_given_as_text(tmp_path):
+    """PaddleAPITest writes dtypes so; a program that does is told of it."""
+    out = record(
+        tmp_path,
+        """
+import torch
+try:
+    torch.sum(torch.ones(2), dtype="torch.float64")
+except TypeError:
+    pass
+""",
+        "-l",
+        "1",
+    )
+    rows, status = results(out)
+    assert status == 0 and [row["recorded"] for row in rows.values()].count("TypeError") == 1
+
+
+def test_traces_of_the_profiler():
+    """They have no overloads, and little of some arguments."""
+    rows, status = results(tool.ROOT / "testdata/imports/chrome_trace/2.13.json")
+    assert {row["reason"] for row in rows.values() if row["result"] == "skipped"} == {
+        "a tensor's dtype isn't known",
+        "an argument is an object, of which only the type is known: TensorList",
+        "an argument is an object, of which only the type is known: unknown",
+        "which overload of it was called isn't known",
+    }
+    assert status == 0 and sum(row["result"] == "ok" for row in rows.values()) == 6
+
+
 def test_workers_stay_from_trace_to_trace(tmp_path):
     started = tmp_path / "started"
     env = in_workers(tmp_path, f"open({str(started)!r}, 'a').write('once')")
@@ -314,6 +407,22 @@ def test_calls_that_raised(tmp_path):
         "reason": "",
         "seconds": 0,
     }
+    assert status == 0
+
+
+def test_recorded_ranges_of_integers(tmp_path):
+    """Of a divisor 0 may be the least, and was no element. Numbers may have 64 bits."""
+    script = """
+import torch
+a, most = torch.tensor([7, 5, 6, -3, 9, 8]), 2**64 - 1
+b = torch.tensor([[-2, 3], [1, -1], [4, 2]]).repeat(40, 1)
+c = torch.tensor([most, most - 1], dtype=torch.uint64)
+a[:2] // b, a[:2] % b, torch.fmod(a[:2], b), 5 % b, a[:2].div_(a[2:4], rounding_mode="floor")
+torch.where(torch.tensor([True, False]), c, c), torch.where(torch.tensor([True]), c[:1], c[:1])
+"""
+    out = record(tmp_path, script, "-l", "1,2", "--outputs", "--int-ranges")
+    rows, status = results(out)
+    assert [row for row in rows.values() if row["result"] != "ok"] == []
     assert status == 0
 
 

@@ -29,6 +29,9 @@ _TYPES = {
     "str": str,
     "torch.Tensor": torch.Tensor,
 }
+# As text: PaddleAPITest writes these in quotes, and marks so what it could not write.
+_WORDS = {**DTYPES, **LAYOUTS, **MEMORY_FORMATS}
+_UNWRITTEN = re.compile(r"<(Unserializable|Truncated): .*")
 _NUMPY_NAME = re.compile(r"(bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128))")
 
 
@@ -117,6 +120,8 @@ class Parser:
     def parse(self, plain, depth=0):
         if depth > MAX_DEPTH:
             raise Skip("an argument is nested too deeply")
+        if isinstance(plain, str) and _UNWRITTEN.match(plain):
+            raise Skip("an argument was not written: " + plain[:80])
         if plain is None or isinstance(plain, (bool, int, float, str)):
             return plain
         if isinstance(plain, list):
@@ -137,12 +142,20 @@ class Parser:
                 f"an argument's description can't be read ({kind[:80]}): {said}"[:200]
             ) from None
 
-    def place(self, key, args, kwargs):
-        """Devices that are told as text."""
+    def read_texts(self, key, args, kwargs, returned):
+        """Devices that are told as text, and what a call that returned can't have been given as
+        text: dtypes, layouts, memory formats."""
+        if returned:
+            args[:] = [self._read_word(value) for value in args]
+            kwargs.update((name, self._read_word(value)) for name, value in kwargs.items())
         if isinstance(kwargs.get("device"), str):
             kwargs["device"] = self._device_of(kwargs["device"])
         if key == "to" and len(args) > 1 and isinstance(args[1], str):
             args[1] = self._device_of(args[1])
+
+    @staticmethod
+    def _read_word(value):
+        return _WORDS.get(value, value) if isinstance(value, str) else value
 
     def _items(self, plain, depth):
         items = plain["value"]
@@ -192,6 +205,8 @@ class Parser:
 
     @staticmethod
     def _named(table, name, what):
+        if name == "torch.unknown":
+            raise Skip(f"a tensor's {what} isn't known")
         if name not in table:
             raise Skip(f"this torch has no {what} {str(name)[:80]}")
         return table[name]
@@ -199,6 +214,8 @@ class Parser:
     def _device_of(self, name):
         if self.device is not None and name != "meta":
             return self.device
+        if name == "unknown":
+            raise Skip("a tensor's device isn't known (--device cpu replays it on the CPU)")
         try:
             device = torch.device(name)
         except RuntimeError:

@@ -33,10 +33,16 @@ def uniform(low, high):
 
 def integers(low, high):
     """Below `high`; `low` where there are none."""
-    low, high = max(-(2**62), int(low)), min(2**62, int(high))
+    low, high = int(low), max(int(high), int(low) + 1)
+    # What an int64 holds: of larger ones, which uint64 has, the same bits.
+    if low >= 2**63:
+        low, high = low - 2**64, high - 2**64
+    low, high = max(low, -(2**63)), min(high, 2**63 - 1)
 
     def draw(shape, dtype, generator):
-        return torch.randint(low, max(high, low + 1), shape, generator=generator)
+        if high == low + 1:
+            return torch.full(shape, low)
+        return torch.randint(low, high, shape, generator=generator)
 
     return Draw(draw, elementwise=True)
 
@@ -155,6 +161,20 @@ def _uniform(call, spec, rule):
 
 def _integers(call, spec, rule):
     return integers(call.number(rule.get("low", 0)), call.number(rule["high"], 1))
+
+
+def _divisor(call, spec, rule):
+    """Integers within the recorded range, but not 0."""
+    least, most = spec.range or (1, 1)
+    if not spec.is_integer() or not least <= 0 <= most or least == most:
+        return None
+    drawn = integers(least, most + 1)
+
+    def draw(shape, dtype, generator):
+        values = drawn.function(shape, dtype, generator)
+        return values.masked_fill(values == 0, most or least)
+
+    return Draw(draw)
 
 
 def _index(call, spec, rule):
@@ -429,6 +449,7 @@ KINDS = {
     "integers": _integers,
     "constant": lambda call, spec, rule: constant(rule["value"]),
     "choice": lambda call, spec, rule: choice(rule["values"]),
+    "divisor": _divisor,
     "index": _index,
     "classes": _classes,
     "sorted": _sorted,

@@ -124,6 +124,8 @@ class Names:
         except RuntimeError:
             schema = found = None
         if found is None:
+            if not overload and torch._C._jit_get_schemas_for_operator(f"{namespace}::{name}"):
+                raise Skip("which overload of it was called isn't known")
             raise Skip("this torch has no such operator")
         schema = schema_of(schema, namespace, name, overload)
         target = Target(found[0], without_underscore(name), (schema,), in_place=schema.is_mutable)

@@ -52,7 +52,7 @@ class Replay:
             parser = arguments.Parser(self.names, self.device)
             args = [parser.parse(arg) for arg in config["args"]]
             kwargs = {name: parser.parse(value) for name, value in config["kwargs"].items()}
-            parser.place(target.key, args, kwargs)
+            parser.read_texts(target.key, args, kwargs, returned=not config.get("raised"))
             arguments.attach(parser.specs, config.get("notes", ()))
             self.fills.assign(target.key, calling.bind(target, args, kwargs))
             nbytes = arguments.measure(parser.specs, self.options["max_bytes"])

@@ -48,8 +48,8 @@ const Importer* FindImporter(std::string_view name);
 // `file`: its name. `synthetic`: how many configurations have no count, which is spelled
 // `zero` there: "cnt: 0".
 inline std::vector<std::string> OperatorInputNotes(const std::string& file, uint64_t synthetic, const char* zero) {
-  std::vector<std::string> notes = {
-      absl::StrCat(file, " has counts without order, times and nesting, and no devices of tensors: cpu is shown")};
+  std::vector<std::string> notes = {absl::StrCat(
+      file, " has counts without order, times, outcomes and nesting, and no devices of tensors: cpu is shown")};
   if (synthetic > 0) {
     notes.push_back(absl::StrCat(synthetic, synthetic == 1 ? " configuration" : " configurations", " with ", zero,
                                  " (synthetic): each counts as one call"));

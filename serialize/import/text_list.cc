@@ -69,8 +69,8 @@ class TextList : public CallSource {
       notes.push_back(
           absl::StrCat(file_->name(), " lists each configuration once: how often it was called isn't known"));
     } else {
-      notes.push_back(
-          absl::StrCat(file_->name(), " is text without times, threads and nesting; levels are guessed from names"));
+      notes.push_back(absl::StrCat(
+          file_->name(), " is text without times, outcomes, threads and nesting; levels are guessed from names"));
     }
     if (cut_ > 0) {
       notes.push_back(absl::StrCat(cut_, " lines that api_tracer cut at 1,024 characters were left out"));

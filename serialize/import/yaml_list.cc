@@ -183,9 +183,9 @@ class YamlList : public CallSource {
   const std::vector<ImportedProcess>& processes() const override { return processes_; }
   std::vector<std::string> notes() const override {
     if (configs_) return {};
-    return {
-        absl::StrCat(file_->name(),
-                     " is YAML without times, threads and nesting; levels that it doesn't say are guessed from names")};
+    return {absl::StrCat(
+        file_->name(),
+        " is YAML without times, outcomes, threads and nesting; levels that it doesn't say are guessed from names")};
   }
 
   absl::Status Scan(const Visitor& visit) override {
