@@ -416,7 +416,7 @@ def test_recorded_ranges_of_integers(tmp_path):
 import torch
 a, most = torch.tensor([7, 5, 6, -3, 9, 8]), 2**64 - 1
 b = torch.tensor([[-2, 3], [1, -1], [4, 2]]).repeat(40, 1)
-c = torch.tensor([most, most - 1], dtype=torch.uint64)
+c = torch.tensor([most, 2**63 - 1], dtype=torch.uint64)
 a[:2] // b, a[:2] % b, torch.fmod(a[:2], b), 5 % b, a[:2].div_(a[2:4], rounding_mode="floor")
 torch.where(torch.tensor([True, False]), c, c), torch.where(torch.tensor([True]), c[:1], c[:1])
 """

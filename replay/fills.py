@@ -40,7 +40,7 @@ def integers(low, high):
     low, high = max(low, -(2**63)), min(high, 2**63 - 1)
 
     def draw(shape, dtype, generator):
-        if high == low + 1:
+        if high <= low + 1:
             return torch.full(shape, low)
         return torch.randint(low, high, shape, generator=generator)
 

@@ -13,7 +13,7 @@ import hashlib
 import warnings
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_methods_invocations as invocations
 from torch.utils._pytree import tree_leaves
 
 UNDEFINED_RESULTS = ("empty", "new_empty", "resize", "as_strided_copy", "rrelu")
@@ -21,7 +21,9 @@ UNDEFINED_RESULTS = ("empty", "new_empty", "resize", "as_strided_copy", "rrelu")
 
 def parse_options():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--all", action="store_true", help="every OpInfo")
+    parser.add_argument(
+        "--all", action="store_true", help="every OpInfo, those of lists of tensors too"
+    )
     parser.add_argument("--dtypes", default="float32", help="a,b,c, or all that an OpInfo takes")
     parser.add_argument("--part", default="0/1", help="I/N: of N parts, the I-th from 0")
     return parser.parse_args()
@@ -33,7 +35,11 @@ def chosen(options):
     of_all = options.dtypes == "all"
     named = [getattr(torch, name) for name in ("" if of_all else options.dtypes).split(",") if name]
     pairs = []
-    for op in op_db:
+    ops = list(invocations.op_db)
+    if options.all:
+        kinds = ("unary", "binary", "pointwise", "reduce", "other")
+        ops += [op for kind in kinds for op in getattr(invocations, f"foreach_{kind}_op_db")]
+    for op in ops:
         supported = op.supported_dtypes("cpu")
         dtypes = sorted(supported, key=str) if of_all else [d for d in named if d in supported]
         if dtypes and (options.all or not any(word in op.name for word in UNDEFINED_RESULTS)):
