@@ -203,12 +203,15 @@ def test_samples(page, sandbox):
                 check(command, sample, printed)
 
 
+def of_pages_with(pattern):
+    pages = [page for page in PAGES if pattern.search(page.read_text())]
+    return pytest.mark.parametrize("page", pages, ids=lambda page: page.stem)
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if SCRIPT.search(page.read_text())], ids=lambda page: page.stem
-)
+@of_pages_with(SCRIPT)
 def test_scripts(page, sandbox):
     for script in SCRIPT.findall(page.read_text()):
         sandbox.run_script(page, script)
@@ -217,9 +220,7 @@ def test_scripts(page, sandbox):
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if PROGRAM.search(page.read_text())], ids=lambda page: page.stem
-)
+@of_pages_with(PROGRAM)
 def test_programs(page, sandbox):
     for number, program in enumerate(PROGRAM.findall(page.read_text())):
         sandbox.run_program(page, number, program)
