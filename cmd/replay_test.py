@@ -202,6 +202,16 @@ def test_devices_that_are_told_as_text(tmp_path):
     assert {row["result"] for row in rows.values()} == {"ok"}
 
 
+@pytest.mark.parametrize("device", ["gpu", "nope", "cuda:99", "cuda:x"])
+@pytest.mark.parametrize("options", [(), ("--sequence",)], ids=["configs", "sequence"])
+def test_devices_that_are_not_there(tmp_path, device, options):
+    path = write(tmp_path / "a.txt", ADD)
+    result = replay(path, "--device", device, *options)
+    assert result.status == 2 and result.out == ""
+    (line,) = result.err.splitlines()
+    assert line.startswith(f"torchtrace: --device {device}: torch ")
+
+
 PADDLE_API_TEST = """
 torch.full(list[2,3,], math.inf, dtype=Dtype(float32), )
 torch.concat(tuple(Tensor([3, 7],"float32"),Tensor([1, 7],"float32"),), dim=0, )
@@ -482,6 +492,13 @@ def test_crash_and_timeout(tmp_path):
     ]
     assert rows[crash]["reason"] == "SIGABRT: the last words"
     assert status == 1
+
+
+def test_a_worker_that_dies_before_it_can_call(tmp_path):
+    env = in_workers(tmp_path, "import gc, os\ngc.disable = lambda: os._exit(3)")
+    result = replay(write(tmp_path / "a.txt", ADD, MISFIT), env=env)
+    assert result.status == 2 and result.out == ""
+    assert "a worker dies before it can call anything (exit code 3)" in result.err
 
 
 def test_resume(tmp_path):
@@ -774,27 +791,32 @@ for i in range(TIMES):
 """
 
 
-@pytest.mark.parametrize("times", [2, 12])
-def test_sequence_goes_on_after_a_crash(tmp_path, times):
+@pytest.mark.parametrize(
+    "times, end, options",
+    [(2, "os.abort", ()), (12, "os.abort", ()), (2, "signal.pause", ("--timeout", "1"))],
+    ids=["crash", "crashes", "timeout"],
+)
+def test_sequence_goes_on_after_a_crash(tmp_path, times, end, options):
     """With what was recorded, and with parts of one storage as one."""
     script = CRASHING.replace("TIMES", str(times))
     out = record(tmp_path, script, "-l", "1", "--ids", "--outputs", "--values", "1KB")
     env = in_workers(
         tmp_path,
-        "import os\n"
+        "import os, signal\n"
         "def relu6(input, inplace):\n"
-        "    os.abort()\n"
+        f"    {end}()\n"
         "relu6.__module__ = 'torch.nn.functional'\n"
         "torch.nn.functional.relu6 = relu6\n",
     )
-    summary, rows, status = sequence(out, env=env)
+    summary, rows, status = sequence(out, *options, env=env)
+    result = "timeout" if options else "crashed"
     assert status == 1
-    assert {row["result"] for row in rows if row["differs"]} == {"crashed"}
+    assert {row["result"] for row in rows if row["differs"]} == {result}
     counts = summary["sequence"]
     assert counts["tensors_equal"] == counts["tensors_compared"] > 5
     assert counts["restarts"] == min(times, 10) and counts["stopped"] == (times > 10)
-    assert summary["crashed"] == min(times, 11)
-    said = replay(out, "--sequence", env=env).err
+    assert summary[result] == min(times, 11)
+    said = replay(out, "--sequence", *options, env=env).err
     assert "later calls had what was recorded" in said or "it stopped there" in said
 
 

@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import gc
 import json
+import mmap
 import os
 import resource
 import signal
@@ -26,11 +27,7 @@ class Replay:
         self.options = options
         self.names = names.Names(options["rules"])
         self.fills = fills.Fills(options["rules"])
-        self.device = None
-        if options["device"]:
-            self.device = torch.device(options["device"])
-            if not arguments.device_is_here(self.device):
-                raise Skip(f"there is no {self.device} here")
+        self.device = device_of(options["device"]) if options["device"] else None
         self.results = results.Results(options["rules"], self.device)
         self.guard = calling.Guard()
 
@@ -124,6 +121,19 @@ class Replay:
         return contextlib.nullcontext()
 
 
+def device_of(name):
+    """Raises ValueError: what torch here has no device for."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(
+            f"--device {name}: torch knows no such device ({calling.said(error)})"
+        ) from None
+    if not arguments.device_is_here(device):
+        raise ValueError(f"--device {name}: torch {torch.__version__} has no such device here")
+    return device
+
+
 def limit_memory(nbytes):
     """Of what is written to, RLIMIT_DATA: libraries and reserved addresses don't count."""
     with open("/proc/self/statm") as file:
@@ -136,8 +146,8 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
-def work(options, reader, answers, errors, threads):
-    """The child. Ends with its input."""
+def work(options, reader, answers, errors, threads, first, ready):
+    """The child. Ends with its input. `ready` is set when it can be asked."""
     die_with_parent()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -149,20 +159,22 @@ def work(options, reader, answers, errors, threads):
     warnings.simplefilter("ignore")
     try:
         replay = Replay(options)
-        problem = ""
-        if options["sequence"]:
-            replay = sequence.Sequence(replay)
-    except Skip as skip:
-        problem = str(skip)
+    except ValueError as error:
+        answer(answers, problem=str(error))
+        return
+    if options["sequence"]:
+        replay = sequence.Sequence(replay)
     gc.disable()
     signal.setitimer(signal.ITIMER_REAL, 0)
+    if first:
+        answer(answers, torch=torch.__version__)
+    ready[0] = 1
     count = 0
     for request, behind in requests(reader):
         os.ftruncate(errors, 0)
         if options["sequence"]:
             sequence.take_contents(request, reader, behind)
-        result = {"result": "skipped", "reason": problem} if problem else replay.run(request)
-        os.write(answers, json.dumps(result).encode() + b"\n")
+        answer(answers, **replay.run(request))
         count += 1
         if count % 256 == 0:
             gc.collect()
@@ -181,6 +193,10 @@ def requests(reader):
         if end:
             yield json.loads(b"".join(blocks)), block[end:]
             blocks = []
+
+
+def answer(answers, **what):
+    os.write(answers, json.dumps(what).encode() + b"\n")
 
 
 def last_line(errors):
@@ -204,15 +220,17 @@ def main(options):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     os.chdir(calling.NO_FILES)
-    os.write(answers, json.dumps({"torch": torch.__version__}).encode() + b"\n")
     # What is there stays: children needn't look through it, nor copy the pages that it is in.
     gc.freeze()
+    ready = mmap.mmap(-1, 1)  # shared with children
+    first = True
     while True:
+        ready[0] = 0
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                work(options, reader, answers, errors, threads)
+                work(options, reader, answers, errors, threads, first, ready)
                 status = 0
             except BaseException as error:
                 os.write(errors, f"{type(error).__name__}: {error}".encode())
@@ -224,4 +242,12 @@ def main(options):
         died = f"exit code {status >> 8}"
         if os.WIFSIGNALED(status):
             died = signal.Signals(os.WTERMSIG(status)).name
-        os.write(answers, json.dumps({"died": died, "said": last_line(errors)}).encode() + b"\n")
+        if not ready[0]:
+            # Nor would the next one get further.
+            answer(
+                answers,
+                problem=f"a worker dies before it can call anything ({last_line(errors) or died})",
+            )
+            return
+        answer(answers, died=died, said=last_line(errors))
+        first = False

@@ -127,13 +127,14 @@ std::string Greeting(const WorkerOptions& options) {
   return absl::StrCat(program.dump(), "\n", request.dump(), "\n");
 }
 
-ReplayAnswer ParseAnswer(const std::string& line) {
+std::string TextOf(const json& said, const char* name) {
+  const auto at = said.find(name);
+  return at != said.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+ReplayAnswer ParseAnswer(const json& said) {
   ReplayAnswer answer;
-  const json said = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto text = [&said](const char* name) {
-    const auto at = said.find(name);
-    return at != said.end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
+  const auto text = [&said](const char* name) { return TextOf(said, name); };
   if (!said.is_object()) {
     answer.result = "crashed";
     answer.reason = "what the worker said can't be read";
@@ -198,6 +199,10 @@ class Worker {
       return absl::FailedPreconditionError(
           absl::StrCat(options.python, " cannot replay: it does not start with torch (what it said stands above)"));
     }
+    if (const std::string problem = TextOf(Parse(line), kProblem); !problem.empty()) {
+      Kill();
+      return absl::FailedPreconditionError(problem);
+    }
     return absl::OkStatus();
   }
 
@@ -205,11 +210,16 @@ class Worker {
     std::string line;
     bool written = Write(absl::StrCat(request, "\n"));
     for (const std::string_view piece : pieces) written = written && Write(piece);
-    if (written && ReadLine(seconds, &line)) return ParseAnswer(line);
-    Kill();
     ReplayAnswer answer;
     answer.result = "crashed";
     answer.reason = "the worker ended, or did not answer";
+    if (written && ReadLine(seconds, &line)) {
+      const json said = Parse(line);
+      const std::string problem = TextOf(said, kProblem);
+      if (problem.empty()) return ParseAnswer(said);
+      answer.reason = problem;
+    }
+    Kill();
     return answer;
   }
 
@@ -222,7 +232,10 @@ class Worker {
   }
 
  private:
-  static constexpr double kStartSeconds = 300;  // a cold disk, a busy machine
+  static constexpr double kStartSeconds = 300;   // a cold disk, a busy machine
+  static constexpr char kProblem[] = "problem";  // why there is no worker any more
+
+  static json Parse(const std::string& line) { return json::parse(line, nullptr, /*allow_exceptions=*/false); }
 
   bool Write(std::string_view text) {
     while (!text.empty()) {
