@@ -182,18 +182,26 @@ assert all(tensor.count_nonzero() == 0 for tensor in module.state_dict().values(
 def test_a_test_file_passes_where_the_program_ran(traced):
     folder, _ = traced
     export(folder, "pytest", "out", "--force", "-o", "test_configs.py")
-    status, out, err = python(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_configs.py", cwd=folder
-    )
+    status, out, err = pytest_run(folder)
     assert status == 0 and " passed" in out, out + err
     code = (folder / "test_configs.py").read_text()
     assert '"RuntimeError"' in code and "((3, 3), torch.float32)" in code
     # A test that can fail: other dtypes than recorded.
     (folder / "test_configs.py").write_text(code.replace("torch.float32)]", "torch.float16)]"))
-    assert (
-        python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_configs.py", cwd=folder)[0]
-        == 1
+    assert pytest_run(folder)[0] == 1
+
+
+def test_no_case_of_a_call_that_means_nothing_alone(tmp_path):
+    (tmp_path / "a.txt").write_text(
+        'torch.Tensor.backward(Tensor([], "float32"))\ntorch.manual_seed(7)\ntorch.neg(1)\n'
     )
+    done = export(tmp_path, "pytest", "a.txt")
+    assert done.out.count("pytest.param(") == 1 and "torch.neg(1)" in done.out
+    for why in (
+        "it goes through the graph that earlier calls made",
+        "it changes the state of the process",
+    ):
+        assert f"torchtrace: pytest leaves out 1 config (1 call): {why}\n" in done.err
 
 
 @pytest.mark.torch

@@ -3,6 +3,7 @@
 python graph_checks.py prints {name: [traceback or null, why it was skipped or null]}.
 """
 
+import copy
 import json
 import operator
 import sys
@@ -63,9 +64,12 @@ def check_gradient_modes_and_tensors_without_elements():
     folder, result = record(program, torch.arange(3.0), torch.empty(0))
     module = torchtrace.graph(folder)
     assert len(nodes(module, torch._C._set_grad_enabled)) == 2
-    again = run(module)
-    same(again, result)
-    assert again.requires_grad and torch.is_grad_enabled()
+    # Each has the parameter from before it was written to.
+    transformed = torch.fx.Transformer(copy.deepcopy(module)).transform()
+    for one in (module, transformed):
+        again = one(*module.meta["example_inputs"])
+        same(again, result)
+        assert again.requires_grad and torch.is_grad_enabled()
 
 
 class Branches(torch.nn.Module):

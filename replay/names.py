@@ -77,7 +77,7 @@ class Names:
         self.allowed = [re.compile(dotted(glob)) for glob in callable["apis"]]
         self.refused = [
             (re.compile(fnmatch.translate(row["name"])), row["why"])
-            for row in (*callable["refused"], *rules["skip"])
+            for row in (*callable["refused"], *callable["out of place"])
         ]
         self.objects = frozenset(rules["objects"])
         self.known = {}

@@ -141,9 +141,6 @@ struct ReplayAnswer {
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
                         const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done);
 
-// Whether calls of that name are left alone out of their place, by rules.yaml.
-bool IsLeftAlone(std::string_view api);
-
 // One worker that is asked in order, and keeps tensors from one call to the next. Where a call has crashed or took too
 // long these are lost.
 class LoneWorker {

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
+#include "serialize/flow/target.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
@@ -61,7 +62,7 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
   LoneWorker worker(lone);
   bool lost = false;
   FlowOptions flow_options;
-  flow_options.can_call = [](const Config& config) { return CanCall(config) && !IsLeftAlone(config.api); };
+  flow_options.can_call = [](const Config& config) { return CanCall(config) && WhyOutOfPlace(config.api).empty(); };
   flow_options.lost = [&lost] { return lost; };
   LineCache lines([trace](uint32_t config) { return ConfigText(*trace, config); });
   const auto visit = [&](const FlowStep& step) -> absl::Status {

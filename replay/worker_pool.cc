@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
-#include "serialize/base/matching.h"
 #include "serialize/flow/target.h"
 #include "yaml-cpp/yaml.h"
 
@@ -291,12 +290,6 @@ double Patience(const WorkerOptions& options) {
 }
 
 }  // namespace
-
-bool IsLeftAlone(std::string_view api) {
-  const json& rows = Rules().at("skip");
-  return std::any_of(rows.begin(), rows.end(),
-                     [api](const json& row) { return GlobMatch(row["name"].get_ref<const std::string&>(), api); });
-}
 
 struct LoneWorker::Process {
   Worker worker;

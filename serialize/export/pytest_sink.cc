@@ -164,6 +164,9 @@ class PytestSink : public CallSink {
  private:
   void WriteCase(const std::string& identity, const Case& one) {
     const Config config = ReadableConfig(identity);
+    if (const std::string_view why = WhyOutOfPlace(config.api); !why.empty()) {
+      return left_out_.Add(std::string(why), one.calls);
+    }
     const CallTarget target = TargetOf(config.api, config.level);
     const std::vector<TensorFacet> facets = ReadableFacets(one.facets);
     const std::vector<TensorNote> notes = ReadTensorNotes(one.notes);

@@ -22,8 +22,8 @@ constexpr char kCallable[] =
 // The lists of callable.yaml.
 struct CallableLists {
   std::vector<std::string> namespaces;
-  std::vector<std::vector<std::string>> apis;  // the parts between dots
-  std::vector<std::pair<std::string, std::string>> refused;
+  std::vector<std::vector<std::string>> apis;                              // the parts between dots
+  std::vector<std::pair<std::string, std::string>> refused, out_of_place;  // with the reason
 };
 
 const CallableLists& Lists() {
@@ -32,9 +32,13 @@ const CallableLists& Lists() {
     const YAML::Node yaml = YAML::Load(kCallable);
     for (const YAML::Node& name : yaml["namespaces"]) made->namespaces.push_back(name.as<std::string>());
     for (const YAML::Node& api : yaml["apis"]) made->apis.push_back(absl::StrSplit(api.as<std::string>(), '.'));
-    for (const YAML::Node& row : yaml["refused"]) {
-      made->refused.emplace_back(row["name"].as<std::string>(), row["why"].as<std::string>());
-    }
+    const auto with_reasons = [&yaml](const char* list, auto* rows) {
+      for (const YAML::Node& row : yaml[list]) {
+        rows->emplace_back(row["name"].as<std::string>(), row["why"].as<std::string>());
+      }
+    };
+    with_reasons("refused", &made->refused);
+    with_reasons("out of place", &made->out_of_place);
     return made;
   }();
   return *lists;
@@ -90,6 +94,13 @@ CallTarget Overload(std::string_view api) {
 }
 
 }  // namespace
+
+std::string_view WhyOutOfPlace(std::string_view api) {
+  for (const auto& [glob, why] : Lists().out_of_place) {
+    if (GlobMatch(glob, api)) return why;
+  }
+  return "";
+}
 
 std::string_view CallableNames() { return kCallable; }
 

@@ -32,6 +32,9 @@ CallTarget TargetOf(std::string_view api, int level);
 // told in full.
 bool CanCall(const Config& config);
 
+// Why calls of that name mean nothing out of their place in a program; empty: they do.
+std::string_view WhyOutOfPlace(std::string_view api);
+
 // The text of callable.yaml, for those who look names up in a torch.
 std::string_view CallableNames();
 
