@@ -768,6 +768,25 @@ print((view + noise).sum(), torch.empty(3).fill_(2) * 3, x.storage_offset())
     assert counts["tensors_equal"] == counts["tensors_compared"] > 5
 
 
+def test_sequence_with_what_was_written_unseen(tmp_path):
+    """Memory that operators left as it was has zeros, else what fits the call that takes it."""
+    script = """
+import torch
+index = torch.empty(64, dtype=torch.int64)
+index.numpy()[:] = range(64)
+rows = torch.nn.functional.embedding(index, torch.ones(64, 3))
+lengths = torch.empty(5, dtype=torch.int64)
+lengths[3:].fill_(1)
+lengths.numpy()[:3] = 2
+print(torch._C._VariableFunctions._pack_padded_sequence(rows[:60].view(5, -1, 3), lengths, True))
+"""
+    out = record(tmp_path, script, "-l", "2", "--ids", "--outputs")
+    summary, rows, status = sequence(out)
+    names = [row["config"].split("(")[0] for row in rows if row["result"] == "ok"]
+    assert {"aten::embedding", "aten::_pack_padded_sequence"} <= set(names)
+    assert [row for row in rows if row["differs"]] == [] and status == 0
+
+
 def test_sequences_are_of_one_trace_and_level(tmp_path):
     path = write(tmp_path / "a.txt", ADD, ADD)
     assert replay(path, path, "--sequence").status == 2

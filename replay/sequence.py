@@ -21,34 +21,51 @@ from replay.names import Skip
 ALL = "all"
 
 
+class Marks:
+    """Of a storage's bytes some."""
+
+    def __init__(self, nbytes, every):
+        self.nbytes = nbytes
+        self.which = ALL if every else None  # None, ALL, or a mask
+
+    def of(self, tensor):
+        """Whether there are some of the tensor's."""
+        if self.which is None or tensor.numel() == 0:
+            return False
+        return self.which is ALL or bool(by_bytes(self.which, tensor).any())
+
+    def set(self, tensor, marked):
+        if self.which is (ALL if marked else None):
+            return
+        if tensor.numel() * tensor.element_size() == self.nbytes and is_dense(tensor):
+            self.which = ALL if marked else None
+            return
+        if not isinstance(self.which, torch.Tensor):
+            self.which = torch.full((self.nbytes,), self.which is ALL, dtype=torch.bool)
+        try:
+            by_bytes(self.which, once(tensor)).fill_(marked)
+        except RuntimeError:  # elements overlap
+            self.which = ALL
+            return
+        if not marked and not bool(self.which.any()):
+            self.which = None
+
+
 class Storage:
     """What is known of a storage's bytes."""
 
-    def __init__(self, nbytes, unknown):
-        self.nbytes = nbytes
-        self.unknown = unknown  # None, ALL, or a mask of bytes that may be other than recorded
+    def __init__(self, nbytes, known, written):
         self.users = 0
+        self.resize(nbytes, known, written)
 
-    def is_known(self, tensor):
-        if self.unknown is None or tensor.numel() == 0:
-            return True
-        return self.unknown is not ALL and not bool(by_bytes(self.unknown, tensor).any())
+    def resize(self, nbytes, known, written):
+        self.nbytes = nbytes
+        self.unknown = Marks(nbytes, not known)  # those that may be other than recorded
+        self.unwritten = Marks(nbytes, not written)  # in which anything may stand
 
-    def set_known(self, tensor, known):
-        if known and self.unknown is None or not known and self.unknown is ALL:
-            return
-        if tensor.numel() * tensor.element_size() == self.nbytes and is_dense(tensor):
-            self.unknown = None if known else ALL
-            return
-        if not isinstance(self.unknown, torch.Tensor):
-            self.unknown = torch.full((self.nbytes,), self.unknown is ALL, dtype=torch.bool)
-        try:
-            by_bytes(self.unknown, once(tensor)).fill_(not known)
-        except RuntimeError:  # elements overlap
-            self.unknown = ALL
-            return
-        if known and not bool(self.unknown.any()):
-            self.unknown = None
+    def write(self, tensor, known):
+        self.unknown.set(tensor, not known)
+        self.unwritten.set(tensor, False)
 
 
 class Slot:
@@ -81,13 +98,20 @@ def once(tensor, other=None):
     return result
 
 
-def has_bytes(tensor):
-    """Whether its elements are what lies in a storage that can be read."""
+def is_plain(tensor):
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided
-        and tensor.device.type == "cpu"
+        and tensor.device.type != "meta"
         and not tensor.is_nested
+    )
+
+
+def has_bytes(tensor):
+    """Whether its elements are what lies in a storage that can be read."""
+    return (
+        is_plain(tensor)
+        and tensor.device.type == "cpu"
         and not tensor.is_conj()
         and not tensor.is_neg()
     )
@@ -146,19 +170,22 @@ class Sequence:
 
     # Slots and what is known of their storages.
 
-    def _keep(self, number, tensor, unknown):
-        """`unknown` holds for a storage that is new."""
+    def _keep(self, number, tensor, known=False, written=True):
+        """What is known and written holds for a storage that is new."""
         address, nbytes = None, 0
         if has_bytes(tensor):
             untyped = tensor.untyped_storage()
             address, nbytes = untyped._cdata, untyped.nbytes()
         storage = self.storages.get(address) if address else None
         if storage is None:
-            storage = Storage(nbytes, unknown)
+            if not written and number not in self.slots and is_plain(tensor):
+                # Whatever stood in that memory is no valid index.
+                tensor.untyped_storage().fill_(0)
+            storage = Storage(nbytes, known, written)
             if address:
                 self.storages[address] = storage
         elif storage.nbytes != nbytes:
-            storage.nbytes, storage.unknown = nbytes, unknown
+            storage.resize(nbytes, known, written)
         storage.users += 1
         self._drop(number)
         self.slots[number] = Slot(tensor, storage, address)
@@ -183,10 +210,9 @@ class Sequence:
     def _make(self, spec, builder):
         self.counts["made"] += 1
         tensor = builder.make(spec)
-        slot = self._keep(spec.number, tensor, None if spec.is_known else ALL)
+        slot = self._keep(spec.number, tensor, known=spec.is_known and not has_bytes(tensor))
         if spec.is_known and has_bytes(tensor):
-            slot.storage.unknown = ALL
-            slot.storage.set_known(tensor, True)
+            slot.storage.write(tensor, known=True)
         return slot
 
     def _make_source(self, source, spec, builder):
@@ -196,7 +222,7 @@ class Sequence:
             if not source.get("same"):
                 tensor = view_of(base.tensor, spec, source["shift"], source.get("other_dtype"))
             if tensor is not None:
-                self._keep(spec.number, tensor, ALL)
+                self._keep(spec.number, tensor)
                 return
         self._make(spec, builder)
 
@@ -243,7 +269,10 @@ class Sequence:
                 self._make_source(source, spec, builder)
             if not problem:
                 args, kwargs = builder.build(args), builder.build(kwargs)
-                self._see_arguments(specs)
+                written = set()
+                if self.overwrites.fullmatch(target.key) or "out" in kwargs:
+                    written = {spec.number for spec in written_specs(target, bound)}
+                self._see_arguments(specs, written, builder)
         except Skip as skip:
             problem = problem or str(skip)
         except Exception as error:
@@ -255,11 +284,30 @@ class Sequence:
             return {"result": "skipped", "reason": problem}
         return self._call(step, target, args, kwargs, bound, specs, builder)
 
-    def _see_arguments(self, specs):
+    def _see_arguments(self, specs, overwritten, builder):
         for i, spec in enumerate(specs):
             slot = self.slots.get(spec.number)
-            if slot is not None:
-                self._see(slot, spec.contents, f"argument {i}")
+            if slot is None:
+                continue
+            self._see(slot, spec.contents, f"argument {i}")
+            tells = spec.fill is not None or spec.range is not None
+            if tells and spec.number not in overwritten and has_bytes(slot.tensor):
+                self._write(slot, spec, builder)
+
+    def _write(self, slot, spec, builder):
+        """What the program wrote there unseen, through NumPy, say."""
+        unwritten, tensor = slot.storage.unwritten, slot.tensor
+        if not unwritten.of(tensor):
+            return
+        self.counts["made"] += 1
+        ours, made = bytes_of(once(tensor)), bytes_of(once(tensor, builder.make(spec)))
+        if unwritten.which is not ALL:
+            made = torch.where(by_bytes(unwritten.which, once(tensor)), made, ours)
+        try:
+            ours.copy_(made)
+        except RuntimeError:
+            return  # elements overlap
+        slot.storage.write(tensor, known=False)
 
     def _see(self, slot, contents, where):
         """Compares a tensor with recorded contents; where it may have others, gives it these."""
@@ -270,8 +318,7 @@ class Sequence:
             return
         ours = bytes_of(tensor)
         recorded = torch.frombuffer(contents, dtype=torch.uint8).view(ours.shape)
-        known = slot.storage.is_known(tensor)
-        if known:
+        if not slot.storage.unknown.of(tensor):
             self.counts["compared"] += 1
             if torch.equal(ours, recorded):
                 self.counts["equal"] += 1
@@ -284,7 +331,7 @@ class Sequence:
             ours.copy_(recorded)
         except RuntimeError:
             return  # elements overlap
-        slot.storage.set_known(tensor, True)
+        slot.storage.write(tensor, known=True)
 
     def _call(self, step, target, args, kwargs, bound, specs, builder):
         replay = self.replay
@@ -323,7 +370,7 @@ class Sequence:
         for spec in written:
             slot = self.slots.get(spec.number)
             if slot is not None and has_bytes(slot.tensor):
-                slot.storage.set_known(slot.tensor, known_after)
+                slot.storage.write(slot.tensor, known_after)
         if "result" in step:
             replay.results.strides = step.get("strides", True)
             with replay.guard, self._surroundings(step):
@@ -345,7 +392,7 @@ class Sequence:
 
     def _is_known(self, spec):
         slot = self.slots.get(spec.number)
-        return slot is None or slot.storage.is_known(slot.tensor)
+        return slot is None or not slot.storage.unknown.of(slot.tensor)
 
     def _is_random(self, target, bound):
         if self.random.fullmatch(target.key):
@@ -357,7 +404,7 @@ class Sequence:
     def _keep_results(self, step, returned, known, uninitialised):
         contents = contents_by_position(step.get("result_notes", ()))
         for position, (plain, value) in enumerate(paired_tensors(step["result"], returned)):
-            slot = self._keep(plain["id"], value, None if known else ALL)
+            slot = self._keep(plain["id"], value, known, written=not uninitialised)
             # The program may write there unseen: what it reads decides.
             if not uninitialised:
                 self._see(slot, contents.get(position), f"result {position}")
@@ -368,7 +415,7 @@ class Sequence:
             # Who knows what it would have written to.
             slot = self.slots.get(spec.number)
             if slot is not None and has_bytes(slot.tensor):
-                slot.storage.set_known(slot.tensor, False)
+                slot.storage.unknown.set(slot.tensor, True)
         if "result" not in step:
             return
         contents = contents_by_position(step.get("result_notes", ()))
@@ -397,7 +444,7 @@ class Sequence:
                 base = of and self.slots.get(of[0].number)
                 if slot is None and base is not None and of[0].dtype == spec.dtype:
                     view = view_of(base.tensor, spec, place["offset"] - of[1], False)
-                    slot = view is not None and self._keep(spec.number, view, ALL)
+                    slot = view is not None and self._keep(spec.number, view)
                 if not slot or not is_as_described(slot.tensor, spec):
                     slot = self._make(spec, builder)
                 self._see(slot, spec.contents, f"result {position}")
