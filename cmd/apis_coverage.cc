@@ -151,7 +151,8 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("P")
       ->check(Checked([](const std::string& text) { return ParsePercent(text); }));
   filter.AddTo(app.get());
-  bool quiet = false;
+  bool all = false, quiet = false;
+  app->add_flag("--all", all, kAllLinesText);
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.format = *ParseStatsFormat(format);
@@ -187,12 +188,14 @@ int Run(const std::vector<std::string>& args) {
                                  : list_name == kAten ? absl::StrCat("the ATen of PyTorch ", list->version)
                                                       : list_name;
 
-  StandardOutput out;
+  StandardOutput out(all ? "" : "--all");
   const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
-  const int exit_code = out.Finish(totals.status());
-  if (exit_code != kExitOk) return exit_code;
   Remarks remarks(&filter);
-  for (const StatsTrace& trace : traces) remarks.Add(trace.name, *trace.trace);
+  for (const StatsTrace& trace : traces) {
+    if (totals.ok()) remarks.Add(trace.name, *trace.trace);
+  }
+  const int exit_code = out.Finish(totals.ok() ? remarks.Check() : totals.status());
+  if (exit_code != kExitOk) return exit_code;
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
   remarks.Tell(quiet);
   const double bar = fail_under.empty() ? 0 : *ParsePercent(fail_under);

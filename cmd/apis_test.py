@@ -89,7 +89,7 @@ def test_what_a_damaged_log_lost_is_told(tmp_path, backend):
     cut.write_bytes(SAMPLE.read_bytes()[: SAMPLE.stat().st_size // 2])
     result = apis("coverage", cut, "--list", backend)
     assert result.status == 0 and result.out
-    assert result.err == tool.torchtrace("stats", cut, cwd="/").err
+    assert result.err == tool.torchtrace("dump", cut, cwd="/").err
     assert str(cut) in result.err
 
 

@@ -14,6 +14,7 @@
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/base/text.h"
 #include "serialize/configs/folding.h"
 #include "serialize/configs/generalize.h"
 #include "serialize/export/exporter.h"
@@ -33,12 +34,12 @@ constexpr char kFooter[] =
 struct Arguments {
   std::vector<std::string> paths;
   std::string output, format, audit, python;
-  bool force = false, quiet = false, counts = false, provenance = false, generalize = false;
+  bool force = false, quiet = false, all = false, counts = false, provenance = false, generalize = false;
   std::vector<std::string> ignore;
   std::string purpose;
   uint64_t keep_first = 0;
   GeneralizeOptions generalizing;
-  CallFilterOptions filter;
+  CallSelectionOptions calls;
 };
 
 bool ToFile(const Arguments& arguments) { return !arguments.output.empty() && arguments.output != "-"; }
@@ -112,6 +113,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FORMAT")
       ->check(Checked([](const std::string& text) { return FindExporter(text); }));
   app->add_flag("--counts", arguments.counts, "Begin each line of text with how often it was called");
+  app->add_flag("--all", arguments.all, kAllLinesText);
   app->add_flag("--provenance", arguments.provenance, "Say which traces and processes each config comes from");
   app->add_option("--python", arguments.python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was written");
@@ -147,7 +149,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FILE")
       ->check(Checked([](const std::string& text) { return AuditFormatOf(text); }))
       ->group("Choosing");
-  arguments.filter.AddTo(app.get());
+  arguments.calls.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const absl::StatusOr<const Exporter*> chosen = ExporterFor(arguments);
@@ -156,9 +158,10 @@ int Run(const std::vector<std::string>& args) {
   if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
-  if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
+  if (absl::Status s = arguments.calls.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Output>> out =
-      Output::Open(arguments.output, {.force = arguments.force, .binary = exporter.binary});
+      Output::Open(arguments.output,
+                   {.force = arguments.force, .binary = exporter.binary, .rest_option = arguments.all ? "" : "--all"});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   std::unique_ptr<Output> audit;
   if (!arguments.audit.empty()) {
@@ -168,8 +171,8 @@ int Run(const std::vector<std::string>& args) {
   }
 
   DedupOptions options;
-  options.filter = arguments.filter.Globs();
-  options.levels = arguments.filter.Levels();
+  options.filter = arguments.calls.Globs();
+  options.levels = arguments.calls.Levels();
   options.ignore = *Coarsening::Parse(SplitLists(arguments.ignore));
   if (!arguments.purpose.empty()) options.folding = *Folding::For(arguments.purpose);
   options.levels_apart = exporter.levels;
@@ -177,17 +180,21 @@ int Run(const std::vector<std::string>& args) {
   options.keep_first = arguments.keep_first;
   Dedup dedup(std::move(options));
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  Remarks missing(&arguments.filter);
+  Remarks missing;
+  bool has_calls = false;
   for (const std::string& path : arguments.paths) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = arguments.calls.Open(path, &progress);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
     missing.Add(path, **trace);
+    has_calls = has_calls || (*trace)->config_count() > 0;
   }
+  if (absl::Status s = missing.Check(); !s.ok()) return Fail(kExitTrouble, s);
   std::vector<DedupConfig> configs = dedup.Finish();
+  if (configs.empty() && has_calls) missing.Add({arguments.calls.NoCallMatches()});
   if (!arguments.quiet) {
     for (const DedupFold& fold : dedup.folds()) {
-      Say(absl::StrCat("folded ", fold.before, " configs into ", fold.after, ": ", fold.rule));
+      Say(absl::StrCat("folded ", Counted(fold.before, "config", "configs"), " into ", fold.after, ": ", fold.rule));
     }
   }
   if (arguments.generalize) {
@@ -209,7 +216,7 @@ int Run(const std::vector<std::string>& args) {
     missing.Add(*notes);
     missing.Tell(/*quiet=*/false);
     if ((*out)->is_file()) {
-      Say(absl::StrCat("wrote ", arguments.output, ": ", configs.size(), configs.size() == 1 ? " config" : " configs"));
+      Say(absl::StrCat("wrote ", arguments.output, ": ", Counted(configs.size(), "config", "configs")));
     }
   }
   if (audit != nullptr) {

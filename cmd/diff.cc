@@ -29,8 +29,8 @@ constexpr char kFooter[] =
 
 constexpr char kCounts[] = "counts";
 
-// What fits on a screen of 50 lines with what stands around it.
-constexpr uint64_t kScreenRows = 30;
+// What fits on a screen with what stands around it.
+constexpr size_t kLinesAround = 15, kLeastRows = 5;
 constexpr uint64_t kScreenHunks = 3;
 constexpr uint64_t kScreenCalls = 10;
 
@@ -61,13 +61,20 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
   return ignored;
 }
 
+// Of a trace that was compared.
+bool LeavesNothing(const CallSelectionOptions& selection, Trace& trace) {
+  const absl::StatusOr<std::vector<uint64_t>> calls = trace.Count();
+  return calls.ok() && !calls->empty() &&
+         (!selection.LeavesSome(trace) || std::count(calls->begin(), calls->end(), 0) == std::ssize(*calls));
+}
+
 int Run(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
   bool sequence = false, all = false, no_pager = false, quiet = false;
   DiffOptions options;
   SequenceOptions sequence_options;
-  CallFilterOptions filter;
+  CallSelectionOptions selection;
   const auto app = MakeApp(kDiffCommand, "[OPTIONS] A B", kFooter);
   app->add_option("A", a_path, kTraceText)->required();
   app->add_option("B", b_path, "The trace that A is compared with")->required();
@@ -82,7 +89,7 @@ int Run(const std::vector<std::string>& args) {
       ->check(IsCount());
   app->add_flag("--all", all,
                 "All of it; a terminal else gets a screen, without the rows that the common changes explain");
-  filter.AddTo(app.get());
+  selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
 
   app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
@@ -126,8 +133,8 @@ int Run(const std::vector<std::string>& args) {
   if (sequence && options.top > 0) return usage_error("--top: --sequence takes --max-hunks");
   if (a_path == "-" && b_path == "-") return usage_error("only one of A and B can be standard input");
   options.scope.coarsening = ignored->coarsening;
-  options.scope.filter = filter.Globs();
-  options.scope.levels = filter.Levels();
+  options.scope.filter = selection.Globs();
+  options.scope.levels = selection.Levels();
   options.compare_counts = !ignored->counts;
   options.ignored = ignored->names;
   // Where levels don't tell calls apart, they can't part a thread's calls either.
@@ -141,31 +148,34 @@ int Run(const std::vector<std::string>& args) {
   if (all) {
     if (max_hunks->count() == 0) sequence_options.max_hunks = 0;
     if (max_calls->count() == 0) sequence_options.max_calls = 0;
-  } else if (*ForTerminal("auto")) {
-    if (options.top == 0) options.max_rows = kScreenRows;
+  } else if (const size_t lines = TerminalLines(); lines > 0) {
+    if (options.top == 0) options.max_rows = std::max(kLeastRows, lines - std::min(lines, kLinesAround));
     if (max_hunks->count() == 0) sequence_options.max_hunks = kScreenHunks;
     if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
   }
 
-  if (absl::Status s = filter.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
+  if (absl::Status s = selection.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, 2);
-  const absl::StatusOr<std::unique_ptr<Trace>> a = progress.Open(a_path);
+  const absl::StatusOr<std::unique_ptr<Trace>> a = selection.Open(a_path, &progress);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
-  const absl::StatusOr<std::unique_ptr<Trace>> b = progress.Open(b_path);
+  const absl::StatusOr<std::unique_ptr<Trace>> b = selection.Open(b_path, &progress);
   if (!b.ok()) return Fail(kExitTrouble, b.status());
   absl::StatusOr<bool> different = false;
+  Remarks remarks;
   int exit_code;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     different = sequence ? WriteSequenceDiff(a->get(), b->get(), options, sequence_options, &out)
                          : WriteConfigDiff(a->get(), b->get(), options, &out);
-    exit_code = out.Finish(different.status());
+    if (different.ok()) {
+      remarks.Add(a_path, **a);
+      remarks.Add(b_path, **b);
+    }
+    exit_code = out.Finish(different.ok() ? remarks.Check() : different.status());
   }
   if (exit_code == kExitOk) {
-    Remarks remarks(&filter);
-    remarks.Add(a_path, **a);
-    remarks.Add(b_path, **b);
+    if (LeavesNothing(selection, **a) && LeavesNothing(selection, **b)) remarks.Add({selection.NoCallMatches()});
     remarks.Tell(quiet);
   }
   // A reader that has gone away took no answer with it, but has got one.

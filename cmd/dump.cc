@@ -79,9 +79,7 @@ int Run(const std::vector<std::string>& args) {
   ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
-  if (options.where.has_value()) {
-    if (absl::Status s = options.where->CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
-  }
+  if (absl::Status s = selection.CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
   if (!stacks.empty()) {
     if (!HasStacks(**trace)) {
       return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
@@ -90,18 +88,16 @@ int Run(const std::vector<std::string>& args) {
   }
   int exit_code;
   absl::StatusOr<uint64_t> shown = 0;
+  Remarks remarks;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
     shown = WriteDump(trace->get(), options, &out);
-    exit_code = out.Finish(shown.status());
+    if (shown.ok()) remarks.Add(path, **trace);
+    exit_code = out.Finish(shown.ok() ? remarks.Check() : shown.status());
   }
   if (exit_code == kExitOk && shown.ok()) {
-    Remarks remarks;
-    remarks.Add(path, **trace);
-    if (*shown == 0 && (*trace)->config_count() > 0) {
-      remarks.Add({selection.NoCallMatches()});
-    }
+    if (*shown == 0 && (*trace)->config_count() > 0) remarks.Add({selection.NoCallMatches()});
     remarks.Tell(quiet);
   }
   return exit_code;

@@ -312,6 +312,22 @@ def test_more_than_fits_into_memory(tmp_path):
     assert failures == {}
 
 
+# ---- what was not recorded ----
+
+
+@pytest.mark.parametrize("by, how", [("line", "--stacks"), ("module", "--levels 3")])
+def test_calls_without_lines_or_modules(tmp_path, by, how):
+    verbs = {
+        "stats": ["stats", SAMPLE, "--by", by],
+        "tree": ["tree", SAMPLE, "--by", by],
+        "export flamegraph": ["export", "flamegraph", SAMPLE, "--by", by],
+        "export to a file": ["export", SAMPLE, "-o", "OUT.html", "--by", by],
+    }
+    texts = ["has no ", f": they are recorded by torchtrace run {how}\n"]
+    assert failures_of(verbs, tmp_path, texts) == {}
+    assert tree(tmp_path) == {}
+
+
 # ---- input that can be read in part ----
 
 
@@ -342,6 +358,25 @@ def test_what_a_damaged_log_still_holds_is_given_with_an_account(tmp_path):
                     assert any(text in err for text in told), (verb, err)
                     assert err.count("is damaged") == 1, (verb, err)
                 shutil.rmtree(tmp_path / "out")
+
+
+def test_a_log_of_which_nothing_is_left_is_an_error(tmp_path):
+    log = SAMPLE.read_bytes()
+    (tmp_path / "lost.ttlog").write_bytes(log[: 3 * 4096] + b"\xff" * (len(log) - 3 * 4096))
+    # `info` tells of it, a census of its levels, and the others make of it what it is.
+    others = ("info", "stats --census", "render", "merge", "filter")
+    verbs = {
+        name: [tmp_path / "lost.ttlog" if word == "X" else word for word in command]
+        for name, command in VERBS.items()
+        if not name.startswith(others)
+    }
+    (tmp_path / "out").mkdir()
+    for verb, command in verbs.items():
+        done = torchtrace(command, tmp_path / "out")
+        assert done.returncode == 2, verb
+        assert b"lost.ttlog is damaged: " in done.stderr and b" and none is left " in done.stderr
+        assert tree(tmp_path / "out") == {}, verb
+    assert torchtrace(["info", "lost.ttlog"], tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,7 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
   int exit_code = kExitOk;
   const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &progress, &notes),
                                                        arguments.selection, arguments.output, force, &exit_code);
+  if (exit_code == kExitOk && !notes.Check().ok()) return Fail(kExitTrouble, notes.Check());
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
   notes.Tell(/*quiet=*/false);
   if (!files.empty()) {
@@ -208,7 +209,7 @@ absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::stri
 int Run(const std::vector<std::string>& all_args) {
   ExportArguments arguments;
   std::string format, python, by = "api";
-  bool force = false, calls = false;
+  bool force = false, calls = false, all = false;
   SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
   const CLI::Option* const first_word =
@@ -222,6 +223,7 @@ int Run(const std::vector<std::string>& all_args) {
       "--calls", calls,
       absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables),
                    "; followed by NUMBERS (A-B, A-, -B, A, @FILE; several with commas), only calls of these"));
+  app->add_flag("--all", all, kAllLinesText);
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
   CLI::Option* const by_option =
       app->add_option("--by", by,
@@ -262,8 +264,8 @@ int Run(const std::vector<std::string>& all_args) {
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, all_args);
   if (in_series) return WriteSeries(arguments, series, force);
 
-  const absl::StatusOr<std::unique_ptr<Output>> out =
-      Output::Open(arguments.output, {.force = force, .binary = arguments.exporter->binary});
+  const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(
+      arguments.output, {.force = force, .binary = arguments.exporter->binary, .rest_option = all ? "" : "--all"});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   Remarks notes(&arguments.calls);
   std::ostream* const stream = &(*out)->stream();
@@ -272,7 +274,7 @@ int Run(const std::vector<std::string>& all_args) {
                      : calls                                      ? WriteCalls
                                                                   : WriteConfigs;
   const absl::Status written = write(arguments, stream, &notes);
-  const int exit_code = (*out)->Finish(written);
+  const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : written);
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));

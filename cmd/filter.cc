@@ -67,9 +67,7 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   ReadingProgress filtering(arguments.rendering.quiet, 1, "filtering");
   const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
-  if (options.where.has_value()) {
-    if (absl::Status s = options.where->CheckValues(source->get()); !s.ok()) return s;
-  }
+  if (absl::Status s = arguments.calls.CheckValues(source->get()); !s.ok()) return s;
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();

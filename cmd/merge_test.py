@@ -211,6 +211,8 @@ def test_errors_write_nothing(tmp_path):
         merge(tmp_path, "run", SAMPLE, "-fo", "run"), "the input run is in the output folder run"
     )
     refused(merge(tmp_path, run / "log/main-41.ttlog", "-fo", "run"), "is in the output folder run")
+    for inside in ("run/log", "run/log/new"):
+        refused(merge(tmp_path, "run", SAMPLE, "-fo", inside), f"{inside} is in the input run")
     refused(merge(tmp_path, SAMPLE, "-fo", "."), "holds the current folder")
     assert tree(tmp_path) == before
     assert sorted(os.listdir(tmp_path)) == sorted(

@@ -245,7 +245,9 @@ int Run(const std::vector<std::string>& args) {
                        " can't be read: what stood there was called again"));
     }
     if ((*out)->is_file())
-      Say(absl::StrCat("wrote ", arguments.output, ": ", summary->configs, arguments.sequence ? " calls" : " configs"));
+      Say(absl::StrCat("wrote ", arguments.output, ": ",
+                       arguments.sequence ? Counted(summary->configs, "call", "calls")
+                                          : Counted(summary->configs, "config", "configs")));
   }
   return summary->differ > 0 ? kExitDifferent : kExitOk;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/reports/reports.h"
 
@@ -22,6 +23,7 @@ constexpr char kFooter[] =
     "  torchtrace stats out --top 20\n"
     "  torchtrace stats out --by shapes\n"
     "  torchtrace stats out --by config --include %matmul --sort time\n"
+    "  torchtrace stats out --where 'tag(step) = 3' --sort self\n"
     "  torchtrace stats rank0 rank1 --by family --format markdown\n"
     "  torchtrace stats out --census";
 
@@ -49,13 +51,30 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector
   return names;
 }
 
+// Whether columns are told apart: each trace is there once, and none is called like another.
+absl::Status CheckApart(const std::vector<std::string>& paths, const std::map<std::string, std::string>& names) {
+  std::map<std::string, std::string> seen;  // paths by what they are called
+  for (const std::string& path : paths) {
+    const std::string trace = NameOf(path);
+    const auto label = names.find(trace);
+    const std::string& name = label == names.end() ? trace : label->second;
+    const auto [at, fresh] = seen.emplace(name, trace);
+    if (fresh || path == "-") continue;  // reading standard input again is an error of its own
+    return absl::InvalidArgumentError(at->second == trace
+                                          ? absl::StrCat(path, " was given twice; --sum counts it so often")
+                                          : absl::StrCat(at->second, " and ", trace, " are both called ", name,
+                                                         ": --label NAME=TRACE gives another name"));
+  }
+  return absl::OkStatus();
+}
+
 int Run(const std::vector<std::string>& args) {
   std::vector<std::string> paths, ignore, labels;
   std::string by = "api", format = "text", sort, times = "sums";
   uint64_t top = 0;
   StatsOptions options;
   bool census = false, no_times = false, quiet = false;
-  CallFilterOptions filter;
+  CallSelectionOptions selection;
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   CLI::Option* const by_option =
@@ -99,21 +118,21 @@ int Run(const std::vector<std::string>& args) {
   CLI::Option* const census_option =
       app->add_flag("--census", census,
                     "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
-  filter.AddTo(app.get());
+  selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.grouping = *ParseStatsGrouping(by);
   options.format = *ParseStatsFormat(format);
   if (*sort_option) options.sort = *ParseStatsSort(sort);
   if (*top_option) options.top = top;
+  if (const size_t lines = TerminalLines(); lines > 0) options.screen = {TerminalWidth(), lines};
   options.times = !no_times;
   options.all_times = times == "all";
   if (no_times && *times_option) return Fail(kExitTrouble, "--no-times leaves out what --times asks for: give one");
-  options.filter = filter.Globs();
-  options.levels = filter.Levels();
+  selection.Apply(&options);
   options.ignore = *Coarsening::Parse(SplitLists(ignore));
   if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || !ignore.empty() ||
-                         !options.levels.empty())) {
+                         !options.levels.empty() || options.ChoosesCalls())) {
     return Fail(kExitTrouble,
                 absl::StrCat("--census has rows and an order of its own: of the other options it takes --top, "
                              "--format, --label, --include and --exclude",
@@ -122,34 +141,41 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());
 
-  if (absl::Status s = filter.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
+  if (absl::Status s = CheckApart(paths, *names); !s.ok() && !options.sum) return Fail(kExitTrouble, s);
+  if (absl::Status s = selection.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, paths.size());
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
     absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+    if (absl::Status s = selection.CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
     opened.push_back(*std::move(trace));
     const auto name = names->find(NameOf(path));
     traces.push_back({opened.back().get(), name == names->end() ? NameOf(path) : name->second});
   }
   StandardOutput out;
-  absl::Status status;
+  absl::StatusOr<uint64_t> calls = 0;
   if (census) {
     CensusOptions census_options;
     census_options.format = options.format;
     census_options.top = options.top;
+    census_options.screen = options.screen;
     census_options.filter = options.filter;
-    status = WriteCensus(traces, census_options, &out);
+    calls = WriteCensus(traces, census_options, &out);
   } else {
-    status = WriteStats(traces, options, &out);
+    calls = WriteStats(traces, options, &out);
   }
-  const int exit_code = out.Finish(status);
-  if (exit_code == kExitOk) {
-    Remarks remarks(&filter);
-    for (size_t i = 0; i < traces.size(); ++i) remarks.Add(paths[i], *opened[i]);
-    remarks.Tell(quiet);
+  Remarks remarks;
+  bool has_calls = false;
+  for (size_t i = 0; calls.ok() && i < traces.size(); ++i) {
+    remarks.Add(paths[i], *opened[i]);
+    if (options.times && !census && !options.ChoosesCalls()) remarks.AddOpenCalls(paths[i], *opened[i]);
+    has_calls = has_calls || opened[i]->config_count() > 0;
   }
+  if (calls.ok() && *calls == 0 && has_calls) remarks.Add({selection.NoCallMatches()});
+  const int exit_code = out.Finish(calls.ok() ? remarks.Check() : calls.status());
+  if (exit_code == kExitOk) remarks.Tell(quiet);
   return exit_code;
 }
 

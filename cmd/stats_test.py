@@ -30,7 +30,7 @@ def stats(*args):
 
 
 def stats_json(*args):
-    result = stats(*args, "--format", "json")
+    result = stats(*args, "-q", "--format", "json")
     assert result.status == 0 and result.err == ""
     return json.loads(result.out)
 
@@ -313,3 +313,70 @@ def test_flops_are_those_of_flop_counter(tmp_path):
     flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
     assert attention == {flash: forward, f"{flash}_backward": backward}
     assert data["by_level"][0]["total_flops"] - forward - backward == total
+
+
+# ---- some calls ----
+
+
+def filtered(tmp_path, *selection):
+    done = tool.torchtrace("filter", SAMPLE, "-qfo", "some", *selection, cwd=tmp_path)
+    assert done.status == 0, done.err
+    return tmp_path / "some"
+
+
+SELECTIONS = [
+    ["--where", "level = 2 and duration < 1ms"],
+    ["--where", "raised or duration > 1us", "--level", "1"],
+    ["--calls", "3-20"],
+    ["--thread", "0"],
+]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=" ".join)
+def test_a_selection_counts_what_filter_keeps(tmp_path, selection):
+    some = filtered(tmp_path, *selection)
+
+    def lines(*args):
+        done = tool.torchtrace(*args, cwd=tmp_path)
+        assert done.status in (0, 1), done.err
+        return done.out
+
+    for by in ("config", "level"):
+        counted = ["stats", "--by", by, "--format", "csv", "--sort", "name"]
+        chosen = csv.DictReader(io.StringIO(lines(*counted, SAMPLE, *selection)))
+        kept = csv.DictReader(io.StringIO(lines(*counted, some)))
+        numbers = [
+            [(row[by], row["calls"], row["percent"]) for row in rows] for rows in (chosen, kept)
+        ]
+        assert numbers[0] == numbers[1] != []
+    dedup = ["dedup", "--counts"]
+    assert lines(*dedup, SAMPLE, *selection) == lines(*dedup, some)
+    if "--where" in selection:  # what else is meant has other numbers in the filtered trace
+        assert lines("diff", SAMPLE, some, *selection) == ""
+        assert lines("diff", "--sequence", SAMPLE, some, *selection) == ""
+        assert lines("diff", SAMPLE, some) != ""
+    nodes = [
+        sum(node["calls"] for node in json.loads(lines("tree", "--format", "json", *args)))
+        for args in ([SAMPLE, *selection], [some])
+    ]
+    assert nodes[0] == nodes[1]
+
+
+def test_a_selection_without_calls_is_told(tmp_path):
+    for verb in (["stats"], ["tree"], ["dedup"], ["diff", SAMPLE]):
+        done = tool.torchtrace(*verb, SAMPLE, "--where", "duration > 1000s", cwd=tmp_path)
+        assert (done.status, done.err) == (
+            0,
+            "torchtrace: no call matches --where 'duration > 1000s'\n",
+        )
+        wrong = tool.torchtrace(*verb, SAMPLE, "--where", "dtype = floaty32", cwd=tmp_path)
+        assert wrong.status == 2 and "floaty32" in wrong.err
+
+
+def test_columns_are_told_apart():
+    done = tool.torchtrace("stats", SAMPLE, KILLED, SAMPLE, cwd="/")
+    assert done.status == 2 and "sample.ttlog was given twice" in done.err
+    done = tool.torchtrace(
+        "stats", SAMPLE, KILLED, "--label", f"a={SAMPLE}", "--label", f"a={KILLED}", cwd="/"
+    )
+    assert done.status == 2 and "are both called a" in done.err

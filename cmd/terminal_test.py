@@ -18,10 +18,10 @@ from tools.testing import whole_tool as tool
 LOGS = tool.ROOT / "testdata/logs/v1"
 
 
-def on_terminal(*args, cwd, columns=100):
-    """What torchtrace writes to a terminal of that width, without colours."""
+def on_terminal(*args, cwd, columns=100, rows=50):
+    """What torchtrace writes to a terminal of that size, without colours."""
     ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
         [tool.TORCHTRACE, *map(str, args)],
         cwd=cwd,
@@ -139,6 +139,61 @@ def test_tree_fits_on_a_screen(tmp_path):
     assert len(tool.torchtrace("tree", trace, cwd=tmp_path).out.splitlines()) == 91
 
 
+def on_screen(shown, columns):
+    """How many lines of a terminal that takes."""
+    return sum(max(1, -(-len(line) // columns)) for line in shown.splitlines())
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Calls at two levels, with long names and arguments."""
+    calls = []
+    for i in range(200):
+        sizes = ", ".join(str(i + j) for j in range(30))
+        calls.append(f'torch.nn.functional.a_long_name_{i}(Tensor([{sizes}], "float32"))')
+        calls.append(f'aten::an_operator_{i}.Tensor(Tensor([{sizes}], "float32"))')
+    return write_calls(tmp_path_factory.mktemp("large") / "calls.txt", *calls)
+
+
+@pytest.mark.parametrize("rows, columns", [(24, 80), (50, 120)])
+@pytest.mark.parametrize(
+    "command, rest",
+    [
+        (["stats"], "--top 0"),
+        (["stats", "--by", "config"], "--top 0"),
+        (["stats", "--by", "family"], "--top 0"),
+        (["stats", "--by", "shapes"], "--top 0"),
+        (["dedup"], "--all"),
+        (["export", "text"], "--all"),
+        (["export", "csv", "--calls"], "--all"),
+        (["tree"], "--all"),
+        (["apis", "coverage", "--show", "never"], "--all"),
+        (["apis", "coverage", "--show", "called,never,outside"], "--all"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_nobody_asked_for_fits_on_a_screen(tmp_path, large, command, rest, rows, columns):
+    shown = on_terminal(*command, large, cwd=tmp_path, rows=rows, columns=columns)
+    # The command itself and the next prompt stand there too.
+    assert 0 < on_screen(shown, columns) <= rows - 2, shown
+    assert f"{rest} shows" in shown.splitlines()[-1]
+    everything = on_terminal(
+        *command, large, *rest.split(), cwd=tmp_path, rows=rows, columns=columns
+    )
+    assert len(everything.splitlines()) > 100 and "shows" not in everything
+    if command[0] != "stats":
+        piped = tool.torchtrace(*command, large, cwd=tmp_path).out
+        assert len(piped.splitlines()) == len(everything.splitlines()) and "shows" not in piped
+
+
+def test_rows_that_take_several_lines_are_fewer(tmp_path):
+    args = ("stats", LOGS / "sample.ttlog", "--times", "all")
+    wide = on_terminal(*args, cwd=tmp_path, columns=200)
+    narrow = on_terminal(*args, cwd=tmp_path, columns=60)
+    assert "--top 0" not in wide and "--top 0" in narrow
+    assert on_screen(narrow, 60) <= 50
+
+
 # ---- where it hangs ----
 
 HANGS = """
@@ -186,6 +241,15 @@ def test_where_it_hangs(tmp_path):
     (one,) = json.loads(as_json.out)["processes"]
     assert one["running"] is True
     assert one["threads"][0]["open"][-1]["open_ns"] > 200_000_000
+
+    # Its calls have no time: that is said where times are.
+    stats = tool.torchtrace("stats", "out", cwd=tmp_path)
+    assert "3 calls of out never returned, and had no time: torchtrace info --open out" in stats.err
+    info = tool.torchtrace("info", "out", cwd=tmp_path)
+    assert re.search(
+        r"\nopen +3 calls never returned \(.* info --open out shows them\)\n", info.out
+    )
+    assert tool.torchtrace("stats", "-q", "out", cwd=tmp_path).err == ""
 
     killed = tool.torchtrace("info", "--open", "out", cwd=tmp_path)
     assert killed.status == 0

@@ -18,13 +18,14 @@
 namespace torchtrace {
 namespace {
 
-// What fits on a screen of 50 lines with what stands around it.
-constexpr uint64_t kScreenNodes = 40;
+// Of a screen: titles, threads, what was left out.
+constexpr size_t kLinesAround = 5;
 
 constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace tree out --depth 3\n"
     "  torchtrace tree out --by module --min-time 1ms\n"
+    "  torchtrace tree out --where 'tag(step) = 3'\n"
     "  torchtrace tree out --level 3,4 --backward-at-forward";
 
 absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
@@ -39,8 +40,7 @@ int Run(const std::vector<std::string>& args) {
   std::string path, by = "api", format = "text", sort = "time", color = "auto", min_time;
   bool all = false, no_pager = false, quiet = false;
   TreeOptions options;
-  uint32_t thread = 0;
-  CallFilterOptions filter;
+  CallSelectionOptions selection;
   const auto app = MakeApp(kTreeCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--by", by,
@@ -52,16 +52,16 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--min-time", min_time, "Only what took so long in all, as 50us, 1.5ms or 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
-  app->add_flag("--all", all, "All nodes; a terminal else gets a screen of those that took longest");
+  app->add_flag("--all", all,
+                "All nodes; a terminal else gets a screen of those that took longest, unless --depth or --min-time "
+                "says what to show");
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")
       ->check(CLI::IsMember({"time", "first"}));
   app->add_flag("--backward-at-forward", options.backward_at_forward,
                 "Show backward calls of level 4 under the forward call that they belong to");
-  CLI::Option* const thread_option =
-      app->add_option("--thread", thread, "Only threads of this number")->option_text("N")->check(IsCount());
-  filter.AddTo(app.get());
+  selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
@@ -73,28 +73,32 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.by = *ParseLabelBy(by);
   if (!min_time.empty()) options.min_time_ns = *ParseNanoseconds(min_time);
-  if (*thread_option) options.thread = thread;
   options.first_called_first = sort == "first";
-  options.filter = filter.Globs();
-  options.levels = filter.Levels();
+  selection.Apply(&options.calls);
   options.json = format == "json";
   options.color = *UseColor(color);
+  options.width = TerminalWidth();
   // Who says what to leave out gets the rest.
-  if (!all && options.depth == UINT32_MAX && min_time.empty() && *ForTerminal("auto")) options.max_nodes = kScreenNodes;
+  const size_t lines = TerminalLines();
+  if (!all && options.depth == UINT32_MAX && min_time.empty() && lines > 0) options.max_nodes = lines - kLinesAround;
 
-  if (absl::Status s = filter.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
+  if (absl::Status s = selection.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  if (absl::Status s = selection.CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
+  absl::StatusOr<uint64_t> calls = 0;
+  Remarks remarks;
   int exit_code;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    exit_code = out.Finish(WriteTree(trace->get(), options, &out));
+    calls = WriteTree(trace->get(), options, &out);
+    if (calls.ok()) remarks.Add(path, **trace);
+    exit_code = out.Finish(calls.ok() ? remarks.Check() : calls.status());
   }
-  if (exit_code == kExitOk) {
-    Remarks remarks(&filter);
-    remarks.Add(path, **trace);
+  if (exit_code == kExitOk && calls.ok()) {
+    if (*calls == 0 && (*trace)->config_count() > 0) remarks.Add({selection.NoCallMatches()});
     remarks.Tell(quiet);
   }
   return exit_code;

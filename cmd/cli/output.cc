@@ -50,7 +50,7 @@ int StandardOutput::Buffer::sync() {
     std::string plain;
     const size_t taken = AppendPlainText(waiting_, {.colors = content_ == kColoredText, .more = true}, &plain);
     waiting_.erase(0, taken);
-    Write(plain);
+    Write(screen_.Take(plain));
   }
   setp(bytes_, bytes_ + sizeof bytes_);
   return error_ == 0 ? 0 : -1;
@@ -60,7 +60,7 @@ void StandardOutput::Buffer::Finish() {
   std::string plain;
   AppendPlainText(waiting_, {.colors = content_ == kColoredText}, &plain);
   waiting_.clear();
-  Write(plain);
+  Write(screen_.Take(plain) + screen_.End());
 }
 
 void StandardOutput::Buffer::Write(std::string_view bytes) {
@@ -75,7 +75,19 @@ void StandardOutput::Buffer::Write(std::string_view bytes) {
   }
 }
 
-StandardOutput::StandardOutput(Content content, int fd) : std::ostream(nullptr), buffer_(content, fd) {
+StandardOutput::StandardOutput(Content content, int fd)
+    : std::ostream(nullptr), buffer_(content, fd, FirstScreen(0, 0, "")) {
+  Begin();
+}
+
+StandardOutput::StandardOutput(const std::string& rest_option)
+    : std::ostream(nullptr),
+      buffer_(kText, STDOUT_FILENO,
+              FirstScreen(TerminalWidth(), rest_option.empty() ? 0 : TerminalLines(), rest_option)) {
+  Begin();
+}
+
+void StandardOutput::Begin() {
   rdbuf(&buffer_);
   // The write's error says it instead.
   signal(SIGPIPE, SIG_IGN);
@@ -169,7 +181,8 @@ namespace {
 
 class ToStandardOutput final : public Output {
  public:
-  explicit ToStandardOutput(bool binary) : out_(binary ? StandardOutput::kBinary : StandardOutput::kText) {}
+  explicit ToStandardOutput(const OutputOptions& options)
+      : out_(options.binary ? StandardOutput(StandardOutput::kBinary) : StandardOutput(options.rest_option)) {}
 
   std::ostream& stream() override { return out_; }
   bool is_file() const override { return false; }
@@ -210,7 +223,7 @@ absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, co
       return absl::InvalidArgumentError(
           "this format is binary, and standard output is a terminal; -o FILE writes a file");
     }
-    return std::make_unique<ToStandardOutput>(options.binary);
+    return std::make_unique<ToStandardOutput>(options);
   }
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {

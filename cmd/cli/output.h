@@ -9,9 +9,11 @@
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cmd/cli/terminal.h"
 
 namespace torchtrace {
 
@@ -49,6 +51,8 @@ class StandardOutput : public std::ostream {
   };
   // Writes to `fd`, which it doesn't own.
   explicit StandardOutput(Content content = kText, int fd = 1);
+  // Text, of which a terminal gets the first screen; the rest is shown by an option. Empty: all of it.
+  explicit StandardOutput(const std::string& rest_option);
 
   // Flushes, and returns the exit code of a verb that ended with `status`: a
   // failed write outweighs it, but for a reader that has gone.
@@ -57,7 +61,9 @@ class StandardOutput : public std::ostream {
  private:
   class Buffer : public std::streambuf {
    public:
-    Buffer(Content content, int fd) : content_(content), fd_(fd) { setp(bytes_, bytes_ + sizeof bytes_); }
+    Buffer(Content content, int fd, FirstScreen screen) : content_(content), fd_(fd), screen_(std::move(screen)) {
+      setp(bytes_, bytes_ + sizeof bytes_);
+    }
     int error() const { return error_; }
     // Nothing more comes.
     void Finish();
@@ -71,10 +77,13 @@ class StandardOutput : public std::ostream {
 
     const Content content_;
     const int fd_;
+    FirstScreen screen_;
     int error_ = 0;        // errno of the first failed write
     std::string waiting_;  // the beginning of a character
     char bytes_[1 << 16];
   };
+
+  void Begin();
 
   Buffer buffer_;
 };
@@ -114,6 +123,8 @@ struct OutputOptions {
   bool force = false;
   // Not for a terminal.
   bool binary = false;
+  // As StandardOutput has it.
+  std::string rest_option = {};
 };
 
 class Output {

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "serialize/base/clip_text.h"
 
 extern char** environ;
 namespace torchtrace {
@@ -148,6 +150,44 @@ absl::StatusOr<bool> ForTerminal(const std::string& when) {
 size_t TerminalWidth() {
   winsize size;
   return isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+size_t TerminalLines() {
+  constexpr size_t kMost = 45, kLeast = 10, kBeside = 2;
+  winsize size;
+  if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  // One that doesn't know its height is any.
+  return size.ws_row == 0 ? kMost : std::clamp<size_t>(size.ws_row, kLeast + kBeside, kMost + kBeside) - kBeside;
+}
+
+std::string FirstScreen::TakeLine() {
+  std::string line = std::exchange(line_, {});
+  if (++seen_ > lines_) {
+    last_.clear();
+    return {};
+  }
+  line = absl::StrCat(ClipText(line, width_, 0), "\n");
+  if (seen_ < lines_) return line;
+  last_ = std::move(line);
+  return {};
+}
+
+std::string FirstScreen::Take(std::string_view text) {
+  if (lines_ == 0) return std::string(text);
+  std::string shown;
+  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    line_ += text.substr(0, end);
+    shown += TakeLine();
+    text.remove_prefix(end + 1);
+  }
+  line_ += text;
+  return shown;
+}
+
+std::string FirstScreen::End() {
+  std::string shown = line_.empty() ? "" : TakeLine();
+  if (seen_ <= lines_) return shown + last_;
+  return absl::StrCat(shown, "... and ", seen_ - lines_ + 1, " more lines (", option_, " shows them)\n");
 }
 
 Pager::Pager(bool wanted) {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -66,6 +68,33 @@ absl::StatusOr<bool> ForTerminal(const std::string& when);
 
 // Characters on a line of the terminal that standard output is; 0 where it is none.
 size_t TerminalWidth();
+
+// Lines of its screen beside the command and the next prompt, no more than a person looks at; 0 where it is none.
+size_t TerminalLines();
+
+// The beginning of a text, as much as fits on a screen: lines are clipped (ClipText), and the last one says how many
+// more there are.
+class FirstScreen {
+ public:
+  // All of it where there are no `lines`. `option`: by which all of it is shown.
+  FirstScreen(size_t width, size_t lines, std::string option)
+      : width_(width), lines_(lines), option_(std::move(option)) {}
+
+  // What is to be shown of what comes next.
+  std::string Take(std::string_view text);
+  // The same of the end.
+  std::string End();
+
+ private:
+  std::string TakeLine();
+
+  const size_t width_;
+  const size_t lines_;
+  const std::string option_;
+  uint64_t seen_ = 0;
+  std::string line_;  // the beginning of one
+  std::string last_;  // that fits, if no more come
+};
 
 // $PAGER, or less, between us and a terminal. Nothing where standard output is
 // no terminal, or $PAGER is empty or `cat`.

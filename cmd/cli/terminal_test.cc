@@ -31,6 +31,20 @@ TEST(ProgressTest, NoTerminal) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(FirstScreenTest, SaysHowManyMoreLinesThereAre) {
+  const auto shown = [](size_t lines, const std::string& text) {
+    FirstScreen screen(/*width=*/30, lines, "--all");
+    std::string shown;
+    for (const char c : text) shown += screen.Take(std::string(1, c));
+    return shown + screen.End();
+  };
+  EXPECT_EQ(shown(3, ""), "");
+  EXPECT_EQ(shown(3, "a\nb\nc\n"), "a\nb\nc\n");
+  EXPECT_EQ(shown(3, "a\nb\nc\nd\ne"), "a\nb\n... and 3 more lines (--all shows them)\n");
+  EXPECT_EQ(shown(0, "a\nb"), "a\nb");
+  EXPECT_EQ(shown(2, std::string(40, 'x') + "\n"), std::string(27, 'x') + "...\n");
+}
+
 }  // namespace
 
 }  // namespace torchtrace

@@ -68,9 +68,19 @@ bool LiesIn(const std::string& path, const std::string& folder) {
 }
 
 absl::Status CheckInput(const std::string& input, const std::string& output_folder) {
-  if (input == "-" || !LiesIn(input, output_folder)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the input ", input, " is in the output folder ", output_folder, "; give another with -o"));
+  if (input == "-") return absl::OkStatus();
+  if (LiesIn(input, output_folder)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the input ", input, " is in the output folder ", output_folder, "; give another with -o"));
+  }
+  // The trace would be among the input's logs.
+  const fs::path logs = fs::path(input) / "log";
+  std::error_code error;
+  if (fs::is_directory(logs, error) && LiesIn(output_folder, logs.string())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the output folder ", output_folder, " is in the input ", input, "; give another with -o"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std::string& folder,

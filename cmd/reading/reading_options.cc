@@ -19,6 +19,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/trace/trace.h"
+#include "serialize/where/selected_trace.h"
 
 namespace torchtrace {
 class ReadingProgress::Observer : public ReadingObserver {
@@ -100,19 +101,43 @@ void AddQuiet(CLI::App* app, bool* quiet) {
   app->add_flag("-q,--quiet", *quiet, "Say nothing but errors, not what the trace lacks");
 }
 
+namespace {
+
+// `torchtrace info TRACE`
+std::string InfoCommand(const char* options, const std::string& path) {
+  return absl::StrCat(CommandName(), " info ", options, path == "-" ? path : ShellQuote(path));
+}
+
+}  // namespace
+
+void Remarks::AddOpenCalls(const std::string& path, const Trace& trace) {
+  uint64_t calls = 0;
+  for (const ProcessInfo& process : trace.processes()) calls += process.open_calls;
+  if (calls == 0) return;
+  Add({absl::StrCat(Counted(calls, "call", "calls"), " of ", path == "-" ? "standard input" : path,
+                    " never returned, and had no time: ", InfoCommand("--open ", path), " shows them")});
+}
+
 void Remarks::Add(const std::string& path, const Trace& trace) {
   read_ = true;
   leaves_some_ = leaves_some_ || filter_ == nullptr || filter_->LeavesSome(trace);
   bool damaged = false, exact = true;
-  uint64_t lost = 0;
+  uint64_t calls = 0, lost = 0;
   for (const ProcessInfo& process : trace.processes()) {
     damaged = damaged || !process.damage.sentences.empty();
     exact = exact && process.damage.lost_calls_exact;
+    calls += process.calls;
     lost += process.damage.lost_calls;
   }
   if (damaged || lost > 0) {
-    Add({absl::StrCat(path == "-" ? "standard input" : path, " is damaged: ", CountLostCalls(lost, exact), " lost (",
-                      CommandName(), " info ", path == "-" ? path : ShellQuote(path), " tells more)")});
+    const std::string damage =
+        absl::StrCat(path == "-" ? "standard input" : path, " is damaged: ", CountLostCalls(lost, exact), " lost");
+    const std::string more = absl::StrCat(" (", InfoCommand("", path), " tells more)");
+    if (calls > 0) {
+      Add({damage + more});
+    } else if (nothing_left_.ok()) {
+      nothing_left_ = absl::DataLossError(absl::StrCat(damage, ", and none is left", more));
+    }
   }
   Add(TraceNotes(trace));
 }
@@ -244,6 +269,20 @@ void CallSelectionOptions::Apply(CallSelection* selection) const {
 
 absl::Status CallSelectionOptions::CheckNames(const std::vector<std::string>& paths) const {
   return CallFilterOptions::CheckNames(paths, where.empty() ? std::vector<std::string>() : Condition().Apis());
+}
+
+absl::Status CallSelectionOptions::CheckValues(Trace* trace) const {
+  return where.empty() ? absl::OkStatus() : Condition().CheckValues(trace);
+}
+
+absl::StatusOr<std::unique_ptr<Trace>> CallSelectionOptions::Open(const std::string& path,
+                                                                  ReadingProgress* progress) const {
+  absl::StatusOr<std::unique_ptr<Trace>> trace = progress->Open(path);
+  if (!trace.ok() || !ChoosesCalls()) return trace;
+  if (absl::Status s = CheckValues(trace->get()); !s.ok()) return s;
+  CallSelection selection;
+  Apply(&selection);
+  return std::make_unique<SelectedTrace>(*std::move(trace), std::move(selection));
 }
 
 std::string CallSelectionOptions::NoCallMatches() const {

@@ -75,6 +75,9 @@ class Trace;
 inline constexpr char kTraceText[] =
     "The output folder of a run, a log, or another tool's file (see docs/IMPORT.md); - is standard input";
 
+// Of --all, for StandardOutput's rest_option.
+inline constexpr char kAllLinesText[] = "All lines; a terminal else gets a screen of them";
+
 // The option -q of verbs that write nothing else than what they were asked for.
 void AddQuiet(CLI::App* app, bool* quiet);
 
@@ -116,12 +119,17 @@ class Remarks {
   // What a trace that was read lost (`path` is how it was named), and what its format can't say.
   void Add(const std::string& path, const Trace& trace);
   void Add(const std::vector<std::string>& sentences);
+  // How many calls of a trace that was read never returned, and what shows them.
+  void AddOpenCalls(const std::string& path, const Trace& trace);
+  // An error where a trace was damaged so that no call of it could be read: what was made of it is nothing.
+  absl::Status Check() const { return nothing_left_; }
   void Tell(bool quiet) const;
 
  private:
   const CallFilterOptions* const filter_;
   bool read_ = false;  // a trace, to its end
   bool leaves_some_ = false;
+  absl::Status nothing_left_;
   std::vector<std::string> sentences_;
 };
 
@@ -138,6 +146,11 @@ struct CallSelectionOptions : CallFilterOptions {
   bool ChoosesCalls() const { return !numbers.empty() || !threads.empty() || !ranks.empty() || !where.empty(); }
   // As of CallFilterOptions, and the names of --where.
   absl::Status CheckNames(const std::vector<std::string>& paths) const;
+  // Where::CheckValues of --where.
+  absl::Status CheckValues(Trace* trace) const;
+  // A trace that is checked so; where more than names and levels is asked for, with the calls that are meant alone
+  // (selected_trace.h).
+  absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingProgress* progress) const;
   std::string NoCallMatches() const;
 
  private:

@@ -10,11 +10,11 @@
 #include "nlohmann/json.hpp"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
-#include "serialize/export/selected_calls.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/where/selected_calls.h"
 
 namespace torchtrace {
 namespace {

@@ -90,7 +90,10 @@ class TreeSink : public CallSink {
 class FoldedSink final : public TreeSink {
  public:
   using TreeSink::TreeSink;
-  absl::Status Finish() override { return FinishStream(out_); }
+  absl::Status Finish() override {
+    if (absl::Status s = labels_.Check(); !s.ok()) return s;
+    return FinishStream(out_);
+  }
 
  private:
   absl::Status Take(const CallTree& tree) override {
@@ -121,6 +124,7 @@ class PageSink final : public TreeSink {
   }
 
   absl::Status Finish() override {
+    if (absl::Status s = labels_.Check(); !s.ok()) return s;
     const auto column = [this](const auto& member) {
       ordered_json list = ordered_json::array();
       for (const Box& box : boxes_) list.push_back(member(box));

@@ -46,8 +46,15 @@ absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text) {
                                                  "; there are api, module, line"));
 }
 
+absl::Status NothingLabelled(LabelBy by, std::string_view who_has) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(std::string(who_has), by == LabelBy::kModule ? " no calls of modules" : " no stacks",
+                   ": they are recorded by torchtrace run ", by == LabelBy::kModule ? "--levels 3" : "--stacks"));
+}
+
 void CallLabels::Begin(const Trace& trace) {
   trace_ = &trace;
+  ++traces_;
   of_config_.clear();
   of_line_.clear();
   stack_text_.emplace(trace);
@@ -55,6 +62,7 @@ void CallLabels::Begin(const Trace& trace) {
 
 std::optional<uint32_t> CallLabels::Of(const CallRecord& record) {
   uint32_t label = kNone;
+  asked_ = true;
   if (by_ == LabelBy::kLine && record.stack != kNoStack) {
     const LineId line = trace_->stacks().calling_line(record.stack);
     const auto [at, fresh] = of_line_.try_emplace(line, kNone);
@@ -67,6 +75,11 @@ std::optional<uint32_t> CallLabels::Of(const CallRecord& record) {
     label = known;
   }
   return label == kNone ? std::nullopt : std::optional(label);
+}
+
+absl::Status CallLabels::Check() const {
+  if (!asked_ || !labels_.empty()) return absl::OkStatus();
+  return NothingLabelled(by_, traces_ == 1 ? "the trace has" : "the traces have");
 }
 
 uint32_t CallLabels::Number(int level, std::string text) {

@@ -3,6 +3,7 @@
 #ifndef TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_
 #define TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/trace/trace.h"
@@ -30,6 +32,9 @@ enum class LabelBy : uint8_t {
 // InvalidArgument with the choices, and the nearest one.
 absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text);
 
+// FailedPrecondition: what has no such label (`the trace has`), and how it is recorded. Not of kApi.
+absl::Status NothingLabelled(LabelBy by, std::string_view who_has);
+
 // Numbers the labels of traces, one after the other; equal texts of one level have one number.
 class CallLabels {
  public:
@@ -39,6 +44,8 @@ class CallLabels {
   void Begin(const Trace& trace);
   // At a call's entry. None: it has no label.
   std::optional<uint32_t> Of(const CallRecord& record);
+  // NothingLabelled where calls were asked for and none had a label: a tree of them would be empty.
+  absl::Status Check() const;
 
   std::string_view text(uint32_t label) const { return labels_[label].text; }
   int level(uint32_t label) const { return labels_[label].level; }
@@ -58,6 +65,8 @@ class CallLabels {
   std::deque<Label> labels_;
   absl::flat_hash_map<std::pair<int, std::string_view>, uint32_t> numbers_;  // of labels_, which never moves
   const Trace* trace_ = nullptr;
+  size_t traces_ = 0;
+  bool asked_ = false;
   std::optional<StackText> stack_text_;
   std::vector<uint32_t> of_config_;  // of trace_
   absl::flat_hash_map<LineId, uint32_t> of_line_;

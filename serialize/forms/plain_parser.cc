@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/bytes.h"
@@ -13,6 +14,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/plain_form.h"
 #include "serialize/model/config.h"
+#include "serialize/model/levels.h"
 
 namespace torchtrace {
 namespace {
@@ -422,12 +424,23 @@ class Converter {
   std::string facets_;  // without their number
 };
 
+// Of a call or its kwargs. Which of two values were meant?
+absl::Status CheckNamedOnce(const Plain& map, const std::string& where) {
+  absl::flat_hash_set<std::string_view> names;
+  for (const PlainField& field : map.fields) {
+    if (names.insert(field.name).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat(where, Shown(field.name), ": given twice; expected it once"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
   if (item.kind != Plain::kMap) return Expected("a call", "a map with api, args and kwargs", item);
   const Plain* const api = FindField(item, "api");
-  if (api == nullptr || api->kind != Plain::kString) {
+  if (absl::Status s = CheckNamedOnce(item, ""); !s.ok()) return s;
+  if (api == nullptr || api->kind != Plain::kString || api->text.empty()) {
     return Expected("api", "the API's name", api == nullptr ? Plain() : *api);
   }
   Config config;
@@ -436,8 +449,9 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
   if (const Plain* const level = FindField(item, "level"); level != nullptr && level->kind == Plain::kNull) {
     config.level = kAnyLevel;
   } else if (level != nullptr) {
-    if (level->kind != Plain::kInt || level->integer < 0 || level->integer > 255) {
-      return Expected("level", "a level from 0", *level);
+    const int most = AllLevels().back().number;
+    if (level->kind != Plain::kInt || level->integer < 0 || level->integer > most) {
+      return Expected("level", absl::StrCat("a level from 0 to ", most).c_str(), *level);
     }
     config.level = static_cast<int>(level->integer);
   }
@@ -452,6 +466,7 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
   }
   if (const Plain* const kwargs = FindField(item, "kwargs"); kwargs != nullptr && kwargs->kind != Plain::kNull) {
     if (kwargs->kind != Plain::kMap) return Expected("kwargs", "a map", *kwargs);
+    if (absl::Status s = CheckNamedOnce(*kwargs, "kwargs."); !s.ok()) return s;
     for (const auto& [name, plain] : kwargs->fields) {
       Value& value = config.kwargs.emplace_back(name, Value()).second;
       if (absl::Status s = converter.Convert(plain, "kwargs." + Shown(name), 0, &value); !s.ok()) return s;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/command_name.h"
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/importer.h"
 #include "serialize/import/input_file.h"
@@ -106,8 +107,9 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenTrace(const std::string& path, Readin
     const std::string in_folder = absl::StrCat(path, path.ends_with('/') ? "" : "/", name);
     if (stat(in_folder.c_str(), &file) == 0 && S_ISREG(file.st_mode)) return OpenFile(in_folder, observer);
   }
-  return absl::NotFoundError(
-      absl::StrCat(std::string(logs.status().message()), ", or ", kFolderFiles[0], " or ", kFolderFiles[1], " in it"));
+  return absl::NotFoundError(absl::StrCat(std::string(logs.status().message()), ", or ", kFolderFiles[0], " or ",
+                                          kFolderFiles[1], " in it; name a folder that ", CommandName(),
+                                          " run -o wrote, or a file"));
 }
 
 std::string TraceFormat(const Trace& trace) {

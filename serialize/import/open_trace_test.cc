@@ -168,6 +168,14 @@ TEST(OpenTrace, YamlErrorsNameTheLine) {
             folder + "y1.yaml line 3, args[0].value: expected a list, found 3");
   EXPECT_EQ(Error(Write("y2.yaml", "- api: f\n- args: []\n")),
             folder + "y2.yaml line 2, api: expected the API's name, found nothing");
+  EXPECT_EQ(Error(Write("y6.yaml", "- api: f\n- api: ''\n")),
+            folder + "y6.yaml line 2, api: expected the API's name, found \"\"");
+  EXPECT_EQ(Error(Write("y7.yaml", "- api: f\n  level: 99\n")),
+            folder + "y7.yaml line 1, level: expected a level from 0 to 4, found 99");
+  EXPECT_EQ(Error(Write("y8.yaml", "- api: f\n- api: g\n  kwargs: {a: 1}\n  kwargs: {b: 1}\n")),
+            folder + "y8.yaml line 2, kwargs: given twice; expected it once");
+  EXPECT_EQ(Error(Write("y9.yaml", "- api: f\n  kwargs: {a: 1, b: 2, a: 3}\n")),
+            folder + "y9.yaml line 1, kwargs.a: given twice; expected it once");
   EXPECT_EQ(Error(Write("y3.yaml", "- api: f\n  args: [1\n- api: g\n")).substr(0, folder.size() + 13),
             folder + "y3.yaml line ");
   EXPECT_EQ(Error(Write("y4.yaml", "- api: f\n  args: [&a [1], *a]\n")),
@@ -249,12 +257,12 @@ TEST(OpenTrace, FilesOfATraceWithoutCalls) {
 
 TEST(OpenTrace, JsonLinesOfOthers) {
   const auto trace = Open(Write("other.jsonl", R"({"api": "torch.f", "args": [1, [2], {"a": 3}], "calls": 4}
-{"kwargs": {"b": {"level": 3,"level":4}}, "api": "aten::g","level":5}
+{"kwargs": {"b": {"level": 3,"level":4}}, "api": "aten::g","level":4}
 {"api":"h","calls":2,"level":1}
 {"api":"h","calls":3,"level":1}
 )"));
   EXPECT_EQ(Configs(trace.get()), (Lines{"1 x4 torch.f(1, list[2], dict{\"a\": 3})",
-                                         "5 x1 aten::g(b=dict{\"level\": 3, \"level\": 4})", "1 x5 h()"}));
+                                         "4 x1 aten::g(b=dict{\"level\": 3, \"level\": 4})", "1 x5 h()"}));
   EXPECT_EQ(TraceNotes(*trace).size(), 1u);
   const std::string folder = testing::TempDir();
   EXPECT_EQ(Error(Write("bad.jsonl", "{\"api\": \"f\"}\n{\"api\": 3}\n")),
@@ -313,8 +321,10 @@ TEST(OpenTrace, Folders) {
   Write("folder/api_trace.yaml", "- api: g\n");
   EXPECT_EQ(Configs(Open(folder + "folder/").get()), (Lines{"1 x1 g()"}));
   std::filesystem::create_directories(folder + "nothing");
-  EXPECT_EQ(Error(folder + "nothing"), folder + "nothing holds no trace: expected logs named " + folder +
-                                           "nothing/log/*.ttlog, or api_trace.yaml or api_trace.txt in it");
+  const std::string nothing = Error(folder + "nothing");
+  EXPECT_TRUE(nothing.starts_with(folder + "nothing holds no trace: expected logs named " + folder +
+                                  "nothing/log/*.ttlog, or api_trace.yaml or api_trace.txt in it; name a folder that "))
+      << nothing;
 }
 
 TEST(OpenTrace, WhatIsNoTrace) {

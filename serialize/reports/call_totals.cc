@@ -1,5 +1,6 @@
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "serialize/reports/reports.h"
 
@@ -11,9 +12,12 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(const Trace& trace, const SumOptions& options) : options_(options), by_place_(options.place != nullptr) {
-    Grow(trace.config_count());
+  Summer(Trace* trace, const SumOptions& options) : options_(options), by_place_(options.place != nullptr) {
+    Grow(trace->config_count());
+    if (options.selection != nullptr) selector_.emplace(trace, *options.selection);
   }
+
+  absl::Status Prepare() { return selector_.has_value() ? selector_->Prepare() : absl::OkStatus(); }
 
   void Add(const CallRecord& call) {
     if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
@@ -37,6 +41,7 @@ class Summer {
     int64_t inside_ns = 0;  // of the finished calls right inside
     PlaceId place = kNoPlace;
     uint32_t row = kNoRow;
+    bool accepted = true;
     bool outermost = true;  // of its row
     bool costs = false;
     uint8_t level = 0;
@@ -77,7 +82,8 @@ class Summer {
 
   void Enter(const CallRecord& call, ThreadState* thread) {
     OpenCall open;
-    const bool accepted = rows_[call.config] != kNoRow;
+    const bool accepted = rows_[call.config] != kNoRow && (!selector_.has_value() || selector_->Accepts(call));
+    open.accepted = accepted;
     if (by_place_) {
       const uint32_t around = std::min<uint32_t>(call.depth, static_cast<uint32_t>(thread->open.size()));
       open.place = options_.place(call, around == 0 ? kNoPlace : thread->open[around - 1].place);
@@ -119,12 +125,13 @@ class Summer {
   void Leave(const CallRecord& call, ThreadState* thread) {
     const int64_t time_ns = call.total_duration_ns();
     OpenCall open;
+    open.accepted = !selector_.has_value();  // of what isn't open nothing is known
     if (call.depth < thread->open.size()) {
       open = thread->open[call.depth];
       Close(call.depth, thread);
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
-    if (rows_[call.config] == kNoRow) return;
+    if (rows_[call.config] == kNoRow || !open.accepted) return;
     AddEnd(call, time_ns, open, &totals_.configs[call.config]);
     if (open.place != kNoPlace) AddEnd(call, time_ns, open, &PlaceAt(open.place).total);
   }
@@ -138,6 +145,7 @@ class Summer {
 
   const SumOptions& options_;
   const bool by_place_;
+  std::optional<CallSelector> selector_;
   std::vector<uint32_t> rows_;  // by ConfigId
   std::vector<bool> costs_;     // by ConfigId
   TraceTotals totals_;
@@ -151,11 +159,14 @@ class Summer {
 }  // namespace
 
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
-  Summer summer(*trace, options);
-  const absl::Status read = trace->ReadCounted([&summer](const CallRecord& call) -> absl::Status {
+  Summer summer(trace, options);
+  if (absl::Status s = summer.Prepare(); !s.ok()) return s;
+  const auto add = [&summer](const CallRecord& call) -> absl::Status {
     summer.Add(call);
     return absl::OkStatus();
-  });
+  };
+  const bool each = options.selection != nullptr && options.selection->TellsEqualCallsApart();
+  const absl::Status read = each ? trace->Read(add) : trace->ReadCounted(add);
   if (!read.ok()) return read;
   return summer.Take();
 }

@@ -51,15 +51,16 @@ class Census {
       : traces_(traces),
         options_(options),
         out_(out),
-        top_(options.top.value_or(IsForPeople(options.format) ? kDefaultRows : 0)),
+        top_(options.top.value_or(IsForPeople(options.format) ? RowsOnAScreen(2, options.screen.lines) : 0)),
         filter_(options.filter) {}
 
-  absl::Status Run() {
+  absl::StatusOr<uint64_t> Run() {
     for (const StatsTrace& trace : traces_) {
       if (absl::Status s = Add(trace); !s.ok()) return s;
     }
     Sort();
-    return Write();
+    if (absl::Status s = Write(); !s.ok()) return s;
+    return totals_.calls();
   }
 
  private:
@@ -165,18 +166,19 @@ class Census {
   }
 
   absl::Status Write() const {
-    ReportWriter report(options_.format, out_);
+    ReportWriter report(options_.format, out_, options_.screen);
     report.AddLine(absl::StrCat(Counted(totals_.calls(), "call", "calls"), " of level 2: ", totals_.inside,
                                 " inside a call of level 1, ", totals_.outside, " outside (",
                                 FormatPercent(totals_.outside, totals_.calls()), "), which level 1 did not see"));
     report.AddMembers({{"total_calls", totals_.calls()}, {"inside", totals_.inside}, {"outside", totals_.outside}});
 
-    report.BeginTable("operators", WithTally({{"operator", "api", "", TextTable::kLeft}}, /*csv=*/false));
+    report.BeginTable("operators",
+                      WithTally({{"operator", "api", "", TextTable::kLeft, nullptr, /*clips=*/true}}, /*csv=*/false));
     for (const uint32_t i : order_) report.AddRow(WithTally({ApiCell(operators_[i].api)}, operators_[i].all));
     report.EndTable(operator_count_ - order_.size());
 
     // CSV has a row for each operator on each thread.
-    report.BeginTable("threads", WithTally({{"thread", "", "", TextTable::kLeft},
+    report.BeginTable("threads", WithTally({{"thread", "", "", TextTable::kLeft, nullptr, /*clips=*/true},
                                             {"", "", "operator"},
                                             {"", traces_.size() > 1 ? "trace" : "", "trace"},
                                             {"", "process", "process"},
@@ -234,7 +236,8 @@ class Census {
 
 }  // namespace
 
-absl::Status WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out) {
+absl::StatusOr<uint64_t> WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options,
+                                     std::ostream* out) {
   return Census(traces, options, out).Run();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/command_name.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/render/render.h"
@@ -116,6 +117,10 @@ class InfoReport {
     Order();
     Counts();
     Completeness();
+    if (facts_.open_calls > 0) {
+      Line("open", absl::StrCat(Counted(facts_.open_calls, "call", "calls"), " never returned (", CommandName(),
+                                " info --open ", path == "-" ? path : ShellQuote(path), " shows them)"));
+    }
     Processes();
     return std::move(text_);
   }
@@ -147,7 +152,8 @@ class InfoReport {
     Line("configs", absl::StrCat(statistics_.configs));
     for (const auto& [level, count] : statistics_.levels) {
       Line(absl::StrCat("level ", level),
-           absl::StrCat(count.calls, " calls, ", count.apis, " APIs, ", count.configs, " configs"));
+           absl::StrCat(Counted(count.calls, "call", "calls"), ", ", Counted(count.apis, "API", "APIs"), ", ",
+                        Counted(count.configs, "config", "configs")));
     }
     uint64_t file_bytes = 0;
     uint64_t event_bytes = 0;

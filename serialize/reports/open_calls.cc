@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/clip_text.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"

@@ -1,10 +1,13 @@
 #include "serialize/reports/report_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "serialize/base/clip_text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/reports/reports.h"
 
@@ -12,6 +15,8 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr uint64_t kLeastRows = 3;
 
 std::string ValueText(const ordered_json& value, const char* between_items) {
   if (value.is_null()) return "";
@@ -29,6 +34,13 @@ ReportCell TimeCell(int64_t ns) { return {ns, FormatDuration(ns)}; }
 ReportCell PercentCell(uint64_t part, uint64_t whole) {
   const double ratio = whole == 0 ? 0 : 1e6 * static_cast<double>(part) / static_cast<double>(whole);
   return {std::round(ratio) / 1e4, FormatPercent(part, whole)};
+}
+
+uint64_t RowsOnAScreen(size_t tables, size_t lines) {
+  constexpr uint64_t kAroundOne = 4, kAroundEach = 5;
+  const uint64_t each = tables < 2 ? lines - std::min<uint64_t>(lines, kAroundOne)
+                                   : (lines - 1) / tables - std::min<uint64_t>((lines - 1) / tables, kAroundEach);
+  return std::min(kDefaultRows, std::max(kLeastRows, each));
 }
 
 const std::string& ReportWriter::NameOf(const ReportColumn& column) const {
@@ -65,13 +77,16 @@ void ReportWriter::BeginTable(const std::string& list, std::vector<ReportColumn>
     return;
   }
   std::vector<TextTable::Column> named;
+  clips_.clear();
+  rows_.clear();
   for (const ReportColumn& column : columns_) {
     if (NameOf(column).empty()) continue;
     named.push_back({NameOf(column), column.align, column.group == nullptr ? "" : *column.group});
+    clips_.push_back(column.clips);
   }
   if (named.empty()) return;
   if (format_ != StatsFormat::kCsv) {
-    text_.emplace(std::move(named));
+    shown_ = std::move(named);
   } else if (!std::exchange(has_csv_header_, true)) {
     *out_ << absl::StrJoin(named, ",", [](std::string* out, const TextTable::Column& column) {
       *out += CsvCell(absl::StrCat(column.group, column.group.empty() ? "" : " ", column.title));
@@ -103,19 +118,47 @@ void ReportWriter::AddRow(const std::vector<ReportCell>& cells) {
   if (format_ == StatsFormat::kJson) {
     *out_ << (*list_end_ == ']' ? "\n    " : ",\n    ") << DumpJson(json);
     list_end_ = "\n  ]";
-  } else if (text_.has_value()) {
-    text_->AddRow(std::move(texts));
+  } else if (!shown_.empty()) {
+    for (std::string& text : texts) text = PlainLine(text);
+    rows_.push_back(std::move(texts));
   } else if (!texts.empty()) {
     *out_ << absl::StrJoin(texts, ",") << "\n";
   }
 }
 
+uint64_t ReportWriter::FitRows() {
+  std::vector<size_t> widths;
+  for (const TextTable::Column& column : shown_) widths.push_back(CountCharacters(column.title));
+  for (const std::vector<std::string>& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], CountCharacters(row[i]));
+  }
+  size_t width = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    if (!clips_[i]) continue;
+    const size_t beside = width - widths[i];
+    size_t widest = CountCharacters(shown_[i].title);
+    for (std::vector<std::string>& row : rows_) {
+      row[i] = ClipText(row[i], width_, beside);
+      widest = std::max(widest, CountCharacters(row[i]));
+    }
+    width = beside + widest;
+  }
+  const size_t lines = (width + width_ - 1) / width_;  // of a row
+  const size_t kept = std::max<size_t>(kLeastRows, rows_.size() / std::max<size_t>(lines, 1));
+  if (!rows_fit_ || kept >= rows_.size()) return 0;
+  const size_t dropped = rows_.size() - kept;
+  rows_.resize(kept);
+  return dropped;
+}
+
 void ReportWriter::EndTable(uint64_t more) {
-  if (!text_.has_value()) return;
+  if (shown_.empty()) return;
   const bool markdown = format_ == StatsFormat::kMarkdown;
-  *out_ << "\n" << (markdown ? text_->FormatMarkdown() : text_->Format());
+  if (!markdown && width_ > 0) more += FitRows();
+  TextTable table(std::exchange(shown_, {}));
+  for (std::vector<std::string>& row : rows_) table.AddRow(std::move(row));
+  *out_ << "\n" << (markdown ? table.FormatMarkdown() : table.Format());
   if (more > 0) *out_ << (markdown ? "\n" : "") << "... and " << more << " more (--top 0 shows all)\n";
-  text_.reset();
 }
 
 absl::Status ReportWriter::Finish(const char* what) {

@@ -4,6 +4,7 @@
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_REPORT_TABLE_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_REPORT_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -20,6 +21,12 @@ namespace torchtrace {
 
 enum class StatsFormat : uint8_t;
 
+// The terminal that a report is for.
+struct ReportScreen {
+  size_t width = 0;   // characters of a line; 0: any
+  size_t lines = 45;  // where there is no terminal, what fits on most
+};
+
 // What each format calls a column. One for which it has no name isn't there.
 struct ReportColumn {
   std::string title;  // of text and Markdown
@@ -29,6 +36,7 @@ struct ReportColumn {
   // Neighbours with the same object are a group, called like that. In JSON it is an object of the row's list `traces`;
   // in CSV its name stands before theirs. Where its first cell is 0, people see `-` in all of them.
   const std::string* group = nullptr;
+  bool clips = false;  // its cells, on a terminal that is too narrow (ClipText)
 };
 
 // What programs read, and people too where there is no text of their own. Null is empty but in JSON.
@@ -46,10 +54,15 @@ ReportCell ApiCell(std::string_view api);               // as FormatApi has it
 ReportCell TimeCell(int64_t ns);                        // `1.23 us`
 ReportCell PercentCell(uint64_t part, uint64_t whole);  // `12.34%`; programs get a number with four decimals
 
+// How many rows each of some tables has on a screen, with lines around them; what people see who don't say.
+uint64_t RowsOnAScreen(size_t tables, size_t lines);
+
 // Each call writes what the format shows of it.
 class ReportWriter {
  public:
-  ReportWriter(StatsFormat format, std::ostream* out) : format_(format), out_(out) {}
+  // Text is for that terminal; `rows_fit`: of rows that take several of its lines there are as many fewer.
+  ReportWriter(StatsFormat format, std::ostream* out, const ReportScreen& screen = {}, bool rows_fit = false)
+      : format_(format), out_(out), width_(screen.width), rows_fit_(rows_fit) {}
 
   // For people, before the tables.
   void AddLine(std::string_view line);
@@ -70,11 +83,18 @@ class ReportWriter {
  private:
   const std::string& NameOf(const ReportColumn& column) const;
   void BeginMember(const std::string& name);
+  // Clips the rows for the terminal. Returns how many were dropped.
+  uint64_t FitRows();
 
   const StatsFormat format_;
   std::ostream* const out_;
+  const size_t width_;
+  const bool rows_fit_;
   std::vector<ReportColumn> columns_;  // of the table begun last
-  std::optional<TextTable> text_;      // the same for people, if they see any
+  // The same for people, if they see any.
+  std::vector<TextTable::Column> shown_;
+  std::vector<bool> clips_;  // by column
+  std::vector<std::vector<std::string>> rows_;
   bool has_csv_header_ = false;
   const char* before_member_ = "{";
   std::string list_;           // the open one of JSON

@@ -23,6 +23,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/reports/durations.h"
+#include "serialize/reports/report_table.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
 
@@ -77,6 +78,8 @@ struct SumOptions {
   std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
   // Whether its calls cost something, for CallTotal::outermost. Asked once per config that has a row.
   std::function<bool(ConfigId)> costs = nullptr;
+  // Those that it doesn't mean don't count. Names and levels are left to `row`.
+  const CallSelection* selection = nullptr;
   bool durations = false;
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
@@ -130,17 +133,18 @@ struct StatsTrace {
   std::string name;
 };
 
-struct StatsOptions {
+// What names and levels leave out is in no total, and costs time in the calls around it all the same: so does what the
+// selection leaves out else.
+struct StatsOptions : CallSelection {
   StatsGrouping grouping;
   StatsFormat format = StatsFormat::kText;
   std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf
   // So many rows of each table, the first in that order; 0: all. Else all for programs, and for people what fits on a
   // screen.
   std::optional<uint64_t> top = {};
-  GlobFilter filter;        // over API names; totals are of what it accepts
-  std::vector<int> levels;  // empty: all
-  Coarsening ignore;        // configs that are equal without it count as one
-  bool sum = false;         // several traces as one, and not side by side
+  ReportScreen screen = {};
+  Coarsening ignore;  // configs that are equal without it count as one
+  bool sum = false;   // several traces as one, and not side by side
   // Without times, exceptions and the order of calls where these aren't needed:
   // counting is several times faster than reading.
   bool times = true;
@@ -150,9 +154,10 @@ struct StatsOptions {
 // Rows of APIs, configs, families and shapes come by level, a table for each; those that are equal in what they are
 // sorted by come by first appearance. Time is what passed between entering and leaving, summed over the calls that are
 // in no other call of the row; self time leaves out the recorded calls inside. docs/STATS.md lists the keys of JSON and
-// the columns of CSV. InvalidArgument for an order that needs times which the traces don't have, Aborted when `out`
-// fails.
-absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out);
+// the columns of CSV. Returns how many calls they are of. InvalidArgument for an order that needs times which the
+// traces don't have, Aborted when `out` fails.
+absl::StatusOr<uint64_t> WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options,
+                                    std::ostream* out);
 
 // The census of `torchtrace stats --census`: which operators (level 2) ran inside an
 // API call (level 1) and which did not, so that level 1 did not see them. One
@@ -161,14 +166,16 @@ absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOption
 struct CensusOptions {
   StatsFormat format = StatsFormat::kText;
   std::optional<uint64_t> top = {};  // as in StatsOptions; operators most often outside come first
-  GlobFilter filter;                 // over names of operators; totals are of what it accepts
+  ReportScreen screen = {};
+  GlobFilter filter;  // over names of operators; totals are of what it accepts
 };
 
 // A call is inside when any call around it on its thread is of level 1, however many are
 // in between; one whose outer calls are lost counts as outside. docs/STATS.md lists the
-// keys of JSON and the columns of CSV. FailedPrecondition for a trace that was not
+// keys of JSON and the columns of CSV. Returns how many operators ran. FailedPrecondition for a trace that was not
 // recorded at levels 1 and 2, Aborted when `out` fails.
-absl::Status WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out);
+absl::StatusOr<uint64_t> WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options,
+                                     std::ostream* out);
 
 // The report of `torchtrace apis coverage`: which APIs or operators of a list were
 // called in some traces, how often and with how many configs, and which never were.
@@ -210,15 +217,6 @@ absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& trac
 // calls. It was counted or read before.
 std::vector<int> RecordedLevels(const Trace& trace);
 
-// Lines that fit on a terminal.
-
-// Characters, of text in UTF-8.
-size_t CountCharacters(std::string_view text);
-
-// `text` where it fits on a line of `width` characters beside so many others, else its beginning and `...`. A width of
-// 0 is any; 20 characters are always kept.
-std::string ClipText(std::string_view text, size_t width, size_t beside);
-
 // `torchtrace dump`: one line per call in program order, with its level where several stand together, indented by
 // nesting, with its duration, the type of the exception it raised, or a mark that it never returned. Streams: a call's
 // line waits for its end only while fewer than kMaxWaitingCalls lines wait; then it is written as `<unfinished>`, and a
@@ -255,17 +253,16 @@ struct TreeOptions {
   uint32_t depth = UINT32_MAX;      // so many generations
   int64_t min_time_ns = 0;          // only what took so long in all
   uint64_t max_nodes = 0;           // text: only so many, those that took longest or were called most; 0: all
+  size_t width = 0;                 // of a line of text, in characters; names are clipped for it; 0: any
   bool first_called_first = false;  // else the longest
   bool backward_at_forward = false;
-  std::optional<uint32_t> thread = {};  // only threads of this number
-  GlobFilter filter = {};               // over API names
-  std::vector<int> levels = {};         // empty: all
+  CallSelection calls = {};  // what it leaves out belongs to the call around it
   bool json = false;
   bool color = false;  // ANSI colours; text only
 };
 
-// FailedPrecondition where no call has what the tree is of; Aborted when `out` fails.
-absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
+// Returns how many calls it is of. FailedPrecondition where none has what the tree is of; Aborted when `out` fails.
+absl::StatusOr<uint64_t> WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
 
 // What `torchtrace info` shows: what was run, where and with what, how many
 // calls were recorded in how many bytes, how each process ended, and whether

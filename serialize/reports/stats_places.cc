@@ -55,8 +55,7 @@ absl::Status StatsPlaces::Check() const {
   if (places_.size() > (nowhere_.has_value() ? 1 : 0)) return absl::OkStatus();
   const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
   if (grouping_.by == StatsBy::kModule) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " no calls of modules: they are recorded by torchtrace run at level 3"));
+    return NothingLabelled(LabelBy::kModule, who);
   }
   if (grouping_.by == StatsBy::kTag) {
     const std::vector<std::string> others(other_tags_.begin(), other_tags_.end());

@@ -118,14 +118,6 @@ constexpr Grouping kGroupings[] = {
 
 constexpr std::string_view kTagPrefix = "tag:";
 
-// What people see without --top: all tables of several levels on one screen.
-uint64_t RowsOnAScreen(size_t tables) {
-  constexpr uint64_t kLines = 44, kAroundATable = 5, kLeast = 3;
-  if (tables < 2) return kDefaultRows;
-  const uint64_t each = kLines / tables;
-  return std::min(kDefaultRows, std::max(kLeast, each - std::min(each, kAroundATable)));
-}
-
 absl::Status UnknownChoice(const char* what, std::string_view text, const std::vector<std::string>& names) {
   return absl::InvalidArgumentError(absl::StrCat(what, " \"", std::string(text), "\"", DidYouMean(text, names),
                                                  " (known: ", absl::StrJoin(names, ", "), ")"));
@@ -141,17 +133,17 @@ class StatsReport {
         grouping_(*std::find_if(std::begin(kGroupings), std::end(kGroupings),
                                 [this](const Grouping& grouping) { return grouping.by == by_; })),
         side_by_side_(traces.size() > 1 && !options.sum && !grouping_.of_one_trace),
-        reads_(options.times || by_place() || by_ == StatsBy::kShapes || options.sort == StatsSort::kFirst),
+        reads_(options.times || options.ChoosesCalls() || by_place() || by_ == StatsBy::kShapes ||
+               options.sort == StatsSort::kFirst),
         filter_(options.filter),
         places_(options.grouping, traces) {
     if (by_ == StatsBy::kShapes) shape_rules_ = ShapeRules::BuiltIn();
   }
 
-  absl::Status Run() {
+  absl::StatusOr<uint64_t> Run() {
     for (size_t i = 0; i < traces_.size(); ++i) {
       if (by_ == StatsBy::kLine && !HasStacks(*traces_[i].trace)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(traces_[i].name, " has no stacks: they are recorded by torchtrace run --stacks"));
+        return NothingLabelled(LabelBy::kLine, traces_[i].name + " has");
       }
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
@@ -168,7 +160,8 @@ class StatsReport {
     }
     MakeRows();
     Sort();
-    return Write();
+    if (absl::Status s = Write(); !s.ok()) return s;
+    return totals_.all.calls;
   }
 
  private:
@@ -209,6 +202,7 @@ class StatsReport {
     };
     if (by_place()) sums.place = places_.Of(number);
     if (by_ == StatsBy::kShapes) sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
+    if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums.row);
     if (!totals.ok()) return totals.status();
@@ -403,7 +397,8 @@ class StatsReport {
     });
     // One table, or one for each level.
     const uint64_t top = options_.top.value_or(
-        IsForPeople(options_.format) ? RowsOnAScreen(grouping_.by_level ? levels_.size() : 1) : 0);
+        IsForPeople(options_.format) ? RowsOnAScreen(grouping_.by_level ? levels_.size() : 1, options_.screen.lines)
+                                     : 0);
     std::vector<Row> shown;
     for (size_t begin = 0, end = 0; begin < rows_.size(); begin = end) {
       while (end < rows_.size() && (!grouping_.by_level || rows_[end].level == rows_[begin].level)) ++end;
@@ -441,7 +436,7 @@ class StatsReport {
   }
 
   absl::Status Write() const {
-    ReportWriter report(options_.format, out_);
+    ReportWriter report(options_.format, out_, options_.screen, /*rows_fit=*/!options_.top.has_value());
     // At several levels, FLOPs are counted at each.
     Totals all = totals_.all;
     if (levels_.size() > 1) all.flops = 0;
@@ -499,8 +494,12 @@ class StatsReport {
 
   std::vector<ReportColumn> Columns() const {
     std::vector<ReportColumn> columns;
-    const ReportColumn label{by_ == StatsBy::kTag ? FormatApi(options_.grouping.tag) : grouping_.title, "", "",
-                             TextTable::kLeft};
+    const ReportColumn label{by_ == StatsBy::kTag ? FormatApi(options_.grouping.tag) : grouping_.title,
+                             "",
+                             "",
+                             TextTable::kLeft,
+                             nullptr,
+                             /*clips=*/true};
     if (!grouping_.label_last) columns.push_back(label);
     if (grouping_.of_one_trace && traces_.size() > 1) columns.push_back({"", "trace", "trace"});
     for (const absl::string_view label_name : absl::StrSplit(grouping_.labels, ' ')) {
@@ -620,7 +619,8 @@ absl::StatusOr<StatsSort> ParseStatsSort(std::string_view text) {
   return UnknownChoice("cannot sort by", text, names);
 }
 
-absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out) {
+absl::StatusOr<uint64_t> WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options,
+                                    std::ostream* out) {
   return StatsReport(traces, options, out).Run();
 }
 

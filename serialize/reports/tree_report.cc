@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/clip_text.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
@@ -29,27 +30,21 @@ constexpr uint32_t kMostIndent = 100;
 
 class TreeReport {
  public:
-  TreeReport(const TreeOptions& options, std::ostream* out)
-      : options_(options),
+  TreeReport(Trace* trace, const TreeOptions& options, std::ostream* out)
+      : trace_(trace),
+        options_(options),
         out_(out),
+        selector_(trace, options.calls),
         labels_(options.by),
         tree_({.label = [this](const CallRecord& record) { return Label(record); },
                .backward_at_forward = options.backward_at_forward,
                .fold_equal = options.by == LabelBy::kLine}) {}
 
-  absl::Status Run(Trace* trace) {
-    trace_ = trace;
-    labels_.Begin(*trace);
-    if (absl::Status s = tree_.Read(trace); !s.ok()) return s;
-    if (labelled_ == 0 && calls_ > 0) {
-      if (options_.by == LabelBy::kModule) {
-        return absl::FailedPreconditionError(
-            "no call of the trace is a module's: torchtrace run --levels 3 records them");
-      }
-      if (options_.by == LabelBy::kLine) {
-        return absl::FailedPreconditionError("no call of the trace has a line: torchtrace run --stacks records them");
-      }
-    }
+  absl::StatusOr<uint64_t> Run() {
+    if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
+    labels_.Begin(*trace_);
+    if (absl::Status s = tree_.Read(trace_); !s.ok()) return s;
+    if (absl::Status s = labels_.Check(); !s.ok()) return s;
     if (options_.backward_at_forward && backward_ == 0 && calls_ > 0) {
       return absl::FailedPreconditionError(
           "no call of the trace is a backward one: torchtrace run --levels 4 records them");
@@ -59,27 +54,16 @@ class TreeReport {
     if (options_.max_nodes > 0 && !options_.json) ChooseHeaviest();
     options_.json ? WriteJson() : WriteText();
     out_->flush();
-    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the tree");
+    if (!out_->good()) return absl::AbortedError("cannot write the tree");
+    return calls_;
   }
 
  private:
   std::optional<uint32_t> Label(const CallRecord& record) {
-    if (record.config == kLostId || (options_.thread.has_value() && record.thread != *options_.thread)) {
-      return std::nullopt;
-    }
-    if (record.config >= accepted_.size()) accepted_.resize(record.config + record.config / 2 + 16);
-    std::optional<bool>& accepted = accepted_[record.config];
-    if (!accepted.has_value()) {
-      const std::vector<int>& levels = options_.levels;
-      accepted = (levels.empty() || std::find(levels.begin(), levels.end(), record.level) != levels.end()) &&
-                 options_.filter.Accepts(ReadConfigHead(trace_->identity(record.config)).api);
-    }
-    if (!*accepted) return std::nullopt;
+    if (record.config == kLostId || !selector_.Accepts(record)) return std::nullopt;
     ++calls_;
     backward_ += record.facts.forward_thread != 0;
-    const std::optional<uint32_t> label = labels_.Of(record);
-    labelled_ += label.has_value();
-    return label;
+    return labels_.Of(record);
   }
 
   uint64_t Weight(uint32_t i) const {
@@ -156,9 +140,13 @@ class TreeReport {
           return false;
         }
         const CallNode& node = tree_.nodes()[i];
-        *out_ << Color(kDim) << Columns(node, /*of_thread=*/false) << Color(kReset) << "  "
-              << std::string(2 * size_t{std::min(depth, kMostIndent)}, ' ') << PlainLine(labels_.text(node.label))
-              << Outcome(node) << "\n";
+        const std::string columns = Columns(node, /*of_thread=*/false);
+        const std::string indent(2 + 2 * size_t{std::min(depth, kMostIndent)}, ' ');
+        const std::string outcome = Outcome(node);
+        *out_ << Color(kDim) << columns << Color(kReset) << indent
+              << ClipText(PlainLine(labels_.text(node.label)), options_.width,
+                          columns.size() + indent.size() + CountCharacters(outcome))
+              << (outcome.empty() ? "" : Color(kRed)) << outcome << (outcome.empty() ? "" : Color(kReset)) << "\n";
         return true;
       });
     }
@@ -178,12 +166,10 @@ class TreeReport {
     return absl::StrCat(columns, of_thread ? std::string(9, ' ') : absl::StrFormat("%9d", node.calls));
   }
 
-  std::string Outcome(const CallNode& node) const {
+  static std::string Outcome(const CallNode& node) {
     std::string text;
-    if (node.raised > 0) absl::StrAppend(&text, "  ", Color(kRed), node.raised, " raised", Color(kReset));
-    if (node.never_returned > 0) {
-      absl::StrAppend(&text, "  ", Color(kRed), node.never_returned, " never returned", Color(kReset));
-    }
+    if (node.raised > 0) absl::StrAppend(&text, "  ", node.raised, " raised");
+    if (node.never_returned > 0) absl::StrAppend(&text, "  ", node.never_returned, " never returned");
     return text;
   }
 
@@ -222,24 +208,23 @@ class TreeReport {
     *out_ << (*separator == '[' ? "[" : "\n") << "]\n";
   }
 
+  Trace* const trace_;
   const TreeOptions& options_;
   std::ostream* const out_;
+  CallSelector selector_;
   CallLabels labels_;
   CallTree tree_;
-  Trace* trace_ = nullptr;
-  std::vector<std::optional<bool>> accepted_;    // by ConfigId: whether levels and filter do
   std::vector<std::vector<uint32_t>> children_;  // by node, as they are shown
   std::optional<std::vector<bool>> chosen_;      // by node, where some are left out: whether it is shown
   uint64_t calls_ = 0;                           // accepted
-  uint64_t labelled_ = 0;                        // of them
   uint64_t backward_ = 0;                        // of them
   uint64_t left_out_ = 0;                        // branches
 };
 
 }  // namespace
 
-absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out) {
-  return TreeReport(options, out).Run(trace);
+absl::StatusOr<uint64_t> WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out) {
+  return TreeReport(trace, options, out).Run();
 }
 
 }  // namespace torchtrace

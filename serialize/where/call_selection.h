@@ -29,6 +29,11 @@ struct CallSelection {
   std::optional<NumberSet> ranks;    // processes without a rank have none of these
   std::vector<std::string> threads;  // numbers in their processes, or globs over names; empty: all
   std::optional<Where> where;
+
+  // Whether more than names and levels is asked for.
+  bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
+  // Whether of calls that a trace only counts (Trace::ReadCounted) some may be meant and some not.
+  bool TellsEqualCallsApart() const { return calls.has_value() || (where.has_value() && where->needs_call()); }
 };
 
 // Asks each call of a trace, in one reading of it. Memory goes with configurations and threads; only a condition on how

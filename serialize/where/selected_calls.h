@@ -1,7 +1,7 @@
-// Which records of a trace are of calls that an export wants.
+// Which records of a trace are of calls that are meant.
 
-#ifndef TORCHTRACE_SERIALIZE_EXPORT_SELECTED_CALLS_H_
-#define TORCHTRACE_SERIALIZE_EXPORT_SELECTED_CALLS_H_
+#ifndef TORCHTRACE_SERIALIZE_WHERE_SELECTED_CALLS_H_
+#define TORCHTRACE_SERIALIZE_WHERE_SELECTED_CALLS_H_
 
 #include <cstdint>
 
@@ -16,9 +16,7 @@ namespace torchtrace {
 class SelectedCalls {
  public:
   SelectedCalls(Trace* trace, const CallSelection& selection)
-      : selector_(trace, selection),
-        by_config_(!selection.calls.has_value() && !selection.ranks.has_value() && selection.threads.empty() &&
-                   !selection.where.has_value()) {}
+      : selector_(trace, selection), by_config_(!selection.ChoosesCalls()) {}
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
@@ -40,4 +38,4 @@ class SelectedCalls {
 
 }  // namespace torchtrace
 
-#endif  // TORCHTRACE_SERIALIZE_EXPORT_SELECTED_CALLS_H_
+#endif  // TORCHTRACE_SERIALIZE_WHERE_SELECTED_CALLS_H_

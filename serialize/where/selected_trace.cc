@@ -1,0 +1,45 @@
+#include "serialize/where/selected_trace.h"
+
+#include <utility>
+
+namespace torchtrace {
+
+absl::Status SelectedTrace::Prepare() {
+  if (prepared_) return absl::OkStatus();
+  const absl::Status prepared = calls_.Prepare();
+  prepared_ = prepared.ok();
+  return prepared;
+}
+
+Trace::Visitor SelectedTrace::Selecting(const Visitor& visitor) {
+  return
+      [this, &visitor](const CallRecord& record) { return calls_.Wants(record) ? visitor(record) : absl::OkStatus(); };
+}
+
+absl::Status SelectedTrace::Read(const Visitor& visitor) {
+  if (absl::Status s = Prepare(); !s.ok()) return s;
+  return trace_->Read(Selecting(visitor));
+}
+
+absl::Status SelectedTrace::ReadCounted(const Visitor& visitor) {
+  if (selection_.TellsEqualCallsApart()) return Read(visitor);
+  if (absl::Status s = Prepare(); !s.ok()) return s;
+  return trace_->ReadCounted(Selecting(visitor));
+}
+
+absl::StatusOr<std::vector<uint64_t>> SelectedTrace::Count() {
+  if (counts_.has_value()) return *counts_;
+  // Makes the configurations known, and how many calls of each there are at most.
+  absl::StatusOr<std::vector<uint64_t>> counts = trace_->Count();
+  if (!counts.ok()) return counts;
+  std::vector<uint64_t> seen(counts->size());
+  const absl::Status read = ReadCounted([&seen](const CallRecord& record) {
+    if (record.kind == CallRecord::kEnter) seen[record.variant] += record.count;
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  counts_ = std::move(seen);
+  return *counts_;
+}
+
+}  // namespace torchtrace

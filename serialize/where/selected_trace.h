@@ -1,0 +1,56 @@
+// A trace of which only some calls are seen.
+
+#ifndef TORCHTRACE_SERIALIZE_WHERE_SELECTED_TRACE_H_
+#define TORCHTRACE_SERIALIZE_WHERE_SELECTED_TRACE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "serialize/trace/trace.h"
+#include "serialize/where/call_selection.h"
+#include "serialize/where/selected_calls.h"
+
+namespace torchtrace {
+
+// For readers that ask what was called and in which order, and not what was called in what: numbers, depths and parents
+// of the calls that are seen, and what processes() tells, are those of the whole trace.
+class SelectedTrace final : public Trace {
+ public:
+  SelectedTrace(std::unique_ptr<Trace> trace, CallSelection selection)
+      : trace_(std::move(trace)), selection_(std::move(selection)), calls_(trace_.get(), selection_) {}
+
+  absl::Status Read(const Visitor& visitor) override;
+  absl::Status ReadCounted(const Visitor& visitor) override;
+  absl::StatusOr<std::vector<uint64_t>> Count() override;
+
+  size_t config_count() const override { return trace_->config_count(); }
+  size_t variant_count() const override { return trace_->variant_count(); }
+  std::string_view identity(ConfigId config) const override { return trace_->identity(config); }
+  std::string_view facets(VariantId variant) const override { return trace_->facets(variant); }
+  ConfigId config_of(VariantId variant) const override { return trace_->config_of(variant); }
+  std::string_view tags(uint32_t id) const override { return trace_->tags(id); }
+  const StackTable& stacks() const override { return trace_->stacks(); }
+  const std::vector<ProcessInfo>& processes() const override { return trace_->processes(); }
+  LogSource log_source(size_t process) const override { return trace_->log_source(process); }
+
+ private:
+  absl::Status Prepare();
+  Visitor Selecting(const Visitor& visitor);
+
+  const std::unique_ptr<Trace> trace_;
+  const CallSelection selection_;
+  SelectedCalls calls_;
+  bool prepared_ = false;
+  std::optional<std::vector<uint64_t>> counts_;
+};
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_SERIALIZE_WHERE_SELECTED_TRACE_H_
