@@ -89,6 +89,52 @@ def test_a_filter_that_leaves_nothing_says_so(trace, verb, pattern):
     assert "no call matches" not in torchtrace(*verb, trace, "--include", "torch.relu").err
 
 
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.parametrize("option", ["--include", "--exclude"])
+@pytest.mark.parametrize("names", ["", ",", ",,"])
+def test_a_list_of_nothing_is_an_error(trace, verb, option, names):
+    result = torchtrace(*verb, trace, option, names)
+    assert result.status == 2 and result.out == ""
+    assert result.err.startswith(f"torchtrace: {option}: '{names}' names nothing (see ")
+
+
+@pytest.mark.parametrize(
+    ("group", "error"),
+    [
+        ("mine: []", "1: %mine has nothing in it"),
+        ("mine: {names: [], groups: []}", "1: %mine has nothing in it"),
+        (
+            "'%mine': [torch.relu]",
+            "1: expected the name of a group, without % ? , and blanks, found",
+        ),
+        (
+            "mine:\n- torch.rellu",
+            "2: no API or operator is known that is called torch.rellu, did you",
+        ),
+        ("mine: {names: [relu, sofmax]}", "1: no API or operator is known that is called sofmax"),
+        (
+            "x: [mypackage.trian]\nmine: {groups: [x]}",
+            "1: no API or operator is known that is called",
+        ),
+    ],
+)
+def test_groups_are_checked_as_names_are(trace, tmp_path, group, error):
+    groups = tmp_path / "groups.yaml"
+    groups.write_text(group)
+    result = torchtrace("stats", trace, "--groups", groups, "--include", "%mine")
+    assert result.status == 2 and result.out == ""
+    assert result.err.startswith(f"torchtrace: {groups}:{error}"), result.err
+
+
+def test_groups_hold_what_may_come(trace, tmp_path):
+    groups = tmp_path / "groups.yaml"
+    groups.write_text("mine: ['?torch.rellu', torch.relu, mypackage.train]\nslip: [torch.rellu]\n")
+    args = ("--groups", groups, "--include", "%mine")
+    assert apis(trace, *args) == ["mypackage.train", "torch.relu"]
+    result = run(tmp_path, *("--groups", groups, "--exclude", "%slip", "-o", "out", "-c", "pass"))
+    assert result.status == 125 and f"{groups}:2: no API or operator is known" in result.err
+
+
 def test_diff_and_filter(trace, tmp_path):
     result = torchtrace("diff", trace, trace, "--include", "torch.covn2d")
     assert result.status == 2 and "did you mean torch.conv2d?" in result.err
@@ -224,6 +270,13 @@ def test_run_refuses_unknown_names_of_a_list(tmp_path):
     assert result.status == 0
     assert "list.txt: torch 2." in result.err
     assert "has nothing that is called torch.qqqzzz.xxx; traced where" in result.err
+
+
+@pytest.mark.parametrize("option", ["--include", "--frame-exclude", "--library"])
+def test_run_refuses_lists_of_nothing(tmp_path, option):
+    result = run(tmp_path, option, ",", "-o", "out", "-c", "print(1)")
+    assert result.status == 125 and result.out == ""
+    assert f"{option}: ',' names nothing" in result.err
 
 
 def test_run_takes_names_that_the_program_makes(tmp_path):

@@ -135,10 +135,12 @@ void CallFilterOptions::AddTo(CLI::App* app) {
                   "Only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
+      ->check(IsList())
       ->group("Filtering");
   app->add_option("--exclude", exclude, "No APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
+      ->check(IsList())
       ->group("Filtering");
   app->add_option("--groups", groups, "More groups for --include and --exclude (see docs/FILTER.md)")
       ->option_text("FILE")
@@ -154,16 +156,16 @@ void CallFilterOptions::AddTo(CLI::App* app) {
     absl::StatusOr<NameFilter> names = ExpandNames({SplitLists(include), SplitLists(exclude)}, groups, known);
     if (!names.ok()) throw CLI::ValidationError(std::string(names.status().message()));
     globs_ = std::move(names->globs);
-    std::erase_if(names->typed, [&known](const std::string& pattern) { return known.Has(pattern); });
-    unknown_ = std::move(names->typed);
+    std::erase_if(names->written, [&known](const WrittenName& name) { return known.Has(name); });
+    unknown_ = std::move(names->written);
   });
 }
 
 absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths,
                                            const std::vector<std::string>& more) const {
-  std::vector<std::string> unknown = unknown_;
+  std::vector<WrittenName> unknown = unknown_;
   for (const std::string& pattern : more) {
-    if (!KnownApiNames().Has(pattern)) unknown.push_back(pattern);
+    if (!KnownApiNames().Has(pattern)) unknown.push_back({pattern, "", {}});
   }
   if (unknown.empty() || std::find(paths.begin(), paths.end(), "-") != paths.end()) return absl::OkStatus();
   std::string found;
@@ -175,8 +177,8 @@ absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths
   std::vector<std::string_view> tables = ApiNameTables();
   tables.push_back(found);
   const ApiNames known(tables);
-  for (const std::string& pattern : unknown) {
-    if (!known.Knows(pattern)) return UnknownName(pattern, known);
+  for (const WrittenName& name : unknown) {
+    if (!known.Knows(name)) return UnknownName(name, known);
   }
   return absl::OkStatus();
 }
@@ -222,6 +224,7 @@ void CallSelectionOptions::AddTo(CLI::App* app, bool with_numbers) {
                   "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
       ->option_text("THREADS")
       ->allow_extra_args(false)
+      ->check(IsList())
       ->group("Filtering");
   app->add_option("--rank", ranks, "Only calls of processes of these ranks, as --calls takes numbers")
       ->option_text("RANKS")

@@ -12,6 +12,7 @@
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
 #include "cmd/cli/terminal.h"
+#include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/trace.h"
@@ -104,7 +105,7 @@ struct CallFilterOptions {
 
  private:
   GlobFilter globs_;
-  std::vector<std::string> unknown_;  // patterns that no known name matches
+  std::vector<WrittenName> unknown_;  // that no known name matches
 };
 
 // What is to be told of a verb's traces when it has succeeded: an error stands alone. Sentences, each said once.

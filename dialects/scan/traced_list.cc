@@ -173,8 +173,7 @@ absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, c
   std::erase_if(unknown, [&](const std::string& name) { return found.contains(name); });
   for (const std::string& name : unknown) {
     if (KnownApiNames().Near(name).empty()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.api_list, ": ", std::string(UnknownName(name, KnownApiNames()).message())));
+    return UnknownName({name, absl::StrCat(options.api_list, ": "), {}}, KnownApiNames());
   }
   if (unknown.empty() || !python.tell) return absl::OkStatus();
   constexpr size_t kNamed = 3;
