@@ -156,7 +156,8 @@ int Run(const std::vector<std::string>& args) {
   if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
-  if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  if (absl::Status s = arguments.filter.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output, {.force = arguments.force, .binary = exporter.binary});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
@@ -176,7 +177,6 @@ int Run(const std::vector<std::string>& args) {
   options.provenance = arguments.provenance;
   options.keep_first = arguments.keep_first;
   Dedup dedup(std::move(options));
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
   Remarks missing(&arguments.filter);
   for (const std::string& path : arguments.paths) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);

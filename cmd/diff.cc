@@ -147,8 +147,8 @@ int Run(const std::vector<std::string>& args) {
     if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
   }
 
-  if (absl::Status s = filter.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, 2);
+  if (absl::Status s = filter.CheckNames({a_path, b_path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Trace>> a = progress.Open(a_path);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
   const absl::StatusOr<std::unique_ptr<Trace>> b = progress.Open(b_path);

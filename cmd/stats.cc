@@ -122,8 +122,8 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());
 
-  if (absl::Status s = filter.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, paths.size());
+  if (absl::Status s = filter.CheckNames(paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {

@@ -39,8 +39,7 @@ int Run(const std::vector<std::string>& args) {
   std::string path, by = "api", format = "text", sort = "time", color = "auto", min_time;
   bool all = false, no_pager = false, quiet = false;
   TreeOptions options;
-  uint32_t thread = 0;
-  CallFilterOptions filter;
+  CallSelectionOptions calls;
   const auto app = MakeApp(kTreeCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--by", by,
@@ -59,9 +58,7 @@ int Run(const std::vector<std::string>& args) {
       ->check(CLI::IsMember({"time", "first"}));
   app->add_flag("--backward-at-forward", options.backward_at_forward,
                 "Show backward calls of level 4 under the forward call that they belong to");
-  CLI::Option* const thread_option =
-      app->add_option("--thread", thread, "Only threads of this number")->option_text("N")->check(IsCount());
-  filter.AddTo(app.get());
+  calls.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
@@ -73,17 +70,15 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.by = *ParseLabelBy(by);
   if (!min_time.empty()) options.min_time_ns = *ParseNanoseconds(min_time);
-  if (*thread_option) options.thread = thread;
   options.first_called_first = sort == "first";
-  options.filter = filter.Globs();
-  options.levels = filter.Levels();
+  calls.Apply(&options.calls);
   options.json = format == "json";
   options.color = *UseColor(color);
   // Who says what to leave out gets the rest.
   if (!all && options.depth == UINT32_MAX && min_time.empty() && *ForTerminal("auto")) options.max_nodes = kScreenNodes;
 
-  if (absl::Status s = filter.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet);
+  if (absl::Status s = calls.CheckNames({path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   int exit_code;
@@ -93,7 +88,7 @@ int Run(const std::vector<std::string>& args) {
     exit_code = out.Finish(WriteTree(trace->get(), options, &out));
   }
   if (exit_code == kExitOk) {
-    Remarks remarks(&filter);
+    Remarks remarks(&calls);
     remarks.Add(path, **trace);
     remarks.Tell(quiet);
   }

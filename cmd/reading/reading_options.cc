@@ -40,10 +40,20 @@ ReadingProgress::ReadingProgress(bool quiet, size_t traces, std::string what)
 ReadingProgress::~ReadingProgress() = default;
 
 absl::StatusOr<std::unique_ptr<Trace>> ReadingProgress::Open(const std::string& path) {
+  if (auto looked_at = looked_at_.extract(path); !looked_at.empty()) return std::move(looked_at.mapped());
   if (path == "-" && std::exchange(standard_input_was_read_, true)) {
     return absl::InvalidArgumentError("standard input (-) was given twice, and can be read only once");
   }
   return OpenTrace(path, NextObserver());
+}
+
+absl::Status ReadingProgress::Look(const std::string& path, const std::function<absl::Status(Trace*)>& look) {
+  const bool keeps = traces_ == 1 || path == "-";
+  absl::StatusOr<std::unique_ptr<Trace>> trace = keeps ? Open(path) : OpenTrace(path);
+  if (!trace.ok()) return trace.status();
+  const absl::Status looked = look(trace->get());
+  if (keeps) looked_at_[path] = *std::move(trace);
+  return looked;
 }
 
 ReadingObserver* ReadingProgress::NextObserver() {
@@ -161,18 +171,21 @@ void CallFilterOptions::AddTo(CLI::App* app) {
   });
 }
 
-absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths,
-                                           const std::vector<std::string>& more) const {
+absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const {
+  return CheckAll({}, paths, progress);
+}
+
+absl::Status CallFilterOptions::CheckAll(const std::vector<std::string>& more, const std::vector<std::string>& paths,
+                                         ReadingProgress* progress) const {
   std::vector<WrittenName> unknown = unknown_;
   for (const std::string& pattern : more) {
     if (!KnownApiNames().Has(pattern)) unknown.push_back({pattern, "", {}});
   }
-  if (unknown.empty() || std::find(paths.begin(), paths.end(), "-") != paths.end()) return absl::OkStatus();
+  if (unknown.empty()) return absl::OkStatus();
   std::string found;
   for (const std::string& path : paths) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
-    if (!trace.ok()) return trace.status();
-    if (absl::Status s = AppendNames(trace->get(), &found); !s.ok()) return s;
+    const absl::Status s = progress->Look(path, [&found](Trace* trace) { return AppendNames(trace, &found); });
+    if (!s.ok()) return s;
   }
   std::vector<std::string_view> tables = ApiNameTables();
   tables.push_back(found);
@@ -196,7 +209,7 @@ bool CallFilterOptions::LeavesSome(const Trace& trace) const {
   return passes;
 }
 
-std::string CallFilterOptions::NoCallMatches(const std::string& more) const {
+std::string CallFilterOptions::NoCallMatches() const {
   std::string text = "no call matches";
   const auto add = [&text](const char* option, const std::vector<std::string>& values) {
     for (const std::string& value : values) absl::StrAppend(&text, " ", option, " ", ShellQuote(value));
@@ -204,7 +217,7 @@ std::string CallFilterOptions::NoCallMatches(const std::string& more) const {
   add("--include", include);
   add("--exclude", exclude);
   add("--level", levels);
-  return text + more;
+  return text;
 }
 
 std::vector<int> CallFilterOptions::Levels() const {
@@ -236,17 +249,29 @@ void CallSelectionOptions::AddTo(CLI::App* app, bool with_numbers) {
       ->group("Filtering");
 }
 
-void CallSelectionOptions::Apply(CallSelection* selection) const {
+void CallSelectionOptions::Apply(CallSelection* selection) {
   selection->filter = Globs();
   selection->levels = Levels();
   if (!numbers.empty()) selection->calls = *NumberSet::Parse(numbers);
   if (!ranks.empty()) selection->ranks = *NumberSet::Parse(ranks);
   selection->threads = SplitLists(threads);
   if (!where.empty()) selection->where = Condition();
+  selection->found = &found_;
 }
 
-absl::Status CallSelectionOptions::CheckNames(const std::vector<std::string>& paths) const {
-  return CallFilterOptions::CheckNames(paths, where.empty() ? std::vector<std::string>() : Condition().Apis());
+absl::Status CallSelectionOptions::CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const {
+  if (where.empty()) return CheckAll({}, paths, progress);
+  const Where condition = Condition();
+  if (absl::Status s = CheckAll(condition.Apis(), paths, progress); !s.ok()) return s;
+  return condition.CheckValues([&](const std::function<absl::Status(Trace*)>& look) {
+    absl::Status status;
+    for (const std::string& path : paths) status.Update(progress->Look(path, look));
+    return status;
+  });
+}
+
+bool CallSelectionOptions::LeavesSome(const Trace& trace) const {
+  return ChoosesCalls() ? found_ || trace.config_count() == 0 : CallFilterOptions::LeavesSome(trace);
 }
 
 std::string CallSelectionOptions::NoCallMatches() const {
@@ -258,7 +283,7 @@ std::string CallSelectionOptions::NoCallMatches() const {
   for (const std::string& thread : threads) add("--thread", thread);
   add("--rank", ranks);
   add("--where", where);
-  return CallFilterOptions::NoCallMatches(more);
+  return CallFilterOptions::NoCallMatches() + more;
 }
 
 Where CallSelectionOptions::Condition() const {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "yaml-cpp/yaml.h"
@@ -59,6 +60,14 @@ bool MayBeUnknown(std::string* name) {
 }  // namespace
 
 absl::Status ApiGroups::Read(const std::string& text, const std::string& name) {
+  // YAML reads past a line that begins so.
+  int line = 0;
+  for (const auto part : absl::StrSplit(text, '\n')) {
+    ++line;
+    if (part.empty() || part[0] != '%' || part.substr(0, 5) == "%YAML" || part.substr(0, 4) == "%TAG") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":", line, ": expected the name of a group without %, found ", part));
+  }
   try {
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return absl::OkStatus();

@@ -173,6 +173,7 @@ TEST(ApiGroups, ErrorsNameTheLine) {
       {"a: [b]\nc: d", "g.yaml:2: expected the globs of %c, a list, or {names, globs, groups}"},
       {"nn: []", "g.yaml:1: %nn has nothing in it"},
       {"a: [b]\nc: {names: []}", "g.yaml:2: %c has nothing in it"},
+      {"a: [b]\n%c: [d]", "g.yaml:2: expected the name of a group without %, found %c: [d]"},
       {"a: [b]\n'%c': [d]", "g.yaml:2: expected the name of a group, without % ? , and blanks, found %c"},
       {"a:\n  nmes: [b]", "g.yaml:2: expected names, globs or groups in %a"},
       {"a:\n  names: b", "g.yaml:2: expected a list of names"},

@@ -45,6 +45,7 @@ struct ApiEntry {
   // Of those, what is made of other operators: level 2 sees these and not it.
   std::vector<std::string> composite;
   bool is_public = false;
+  int line = 0;                // of the file, from 1; 0: it is of none
   bool known_by_user = false;  // written as `?NAME`: taken, whether anything is called so or not
 };
 

@@ -14,6 +14,7 @@
 #include "serialize/reports/reports.h"
 #include "serialize/trace/call_tree.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 namespace {
@@ -39,6 +40,8 @@ class TreeReport {
 
   absl::Status Run(Trace* trace) {
     trace_ = trace;
+    selector_.emplace(trace, options_.calls);
+    if (absl::Status s = selector_->Prepare(); !s.ok()) return s;
     labels_.Begin(*trace);
     if (absl::Status s = tree_.Read(trace); !s.ok()) return s;
     if (labelled_ == 0 && calls_ > 0) {
@@ -64,17 +67,7 @@ class TreeReport {
 
  private:
   std::optional<uint32_t> Label(const CallRecord& record) {
-    if (record.config == kLostId || (options_.thread.has_value() && record.thread != *options_.thread)) {
-      return std::nullopt;
-    }
-    if (record.config >= accepted_.size()) accepted_.resize(record.config + record.config / 2 + 16);
-    std::optional<bool>& accepted = accepted_[record.config];
-    if (!accepted.has_value()) {
-      const std::vector<int>& levels = options_.levels;
-      accepted = (levels.empty() || std::find(levels.begin(), levels.end(), record.level) != levels.end()) &&
-                 options_.filter.Accepts(ReadConfigHead(trace_->identity(record.config)).api);
-    }
-    if (!*accepted) return std::nullopt;
+    if (record.config == kLostId || !selector_->Accepts(record)) return std::nullopt;
     ++calls_;
     backward_ += record.facts.forward_thread != 0;
     const std::optional<uint32_t> label = labels_.Of(record);
@@ -227,7 +220,7 @@ class TreeReport {
   CallLabels labels_;
   CallTree tree_;
   Trace* trace_ = nullptr;
-  std::vector<std::optional<bool>> accepted_;    // by ConfigId: whether levels and filter do
+  std::optional<CallSelector> selector_;
   std::vector<std::vector<uint32_t>> children_;  // by node, as they are shown
   std::optional<std::vector<bool>> chosen_;      // by node, where some are left out: whether it is shown
   uint64_t calls_ = 0;                           // accepted
