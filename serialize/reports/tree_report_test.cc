@@ -77,7 +77,9 @@ TEST(TreeReportTest, OfModulesAlone) {
             " 12.1 us   2.06 us          2  Net_0\n"
             " 10.1 us   10.1 us          2    linear (Linear)\n"
             "   20 ns     20 ns          2    relu (ReLU)\n");
-  EXPECT_THAT(Tree(&trace, {.by = LabelBy::kModule, .calls = {.levels = {4}}}), HasSubstr("torchtrace run --levels 3"));
+  TreeOptions of_level_4 = {.by = LabelBy::kModule};
+  of_level_4.calls.levels = {4};
+  EXPECT_THAT(Tree(&trace, of_level_4), HasSubstr("torchtrace run --levels 3"));
   EXPECT_THAT(Tree(&trace, {.by = LabelBy::kLine}), HasSubstr("torchtrace run --stacks"));
 }
 
@@ -91,7 +93,9 @@ TEST(TreeReportTest, ThreadsAndCallsThatNeverReturned) {
   EXPECT_THAT(text,
               HasSubstr(" thread 0 (thread0)\n 1.02 us   1.02 us          1  outer \\x1b[2J  1 never returned\n"));
   EXPECT_THAT(text, HasSubstr(" thread 1 (thread1)\n   10 ns     10 ns          1  other\n"));
-  EXPECT_THAT(Tree(&trace, {.calls = {.threads = {"1"}}}), ::testing::Not(HasSubstr("outer")));
+  TreeOptions of_thread_1;
+  of_thread_1.calls.threads = {"1"};
+  EXPECT_THAT(Tree(&trace, of_thread_1), ::testing::Not(HasSubstr("outer")));
 }
 
 TEST(TreeReportTest, JsonIsAFlatListAndDeepTreesAreNoTrouble) {
