@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "serialize/apis/apis.h"
 #include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/text.h"
 #include "serialize/base/version_spans.h"
 #include "serialize/model/config.h"
 #include "serialize/reports/reports.h"
@@ -98,6 +100,22 @@ absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dia
   return list;
 }
 
+// As CheckListNames; the traces are asked where torchtrace itself doesn't know a name.
+absl::Status CheckNamesOf(const ApiList& list, const std::string& list_name, const std::vector<StatsTrace>& traces) {
+  if (CheckListNames(list, list_name, KnownApiNames(), /*knows_operators=*/true).ok()) return absl::OkStatus();
+  std::string found;
+  bool knows_operators = false;
+  for (const StatsTrace& trace : traces) {
+    if (absl::Status s = AppendNames(trace.trace, &found); !s.ok()) return s;
+    for (const ProcessInfo& process : trace.trace->processes()) {
+      knows_operators = knows_operators || FindOperators(*trace.trace, process) != nullptr;
+    }
+  }
+  std::vector<std::string_view> tables = ApiNameTables();
+  tables.push_back(found);
+  return CheckListNames(list, list_name, ApiNames(tables), knows_operators);
+}
+
 // What a trace was traced as: its metadata says it, or the first config that is of a framework.
 const DialectInfo& DialectOf(Trace* trace) {
   for (const ProcessInfo& process : trace->processes()) {
@@ -170,8 +188,8 @@ int Run(const std::vector<std::string>& args) {
     return Fail(kExitTrouble, "--show namespaces is a table of its own in CSV: ask for it alone");
   }
 
-  if (absl::Status s = filter.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, paths.size());
+  if (absl::Status s = filter.CheckNames(paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
@@ -188,6 +206,10 @@ int Run(const std::vector<std::string>& args) {
                                  : list_name == kAten ? absl::StrCat("the ATen of PyTorch ", list->version)
                                                       : list_name;
 
+  if (!list_name.empty() && list_name != kAten) {
+    if (absl::Status s = CheckNamesOf(*list, list_name, traces); !s.ok()) return Fail(kExitTrouble, s);
+  }
+
   StandardOutput out(all ? "" : "--all");
   const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
   Remarks remarks(&filter);
@@ -197,6 +219,11 @@ int Run(const std::vector<std::string>& args) {
   const int exit_code = out.Finish(totals.ok() ? remarks.Check() : totals.status());
   if (exit_code != kExitOk) return exit_code;
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
+  if (const size_t count = totals->repeated.size(); count > 0) {
+    remarks.Add(
+        {absl::StrCat(Counted(count, "name", "names"), " of ", list_name, " are APIs that stand there under others, ",
+                      "and count once: ", totals->repeated.front(), count > 1 ? ", ..." : "")});
+  }
   remarks.Tell(quiet);
   const double bar = fail_under.empty() ? 0 : *ParsePercent(fail_under);
   return totals->Reaches(bar) ? static_cast<int>(kExitOk)

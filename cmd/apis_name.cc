@@ -17,6 +17,7 @@
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
+#include "serialize/apis/api_names.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "serialize/forms/forms.h"
@@ -75,6 +76,28 @@ std::string Suggest(const std::vector<const ApiList*>& lists, const std::string&
       found = ShortestEndingIn(last, names);
   }
   return found.empty() ? "" : absl::StrCat(", did you mean ", found, "?");
+}
+
+// The same of the frameworks that torchtrace knows, with the name by which users may know it.
+std::string SuggestKnown(const std::string& name) {
+  const std::string found = KnownApiNames().Suggest(name);
+  if (found.empty()) return "";
+  for (const std::string& other : KnownApiNames().Resolve(found)) {
+    if (other != found && KnownApiNames().Has(other) && !other.ends_with("__")) {
+      return absl::StrCat(", did you mean ", found, " (", other, ")?");
+    }
+  }
+  return absl::StrCat(", did you mean ", found, "?");
+}
+
+// Whether it is the name of a module or another place that the list has APIs of.
+bool HoldsApis(const ApiList& list, const std::string& name) {
+  return std::any_of(list.apis.begin(), list.apis.end(),
+                     [&name](const ApiEntry& entry) { return entry.name.starts_with(name + "."); });
+}
+
+std::string IsAPlace(const std::string& name) {
+  return absl::StrCat("'", name, "' is no API but holds some: torchtrace apis scan --library ", name, " lists them");
 }
 
 // Of what a call of it is known to call, as one line.
@@ -159,6 +182,9 @@ int Run(const std::vector<std::string>& args) {
       ->required()
       ->check([](const std::string& text) {
         const bool has_blank = text.find_first_of(" \t\n()") != std::string::npos;
+        if (text.find_first_of("*?[") != std::string::npos) {
+          return absl::StrCat("'", text, "' is a pattern, and apis name tells of one API (--include takes patterns)");
+        }
         return text.empty() || has_blank ? absl::StrCat("'", text, "' is no name of an API") : std::string();
       });
   CLI::Option* const list_option =
@@ -189,6 +215,7 @@ int Run(const std::vector<std::string>& args) {
   const ApiEntry* entry = Find(list, name);
   if (entry == nullptr && is_operator) return TellOperator(name, list, format == "json");
   ApiList asked;
+  if (entry == nullptr && HoldsApis(list, name)) return Fail(kExitTrouble, IsAPlace(name));
   if (entry == nullptr && !*list_option) {
     absl::StatusOr<ApiList> answer = AskLibrary(name, python);
     if (!answer.ok()) {
@@ -196,10 +223,11 @@ int Run(const std::vector<std::string>& args) {
                   absl::StrCat(list.apis.empty() ? ""
                                                  : absl::StrCat(name, " is not in the list of ", dialect->title,
                                                                 "'s public APIs", Suggest({&list}, name), " and "),
-                               answer.status().message()));
+                               answer.status().message(), list.apis.empty() ? SuggestKnown(name) : ""));
     }
     asked = *std::move(answer);
     entry = Find(asked, name);
+    if (entry == nullptr && HoldsApis(asked, name)) return Fail(kExitTrouble, IsAPlace(name));
   }
   if (entry == nullptr) {
     return Fail(kExitTrouble, absl::StrCat("there is no API '", name, "'", *list_option ? " in " + list_path : "",

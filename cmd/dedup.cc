@@ -158,7 +158,8 @@ int Run(const std::vector<std::string>& args) {
   if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
-  if (absl::Status s = arguments.calls.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  if (absl::Status s = arguments.calls.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Output>> out =
       Output::Open(arguments.output,
                    {.force = arguments.force, .binary = exporter.binary, .rest_option = arguments.all ? "" : "--all"});
@@ -179,19 +180,15 @@ int Run(const std::vector<std::string>& args) {
   options.provenance = arguments.provenance;
   options.keep_first = arguments.keep_first;
   Dedup dedup(std::move(options));
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  Remarks missing;
-  bool has_calls = false;
+  Remarks missing(&arguments.calls);
   for (const std::string& path : arguments.paths) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = arguments.calls.Open(path, &progress);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
     if (absl::Status s = dedup.Add(trace->get(), path); !s.ok()) return Fail(kExitTrouble, s);
     missing.Add(path, **trace);
-    has_calls = has_calls || (*trace)->config_count() > 0;
   }
   if (absl::Status s = missing.Check(); !s.ok()) return Fail(kExitTrouble, s);
   std::vector<DedupConfig> configs = dedup.Finish();
-  if (configs.empty() && has_calls) missing.Add({arguments.calls.NoCallMatches()});
   if (!arguments.quiet) {
     for (const DedupFold& fold : dedup.folds()) {
       Say(absl::StrCat("folded ", Counted(fold.before, "config", "configs"), " into ", fold.after, ": ", fold.rule));

@@ -61,13 +61,6 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
   return ignored;
 }
 
-// Of a trace that was compared.
-bool LeavesNothing(const CallSelectionOptions& selection, Trace& trace) {
-  const absl::StatusOr<std::vector<uint64_t>> calls = trace.Count();
-  return calls.ok() && !calls->empty() &&
-         (!selection.LeavesSome(trace) || std::count(calls->begin(), calls->end(), 0) == std::ssize(*calls));
-}
-
 int Run(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
@@ -154,14 +147,14 @@ int Run(const std::vector<std::string>& args) {
     if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
   }
 
-  if (absl::Status s = selection.CheckNames({a_path, b_path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, 2);
+  if (absl::Status s = selection.CheckNames({a_path, b_path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Trace>> a = selection.Open(a_path, &progress);
   if (!a.ok()) return Fail(kExitTrouble, a.status());
   const absl::StatusOr<std::unique_ptr<Trace>> b = selection.Open(b_path, &progress);
   if (!b.ok()) return Fail(kExitTrouble, b.status());
   absl::StatusOr<bool> different = false;
-  Remarks remarks;
+  Remarks remarks(&selection);
   int exit_code;
   {
     const Pager pager(!no_pager);
@@ -175,7 +168,6 @@ int Run(const std::vector<std::string>& args) {
     exit_code = out.Finish(different.ok() ? remarks.Check() : different.status());
   }
   if (exit_code == kExitOk) {
-    if (LeavesNothing(selection, **a) && LeavesNothing(selection, **b)) remarks.Add({selection.NoCallMatches()});
     remarks.Tell(quiet);
   }
   // A reader that has gone away took no answer with it, but has got one.

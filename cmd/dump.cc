@@ -75,11 +75,10 @@ int Run(const std::vector<std::string>& args) {
   options.format = *ParseDumpFormat(format);
   options.color = *UseColor(color);
 
-  if (absl::Status s = selection.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet);
+  if (absl::Status s = selection.CheckNames({path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
-  if (absl::Status s = selection.CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
   if (!stacks.empty()) {
     if (!HasStacks(**trace)) {
       return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
@@ -87,17 +86,15 @@ int Run(const std::vector<std::string>& args) {
     options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *ParseStackFormat(stacks);
   }
   int exit_code;
-  absl::StatusOr<uint64_t> shown = 0;
-  Remarks remarks;
+  Remarks remarks(&selection);
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    shown = WriteDump(trace->get(), options, &out);
+    const absl::Status shown = WriteDump(trace->get(), options, &out).status();
     if (shown.ok()) remarks.Add(path, **trace);
-    exit_code = out.Finish(shown.ok() ? remarks.Check() : shown.status());
+    exit_code = out.Finish(shown.ok() ? remarks.Check() : shown);
   }
-  if (exit_code == kExitOk && shown.ok()) {
-    if (*shown == 0 && (*trace)->config_count() > 0) remarks.Add({selection.NoCallMatches()});
+  if (exit_code == kExitOk) {
     remarks.Tell(quiet);
   }
   return exit_code;

@@ -109,27 +109,27 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .by = arguments.by};
 }
 
-absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
+                          Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
       MakeConfigSink(*arguments.exporter, out, OptionsFor(arguments, "configs"));
   if (!sink.ok()) return sink.status();
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
   const absl::Status exported =
-      ExportConfigs(Traces(arguments, &progress, notes), arguments.filter, *arguments.exporter, sink->get());
+      ExportConfigs(Traces(arguments, progress, notes), arguments.filter, *arguments.exporter, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
   notes->Add((*sink)->notes());
   return absl::OkStatus();
 }
 
-absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
+                        Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<TableWriter>> table =
       arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
   if (!table.ok()) return table.status();
   CallExportOptions options;
   options.selection = arguments.selection;
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  for (const LabelledTrace& labelled : Traces(arguments, &progress, notes)) {
+  for (const LabelledTrace& labelled : Traces(arguments, progress, notes)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
     if (absl::Status s = ExportCalls(trace->get(), labelled.label, options, table->get()); !s.ok()) return s;
@@ -138,22 +138,22 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Rem
   return (*table)->Finish();
 }
 
-absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
+                           Remarks* notes) {
   const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  const absl::Status exported = ExportTimeline(Traces(arguments, &progress, notes), arguments.selection, sink.get());
+  const absl::Status exported = ExportTimeline(Traces(arguments, progress, notes), arguments.selection, sink.get());
   if (!exported.ok()) return exported;
   if (absl::Status s = sink->Finish(); !s.ok()) return s;
   notes->Add(sink->notes());
   return absl::OkStatus();
 }
 
-absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
+                          Remarks* notes) {
   if (arguments.paths.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat("a program is of one trace; ", arguments.paths[1], " is another"));
   }
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
-  const LabelledTrace labelled = Traces(arguments, &progress, notes)[0];
+  const LabelledTrace labelled = Traces(arguments, progress, notes)[0];
   const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
   if (!trace.ok()) return trace.status();
   std::vector<std::string> left_out;
@@ -165,11 +165,10 @@ absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, R
   return absl::OkStatus();
 }
 
-int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
-  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force, ReadingProgress* progress) {
   Remarks notes(&arguments.calls);
   int exit_code = kExitOk;
-  const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &progress, &notes),
+  const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, progress, &notes),
                                                        arguments.selection, arguments.output, force, &exit_code);
   if (exit_code == kExitOk && !notes.Check().ok()) return Fail(kExitTrouble, notes.Check());
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
@@ -180,8 +179,14 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
   return exit_code;
 }
 
+// Whether it was meant as numbers, right or wrong.
+bool LooksLikeNumbers(const std::string& word) {
+  return word.starts_with('@') || (word.find_first_of("0123456789") != std::string::npos &&
+                                   word.find_first_not_of("0123456789-,@") == std::string::npos);
+}
+
 // `--calls 3-9` and `--calls=3-9` without the numbers, which are put into `numbers`. The word behind --calls is numbers
-// where it reads as such and no file has that name.
+// where it looks so and no file has that name.
 absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::string>& args, std::string* numbers) {
   constexpr std::string_view kWithNumbers = "--calls=";
   std::vector<std::string> left;
@@ -191,7 +196,7 @@ absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::stri
       break;
     }
     std::error_code error;
-    const bool follows = args[i] == "--calls" && i + 1 < args.size() && NumberSet::Parse(args[i + 1]).ok() &&
+    const bool follows = args[i] == "--calls" && i + 1 < args.size() && LooksLikeNumbers(args[i + 1]) &&
                          !std::filesystem::exists(args[i + 1], error);
     if (!follows && !args[i].starts_with(kWithNumbers)) {
       left.push_back(args[i]);
@@ -260,9 +265,10 @@ int Run(const std::vector<std::string>& all_args) {
   if (*by_option && format != "flamegraph") {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
   }
-  if (absl::Status s = arguments.calls.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, all_args);
-  if (in_series) return WriteSeries(arguments, series, force);
+  ReadingProgress progress(arguments.quiet, arguments.paths.size());
+  if (absl::Status s = arguments.calls.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
+  if (in_series) return WriteSeries(arguments, series, force, &progress);
 
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(
       arguments.output, {.force = force, .binary = arguments.exporter->binary, .rest_option = all ? "" : "--all"});
@@ -273,7 +279,7 @@ int Run(const std::vector<std::string>& all_args) {
                      : !arguments.exporter->HoldsConfigs()        ? WriteTimeline
                      : calls                                      ? WriteCalls
                                                                   : WriteConfigs;
-  const absl::Status written = write(arguments, stream, &notes);
+  const absl::Status written = write(arguments, stream, &progress, &notes);
   const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : written);
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);

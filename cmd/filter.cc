@@ -65,9 +65,9 @@ nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& o
 
 absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& arguments, const FilterOptions& options) {
   ReadingProgress filtering(arguments.rendering.quiet, 1, "filtering");
+  if (absl::Status s = arguments.calls.CheckNames({arguments.path}, &filtering); !s.ok()) return s;
   const absl::StatusOr<std::unique_ptr<Trace>> source = filtering.Open(arguments.path);
   if (!source.ok()) return source.status();
-  if (absl::Status s = arguments.calls.CheckValues(source->get()); !s.ok()) return s;
   const absl::StatusOr<std::unique_ptr<NewTraceFolder>> folder =
       NewTraceFolder::Create(arguments.output, {.force = arguments.force, .readable = arguments.rendering.readable});
   if (!folder.ok()) return folder.status();
@@ -110,7 +110,6 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (absl::Status s = CheckInput(arguments.path, arguments.output); !s.ok()) return Fail(kExitTrouble, s);
   FilterOptions options;
-  if (absl::Status s = arguments.calls.CheckNames({arguments.path}); !s.ok()) return Fail(kExitTrouble, s);
   arguments.calls.Apply(&options);
   options.with_parents = arguments.with_parents;
   options.description = Describe(arguments, options);

@@ -197,7 +197,7 @@ def test_nothing_is_overwritten(tmp_path):
             (SAMPLE, "-o", "out", "--where", "dtpye = x"),
             "column 1: expected a field (did you mean dtype?)",
         ),
-        ((SAMPLE, "-o", "out", "--calls", "9-3"), '"9-3" is no number and no range'),
+        ((SAMPLE, "-o", "out", "--calls", "9-3"), '"9-3" ends before it begins; 3-9?'),
         ((SAMPLE, "-o", "out", "--calls", "@/not/there"), "cannot read /not/there"),
         ((SAMPLE, "-o", "out", "--rank", "x"), '"x" is no number and no range'),
         (

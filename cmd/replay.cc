@@ -39,7 +39,8 @@ struct Arguments {
   std::string python, resume, output, format = "text";
   bool force = false, quiet = false, all = false, sequence = false;
   WorkerOptions workers;
-  CallSelectionOptions filter;
+  CallSelectionOptions filter;  // what `selection` is made of
+  CallSelection selection;
 };
 
 // What a sequence leaves out.
@@ -81,18 +82,15 @@ std::string Conditions(const WorkerOptions& workers) {
 
 // Replays the traces one after the other, by the same workers: a trace is open until its last config was handed out.
 // `missing` gets what is to be told of them.
-absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* missing) {
-  CallSelection selection;
-  arguments.filter.Apply(&selection);
-  ReplayPlan plan(std::move(selection));
+absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingProgress* reading, Remarks* missing) {
+  ReplayPlan plan(arguments.selection);
   const size_t traces = arguments.paths.size();
-  ReadingProgress reading(arguments.quiet, traces);
   Progress progress(arguments.quiet);
   std::unique_ptr<Trace> trace;
   size_t opened = 0;
   absl::Status status;
   const auto open = [&]() -> absl::Status {
-    absl::StatusOr<std::unique_ptr<Trace>> read = reading.Open(arguments.paths[opened]);
+    absl::StatusOr<std::unique_ptr<Trace>> read = reading->Open(arguments.paths[opened]);
     if (!read.ok()) return read.status();
     trace = *std::move(read);
     return plan.Open(trace.get(), /*last=*/++opened == traces);
@@ -122,17 +120,15 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, Remarks* m
 }
 
 // The calls of one trace in order.
-absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, SequenceFacts* facts, Remarks* missing) {
+absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, SequenceFacts* facts,
+                           ReadingProgress* reading, Remarks* missing) {
   if (arguments.paths.size() > 1) return absl::InvalidArgumentError("--sequence takes one trace");
-  ReadingProgress reading(/*quiet=*/true);
   Progress progress(arguments.quiet);
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = reading.Open(arguments.paths.front());
+  const absl::StatusOr<std::unique_ptr<Trace>> trace = reading->Open(arguments.paths.front());
   if (!trace.ok()) return trace.status();
-  CallSelection selection;
-  arguments.filter.Apply(&selection);
   uint64_t calls = 0;
   const absl::StatusOr<SequenceFacts> replayed =
-      ReplaySequence(trace->get(), selection, arguments.workers, [&](const ReplayResult& result) {
+      ReplaySequence(trace->get(), arguments.selection, arguments.workers, [&](const ReplayResult& result) {
         progress.Show("replaying", Progress::kCalls, ++calls, 0);
         return results->Add(result, results->Reserve());
       });
@@ -209,12 +205,15 @@ int Run(const std::vector<std::string>& args) {
   arguments.filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (arguments.sequence && threads->count() == 0) workers.threads = 0;
+  arguments.filter.Apply(&arguments.selection);
 
   constexpr uint64_t kLeastMemory = 64 << 20;
   if (workers.max_memory < kLeastMemory) {
     return Fail(kExitTrouble, "--max-memory: less than 64 MiB, which a worker needs for itself");
   }
-  if (absl::Status s = arguments.filter.CheckNames(arguments.paths); !s.ok()) return Fail(kExitTrouble, s);
+  // A sequence shows how many calls were replayed, and not how much was read.
+  ReadingProgress reading(arguments.quiet || arguments.sequence, arguments.paths.size());
+  if (absl::Status s = arguments.filter.CheckNames(arguments.paths, &reading); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());
   if (!python.ok()) return Fail(kExitTrouble, python.status());
   workers.python = python->path;
@@ -224,8 +223,9 @@ int Run(const std::vector<std::string>& args) {
   if (!results.ok()) return Fail(kExitTrouble, results.status());
   Remarks missing(&arguments.filter);
   SequenceFacts facts;
-  const absl::Status replayed = arguments.sequence ? ReplayInOrder(arguments, results->get(), &facts, &missing)
-                                                   : Replay(arguments, results->get(), &missing);
+  const absl::Status replayed = arguments.sequence
+                                    ? ReplayInOrder(arguments, results->get(), &facts, &reading, &missing)
+                                    : Replay(arguments, results->get(), &reading, &missing);
   if (!replayed.ok()) return (*out)->Finish(replayed);
 
   const ReplayReportOptions report = {.format = *ParseReplayFormat(arguments.format),

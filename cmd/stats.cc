@@ -142,39 +142,35 @@ int Run(const std::vector<std::string>& args) {
   if (!names.ok()) return Fail(kExitTrouble, names.status());
 
   if (absl::Status s = CheckApart(paths, *names); !s.ok() && !options.sum) return Fail(kExitTrouble, s);
-  if (absl::Status s = selection.CheckNames(paths); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet, paths.size());
+  if (absl::Status s = selection.CheckNames(paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   std::vector<std::unique_ptr<Trace>> opened;
   std::vector<StatsTrace> traces;
   for (const std::string& path : paths) {
     absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
     if (!trace.ok()) return Fail(kExitTrouble, trace.status());
-    if (absl::Status s = selection.CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
     opened.push_back(*std::move(trace));
     const auto name = names->find(NameOf(path));
     traces.push_back({opened.back().get(), name == names->end() ? NameOf(path) : name->second});
   }
   StandardOutput out;
-  absl::StatusOr<uint64_t> calls = 0;
+  absl::Status written;
   if (census) {
     CensusOptions census_options;
     census_options.format = options.format;
     census_options.top = options.top;
     census_options.screen = options.screen;
     census_options.filter = options.filter;
-    calls = WriteCensus(traces, census_options, &out);
+    written = WriteCensus(traces, census_options, &out).status();
   } else {
-    calls = WriteStats(traces, options, &out);
+    written = WriteStats(traces, options, &out).status();
   }
-  Remarks remarks;
-  bool has_calls = false;
-  for (size_t i = 0; calls.ok() && i < traces.size(); ++i) {
+  Remarks remarks(&selection);
+  for (size_t i = 0; written.ok() && i < traces.size(); ++i) {
     remarks.Add(paths[i], *opened[i]);
     if (options.times && !census && !options.ChoosesCalls()) remarks.AddOpenCalls(paths[i], *opened[i]);
-    has_calls = has_calls || opened[i]->config_count() > 0;
   }
-  if (calls.ok() && *calls == 0 && has_calls) remarks.Add({selection.NoCallMatches()});
-  const int exit_code = out.Finish(calls.ok() ? remarks.Check() : calls.status());
+  const int exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   if (exit_code == kExitOk) remarks.Tell(quiet);
   return exit_code;
 }

@@ -82,25 +82,20 @@ int Run(const std::vector<std::string>& args) {
   const size_t lines = TerminalLines();
   if (!all && options.depth == UINT32_MAX && min_time.empty() && lines > 0) options.max_nodes = lines - kLinesAround;
 
-  if (absl::Status s = selection.CheckNames({path}); !s.ok()) return Fail(kExitTrouble, s);
   ReadingProgress progress(quiet);
+  if (absl::Status s = selection.CheckNames({path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
-  if (absl::Status s = selection.CheckValues(trace->get()); !s.ok()) return Fail(kExitTrouble, s);
-  absl::StatusOr<uint64_t> calls = 0;
-  Remarks remarks;
+  Remarks remarks(&selection);
   int exit_code;
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    calls = WriteTree(trace->get(), options, &out);
-    if (calls.ok()) remarks.Add(path, **trace);
-    exit_code = out.Finish(calls.ok() ? remarks.Check() : calls.status());
+    const absl::Status written = WriteTree(trace->get(), options, &out).status();
+    if (written.ok()) remarks.Add(path, **trace);
+    exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   }
-  if (exit_code == kExitOk && calls.ok()) {
-    if (*calls == 0 && (*trace)->config_count() > 0) remarks.Add({selection.NoCallMatches()});
-    remarks.Tell(quiet);
-  }
+  if (exit_code == kExitOk) remarks.Tell(quiet);
   return exit_code;
 }
 

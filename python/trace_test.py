@@ -317,6 +317,7 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
         ("trace(formats='pdf').start()", "ValueError: "),
         ("trace(include='%nope').start()", "ValueError: "),
         ("trace(include=[1])", "TypeError: include must be a str"),
+        ("trace(include='')", "ValueError: include names nothing: ''"),
         ("trace('/proc/none/out').start()", "OSError: cannot create the output folder"),
         ("stop()", "RuntimeError: there is no trace to stop"),
         ("trace().stop()", "RuntimeError: this trace is not open"),

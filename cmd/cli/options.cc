@@ -214,6 +214,14 @@ CLI::Validator IsCount(uint64_t least) {
       "");
 }
 
+CLI::Validator IsList() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return SplitLists({text}).empty() ? absl::StrCat("'", text, "' names nothing") : std::string();
+      },
+      "");
+}
+
 CLI::Validator IsName() {
   return CLI::Validator([](const std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
 }

@@ -126,6 +126,9 @@ CLI::Validator Checked(Parse parse) {
 // The check of a number of things: digits, and nothing else.
 CLI::Validator IsCount(uint64_t least = 0);
 
+// The check of a list with commas: that something is in it.
+CLI::Validator IsList();
+
 // The check of the name of a file or folder: that there is one (a script's variable may be empty).
 CLI::Validator IsName();
 

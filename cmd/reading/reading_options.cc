@@ -41,10 +41,20 @@ ReadingProgress::ReadingProgress(bool quiet, size_t traces, std::string what)
 ReadingProgress::~ReadingProgress() = default;
 
 absl::StatusOr<std::unique_ptr<Trace>> ReadingProgress::Open(const std::string& path) {
+  if (auto looked_at = looked_at_.extract(path); !looked_at.empty()) return std::move(looked_at.mapped());
   if (path == "-" && std::exchange(standard_input_was_read_, true)) {
     return absl::InvalidArgumentError("standard input (-) was given twice, and can be read only once");
   }
   return OpenTrace(path, NextObserver());
+}
+
+absl::Status ReadingProgress::Look(const std::string& path, const std::function<absl::Status(Trace*)>& look) {
+  const bool keeps = traces_ == 1 || path == "-";
+  absl::StatusOr<std::unique_ptr<Trace>> trace = keeps ? Open(path) : OpenTrace(path);
+  if (!trace.ok()) return trace.status();
+  const absl::Status looked = look(trace->get());
+  if (keeps) looked_at_[path] = *std::move(trace);
+  return looked;
 }
 
 ReadingObserver* ReadingProgress::NextObserver() {
@@ -160,10 +170,12 @@ void CallFilterOptions::AddTo(CLI::App* app) {
                   "Only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
+      ->check(IsList())
       ->group("Filtering");
   app->add_option("--exclude", exclude, "No APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
+      ->check(IsList())
       ->group("Filtering");
   app->add_option("--groups", groups, "More groups for --include and --exclude (see docs/FILTER.md)")
       ->option_text("FILE")
@@ -179,29 +191,32 @@ void CallFilterOptions::AddTo(CLI::App* app) {
     absl::StatusOr<NameFilter> names = ExpandNames({SplitLists(include), SplitLists(exclude)}, groups, known);
     if (!names.ok()) throw CLI::ValidationError(std::string(names.status().message()));
     globs_ = std::move(names->globs);
-    std::erase_if(names->typed, [&known](const std::string& pattern) { return known.Has(pattern); });
-    unknown_ = std::move(names->typed);
+    std::erase_if(names->written, [&known](const WrittenName& name) { return known.Has(name); });
+    unknown_ = std::move(names->written);
   });
 }
 
-absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths,
-                                           const std::vector<std::string>& more) const {
-  std::vector<std::string> unknown = unknown_;
+absl::Status CallFilterOptions::CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const {
+  return CheckAll({}, paths, progress);
+}
+
+absl::Status CallFilterOptions::CheckAll(const std::vector<std::string>& more, const std::vector<std::string>& paths,
+                                         ReadingProgress* progress) const {
+  std::vector<WrittenName> unknown = unknown_;
   for (const std::string& pattern : more) {
-    if (!KnownApiNames().Has(pattern)) unknown.push_back(pattern);
+    if (!KnownApiNames().Has(pattern)) unknown.push_back({pattern, "", {}});
   }
-  if (unknown.empty() || std::find(paths.begin(), paths.end(), "-") != paths.end()) return absl::OkStatus();
+  if (unknown.empty()) return absl::OkStatus();
   std::string found;
   for (const std::string& path : paths) {
-    const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
-    if (!trace.ok()) return trace.status();
-    if (absl::Status s = AppendNames(trace->get(), &found); !s.ok()) return s;
+    const absl::Status s = progress->Look(path, [&found](Trace* trace) { return AppendNames(trace, &found); });
+    if (!s.ok()) return s;
   }
   std::vector<std::string_view> tables = ApiNameTables();
   tables.push_back(found);
   const ApiNames known(tables);
-  for (const std::string& pattern : unknown) {
-    if (!known.Knows(pattern)) return UnknownName(pattern, known);
+  for (const WrittenName& name : unknown) {
+    if (!known.Knows(name)) return UnknownName(name, known);
   }
   return absl::OkStatus();
 }
@@ -219,7 +234,7 @@ bool CallFilterOptions::LeavesSome(const Trace& trace) const {
   return passes;
 }
 
-std::string CallFilterOptions::NoCallMatches(const std::string& more) const {
+std::string CallFilterOptions::NoCallMatches() const {
   std::string text = "no call matches";
   const auto add = [&text](const char* option, const std::vector<std::string>& values) {
     for (const std::string& value : values) absl::StrAppend(&text, " ", option, " ", ShellQuote(value));
@@ -227,7 +242,7 @@ std::string CallFilterOptions::NoCallMatches(const std::string& more) const {
   add("--include", include);
   add("--exclude", exclude);
   add("--level", levels);
-  return text + more;
+  return text;
 }
 
 std::vector<int> CallFilterOptions::Levels() const {
@@ -247,6 +262,7 @@ void CallSelectionOptions::AddTo(CLI::App* app, bool with_numbers) {
                   "Only calls of these threads: numbers, or GLOBs over their names; may be repeated")
       ->option_text("THREADS")
       ->allow_extra_args(false)
+      ->check(IsList())
       ->group("Filtering");
   app->add_option("--rank", ranks, "Only calls of processes of these ranks, as --calls takes numbers")
       ->option_text("RANKS")
@@ -258,28 +274,35 @@ void CallSelectionOptions::AddTo(CLI::App* app, bool with_numbers) {
       ->group("Filtering");
 }
 
-void CallSelectionOptions::Apply(CallSelection* selection) const {
+void CallSelectionOptions::Apply(CallSelection* selection) {
   selection->filter = Globs();
   selection->levels = Levels();
   if (!numbers.empty()) selection->calls = *NumberSet::Parse(numbers);
   if (!ranks.empty()) selection->ranks = *NumberSet::Parse(ranks);
   selection->threads = SplitLists(threads);
   if (!where.empty()) selection->where = Condition();
+  selection->found = &found_;
 }
 
-absl::Status CallSelectionOptions::CheckNames(const std::vector<std::string>& paths) const {
-  return CallFilterOptions::CheckNames(paths, where.empty() ? std::vector<std::string>() : Condition().Apis());
+absl::Status CallSelectionOptions::CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const {
+  if (where.empty()) return CheckAll({}, paths, progress);
+  const Where condition = Condition();
+  if (absl::Status s = CheckAll(condition.Apis(), paths, progress); !s.ok()) return s;
+  return condition.CheckValues([&](const std::function<absl::Status(Trace*)>& look) {
+    absl::Status status;
+    for (const std::string& path : paths) status.Update(progress->Look(path, look));
+    return status;
+  });
 }
 
-absl::Status CallSelectionOptions::CheckValues(Trace* trace) const {
-  return where.empty() ? absl::OkStatus() : Condition().CheckValues(trace);
+bool CallSelectionOptions::LeavesSome(const Trace& trace) const {
+  return ChoosesCalls() ? found_ || trace.config_count() == 0 : CallFilterOptions::LeavesSome(trace);
 }
 
 absl::StatusOr<std::unique_ptr<Trace>> CallSelectionOptions::Open(const std::string& path,
-                                                                  ReadingProgress* progress) const {
+                                                                  ReadingProgress* progress) {
   absl::StatusOr<std::unique_ptr<Trace>> trace = progress->Open(path);
   if (!trace.ok() || !ChoosesCalls()) return trace;
-  if (absl::Status s = CheckValues(trace->get()); !s.ok()) return s;
   CallSelection selection;
   Apply(&selection);
   return std::make_unique<SelectedTrace>(*std::move(trace), std::move(selection));
@@ -294,7 +317,7 @@ std::string CallSelectionOptions::NoCallMatches() const {
   for (const std::string& thread : threads) add("--thread", thread);
   add("--rank", ranks);
   add("--where", where);
-  return CallFilterOptions::NoCallMatches(more);
+  return CallFilterOptions::NoCallMatches() + more;
 }
 
 Where CallSelectionOptions::Condition() const {

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
 #include "cmd/cli/terminal.h"
+#include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/trace.h"
@@ -34,6 +37,8 @@ class ReadingProgress {
 
   // OpenTrace; standard input once.
   absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path);
+  // Before that, what stands in it. Where there are several, all but standard input are opened twice.
+  absl::Status Look(const std::string& path, const std::function<absl::Status(Trace*)>& look);
   // For a trace that is opened in another way.
   ReadingObserver* NextObserver();
 
@@ -44,6 +49,7 @@ class ReadingProgress {
   const size_t traces_;
   const std::string what_;
   bool standard_input_was_read_ = false;
+  std::map<std::string, std::unique_ptr<Trace>> looked_at_;
   std::vector<std::unique_ptr<Observer>> observers_;
 };
 
@@ -95,19 +101,25 @@ struct CallFilterOptions {
   // What --level names; checked when the options were parsed.
   std::vector<int> Levels() const;
 
+  virtual ~CallFilterOptions() = default;
+
   // InvalidArgument for a name or glob that is neither known nor of a call in these traces; errors of opening
-  // them. Reads them only where a name isn't known; standard input can't be read for that, and knows all. `more`:
-  // names and globs that were given in another way.
-  absl::Status CheckNames(const std::vector<std::string>& paths, const std::vector<std::string>& more = {}) const;
+  // them. Looks at them only where a name isn't known.
+  virtual absl::Status CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const;
 
   // Whether a call of the trace, which was read, passes; true for a trace without calls.
-  bool LeavesSome(const Trace& trace) const;
-  // "no call matches --include torch.add", with all that was typed, and `more` options.
-  std::string NoCallMatches(const std::string& more = "") const;
+  virtual bool LeavesSome(const Trace& trace) const;
+  // "no call matches --include torch.add", with all that was typed.
+  virtual std::string NoCallMatches() const;
+
+ protected:
+  // `more`: names and globs that were given in another way.
+  absl::Status CheckAll(const std::vector<std::string>& more, const std::vector<std::string>& paths,
+                        ReadingProgress* progress) const;
 
  private:
   GlobFilter globs_;
-  std::vector<std::string> unknown_;  // patterns that no known name matches
+  std::vector<WrittenName> unknown_;  // that no known name matches
 };
 
 // What is to be told of a verb's traces when it has succeeded: an error stands alone. Sentences, each said once.
@@ -140,21 +152,21 @@ struct CallSelectionOptions : CallFilterOptions {
 
   // It must outlive the parsing. Without --calls where it is the verb's own affair.
   void AddTo(CLI::App* app, bool with_numbers = true);
-  // Once the options were parsed.
-  void Apply(CallSelection* selection) const;
+  // Once the options were parsed. They outlive the selection, and learn from it whether a call passed.
+  void Apply(CallSelection* selection);
   // Whether more is asked for than configs can tell.
   bool ChoosesCalls() const { return !numbers.empty() || !threads.empty() || !ranks.empty() || !where.empty(); }
-  // As of CallFilterOptions, and the names of --where.
-  absl::Status CheckNames(const std::vector<std::string>& paths) const;
-  // Where::CheckValues of --where.
-  absl::Status CheckValues(Trace* trace) const;
-  // A trace that is checked so; where more than names and levels is asked for, with the calls that are meant alone
-  // (selected_trace.h).
-  absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingProgress* progress) const;
-  std::string NoCallMatches() const;
+  // Names and values of --where, too.
+  absl::Status CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const override;
+  bool LeavesSome(const Trace& trace) const override;
+  std::string NoCallMatches() const override;
+  // A trace; where more than names and levels is asked for, with the calls that are meant alone (selected_trace.h).
+  absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingProgress* progress);
 
  private:
   Where Condition() const;
+
+  bool found_ = false;
 };
 
 }  // namespace torchtrace

@@ -73,7 +73,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   auto app = MakeApp(kRunCommand, kUsage, kFooter);
   RecordingOptions* const recording = &options->recording;
   const auto list = [&](const std::string& names, std::vector<std::string>* value, const std::string& text) {
-    return app->add_option(names, *value, text)->allow_extra_args(false);
+    return app->add_option(names, *value, text)->allow_extra_args(false)->check(IsList());
   };
 
   list("-l,--levels", &options->levels,

@@ -66,8 +66,8 @@ absl::StatusOr<GlobFilter> FindRecordedNames(const ScannedPython& python, const 
   const absl::StatusOr<NameFilter> filter =
       ExpandNames({options.include, options.exclude}, options.groups, KnownApiNames());
   if (!filter.ok()) return filter.status();
-  const auto is_known = [](const std::string& pattern) { return KnownApiNames().Has(pattern); };
-  if (std::all_of(filter->typed.begin(), filter->typed.end(), is_known)) return filter->globs;
+  const auto is_known = [](const WrittenName& name) { return KnownApiNames().Has(name); };
+  if (std::all_of(filter->written.begin(), filter->written.end(), is_known)) return filter->globs;
 
   const std::string operators = InstalledOperators(python.package_folders);
   const std::string traced = absl::StrJoin(options.apis, "\n");
@@ -75,10 +75,11 @@ absl::StatusOr<GlobFilter> FindRecordedNames(const ScannedPython& python, const 
   tables.push_back(operators);
   tables.push_back(traced);
   const ApiNames known(tables);
-  for (const std::string& pattern : filter->typed) {
-    if (known.Knows(pattern)) continue;
+  for (const WrittenName& name : filter->written) {
+    if (known.Knows(name)) continue;
+    const std::string& pattern = name.globs.empty() ? name.text : name.globs.front();
     if (MayBeMade(pattern, options, !operators.empty()) && known.Near(pattern).empty()) continue;
-    return UnknownName(pattern, known);
+    return UnknownName(name, known);
   }
   return filter->globs;
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr std::string_view kAtenOps = "torch.ops.aten.";
 
 // Of a list that is kept: its first lines.
 constexpr char kVersionMark[] = "# version: ";
@@ -158,29 +161,38 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
   return list;
 }
 
-// InvalidArgument for a name of the dialect's library which is none, and looks like one that there is; others that are
+// InvalidArgument for a name that looks like one that there is and is none; others of the dialect's library that are
 // none are told: the program may make them. Private names are in no table: the library is scanned for them, once.
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
-  std::vector<std::string> unknown;
+  std::vector<WrittenName> unknown;
   for (const ApiEntry& api : list.apis) {
-    if (api.known_by_user || !api.name.starts_with(options.dialect + ".")) continue;
-    if (!KnownApiNames().Has(api.name)) unknown.push_back(api.name);
+    if (api.known_by_user || KnownApiNames().Has(api.name)) continue;
+    const WrittenName name = {api.name, absl::StrCat(options.api_list, ":", api.line, ": "), {}};
+    if (api.name.starts_with(kAtenOps)) {
+      return absl::InvalidArgumentError(absl::StrCat(name.where, api.name,
+                                                     " is an operator, which level 2 traces and not level 0: ",
+                                                     "run -l 2 --include aten::", api.name.substr(kAtenOps.size())));
+    }
+    if (api.name.starts_with(options.dialect + ".")) {
+      unknown.push_back(name);
+    } else if (!KnownApiNames().Near(api.name).empty()) {
+      return UnknownName(name, KnownApiNames());
+    }
   }
   if (unknown.empty()) return absl::OkStatus();
   const absl::StatusOr<LibraryList> all = ListLibrary(options.dialect, /*everything=*/true, python);
   if (!all.ok()) return absl::OkStatus();  // the program may do better, and what isn't there is said at its end
   const std::set<std::string> found(all->names.begin(), all->names.end());
-  std::erase_if(unknown, [&](const std::string& name) { return found.contains(name); });
-  for (const std::string& name : unknown) {
-    if (KnownApiNames().Near(name).empty()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.api_list, ": ", std::string(UnknownName(name, KnownApiNames()).message())));
+  std::erase_if(unknown, [&](const WrittenName& name) { return found.contains(name.text); });
+  for (const WrittenName& name : unknown) {
+    if (!KnownApiNames().Near(name.text).empty()) return UnknownName(name, KnownApiNames());
   }
   if (unknown.empty() || !python.tell) return absl::OkStatus();
   constexpr size_t kNamed = 3;
   const size_t named = std::min(unknown.size(), kNamed);
   python.tell(absl::StrCat(options.api_list, ": ", options.dialect, " ", all->version, " has nothing that is called ",
-                           absl::StrJoin(unknown.begin(), unknown.begin() + static_cast<ptrdiff_t>(named), ", "),
+                           absl::StrJoin(unknown.begin(), unknown.begin() + static_cast<ptrdiff_t>(named), ", ",
+                                         [](std::string* out, const WrittenName& name) { out->append(name.text); }),
                            unknown.size() > named ? absl::StrCat(" and ", unknown.size() - named, " more names") : "",
                            "; traced where the program makes it (?NAME says that it will)"));
   return absl::OkStatus();

@@ -109,7 +109,10 @@ def _strings(value, name):
     strings = [value] if isinstance(value, str) else list(value)
     if not all(isinstance(each, str) for each in strings):
         raise TypeError(f"{name} must be a str or a list of them")
-    return [each for string in strings for each in string.split(",") if each]
+    names = [each for string in strings for each in string.split(",") if each]
+    if strings and not names:
+        raise ValueError(f"{name} names nothing: {value!r}")
+    return names
 
 
 _EVERY_API = "all"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
 #include "yaml-cpp/yaml.h"
@@ -35,22 +36,38 @@ absl::Status Wrong(const std::string& file, const YAML::Mark& mark, const std::s
   return absl::InvalidArgumentError(absl::StrCat(file, ":", mark.line + 1, ": ", expected));
 }
 
-absl::StatusOr<std::vector<std::string>> ReadList(const YAML::Node& node, const std::string& what,
+// Where each stands, too.
+absl::StatusOr<std::vector<WrittenName>> ReadList(const YAML::Node& node, const std::string& what,
                                                   const std::string& file) {
-  std::vector<std::string> items;
+  std::vector<WrittenName> items;
   if (!node.IsSequence()) return Wrong(file, node.Mark(), absl::StrCat("expected a list of ", what));
   for (const YAML::Node& item : node) {
     if (!item.IsScalar() || item.Scalar().empty()) {
       return Wrong(file, item.Mark(), absl::StrCat("expected one of the ", what, ", a text"));
     }
-    items.push_back(item.Scalar());
+    items.push_back({item.Scalar(), absl::StrCat(file, ":", item.Mark().line + 1, ": "), {}});
   }
   return items;
+}
+
+// Takes the mark off a name that may be unknown.
+bool MayBeUnknown(std::string* name) {
+  if (name->size() < 2 || !name->starts_with('?')) return false;
+  name->erase(0, 1);
+  return true;
 }
 
 }  // namespace
 
 absl::Status ApiGroups::Read(const std::string& text, const std::string& name) {
+  // YAML reads past a line that begins so.
+  int line = 0;
+  for (const auto part : absl::StrSplit(text, '\n')) {
+    ++line;
+    if (part.empty() || part[0] != '%' || part.substr(0, 5) == "%YAML" || part.substr(0, 4) == "%TAG") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":", line, ": expected the name of a group without %, found ", part));
+  }
   try {
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return absl::OkStatus();
@@ -59,30 +76,45 @@ absl::Status ApiGroups::Read(const std::string& text, const std::string& name) {
       const YAML::Node& key = entry.first;
       const YAML::Node& value = entry.second;
       if (!key.IsScalar() || key.Scalar().empty()) return Wrong(name, key.Mark(), "expected the name of a group");
+      if (key.Scalar().find_first_of("%?, ") != std::string::npos) {
+        return Wrong(name, key.Mark(),
+                     absl::StrCat("expected the name of a group, without % ? , and blanks, found ", key.Scalar()));
+      }
       Group group;
+      const auto add = [&group](const std::string& kind, WrittenName item) {
+        if (kind == "groups") {
+          group.groups.push_back(std::move(item.text));
+          return;
+        }
+        const bool check = !MayBeUnknown(&item.text);
+        if (kind == "names") {
+          AppendSpellings(item.text, &item.globs);
+        } else {
+          item.globs = {item.text};
+        }
+        group.globs.insert(group.globs.end(), item.globs.begin(), item.globs.end());
+        if (check) group.written.push_back(std::move(item));
+      };
       if (value.IsSequence()) {
-        absl::StatusOr<std::vector<std::string>> globs = ReadList(value, "globs", name);
+        absl::StatusOr<std::vector<WrittenName>> globs = ReadList(value, "globs", name);
         if (!globs.ok()) return globs.status();
-        group.globs = *std::move(globs);
+        for (WrittenName& glob : *globs) add("globs", std::move(glob));
       } else if (value.IsMap()) {
         for (const auto& part : value) {
           const std::string kind = part.first.IsScalar() ? part.first.Scalar() : "";
           if (kind != "names" && kind != "globs" && kind != "groups") {
             return Wrong(name, part.first.Mark(), absl::StrCat("expected names, globs or groups in %", key.Scalar()));
           }
-          const absl::StatusOr<std::vector<std::string>> items = ReadList(part.second, kind, name);
+          absl::StatusOr<std::vector<WrittenName>> items = ReadList(part.second, kind, name);
           if (!items.ok()) return items.status();
-          for (const std::string& item : *items) {
-            if (kind == "names") {
-              AppendSpellings(item, &group.globs);
-            } else {
-              (kind == "globs" ? group.globs : group.groups).push_back(item);
-            }
-          }
+          for (WrittenName& item : *items) add(kind, std::move(item));
         }
       } else {
         return Wrong(name, value.Mark(),
                      absl::StrCat("expected the globs of %", key.Scalar(), ", a list, or {names, globs, groups}"));
+      }
+      if (group.globs.empty() && group.groups.empty()) {
+        return Wrong(name, key.Mark(), absl::StrCat("%", key.Scalar(), " has nothing in it"));
       }
       groups_[key.Scalar()] = std::move(group);
     }
@@ -124,6 +156,8 @@ const ApiGroups& ApiGroups::BuiltIn() {
     auto* const built_in = new ApiGroups;
     // A test parses it as well: it has no errors.
     built_in->Read(kBuiltIn, "api_groups.yaml").IgnoreError();
+    // What they name is in some version of a framework.
+    for (auto& [name, group] : built_in->groups_) group.written.clear();
     return built_in;
   }();
   return *groups;
@@ -153,7 +187,8 @@ absl::StatusOr<ApiGroups> ApiGroups::Load(const std::string& path) {
   return Parse(text, path);
 }
 
-absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std::string>& patterns) const {
+absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std::string>& patterns,
+                                                           std::vector<WrittenName>* written) const {
   std::vector<std::string> globs;
   for (const std::string& pattern : patterns) {
     const bool optional = pattern.rfind("?%", 0) == 0;
@@ -163,7 +198,7 @@ absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std
     }
     const std::string group = pattern.substr(optional ? 2 : 1);
     if (groups_.count(group) != 0) {
-      Append(group, &globs);
+      Append(group, &globs, written);
     } else if (optional) {
       globs.push_back(pattern);  // matches no name, and is not the same as no pattern
     } else {
@@ -177,10 +212,12 @@ absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std
   return globs;
 }
 
-void ApiGroups::Append(const std::string& group, std::vector<std::string>* globs) const {
+void ApiGroups::Append(const std::string& group, std::vector<std::string>* globs,
+                       std::vector<WrittenName>* written) const {
   const Group& content = groups_.at(group);
   globs->insert(globs->end(), content.globs.begin(), content.globs.end());
-  for (const std::string& inner : content.groups) Append(inner, globs);
+  if (written != nullptr) written->insert(written->end(), content.written.begin(), content.written.end());
+  for (const std::string& inner : content.groups) Append(inner, globs, written);
 }
 
 std::vector<std::string> ApiGroups::names() const {
@@ -189,7 +226,8 @@ std::vector<std::string> ApiGroups::names() const {
   return names;
 }
 
-absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& groups_file) {
+absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& groups_file,
+                                        std::vector<WrittenName>* written) {
   const auto has_group = [](const std::vector<std::string>& patterns) {
     return std::any_of(patterns.begin(), patterns.end(), [](const std::string& pattern) {
       return pattern.starts_with('%') || pattern.starts_with("?%");
@@ -200,7 +238,7 @@ absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& gr
   absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
   if (!groups.ok()) return groups.status();
   for (std::vector<std::string>* const list : {&filter.include, &filter.exclude}) {
-    absl::StatusOr<std::vector<std::string>> expanded = groups->Expand(*list);
+    absl::StatusOr<std::vector<std::string>> expanded = groups->Expand(*list, written);
     if (!expanded.ok()) return expanded.status();
     *list = *std::move(expanded);
   }

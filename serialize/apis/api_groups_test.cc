@@ -140,6 +140,18 @@ TEST(ApiGroups, ExpandKeepsGlobs) {
   }
 }
 
+TEST(ApiGroups, TellWhatUsersWrote) {
+  const ApiGroups groups =
+      ApiGroups::Parse("a: [torch.a, '?torch.b']\nc:\n  groups: [a, nn]\n  names:\n  - d", "x").value();
+  std::vector<WrittenName> written;
+  EXPECT_THAT(groups.Expand({"%a"}).value(), ElementsAre("torch.a", "torch.b"));
+  ASSERT_TRUE(groups.Expand({"%c", "torch.e"}, &written).ok());
+  ASSERT_EQ(written.size(), 2u);
+  EXPECT_EQ(written[0].where + written[0].text, "x:5: d");
+  EXPECT_EQ(written[0].globs.front(), "torch.d");
+  EXPECT_EQ(written[1].where + written[1].text, "x:1: torch.a");
+}
+
 TEST(ApiGroups, UnknownGroups) {
   EXPECT_EQ(ApiGroups::BuiltIn().Expand({"%inplce"}).status().message(),
             "unknown group %inplce, did you mean %inplace?");
@@ -159,6 +171,10 @@ TEST(ApiGroups, ErrorsNameTheLine) {
   } kRows[] = {
       {"- a", "g.yaml:1: expected a map of groups, `group: {names: [...]}`"},
       {"a: [b]\nc: d", "g.yaml:2: expected the globs of %c, a list, or {names, globs, groups}"},
+      {"nn: []", "g.yaml:1: %nn has nothing in it"},
+      {"a: [b]\nc: {names: []}", "g.yaml:2: %c has nothing in it"},
+      {"a: [b]\n%c: [d]", "g.yaml:2: expected the name of a group without %, found %c: [d]"},
+      {"a: [b]\n'%c': [d]", "g.yaml:2: expected the name of a group, without % ? , and blanks, found %c"},
       {"a:\n  nmes: [b]", "g.yaml:2: expected names, globs or groups in %a"},
       {"a:\n  names: b", "g.yaml:2: expected a list of names"},
       {"a:\n- [b]", "g.yaml:2: expected one of the globs, a text"},

@@ -110,6 +110,7 @@ class Reader {
       entry.known_by_user = true;
     }
     if (absl::Status s = CheckName(entry.name, line); !s.ok()) return s;
+    entry.line = line;
     if (seen_.insert(entry.name).second) list_.apis.push_back(std::move(entry));
     return absl::OkStatus();
   }

@@ -122,6 +122,16 @@ bool ApiNames::Knows(const std::string& pattern) const {
   });
 }
 
+bool ApiNames::Has(const WrittenName& name) const {
+  const auto has = [this](const std::string& glob) { return Has(glob); };
+  return name.globs.empty() ? Has(name.text) : std::any_of(name.globs.begin(), name.globs.end(), has);
+}
+
+bool ApiNames::Knows(const WrittenName& name) const {
+  const auto knows = [this](const std::string& glob) { return Knows(glob); };
+  return name.globs.empty() ? Knows(name.text) : std::any_of(name.globs.begin(), name.globs.end(), knows);
+}
+
 std::string ApiNames::Near(std::string_view pattern) const {
   const size_t begin = std::min(pattern.find_first_not_of('*'), pattern.size());
   const std::string_view core = pattern.substr(begin, pattern.find_last_not_of('*') + 1 - begin);
@@ -182,11 +192,11 @@ absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::strin
       if (!group && pattern.starts_with('?')) {
         pattern.erase(0, 1);
       } else if (!group) {
-        filter.typed.push_back(pattern);
+        filter.written.push_back({pattern, "", {}});
       }
     }
   }
-  absl::StatusOr<GlobFilter> globs = ExpandGroups(std::move(groups), groups_file);
+  absl::StatusOr<GlobFilter> globs = ExpandGroups(std::move(groups), groups_file, &filter.written);
   if (!globs.ok()) return globs.status();
   for (const auto& [from, to] :
        {std::pair(&globs->include, &filter.globs.include), std::pair(&globs->exclude, &filter.globs.exclude)}) {
@@ -200,11 +210,11 @@ absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::strin
   return filter;
 }
 
-absl::Status UnknownName(const std::string& pattern, const ApiNames& names) {
-  const std::string nearest = names.Suggest(pattern);
-  return absl::InvalidArgumentError(absl::StrCat("no API or operator is known that is called ", pattern,
+absl::Status UnknownName(const WrittenName& name, const ApiNames& names) {
+  const std::string nearest = names.Suggest(name.text);
+  return absl::InvalidArgumentError(absl::StrCat(name.where, "no API or operator is known that is called ", name.text,
                                                  nearest.empty() ? "" : absl::StrCat(", did you mean ", nearest, "?"),
-                                                 " (?", pattern, " stands for it nevertheless)"));
+                                                 " (?", name.text, " stands for it nevertheless)"));
 }
 
 }  // namespace torchtrace

@@ -35,6 +35,9 @@ class ApiNames {
   bool Has(const std::string& pattern) const;
   // The same, or that it may be an overload of an operator whose overloads aren't known.
   bool Knows(const std::string& pattern) const;
+  // The same of one of the globs that it stands for.
+  bool Has(const WrittenName& name) const;
+  bool Knows(const WrittenName& name) const;
 
   // The known name within a slip or two of the pattern, or the glob with one in it; empty: none.
   std::string Near(std::string_view pattern) const;
@@ -61,15 +64,15 @@ class ApiNames {
 // What --include and --exclude come to.
 struct NameFilter {
   GlobFilter globs;
-  // What was typed, groups and `?NAME` left out: each should be known.
-  std::vector<std::string> typed;
+  // What was typed, and what stands in groups of users, `?NAME` left out: each should be known.
+  std::vector<WrittenName> written;
 };
 
 // Replaces groups by their globs (ExpandGroups), names by all names of their APIs, and `?NAME` by NAME.
 absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::string& groups_file, const ApiNames& names);
 
-// InvalidArgument for a name or glob that nothing known matches: tells the nearest name.
-absl::Status UnknownName(const std::string& pattern, const ApiNames& names);
+// InvalidArgument for a name or glob that nothing known matches: tells where it stands, and the nearest name.
+absl::Status UnknownName(const WrittenName& name, const ApiNames& names);
 
 }  // namespace torchtrace
 

@@ -98,7 +98,7 @@ TEST(ApiNames, SuggestsTheNearest) {
     EXPECT_EQ(names.Near(row.pattern), row.near) << row.pattern;
     EXPECT_EQ(names.Suggest(row.pattern), row.suggested) << row.pattern;
   }
-  EXPECT_THAT(std::string(UnknownName("torch.covn2d", names).message()),
+  EXPECT_THAT(std::string(UnknownName({"torch.covn2d", "", {}}, names).message()),
               HasSubstr("called torch.covn2d, did you mean torch.conv2d? (?torch.covn2d"));
 }
 
@@ -109,7 +109,9 @@ TEST(ApiNames, FiltersHoldAllNames) {
   EXPECT_TRUE(filter.globs.Accepts("torch.conv2d"));
   EXPECT_TRUE(filter.globs.Accepts("nothing"));
   EXPECT_FALSE(filter.globs.Accepts("aten::add.Tensor"));
-  EXPECT_THAT(filter.typed, UnorderedElementsAre("torch.nn.functional.conv2d", "aten::add"));
+  std::vector<std::string> written;
+  for (const WrittenName& name : filter.written) written.push_back(name.text);
+  EXPECT_THAT(written, UnorderedElementsAre("torch.nn.functional.conv2d", "aten::add"));
   EXPECT_FALSE(ExpandNames({{"%none"}, {}}, "", names).ok());
 }
 

@@ -45,6 +45,7 @@ struct ApiEntry {
   // Of those, what is made of other operators: level 2 sees these and not it.
   std::vector<std::string> composite;
   bool is_public = false;
+  int line = 0;                // of the file, from 1; 0: it is of none
   bool known_by_user = false;  // written as `?NAME`: taken, whether anything is called so or not
 };
 
@@ -78,6 +79,13 @@ std::string FormatApiList(const ApiList& list, std::string_view comment);
 // of the executable; users add their own in the same format (docs/FILTER.md).
 // A group is nothing but globs, so that the recorder needs to know of none.
 
+// A name or glob that somebody wrote.
+struct WrittenName {
+  std::string text;
+  std::string where;               // "groups.yaml:3: "; empty: on the command line
+  std::vector<std::string> globs;  // what it stands for, one of which should be known; empty: itself
+};
+
 class ApiGroups {
  public:
   // What is in api_groups.yaml.
@@ -91,8 +99,9 @@ class ApiGroups {
 
   // Each `%group` among `patterns` replaced by its globs, and every other pattern as it is.
   // InvalidArgument for an unknown group, with the nearest name; `?%group` then stands for
-  // nothing.
-  absl::StatusOr<std::vector<std::string>> Expand(const std::vector<std::string>& patterns) const;
+  // nothing. `written`, which may be null, gets what users wrote in the groups, `?NAME` left out.
+  absl::StatusOr<std::vector<std::string>> Expand(const std::vector<std::string>& patterns,
+                                                  std::vector<WrittenName>* written = nullptr) const;
 
   // Sorted, without the `%`.
   std::vector<std::string> names() const;
@@ -100,6 +109,7 @@ class ApiGroups {
  private:
   struct Group {
     std::vector<std::string> globs;  // those of its names among them
+    std::vector<WrittenName> written;
     std::vector<std::string> groups;
   };
 
@@ -107,14 +117,15 @@ class ApiGroups {
   // Every group that a group refers to is there, and none contains itself.
   absl::Status Check(const std::string& name) const;
   absl::Status CheckGroup(const std::string& group, std::vector<std::string>* path, const std::string& name) const;
-  void Append(const std::string& group, std::vector<std::string>* globs) const;
+  void Append(const std::string& group, std::vector<std::string>* globs, std::vector<WrittenName>* written) const;
 
   std::map<std::string, Group> groups_;
 };
 
 // The filter with its groups replaced by their globs: built-in groups, and those of a file
-// unless its name is empty.
-absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& groups_file);
+// unless its name is empty. `written` as of Expand.
+absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& groups_file,
+                                        std::vector<WrittenName>* written);
 
 // The operators that PyTorch had in a traced process: names kept in the metadata of a log
 // (docs/FORMAT.md, `operators`), once in a trace for each version of PyTorch.

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "serialize/base/text.h"
 
 namespace torchtrace {
 namespace {
@@ -114,9 +116,10 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 
 namespace {
 
-bool ParseNumber(std::string_view text, uint64_t* number) {
+// Past its end where it is none.
+std::errc ParseNumber(std::string_view text, uint64_t* number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+  return end == text.data() + text.size() ? error : std::errc::invalid_argument;
 }
 
 }  // namespace
@@ -126,11 +129,18 @@ absl::Status NumberSet::Add(std::string_view item, const std::string& where) {
   std::pair<uint64_t, uint64_t> range = {0, UINT64_MAX};
   const std::string_view first = item.substr(0, dash);
   const std::string_view last = dash == std::string_view::npos ? first : item.substr(dash + 1);
-  const bool first_good = ParseNumber(first, &range.first) || (first.empty() && !last.empty());
-  const bool last_good = ParseNumber(last, &range.second) || (last.empty() && !first.empty());
-  if (!first_good || !last_good || range.first > range.second) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, "\"", std::string(item), "\" is no number and no range; expected A-B, A-, -B or A"));
+  const bool alone = first.empty() && last.empty();
+  const std::errc of_first = first.empty() && !alone ? std::errc() : ParseNumber(first, &range.first);
+  const std::errc of_last = last.empty() && !alone ? std::errc() : ParseNumber(last, &range.second);
+  const auto wrong = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(where, "\"", PlainLine(item), "\" ", what));
+  };
+  if (of_first == std::errc::invalid_argument || of_last == std::errc::invalid_argument) {
+    return wrong("is no number and no range; expected A-B, A-, -B or A");
+  }
+  if (of_first != std::errc() || of_last != std::errc()) return wrong("is beyond the largest number, 2^64 - 1");
+  if (range.first > range.second) {
+    return wrong(absl::StrCat("ends before it begins; ", range.second, "-", range.first, "?"));
   }
   ranges_.push_back(range);
   return absl::OkStatus();

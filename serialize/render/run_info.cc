@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
+#include "serialize/model/levels.h"
 #include "serialize/render/render.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/trace.h"
@@ -232,6 +234,39 @@ absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder, m
                          {.mode = mode, .follow = false});
 }
 
+namespace {
+
+// What the recording was told to keep, as it was typed: " --include torch.add". Empty: everything, or the trace is not
+// the recording's own.
+std::string FiltersOf(const Trace& trace, size_t main) {
+  if (IsMerged(trace) || trace.processes().empty() || trace.processes()[main].metadata == nullptr) return "";
+  const json& metadata = *trace.processes()[main].metadata;
+  if (FindMember(metadata, "filtered") != nullptr) return "";
+  std::string filters;
+  bool operators = false, others = false;
+  for (const auto& [key, option] :
+       {std::pair("include", "--include"), std::pair("exclude", "--exclude"),
+        std::pair("frame_include", "--frame-include"), std::pair("frame_exclude", "--frame-exclude")}) {
+    const json* const patterns = FindMember(metadata, key);
+    if (patterns == nullptr || !patterns->is_array()) continue;
+    for (const json& pattern : *patterns) {
+      if (!pattern.is_string()) continue;
+      const auto& text = pattern.get_ref<const std::string&>();
+      absl::StrAppend(&filters, " ", option, " ", ShellQuote(text));
+      if (std::string_view(key) == "include") (text.find("::") != std::string::npos ? operators : others) = true;
+    }
+  }
+  const std::vector<int>& levels = trace.processes()[main].known.levels;
+  const bool dispatch = std::find(levels.begin(), levels.end(), kDispatchLevel) != levels.end();
+  if (operators && !others && !dispatch) absl::StrAppend(&filters, " (operators are calls of level 2: run -l 2)");
+  if (others && !operators && dispatch && levels.size() == 1) {
+    absl::StrAppend(&filters, " (calls of level 2 are operators: aten::add)");
+  }
+  return filters;
+}
+
+}  // namespace
+
 std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& statistics, const RenderReport* report,
                                       const std::string& folder) {
   const RunFacts facts = GatherFacts(trace);
@@ -271,6 +306,11 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
   if (report != nullptr && report->listing_left_out) {
     lines.push_back(
         absl::StrCat("the files that list every call were left out; to make them: ", report->listing_command));
+  }
+  if (statistics.calls == 0) {
+    if (std::string filters = FiltersOf(trace, facts.main); !filters.empty()) {
+      lines.push_back(absl::StrCat("no call matches", filters));
+    }
   }
   lines.push_back(absl::StrCat("next: ", CommandName(), " stats ", ShellQuote(folder)));
   return lines;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "serialize/apis/api_names.h"
 #include "serialize/base/bytes.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
@@ -100,9 +101,14 @@ class Coverage {
       : list_name_(list_name), options_(options), out_(out), filter_(options.filter) {
     for (const ApiEntry& entry : list.apis) {
       if (!filter_.Accepts(entry.name)) continue;
-      const size_t index = entries_.size();
-      entries_.push_back({&entry, {}});
-      AddKeys(entry.name, index);
+      const auto same = by_name_.find(Canonical(entry.name));
+      const size_t index = same == by_name_.end() ? entries_.size() : same->second.front();
+      if (index == entries_.size()) {
+        entries_.push_back({&entry, {}});
+        AddKeys(entry.name, index);
+      } else {
+        repeated_.push_back(entry.name);
+      }
       for (const std::string& alias : entry.aliases) AddKeys(alias, index);
       for (const std::string& alias : entry.elsewhere) AddKeys(alias, index);
       (IsOperator(Canonical(entry.name)) ? lists_operators_ : lists_apis_) = true;
@@ -137,7 +143,7 @@ class Coverage {
       (was_called ? called : never).push_back({entry->name, &tally, visible});
     }
     for (const auto& [api, tally] : outside_) outside.push_back({api, &tally, true});
-    const CoverageTotals totals{entries_.size(), called.size()};
+    const CoverageTotals totals{entries_.size(), called.size(), repeated_};
 
     ReportWriter report(options_.format, out_);
     report.AddLine(absl::StrCat(called.size(), " of ", entries_.size(), " ", What(), " of ", list_name_,
@@ -286,7 +292,8 @@ class Coverage {
   absl::flat_hash_map<std::string, std::vector<size_t>> by_name_;    // index into entries_
   absl::flat_hash_map<std::string, std::vector<size_t>> by_packet_;  // operators without overload
   std::map<std::string, Tally> outside_;
-  std::set<int> levels_;  // that the traces were recorded at
+  std::vector<std::string> repeated_;  // entries of the list that are another one's API
+  std::set<int> levels_;               // that the traces were recorded at
   bool lists_operators_ = false;
   bool lists_apis_ = false;
 };
@@ -304,6 +311,19 @@ std::vector<int> RecordedLevels(const Trace& trace) {
     }
   }
   return {levels.begin(), levels.end()};
+}
+
+absl::Status CheckListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
+                            bool knows_operators) {
+  for (const ApiEntry& entry : list.apis) {
+    const std::string name = Canonical(entry.name);
+    const bool found_by_scan = !entry.kind.empty() && !IsOperator(name);
+    if (entry.known_by_user || found_by_scan || names.Knows(name) || names.Knows(std::string(PropertyOf(name))))
+      continue;
+    if (IsOperator(name) && !knows_operators && names.Near(name).empty()) continue;
+    return UnknownName({entry.name, absl::StrCat(list_name, ":", entry.line, ": "), {}}, names);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list,

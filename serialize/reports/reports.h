@@ -194,15 +194,23 @@ struct CoverageOptions {
   bool exact_overloads = false;
 };
 
+class ApiNames;
+
 struct CoverageTotals {
   size_t listed = 0;
   size_t called = 0;
+  std::vector<std::string> repeated = {};  // names of the list that are other names of APIs in it
 
   // Whether at least so many percent of the list were called.
   bool Reaches(double percent) const {
     return 100.0 * static_cast<double>(called) >= percent * static_cast<double>(listed);
   }
 };
+
+// InvalidArgument, with its place, for an entry that no known API or operator is called, and that neither a user
+// (`?NAME`) nor a scan answers for. `knows_operators`: what isn't among the operators is none.
+absl::Status CheckListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
+                            bool knows_operators);
 
 // A call is of the entry that has its name, or has it among its aliases; of a property also
 // when a read or write of it was called (`NAME.__get__`). Operators go by any spelling

@@ -15,6 +15,7 @@
 #include "serialize/reports/reports.h"
 #include "serialize/trace/call_tree.h"
 #include "serialize/trace/run_facts.h"
+#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 namespace {

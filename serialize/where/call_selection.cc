@@ -59,6 +59,12 @@ bool CallSelector::AcceptsPlace(const CallRecord& entry) {
 }
 
 bool CallSelector::AcceptsCall(const CallRecord& entry) {
+  const bool accepted = AsksCall(entry);
+  if (accepted && selection_.found != nullptr) *selection_.found = true;
+  return accepted;
+}
+
+bool CallSelector::AsksCall(const CallRecord& entry) {
   if (selection_.calls.has_value() && !selection_.calls->Contains(entry.call)) return false;
   const Verdict verdict = VerdictOf(entry.variant);
   if (verdict != Verdict::kAsk) return verdict == Verdict::kAccept;

@@ -1,4 +1,4 @@
-// Which calls of a trace are meant: by name, level, number, thread, rank and condition, in `filter` and `dump` alike.
+// Which calls of a trace are meant: by name, level, number, thread, rank and condition, in all verbs alike.
 
 #ifndef TORCHTRACE_SERIALIZE_WHERE_CALL_SELECTION_H_
 #define TORCHTRACE_SERIALIZE_WHERE_CALL_SELECTION_H_
@@ -29,6 +29,7 @@ struct CallSelection {
   std::optional<NumberSet> ranks;    // processes without a rank have none of these
   std::vector<std::string> threads;  // numbers in their processes, or globs over names; empty: all
   std::optional<Where> where;
+  bool* found = nullptr;             // becomes true once a call is meant, in whatever trace; null: nobody asks
 
   // Whether more than names and levels is asked for.
   bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
@@ -49,7 +50,7 @@ class CallSelector {
   bool AcceptsProcess(const ProcessInfo& process) const;
   // Of a process that is accepted.
   bool AcceptsThread(const ProcessInfo& process, uint32_t number) const;
-  // At its entry, whatever its process and thread.
+  // At its entry, where its process and thread are accepted.
   bool AcceptsCall(const CallRecord& entry);
   // At its entry.
   bool Accepts(const CallRecord& entry) { return AcceptsPlace(entry) && AcceptsCall(entry); }
@@ -65,6 +66,7 @@ class CallSelector {
 
   static Arguments TakeApart(const Trace& trace, VariantId variant);
   bool AcceptsPlace(const CallRecord& entry);
+  bool AsksCall(const CallRecord& entry);
   Verdict VerdictOf(VariantId variant);
   Verdict Judge(VariantId variant);
   // What stands beside the configuration, with what is known on entering.

@@ -12,11 +12,13 @@
 #ifndef TORCHTRACE_SERIALIZE_WHERE_WHERE_H_
 #define TORCHTRACE_SERIALIZE_WHERE_WHERE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/where/where_parts.h"
 
@@ -31,9 +33,11 @@ class Where {
   // `names` tells the other names of APIs.
   static absl::StatusOr<Where> Parse(std::string_view text, const WhereNames& names = nullptr);
 
-  // InvalidArgument for a value that neither the trace nor PyTorch has, or the name of an argument that no call of
-  // the trace has, with the nearest. Names of APIs are not looked at, nor exceptions. Counts the trace where it has to.
-  absl::Status CheckValues(Trace* trace) const;
+  // InvalidArgument for a value that neither the traces nor PyTorch have, or the name of an argument that no call of
+  // theirs has, with the nearest. Names of APIs are not looked at, nor exceptions. `each` lets it look at each trace,
+  // and is asked where it has to.
+  absl::Status CheckValues(
+      const std::function<absl::Status(const std::function<absl::Status(Trace*)>& look)>& each) const;
   // The names and globs that the field `api` is compared with, `?NAME` left out.
   std::vector<std::string> Apis() const;
 

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -8,9 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
+#include "serialize/model/levels.h"
 #include "serialize/trace/parsed_tags.h"
 #include "serialize/where/where.h"
 #include "serialize/where/where_parts.h"
@@ -28,33 +33,57 @@ constexpr const char* kDtypes[] = {
 };
 constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
                                     "sparse_bsr", "sparse_bsc", "_mkldnn",    "jagged"};
-constexpr const char* kDevices[] = {"cpu",  "cuda", "meta", "xpu",  "mps",    "xla",           "hpu",
-                                    "mtia", "ipu",  "hip",  "lazy", "vulkan", "privateuseone", "gpu"};
-constexpr const char* kLevels[] = {"0", "1", "2", "3", "4"};
+constexpr const char* kDevices[] = {"cpu",  "cuda", "meta", "xpu",  "mps",    "xla",          "hpu",
+                                    "mtia", "ipu",  "hip",  "lazy", "vulkan", "privateuseone"};
 
 // What is said for them.
-constexpr std::pair<std::string_view, std::string_view> kOtherDtypes[] = {
-    {"fp16", "float16"}, {"half", "float16"},   {"bf16", "bfloat16"}, {"fp32", "float32"}, {"float", "float32"},
-    {"fp64", "float64"}, {"double", "float64"}, {"int", "int32"},     {"long", "int64"},   {"short", "int16"},
+struct OtherName {
+  WhereField field;
+  std::string_view other, name;
+};
+constexpr OtherName kOtherNames[] = {
+    {WhereField::kDtype, "fp16", "float16"},   {WhereField::kDtype, "half", "float16"},
+    {WhereField::kDtype, "bf16", "bfloat16"},  {WhereField::kDtype, "fp32", "float32"},
+    {WhereField::kDtype, "float", "float32"},  {WhereField::kDtype, "fp64", "float64"},
+    {WhereField::kDtype, "double", "float64"}, {WhereField::kDtype, "int", "int32"},
+    {WhereField::kDtype, "long", "int64"},     {WhereField::kDtype, "short", "int16"},
+    {WhereField::kDevice, "gpu", "cuda"},
 };
 
-std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
-  for (const auto& [other, dtype] : kOtherDtypes) {
-    if (wanted.field == WhereField::kDtype && wanted.literal.text == other) {
-      return absl::StrCat(", did you mean ", std::string(dtype), "?");
-    }
-  }
-  return DidYouMean(wanted.literal.text, {known.begin(), known.end()});
+const WhereFieldInfo& InfoOf(WhereField field) {
+  const std::vector<std::string> names = WhereFieldNames();
+  return *FindWhereField(*std::find_if(
+      names.begin(), names.end(), [field](const std::string& name) { return FindWhereField(name)->field == field; }));
 }
 
-using Values = std::map<WhereField, std::set<std::string>>;
+// The nearest text, or which numbers there are.
+std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
+  for (const OtherName& row : kOtherNames) {
+    if (wanted.field == row.field && wanted.literal.text == row.other) {
+      return absl::StrCat(", did you mean ", std::string(row.name), "?");
+    }
+  }
+  std::vector<std::string> values(known.begin(), known.end());
+  if (InfoOf(wanted.field).kind != WhereKind::kNumber) return DidYouMean(wanted.literal.text, values);
+  if (values.empty()) return ", and none is told";
+  std::sort(values.begin(), values.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
+  constexpr size_t kMost = 10;
+  const bool more = values.size() > kMost;
+  if (more) values.resize(kMost);
+  return absl::StrCat(", known ", values.size() == 1 ? "is " : "are ", absl::StrJoin(values, ", "),
+                      more ? ", ..." : "");
+}
+
+// By field, and by tag for values of tags.
+using Values = std::map<std::pair<WhereField, std::string>, std::set<std::string>>;
 
 Values KnownValues() {
   Values values;
-  values[WhereField::kDtype] = {std::begin(kDtypes), std::end(kDtypes)};
-  values[WhereField::kLayout] = {std::begin(kLayouts), std::end(kLayouts)};
-  values[WhereField::kDevice] = {std::begin(kDevices), std::end(kDevices)};
-  values[WhereField::kLevel] = {std::begin(kLevels), std::end(kLevels)};
+  values[{WhereField::kDtype, ""}] = {std::begin(kDtypes), std::end(kDtypes)};
+  values[{WhereField::kLayout, ""}] = {std::begin(kLayouts), std::end(kLayouts)};
+  values[{WhereField::kDevice, ""}] = {std::begin(kDevices), std::end(kDevices)};
+  for (const Level& level : AllLevels()) values[{WhereField::kLevel, ""}].insert(std::to_string(level.number));
   return values;
 }
 
@@ -79,12 +108,6 @@ bool IsChecked(WhereField field) {
   }
 }
 
-const WhereFieldInfo& InfoOf(WhereField field) {
-  const std::vector<std::string> names = WhereFieldNames();
-  return *FindWhereField(*std::find_if(
-      names.begin(), names.end(), [field](const std::string& name) { return FindWhereField(name)->field == field; }));
-}
-
 bool IsAmong(const WhereKnown& wanted, const std::set<std::string>& values) {
   return std::any_of(values.begin(), values.end(), [&](const std::string& value) {
     const WhereOp op = wanted.like ? WhereOp::kLike : WhereOp::kEqual;
@@ -94,15 +117,15 @@ bool IsAmong(const WhereKnown& wanted, const std::set<std::string>& values) {
 
 void AddTensors(const Value& value, Values* values) {
   if (value.tag == ValueTag::kTensor) {
-    (*values)[WhereField::kDtype].insert(value.text);
-    (*values)[WhereField::kDevice].insert(value.device);
-    if (!value.layout.empty()) (*values)[WhereField::kLayout].insert(value.layout);
+    (*values)[{WhereField::kDtype, ""}].insert(value.text);
+    (*values)[{WhereField::kDevice, ""}].insert(value.device);
+    if (!value.layout.empty()) (*values)[{WhereField::kLayout, ""}].insert(value.layout);
   }
   for (const Value& item : value.items) AddTensors(item, values);
 }
 
-// The names of the tags that calls have.
-absl::Status AddTags(Trace* trace, std::set<std::string>* names) {
+// The names of the tags that calls have, and their values that are texts.
+absl::Status AddTags(Trace* trace, Values* values) {
   std::set<uint32_t> ids;
   const absl::Status read = trace->ReadCounted([&](const CallRecord& record) {
     if (record.tags != kNoTags) ids.insert(record.tags);
@@ -112,7 +135,10 @@ absl::Status AddTags(Trace* trace, std::set<std::string>* names) {
   for (const uint32_t id : ids) {
     const nlohmann::json* const tags = parsed.Get(id);
     if (tags == nullptr) continue;
-    for (const auto& [name, value] : tags->items()) names->insert(name);
+    for (const auto& [name, value] : tags->items()) {
+      (*values)[{WhereField::kTag, ""}].insert(name);
+      if (value.is_string()) (*values)[{WhereField::kTag, name}].insert(value.get<std::string>());
+    }
   }
   return read;
 }
@@ -123,13 +149,13 @@ absl::Status AddValues(Trace* trace, Values* values) {
     const Config config = ReadableConfig(trace->identity(static_cast<ConfigId>(id)));
     for (const Value& value : config.args) AddTensors(value, values);
     for (const auto& [name, value] : config.kwargs) {
-      (*values)[WhereField::kArg].insert(name);
+      (*values)[{WhereField::kArg, ""}].insert(name);
       AddTensors(value, values);
     }
   }
   for (size_t id = 0; id < trace->variant_count(); ++id) {
     for (const TensorFacet& facet : ReadableFacets(trace->facets(static_cast<VariantId>(id)))) {
-      (*values)[WhereField::kSubclass].insert(facet.subclass);
+      (*values)[{WhereField::kSubclass, ""}].insert(facet.subclass);
     }
   }
   const CallRecord call;
@@ -140,10 +166,10 @@ absl::Status AddValues(Trace* trace, Values* values) {
     for (const WhereField field :
          {WhereField::kProcess, WhereField::kPid, WhereField::kHost, WhereField::kRank, WhereField::kLabel}) {
       const WhereValue value = ValueOfSubject({&InfoOf(field)}, subject);
-      if (value.type == WhereValue::kText) (*values)[field].emplace(value.text);
-      if (value.type == WhereValue::kNumber) (*values)[field].insert(std::to_string(value.number.integer));
+      if (value.type == WhereValue::kText) (*values)[{field, ""}].emplace(value.text);
+      if (value.type == WhereValue::kNumber) (*values)[{field, ""}].insert(std::to_string(value.number.integer));
     }
-    for (const ThreadInfo& thread : process.threads) (*values)[WhereField::kThreadName].insert(thread.name);
+    for (const ThreadInfo& thread : process.threads) (*values)[{WhereField::kThreadName, ""}].insert(thread.name);
   }
   return absl::OkStatus();
 }
@@ -158,22 +184,32 @@ std::vector<std::string> Where::Apis() const {
   return apis;
 }
 
-absl::Status Where::CheckValues(Trace* trace) const {
+absl::Status Where::CheckValues(
+    const std::function<absl::Status(const std::function<absl::Status(Trace*)>& look)>& each) const {
   Values values = KnownValues();
-  bool of_trace = false, of_tags = false;
+  const auto is_unknown = [&values](const WhereKnown& wanted) {
+    return IsChecked(wanted.field) && !IsAmong(wanted, values[{wanted.field, wanted.tag}]);
+  };
+  bool of_traces = false, of_tags = false;
   for (const WhereKnown& wanted : to_be_known_) {
-    if (!IsChecked(wanted.field) || IsAmong(wanted, values[wanted.field])) continue;
-    if (wanted.field == WhereField::kTag) {
-      if (!std::exchange(of_tags, true)) {
-        if (absl::Status s = AddTags(trace, &values[WhereField::kTag]); !s.ok()) return s;
-      }
-    } else if (!std::exchange(of_trace, true)) {
-      if (absl::Status s = AddValues(trace, &values); !s.ok()) return s;
-    }
-    const std::set<std::string>& known = values[wanted.field];
-    if (IsAmong(wanted, known)) continue;
+    if (is_unknown(wanted)) (wanted.field == WhereField::kTag ? of_tags : of_traces) = true;
+  }
+  if (!of_traces && !of_tags) return absl::OkStatus();
+  const absl::Status looked = each([&](Trace* trace) {
+    absl::Status status = of_traces ? AddValues(trace, &values) : absl::OkStatus();
+    if (of_tags) status.Update(AddTags(trace, &values));
+    return status;
+  });
+  if (!looked.ok()) return looked;
+  for (const WhereKnown& wanted : to_be_known_) {
+    if (!is_unknown(wanted)) continue;
+    const std::set<std::string>& known = values[{wanted.field, wanted.tag}];
+    // Other values than texts are as many as there are numbers.
+    if (!wanted.tag.empty() && known.empty()) continue;
     const std::string what =
-        wanted.field == WhereField::kArg
+        !wanted.tag.empty()
+            ? absl::StrCat("no call of the trace has a tag ", wanted.tag, " that is ", wanted.literal.text)
+        : wanted.field == WhereField::kArg
             ? absl::StrCat("no call of the trace has an argument by the name ", wanted.literal.text)
         : wanted.field == WhereField::kTag
             ? absl::StrCat("no call of the trace has a tag by the name ", wanted.literal.text)

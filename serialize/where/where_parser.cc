@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "serialize/base/matching.h"
 #include "serialize/forms/forms.h"
+#include "serialize/model/levels.h"
 #include "serialize/where/where_parts.h"
 
 namespace torchtrace {
@@ -76,13 +77,24 @@ namespace {
 constexpr int kMaxDepth = 200;
 
 // What is expected behind `op`, for messages.
-const char* LiteralOf(const WhereFieldInfo& field, WhereOp op) {
+std::string LiteralOf(const WhereFieldInfo& field, WhereOp op) {
   if (IsLike(op)) return "a glob";
   switch (field.kind) {
     case WhereKind::kText:
       return "a text";
     case WhereKind::kNumber:
-      return field.field == WhereField::kDuration ? "a duration, as 10us" : "a number";
+      switch (field.field) {
+        case WhereField::kDuration:
+          return "a duration, as 10us";
+        case WhereField::kLevel:
+          return absl::StrCat("a level, ", DescribeLevels());
+        case WhereField::kThread:
+          return "a number (thread_name is compared with names)";
+        case WhereField::kCall:
+          return "a number (call >= 1 and call <= 3; --calls takes ranges)";
+        default:
+          return "a number";
+      }
     case WhereKind::kBool:
       return "true or false";
     case WhereKind::kDims:
@@ -230,7 +242,7 @@ class Parser {
     if (list && !Take("(")) return Expected("( and a list of values");
     if (*op != WhereOp::kIs) {
       do {
-        absl::StatusOr<WhereLiteral> literal = OneLiteral(*field, *op);
+        absl::StatusOr<WhereLiteral> literal = OneLiteral(use, *op);
         if (!literal.ok()) return literal.status();
         literals.push_back(*literal);
         if (field->field != WhereField::kApi || !names_) continue;
@@ -294,32 +306,47 @@ class Parser {
     return Expected(absl::StrCat("one of ", OperatorsOf(field.kind), " behind ", field.name));
   }
 
-  absl::StatusOr<WhereLiteral> OneLiteral(const WhereFieldInfo& field, WhereOp op) {
+  absl::StatusOr<WhereLiteral> OneLiteral(const WhereFieldUse& use, WhereOp op) {
+    const WhereFieldInfo& field = *use.info;
     SkipSpace();
     const size_t start = at_;
-    const char* const what = LiteralOf(field, op);
+    const std::string what = LiteralOf(field, op);
     absl::StatusOr<WhereLiteral> literal = AnyLiteral(what);
     if (!literal.ok()) return literal;
     if (field.field == WhereField::kDuration && !literal->number.has_value() && !literal->quoted) {
       literal->number = ParseWhereDuration(literal->text);
     }
+    for (const Level& level : AllLevels()) {
+      if (field.field != WhereField::kLevel || literal->quoted || literal->text != level.name) continue;
+      literal->text = std::to_string(level.number);
+      literal->number = WhereNumber::Whole(level.number);
+    }
     if (field.kind == WhereKind::kNumber && !literal->quoted && literal->text.starts_with('?')) {
       literal->number = ParseWhereNumber(std::string_view(literal->text).substr(1));
     }
     if (Fits(field, op, *literal)) {
-      if (!IsOrder(op) && !TakesOperand(field.field)) Know(field.field, IsLike(op), start, &*literal);
+      const bool of_tag = field.field == WhereField::kTag && literal->type == WhereLiteral::kText && !IsOther(*literal);
+      if (!IsOrder(op) && (of_tag || !TakesOperand(field.field))) {
+        Know(field.field, IsLike(op), start, &*literal, of_tag ? *use.name : "");
+      }
       return literal;
     }
     at_ = start;
     return Expected(what);
   }
 
+  // A number, true, false or none where any value may stand.
+  static bool IsOther(const WhereLiteral& literal) {
+    return !literal.quoted &&
+           (literal.number.has_value() || literal.boolean().has_value() || literal.Is("none") || literal.Is("None"));
+  }
+
   // `?NAME` is NAME, known or not.
-  void Know(WhereField field, bool like, size_t at, WhereLiteral* literal) {
+  void Know(WhereField field, bool like, size_t at, WhereLiteral* literal, const std::string& tag = "") {
     if (!literal->quoted && literal->text.size() > 1 && literal->text[0] == '?') {
       literal->text.erase(0, 1);
     } else {
-      parsed_.to_be_known.push_back({field, like, *literal, at + 1});
+      parsed_.to_be_known.push_back({field, like, *literal, at + 1, tag});
     }
   }
 

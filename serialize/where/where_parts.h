@@ -163,6 +163,7 @@ struct WhereValue {
   std::string_view text;
   WhereNumber number;
   bool boolean = false;
+  bool big = false;  // kText: the digits of an integer, which `number` is near to
   std::vector<Dim> dims;
 
   static WhereValue Of(Type type) {
@@ -273,7 +274,8 @@ struct WhereKnown {
   WhereField field;
   bool like;  // a glob
   WhereLiteral literal;
-  size_t column;  // from 1
+  size_t column;         // from 1
+  std::string tag = {};  // that it is a value of; empty: a name, or of another field
 };
 
 // All patterns of names that the API or glob comes to, itself first (serialize/apis/api_names.h).

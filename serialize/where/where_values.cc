@@ -118,10 +118,16 @@ std::vector<Dim> StridesOf(const Value& tensor) {
 
 WhereValue NumelOf(const Value& tensor) {
   int64_t numel = 1;
+  double real = 1;
+  bool whole = true;
   for (const Dim& dim : tensor.shape) {
-    if (!dim.has_value() || __builtin_mul_overflow(numel, *dim, &numel)) return {};
+    if (!dim.has_value()) return {};
+    whole = whole && !__builtin_mul_overflow(numel, *dim, &numel);
+    real *= static_cast<double>(*dim);
   }
-  return WhereValue::Whole(numel);
+  // Of a shape without elements it is 0, however large the other sizes are.
+  if (real == 0) return WhereValue::Whole(0);
+  return whole ? WhereValue::Whole(numel) : WhereValue::Number(WhereNumber::Real(real));
 }
 
 // `dim` counts from the end when it is negative.
@@ -143,8 +149,13 @@ WhereValue OfArgument(const Value& value) {
       return WhereValue::Whole(value.integer);
     case ValueTag::kFloat:
       return WhereValue::Number(WhereNumber::Real(value.real));
+    case ValueTag::kBigInt: {
+      WhereValue digits = WhereValue::Text(value.text);
+      digits.big = true;
+      digits.number = ParseWhereNumber(value.text).value_or(WhereNumber());
+      return digits;
+    }
     case ValueTag::kString:
-    case ValueTag::kBigInt:
     case ValueTag::kDtype:
     case ValueTag::kDevice:
     case ValueTag::kLayout:
@@ -430,7 +441,7 @@ Truth CompareWhereValue(const WhereValue& value, WhereField field, WhereOp op,
       return FromBool(found == (op == WhereOp::kIn || op == WhereOp::kEqual));
     }
     default:
-      return FromBool(value.type == WhereValue::kNumber &&
+      return FromBool((value.type == WhereValue::kNumber || value.big) &&
                       Holds(op, CompareNumbers(value.number, *literals[0].number)));
   }
 }

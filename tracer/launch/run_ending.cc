@@ -74,11 +74,6 @@ absl::Status RunEnding::TryFinish() {
   if (!options_.recording.quiet) {
     for (const std::string& line : SummaryLines(**trace, statistics, report, options_.shown_name))
       SayLines(PlainLine(line));
-    const RecordingOptions& recording = options_.recording;
-    if (statistics.calls == 0 && !(recording.include.empty() && recording.exclude.empty())) {
-      SayLines(absl::StrCat("no call matches", recording.include.empty() ? "" : " --include",
-                            recording.exclude.empty() ? "" : " --exclude"));
-    }
   }
   return rendered.ok() ? written : rendered;
 }

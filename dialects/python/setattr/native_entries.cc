@@ -266,6 +266,14 @@ void NativeEntries::Uninstall() {
   UnwatchImports(this);
   Tell("are not there", missing_);
   Tell("cannot be traced", closed_);
+  std::vector<std::string> never_imported;
+  for (const auto& [module, names] : awaited_) {
+    if (module.find('.') == std::string::npos) never_imported.push_back(module);
+  }
+  if (!never_imported.empty()) {
+    dialect_->NoteNotSeen(absl::StrCat("level ", options_.level, ": the API list names ",
+                                       absl::StrJoin(never_imported, ", "), ", which the program did not import"));
+  }
   if (std::exchange(needs_frames_, false)) ReleaseFrameEvaluation();
   patches_.UndoAll();
   RestoreInheritedSlots(options_.level);
