@@ -67,6 +67,12 @@ struct RenderingOptions {
 // The same without --quiet, of `run`; with TORCHTRACE_FORMATS and so on, under a heading of the help.
 void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group);
 
+// The check of --formats, wherever it stands.
+CLI::Validator RenderFormatsCheck();
+
+// What --include and --exclude are completed with: the built-in groups, "%nn".
+std::vector<std::string> GroupPatterns();
+
 // The options that verbs which read traces have in common, spelled and told the
 // same everywhere.
 
@@ -74,6 +80,9 @@ class Trace;
 
 inline constexpr char kTraceText[] =
     "The output folder of a run, a log, or another tool's file (see docs/IMPORT.md); - is standard input";
+
+// --format of verbs that write one of these two: whether it is JSON.
+const Choices<bool>& TextOrJson();
 
 // The option -q of verbs that write nothing else than what they were asked for.
 void AddQuiet(CLI::App* app, bool* quiet);

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "serialize/base/choices.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/trace/trace.h"
 
@@ -27,8 +28,7 @@ enum class LabelBy : uint8_t {
   kModule,  // level 3's: `encoder.layers.0 (Linear)`; others have none
   kLine,    // the calling line, where the trace has stacks; else of level 3's functions where they are defined
 };
-// InvalidArgument with the choices, and the nearest one.
-absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text);
+const Choices<LabelBy>& LabelKinds();
 
 // Numbers the labels of traces, one after the other; equal texts of one level have one number.
 class CallLabels {

@@ -479,10 +479,10 @@ std::string ClipText(std::string_view text, size_t width, size_t beside) {
   return absl::StrCat(std::string(text.substr(0, end)), "...");
 }
 
-absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
-  if (text == "text") return DumpFormat::kText;
-  if (text == "jsonl") return DumpFormat::kJsonl;
-  return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(text), "\"; known: text, jsonl"));
+const Choices<DumpFormat>& DumpFormats() {
+  static const Choices<DumpFormat> formats("unknown format",
+                                           {{"text", DumpFormat::kText}, {"jsonl", DumpFormat::kJsonl}});
+  return formats;
 }
 
 absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
