@@ -148,8 +148,9 @@ Answers OptionsAndValues(const Command& command, const std::vector<std::string>&
     return argument == nullptr ? Answers() : Values(*argument, word, 0);
   }
   if (const size_t equals = word.find('='); equals != std::string::npos) {
-    const OptionHelp* const option = FindOption(options, word.substr(0, equals));
-    return option == nullptr ? Answers() : Values(*option, word, equals + 1);
+    const std::string name = word.substr(0, equals);
+    const OptionHelp* const option = FindOption(options, name);
+    return option == nullptr || name == option->negation ? Answers() : Values(*option, word, equals + 1);
   }
   Answers answers;
   for (const OptionHelp& option : options) {

@@ -11,10 +11,14 @@ from tools.testing import whole_tool as tool
 TINY = tool.ROOT / "testdata/logs/v1/tiny.ttlog"
 
 
-def said(*args, status=None, **kwargs):
+def torchtrace(*args, cwd="/", **kwargs):
+    return tool.torchtrace(*args, cwd=cwd, **kwargs)
+
+
+def said(*args, **kwargs):
     """The one line of a use that is refused, without our name and where the help is."""
-    result = tool.torchtrace(*args, **kwargs)
-    assert result.status == (status or (125 if args[0] == "run" else 2)) and result.out == ""
+    result = torchtrace(*args, **kwargs)
+    assert result.status == (125 if args[0] == "run" else 2) and result.out == ""
     (line,) = result.err.splitlines()
     return line.removeprefix("torchtrace: ").split(" (see ")[0]
 
@@ -150,12 +154,12 @@ def test_a_standing_variable_may_be_without_effect(tmp_path):
         "TORCHTRACE_STACK_FORMAT": "full",
         "TORCHTRACE_PYTHON": tool.PYTHON,
     }
-    result = tool.torchtrace("run", "-qo", tmp_path / "out", "-c", "pass", env=env)
+    result = torchtrace("run", "-qo", tmp_path / "out", "-c", "pass", env=env)
     assert result == tool.Result(0, "", "")
 
 
 def test_stack_format_of_a_trace_without_stacks(tmp_path):
-    result = tool.torchtrace("render", TINY, "-o", tmp_path / "out", "--stack-format", "full")
+    result = torchtrace("render", TINY, "-o", tmp_path / "out", "--stack-format", "full")
     assert result.status == 0 and f"--stack-format: {TINY} has no stacks" in result.err
 
 
@@ -201,7 +205,7 @@ def test_a_program_that_is_no_python():
 
 
 def test_dedup_lists_what_it_takes():
-    page = tool.torchtrace("dedup", "--help").out
+    page = torchtrace("dedup", "--help").out
     assert "parquet" in page and "timing" not in page
     assert "it holds calls, not configs; text, " in said("dedup", "--format", "timing", TINY)
 
@@ -209,11 +213,11 @@ def test_dedup_lists_what_it_takes():
 @pytest.mark.parametrize("quiet", [[], ["-q"]])
 def test_a_misspelt_variable_is_told_even_when_quiet(tmp_path, quiet):
     env = {"TORCHTRACE_LEVLES": "2", "TORCHTRACE_PYTHON": tool.PYTHON}
-    result = tool.torchtrace("run", *quiet, "-o", tmp_path / "out", "-c", "pass", env=env)
+    result = torchtrace("run", *quiet, "-o", tmp_path / "out", "-c", "pass", env=env)
     assert result.status == 0
     assert "TORCHTRACE_LEVLES means nothing to torchtrace, did you mean TORCHTRACE_LEVELS?" in result.err
     env = {"TORCHTRACE_SOMEBODY_ELSES": "2", "TORCHTRACE_PYTHON": tool.PYTHON}
-    result = tool.torchtrace("run", *quiet, "-fo", tmp_path / "out", "-c", "pass", env=env)
+    result = torchtrace("run", *quiet, "-fo", tmp_path / "out", "-c", "pass", env=env)
     assert ("SOMEBODY_ELSES" in result.err) == (not quiet)
 
 

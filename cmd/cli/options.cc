@@ -62,6 +62,13 @@ void AddWords(const CLI::Option& option, OptionHelp* help) {
   help->words = absl::StrSplit(type.substr(line + 1), '\n');
 }
 
+bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+// A flag's name, without dashes, that says no.
+bool Negates(const CLI::Option& option, const std::string& name) {
+  return IsFlag(option) && option.get_flag_value(name, "") == "false";
+}
+
 OptionHelp HelpOfOption(const CLI::Option& option) {
   OptionHelp help;
   help.text = option.get_description();
@@ -72,9 +79,12 @@ OptionHelp HelpOfOption(const CLI::Option& option) {
   }
   help.group = option.get_group();
   for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) help.names.push_back("--" + name);
+  for (const std::string& name : option.get_lnames()) {
+    help.names.push_back("--" + name);
+    if (Negates(option, name)) help.negation = help.names.back();
+  }
   help.value = option.get_option_text();
-  help.takes_value = option.get_items_expected_max() > 0;
+  help.takes_value = !IsFlag(option);
   if (!option.get_envname().empty()) absl::StrAppend(&help.text, " [env: ", option.get_envname(), "]");
   return help;
 }
@@ -195,8 +205,6 @@ std::vector<std::string> TypedNames(const CLI::Option& option, const std::vector
   return typed;
 }
 
-bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
-
 // What CLI11 says of a wrong use begins with the option's name.
 std::string NameIn(const std::string& message) { return message.substr(0, message.find_first_of(": ")); }
 
@@ -222,7 +230,7 @@ std::string FlagsMessage(const CLI::App& app, const std::vector<std::string>& ar
     for (const std::string& arg : TypedNames(*option, args)) {
       if (!arg.starts_with("--")) continue;
       const std::string name = arg.substr(0, arg.find('='));
-      const bool negates = option->get_flag_value(name.substr(2), "") == "false";
+      const bool negates = Negates(*option, name.substr(2));
       if (negates && name != arg) return absl::StrCat(name, " takes no value");
       (negates ? negated : affirmed) = name;
     }

@@ -75,6 +75,7 @@ inline std::vector<std::string> SplitLists(const std::vector<std::string>& lists
 struct OptionHelp {
   std::string group;               // the heading that it stands under; empty for arguments
   std::vector<std::string> names;  // as typed, short ones first
+  std::string negation;            // that of them which takes it back
   std::string value;               // how its value is called: "FILE"
   bool takes_value = false;        // as the next word
   std::string text;                // with the environment variable that stands for it
