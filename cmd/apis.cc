@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "serialize/base/matching.h"
@@ -37,8 +38,10 @@ int Run(const std::vector<std::string>& args) {
     if (!args.empty() && args[0] == names.back()) return command->run({args.begin() + 1, args.end()});
   }
   if (!args.empty() && (args[0] == "--help" || args[0] == "-h")) return WriteStandardOutput(Page(), kExitTrouble);
-  return Fail(kExitTrouble, absl::StrCat(args.empty() ? "apis: which verb?" : "apis: unknown verb '" + args[0] + "'",
-                                         args.empty() ? "" : DidYouMean(args[0], names), SeeHelp("apis")));
+  const std::string what = args.empty()
+                               ? "apis: which verb?"
+                               : absl::StrCat("apis: unknown verb '", args[0], "'", DidYouMean(args[0], names));
+  return Fail(kExitTrouble, absl::StrCat(what, " (there are ", absl::StrJoin(names, ", "), ")", SeeHelp("apis")));
 }
 
 }  // namespace

@@ -50,9 +50,10 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no percentage from 0 to 100"));
 }
 
+std::vector<std::string> Shown() { return {"namespaces", "called", "never", "outside", "none"}; }
+
 // What --show names, into `options`.
 absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* options) {
-  static const std::vector<std::string> names = {"namespaces", "called", "never", "outside", "none"};
   options->namespaces = options->called = options->never = options->outside = false;
   for (const std::string& item : SplitLists(lists)) {
     if (item == "namespaces") {
@@ -64,8 +65,7 @@ absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* o
     } else if (item == "outside") {
       options->outside = true;
     } else if (item != "none") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", item, "' is none of namespaces, called, never, outside, none", DidYouMean(item, names)));
+      return UnknownChoice("cannot show", item, Shown());
     }
   }
   return absl::OkStatus();
@@ -157,14 +157,17 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FILE");
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
+      ->check(OneOf(StatsFormats()));
   app->add_option(
          "--show", show,
          "What to show: namespaces (how many of each), called, never, outside (called, and not in the list), or "
          "none (default: namespaces; JSON namespaces,called,never; CSV called,never)")
       ->option_text("ROWS")
       ->allow_extra_args(false)
-      ->check([&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); });
+      ->check(CompletedLists(
+          CLI::Validator(
+              [&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); }, ""),
+          Shown));
   app->add_option("--fail-under", fail_under, "Exit with 1 when less than P percent of the list were called")
       ->option_text("P")
       ->check(Checked([](const std::string& text) { return ParsePercent(text); }));
@@ -173,7 +176,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("--all", all, kAllLinesText);
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  options.format = *ParseStatsFormat(format);
+  options.format = *StatsFormats().Parse(format);
   options.filter = filter.Globs();
   options.levels = filter.Levels();
   if (show.empty()) {

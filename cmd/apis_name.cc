@@ -14,6 +14,7 @@
 #include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
+#include "cmd/reading/reading_options.h"
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
@@ -193,8 +194,7 @@ int Run(const std::vector<std::string>& args) {
       app->add_option("--python", python, "Look in this Python alone")->option_text("PYTHON")->excludes(list_option);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
-      ->check(
-          [](const std::string& text) { return text == "text" || text == "json" ? "" : "there are text and json"; });
+      ->check(OneOf(TextOrJson()));
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const bool is_operator = name.find("::") != std::string::npos;

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cmd/apis.h"
@@ -32,12 +31,6 @@ constexpr char kFooter[] =
     "  torchtrace apis scan --library numpy --python ~/venvs/mine -o numpy.yaml\n"
     "  torchtrace apis scan --default --import torchvision -o mine.yaml";
 
-absl::StatusOr<double> ParseSeconds(const std::string& text) {
-  double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds) && seconds >= 0.1 && seconds <= 86400) return seconds;
-  return absl::InvalidArgumentError(absl::StrCat("--timeout: '", text, "' is no number of seconds, 0.1 or more"));
-}
-
 std::string Comment(const ScanOptions& scan, bool is_default) {
   std::string made = "torchtrace apis scan";
   if (is_default) absl::StrAppend(&made, " --default");
@@ -48,7 +41,7 @@ std::string Comment(const ScanOptions& scan, bool is_default) {
 
 int Run(const std::vector<std::string>& args) {
   ScanOptions scan;
-  std::string dialect = AllDialects().front().name, library, python, output, timeout = "120";
+  std::string dialect = AllDialects().front().name, library, python, output;
   std::vector<std::string> imports;
   bool is_default = false, force = false, quiet = false;
   const auto app = MakeApp(kApisScanCommand, "[OPTIONS] [-o FILE]", kFooter);
@@ -57,11 +50,15 @@ int Run(const std::vector<std::string>& args) {
          "--dialect", dialect,
          absl::StrCat("The framework whose library to scan: ", DescribeDialects(), " (default: ", dialect, ")"))
       ->option_text("NAME")
-      ->check([](const std::string& name) {
-        if (FindDialectInfo(name) != nullptr) return std::string();
-        const absl::Status status = CheckDialectName(name);
-        return status.ok() ? "a dialect in Python has no library to scan" : std::string(status.message());
-      });
+      ->check(Completed(CLI::Validator(
+                            [](const std::string& name) {
+                              if (FindDialectInfo(name) != nullptr) return std::string();
+                              const absl::Status status = CheckDialectName(name);
+                              return status.ok() ? "a dialect in Python has no library to scan"
+                                                 : std::string(status.message());
+                            },
+                            ""),
+                        DialectNames));
   app->add_option("--library", library, "Any Python library instead: numpy, mypackage.ops")
       ->option_text("NAME")
       ->check(module_name);
@@ -70,9 +67,9 @@ int Run(const std::vector<std::string>& args) {
       ->allow_extra_args(false);
   app->add_flag("--default", is_default,
                 "Write the default list: what is public and no noise, by the rules in docs/APIS.md");
-  app->add_option("--timeout", timeout, "Give up importing a module after so many seconds (default: 120)")
+  app->add_option("--timeout", scan.timeout_s, "Give up importing a module after so many seconds (default: 120)")
       ->option_text("SECONDS")
-      ->check(Checked([](const std::string& text) { return ParseSeconds(text); }));
+      ->check(IsSeconds(0.1, 86400));
   app->add_option("--python", python, "The Python whose library to scan (default: as `run` finds one)")
       ->option_text("PYTHON");
   app->add_option("-o,--output", output, "File to write (default: standard output)")->option_text("FILE");
@@ -84,7 +81,6 @@ int Run(const std::vector<std::string>& args) {
   for (const std::string& name : scan.imports) {
     if (absl::Status s = CheckModuleName(name); !s.ok()) return Fail(kExitTrouble, s);
   }
-  scan.timeout_s = *ParseSeconds(timeout);
 
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output, {.force = force});
   if (!out.ok()) return Fail(kExitTrouble, out.status());

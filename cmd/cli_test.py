@@ -135,16 +135,16 @@ def test_version():
         ((), "no verb was given (see torchtrace --help)"),
         (("stat",), "unknown verb 'stat', did you mean stats? (see torchtrace --help)"),
         (("frobnicate",), "unknown verb 'frobnicate' (see torchtrace --help)"),
-        (("train.py",), "unknown verb 'train.py' (see torchtrace --help)"),
+        (("train.py",), "unknown verb 'train.py', did you mean torchtrace run train.py?"),
         (("--verison",), "unknown option --verison, did you mean --version? (a verb comes first)"),
         (("help", "rnu"), "unknown verb 'rnu', did you mean run?"),
         (("stats", "--topp", "3", "x"), "unknown option --topp, did you mean --top?"),
         (("stats", "--by", "shape", "x"), "--by"),
         (("stats",), "TRACE is required"),
         (("info", "a", "b"), "unexpected argument"),
-        (("info", "--format", "xml", "a"), "text or json"),
+        (("info", "--format", "xml", "a"), 'unknown format "xml" (known: text, json)'),
         (("dump", "--calls", "9-3", "x"), "--calls"),
-        (("dump", "--color", "blue", "x"), "auto, always or never"),
+        (("dump", "--color", "blue", "x"), "(known: auto, always, never)"),
         (("dump", "--level", "7", "x"), "unknown level '7'"),
         (("render", "--formats", "jpeg", "x"), "jpeg"),
         (("render", "--render-limit", "many", "x"), "--render-limit"),
@@ -622,8 +622,66 @@ def test_words_that_may_follow():
     assert set(words("stats", "--to")) == {"--top"}
     assert set(words("apis", "scan", "--lib")) == {"--library"}
     # Files, or what nobody knows.
-    for typed in (["stats", ""], ["stats", "--top", "-"], ["nothing", "-"], ["export", "csv", "o"]):
+    for typed in (["stats", ""], ["stats", "--top", "-"], ["nothing", "-"], ["export", "csv", ""]):
         assert words(*typed) == {}, typed
+
+
+def test_values_that_may_follow():
+    assert set(words("stats", "--sort", "")) == {"calls", "configs", "time", "self", "name", "first"}
+    assert set(words("stats", "x", "--by", "f")) == {"family"}
+    assert set(words("stats", "--format=j")) == {"--format=json"}
+    # Lists keep what they have.
+    assert set(words("run", "-l", "1,d")) == {"1,dispatch"}
+    assert set(words("run", "--levels=1,d")) == {"--levels=1,dispatch"}
+    assert {"%nn", "%linalg"} < set(words("run", "--include", "%"))
+    assert set(words("dump", "--exclude", "%nn,%lin")) >= {"%nn,%linalg"}
+    assert set(words("run", "--stacks=")) == {"--stacks=all", "--stacks=first"}
+    assert set(words("run", "--int-ranges=f")) == {"--int-ranges=first"}
+    # Arguments with a table of their own.
+    assert {"csv", "parquet", "timing"} < set(words("export", ""))
+    assert {"csv", "parquet"} < set(words("dedup", "--format", ""))
+    assert "timing" not in words("dedup", "--format", "")
+    assert set(words("completions", "")) == {"bash", "zsh", "fish"}
+    # Verbs under verbs.
+    assert set(words("help", "apis", "")) == {"name", "coverage", "scan"}
+    assert set(words("help", "apis", "c")) == {"coverage"}
+    assert words("help", "stats", "") == {}
+    assert {"--all", "--man"} < set(words("help", "-"))
+    # Behind the program there are none.
+    assert words("run", "train.py", "--format=") == {}
+    assert words("run", "train.py", "-l", "") == {}
+
+
+def options_of_all_verbs():
+    verbs = [*words(""), *(f"apis {verb}" for verb in words("apis", ""))]
+    for verb in verbs:
+        for option in words(*verb.split(), "--") if verb != "apis" else ():
+            if option.startswith("--"):
+                yield verb, option
+
+
+def test_help_check_and_completion_are_of_one_table(tmp_path):
+    """Each word that is completed stands in the help, and is taken."""
+    seen = set()
+    for verb, option in options_of_all_verbs():
+        typed = verb.split()
+        answers = {**words(*typed, option, ""), **words(*typed, f"{option}=")}
+        page = torchtrace(*typed, "--help").out
+        for answer in answers:
+            value = answer.removeprefix(f"{option}=")
+            seen.add((verb, option))
+            if not value.startswith("%"):
+                assert re.search(rf"(?<!\w){re.escape(value)}(?!\w)", page), (verb, option, value)
+        value = next(iter(answers), "").removeprefix(f"{option}=")
+        if not value or option == "--dialect":
+            continue
+        result = torchtrace(*typed, f"{option}={value}", "--help", cwd=tmp_path)
+        assert (result.status, result.out) == (0, page), (verb, option, value)
+        wrong = torchtrace(*typed, f"{option}=no-such-word", "--help", cwd=tmp_path)
+        assert value.startswith("%") or wrong.status != 0 or option == "--file-name-spec"
+    assert len(seen) > 40
+    for option in ("--by", "--sort", "--format", "--levels", "--include", "--ignore", "--times"):
+        assert ("stats", option) in seen, option
 
 
 def test_what_follows_a_script_is_its_own():
@@ -635,10 +693,11 @@ def test_what_follows_a_script_is_its_own():
 
 
 def complete_in_bash(line):
-    """What Bash has for the last word of a line, as Tab would ask."""
+    """What Bash has for the last word of a line, as Tab would ask; Bash takes it apart."""
+    pieces = re.findall(r"[=:]+|[^ =:]+|(?<= )$", line)
     script = f"""
         source <(torchtrace completions bash)
-        COMP_WORDS=({line}) COMP_CWORD={line.count(" ")}
+        COMP_WORDS=({" ".join(piece or "''" for piece in pieces)}) COMP_CWORD={len(pieces) - 1}
         _torchtrace torchtrace
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
@@ -654,6 +713,15 @@ def test_bash_completes():
     assert complete_in_bash("torchtrace st") == ["stats"]
     assert complete_in_bash("torchtrace stats --top 3 --so") == ["--sort"]
     assert complete_in_bash("torchtrace run train.py --so") == []
+    assert complete_in_bash("torchtrace stats --by th") == ["thread"]
+    assert complete_in_bash("torchtrace run --stacks=") == ["all", "first"]
+    assert complete_in_bash("torchtrace run --stacks=fi") == ["first"]
+    assert complete_in_bash("torchtrace run --levels=1,d") == ["1,dispatch"]
+    assert complete_in_bash("torchtrace run -l 1,d") == ["1,dispatch"]
+    assert complete_in_bash("torchtrace dump --include %linal") == ["%linalg"]
+    assert complete_in_bash("torchtrace help apis ") == ["name", "coverage", "scan"]
+    assert complete_in_bash("torchtrace completions z") == ["zsh"]
+    assert complete_in_bash("torchtrace dump --include aten::ad") == []
 
 
 def test_completions_for_shells():
@@ -663,7 +731,7 @@ def test_completions_for_shells():
     wrong = torchtrace("completions", "fihs")
     assert (wrong.status, wrong.out) == (2, "")
     assert wrong.err == (
-        "torchtrace: there are completions for bash, zsh and fish, not for 'fihs', did you mean "
-        "fish? (see torchtrace completions --help)\n"
+        'torchtrace: SHELL: unknown shell "fihs", did you mean fish? (known: bash, zsh, fish) '
+        "(see torchtrace completions --help)\n"
     )
     assert torchtrace("completions").status == 2

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/run/run_request.h"
-#include "serialize/base/matching.h"
+#include "serialize/base/choices.h"
 
 namespace torchtrace {
 namespace {
@@ -20,18 +21,32 @@ namespace {
 constexpr char kWords[] = "words";
 
 // Without an answer of ours all three complete names of files.
-constexpr std::pair<const char*, const char*> kScripts[] = {
-    {"bash", R"sh(_torchtrace() {
-  local word
-  # Bash takes options with a value, --levels=1, apart.
+const Choices<std::string>& Scripts() {
+  static const Choices<std::string> scripts("unknown shell", {
+                                                                 {"bash", R"sh(_torchtrace() {
+  local -a words=()
+  local word last= typed kept i
+  # Bash takes words apart at = and :, as in --levels=1 and aten::add, and wants the last piece alone.
+  for ((i = 1; i <= COMP_CWORD; ++i)); do
+    word=${COMP_WORDS[i]}
+    if ((${#words[@]})) && [[ $word == [=:]* || $last == *[=:] ]]; then
+      words[-1]+=$word
+    else
+      words+=("$word")
+    fi
+    last=$word
+  done
+  typed=${words[-1]}
+  [[ $last == [=:]* ]] && last=
+  kept=${typed%"$last"}
   COMPREPLY=()
   while IFS=$'\t' read -r word _; do
-    COMPREPLY+=("$word")
-  done < <("${COMP_WORDS[0]/#\~/$HOME}" completions words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    COMPREPLY+=("${word#"$kept"}")
+  done < <("${COMP_WORDS[0]/#\~/$HOME}" completions words "${words[@]}" 2>/dev/null)
 }
 complete -o default -F _torchtrace torchtrace
 )sh"},
-    {"zsh", R"sh(#compdef torchtrace
+                                                                 {"zsh", R"sh(#compdef torchtrace
 _torchtrace() {
   local -a answers
   local line
@@ -43,21 +58,58 @@ _torchtrace() {
 compdef _torchtrace torchtrace
 [[ $funcstack[1] != _torchtrace ]] || _torchtrace "$@"
 )sh"},
-    {"fish", R"sh(function __torchtrace_words
+                                                                 {"fish", R"sh(function __torchtrace_words
   set -l words (commandline -opc) (commandline -ct)
   $words[1] completions words $words[2..-1] 2>/dev/null
 end
 complete -c torchtrace -n 'count (__torchtrace_words) >/dev/null' -f -a '(__torchtrace_words)'
 )sh"},
-};
+                                                             });
+  return scripts;
+}
 
 using Answers = std::vector<std::pair<std::string, std::string>>;  // each with what it is
 
-// What of `words` is an option that wants its value in the next word.
+// The option of that name, or null.
+const OptionHelp* FindOption(const std::vector<OptionHelp>& options, const std::string& name) {
+  const auto named = [&name](const OptionHelp& option) {
+    return std::find(option.names.begin(), option.names.end(), name) != option.names.end();
+  };
+  const auto found = std::find_if(options.begin(), options.end(), named);
+  return found == options.end() ? nullptr : &*found;
+}
+
 bool WantsValue(const std::vector<OptionHelp>& options, const std::string& word) {
-  return std::any_of(options.begin(), options.end(), [&](const OptionHelp& option) {
-    return option.takes_value && std::find(option.names.begin(), option.names.end(), word) != option.names.end();
-  });
+  const OptionHelp* const option = FindOption(options, word);
+  return option != nullptr && option->takes_value;
+}
+
+// The argument that stands in its place behind `words`, or null.
+const OptionHelp* NextArgument(const std::vector<OptionHelp>& options, const std::vector<std::string>& words) {
+  size_t before = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (WantsValue(options, words[i])) {
+      ++i;
+    } else if (!words[i].starts_with('-')) {
+      ++before;
+    }
+  }
+  const OptionHelp* last = nullptr;  // which may be repeated
+  for (const OptionHelp& option : options) {
+    if (!option.group.empty()) break;
+    last = &option;
+    if (before-- == 0) break;
+  }
+  return last;
+}
+
+// The option's words, in place of what `word` has behind `before`; those of a list stay.
+Answers Values(const OptionHelp& option, const std::string& word, size_t before) {
+  const size_t comma = option.lists ? word.rfind(',') : std::string::npos;
+  const std::string kept = word.substr(0, comma == std::string::npos || comma < before ? before : comma + 1);
+  Answers answers;
+  for (const std::string& each : option.words) answers.emplace_back(kept + each, "");
+  return answers;
 }
 
 // Whether what is typed next is the traced program's own.
@@ -70,37 +122,60 @@ bool IsOfProgram(const std::vector<OptionHelp>& options, const std::vector<std::
   return !split.ok() || !split->program.empty();
 }
 
+// Goes from verb to verb under it as the first of `words` say, which it takes away. Returns the verbs that may follow,
+// null where options do; `command` is the last one. Nothing: there is no such verb.
+std::optional<const std::vector<const Command*>*> FollowVerbs(std::vector<std::string>* words,
+                                                              const Command** command) {
+  const std::vector<const Command*>* commands = &Commands();
+  while (commands != nullptr && !words->empty()) {
+    const std::string name = *command == nullptr ? words->front() : absl::StrCat((*command)->name, " ", words->front());
+    const auto found =
+        std::find_if(commands->begin(), commands->end(), [&](const Command* each) { return each->name == name; });
+    if (found == commands->end()) return std::nullopt;
+    *command = *found;
+    words->erase(words->begin());
+    commands = (*command)->under == nullptr ? nullptr : &(*command)->under();
+  }
+  return commands;
+}
+
+Answers OptionsAndValues(const Command& command, const std::vector<std::string>& words, const std::string& word) {
+  const std::vector<OptionHelp> options = HelpOf(command).options;
+  if (&command == &kRunCommand && IsOfProgram(options, words)) return {};
+  if (!words.empty() && WantsValue(options, words.back())) return Values(*FindOption(options, words.back()), word, 0);
+  if (!word.starts_with('-')) {
+    const OptionHelp* const argument = NextArgument(options, words);
+    return argument == nullptr ? Answers() : Values(*argument, word, 0);
+  }
+  if (const size_t equals = word.find('='); equals != std::string::npos) {
+    const std::string name = word.substr(0, equals);
+    const OptionHelp* const option = FindOption(options, name);
+    return option == nullptr || name == option->negation ? Answers() : Values(*option, word, equals + 1);
+  }
+  Answers answers;
+  for (const OptionHelp& option : options) {
+    if (option.group.empty()) continue;
+    for (const std::string& name : option.names) answers.emplace_back(name, option.text);
+  }
+  return answers;
+}
+
 // What may stand in place of `word`, behind `words`.
 Answers AnswersFor(std::vector<std::string> words, const std::string& word) {
-  Answers answers;
-  const std::vector<const Command*>* commands = &Commands();
   const Command* command = nullptr;
-  std::string prefix;  // of their names
-  while (commands != nullptr && !words.empty()) {
-    const auto found = std::find_if(commands->begin(), commands->end(),
-                                    [&](const Command* each) { return each->name == prefix + words[0]; });
-    if (found == commands->end()) return {};
-    command = *found;
-    words.erase(words.begin());
-    prefix = absl::StrCat(command->name, " ");
-    commands = command->under == nullptr ? nullptr : &command->under();
+  auto commands = FollowVerbs(&words, &command);
+  if (command == &kHelpCommand && !word.starts_with('-')) {
+    command = nullptr;
+    commands = FollowVerbs(&words, &command);
+    if (commands.has_value() && *commands == nullptr) return {};
   }
-  if (command == &kHelpCommand && words.empty() && !word.starts_with('-')) {
-    commands = &Commands();
-    prefix.clear();
-  }
-  if (commands != nullptr) {
-    for (const Command* each : *commands) {
-      answers.emplace_back(std::string(each->name).substr(prefix.size()), each->description);
-    }
+  if (!commands.has_value()) return {};
+  Answers answers;
+  if (*commands == nullptr) {
+    answers = OptionsAndValues(*command, words, word);
   } else {
-    const std::vector<OptionHelp> options = HelpOf(*command).options;
-    if (!word.starts_with('-') || (!words.empty() && WantsValue(options, words.back()))) return {};
-    if (command == &kRunCommand && IsOfProgram(options, words)) return {};
-    for (const OptionHelp& option : options) {
-      if (option.group.empty()) continue;
-      for (const std::string& name : option.names) answers.emplace_back(name, option.text);
-    }
+    const size_t before = command == nullptr ? 0 : std::string_view(command->name).size() + 1;
+    for (const Command* each : **commands) answers.emplace_back(each->name + before, each->description);
   }
   std::erase_if(answers, [&](const auto& answer) { return !answer.first.starts_with(word); });
   return answers;
@@ -119,15 +194,9 @@ int Run(const std::vector<std::string>& args) {
                            "Examples:\n"
                            "  source <(torchtrace completions bash)\n"
                            "  torchtrace completions fish > ~/.config/fish/completions/torchtrace.fish");
-  app->add_option("SHELL", shell, "bash, zsh or fish")->required();
+  app->add_option("SHELL", shell, "bash, zsh or fish")->required()->check(OneOf(Scripts()));
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  std::vector<std::string> names;
-  for (const auto& [name, script] : kScripts) {
-    if (shell == name) return WriteStandardOutput(script, kExitTrouble);
-    names.emplace_back(name);
-  }
-  return Fail(kExitTrouble, absl::StrCat("there are completions for bash, zsh and fish, not for '", shell, "'",
-                                         DidYouMean(shell, names), SeeHelp("completions")));
+  return WriteStandardOutput(*Scripts().Parse(shell), kExitTrouble);
 }
 
 }  // namespace

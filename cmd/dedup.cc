@@ -44,10 +44,12 @@ struct Arguments {
 
 bool ToFile(const Arguments& arguments) { return !arguments.output.empty() && arguments.output != "-"; }
 
+bool HoldsConfigs(const Exporter& exporter) { return exporter.HoldsConfigs(); }
+
 absl::StatusOr<const Exporter*> ExporterFor(const Arguments& arguments) {
   if (!arguments.format.empty()) return FindExporter(arguments.format);
   if (!ToFile(arguments)) return FindExporter("text");
-  return FindExporterOfFile(arguments.output, [](const Exporter& exporter) { return exporter.HoldsConfigs(); });
+  return FindExporterOfFile(arguments.output, HoldsConfigs);
 }
 
 bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != Provenance::kNone; }
@@ -55,13 +57,18 @@ bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != P
 // What can be said before anything is read.
 absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
   if (!exporter.HoldsConfigs()) {
-    return absl::InvalidArgumentError(absl::StrCat("--format ", exporter.name, ": it holds calls, not configs"));
+    return absl::InvalidArgumentError(absl::StrCat("--format ", exporter.name, ": it holds calls, not configs; ",
+                                                   ExporterNames(HoldsConfigs), " hold configs"));
   }
   if (arguments.generalize && arguments.keep_first > 0) {
     return absl::InvalidArgumentError("--keep-first and --generalize both choose what is kept: give one of them");
   }
   if (!arguments.generalize && !arguments.audit.empty()) {
     return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
+  }
+  if (arguments.counts && exporter.name != std::string_view("text")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--counts begins the lines of text: ", exporter.name, " is another format"));
   }
   if (arguments.provenance && !HoldsProvenance(exporter)) {
     return absl::InvalidArgumentError(absl::StrCat("--provenance: ", exporter.name, " has no place for it; ",
@@ -109,9 +116,10 @@ int Run(const std::vector<std::string>& args) {
       ->check(IsName());
   app->add_flag("-f,--force", arguments.force, "Replace files that exist");
   app->add_option("--format", arguments.format,
-                  absl::StrCat(ExporterNames(), " (default: by FILE's suffix, else text)"))
+                  absl::StrCat(ExporterNames(HoldsConfigs), " (default: by FILE's suffix, else text)"))
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return FindExporter(text); }));
+      ->check(Completed(Checked([](const std::string& text) { return FindExporter(text); }),
+                        [] { return ExporterNameList(HoldsConfigs); }));
   app->add_flag("--counts", arguments.counts, "Begin each line of text with how often it was called");
   app->add_flag("--all", arguments.all, kAllLinesText);
   app->add_flag("--provenance", arguments.provenance, "Say which traces and processes each config comes from");
@@ -120,30 +128,34 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--ignore", arguments.ignore, absl::StrCat("Parts to forget: ", Coarsening::Choices()))
       ->option_text("LIST")
       ->allow_extra_args(false)
-      ->check(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }))
+      ->check(CompletedLists(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }),
+                             Coarsening::Names))
       ->group("Choosing");
   app->add_option(
          "--for", arguments.purpose,
          "tests: one config of those that differ only in numbers of optimizers, indices of data, seeds or what "
          "getters are asked for; tells what was folded")
       ->option_text("WHAT")
-      ->check(Checked([](const std::string& text) { return Folding::For(text); }))
+      ->check(Completed(Checked([](const std::string& text) { return Folding::For(text); }), Folding::Purposes))
       ->group("Choosing");
   app->add_option("--keep-first", arguments.keep_first, "Only the N configs of each API that were seen first")
       ->option_text("N")
       ->check(IsCount())
       ->group("Choosing");
-  app->add_flag("--generalize", arguments.generalize,
-                "Of configs that differ only in sizes and numbers, keep a subset that covers what matters")
-      ->group("Choosing");
+  CLI::Option* const generalize =
+      app->add_flag("--generalize", arguments.generalize,
+                    "Of configs that differ only in sizes and numbers, keep a subset that covers what matters")
+          ->group("Choosing");
   app->add_option("--seed", arguments.generalizing.seed, "Which of equally good configs to keep (default: 0)")
       ->option_text("N")
       ->check(IsCount())
+      ->needs(generalize)
       ->group("Choosing");
   app->add_option("--budget", arguments.generalizing.budget,
                   absl::StrCat("At most N configs of each family; 0: no limit (default: ", kDefaultFamilyBudget, ")"))
       ->option_text("N")
       ->check(IsCount())
+      ->needs(generalize)
       ->group("Choosing");
   app->add_option("--audit", arguments.audit, "Write what became of each config and why: .json, .jsonl or .csv")
       ->option_text("FILE")

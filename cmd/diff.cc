@@ -41,6 +41,12 @@ struct Ignored {
   std::vector<std::string> names;  // each once
 };
 
+std::vector<std::string> Ignorable() {
+  std::vector<std::string> names = Coarsening::Names();
+  names.emplace_back(kCounts);
+  return names;
+}
+
 absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
   Ignored ignored;
   std::vector<std::string> parts;
@@ -75,7 +81,7 @@ int Run(const std::vector<std::string>& args) {
                   absl::StrCat("Don't compare these, by commas: ", Coarsening::Choices(), ", ", kCounts))
       ->option_text("WHAT")
       ->allow_extra_args(false)
-      ->check(Checked([](const std::string& text) { return ParseIgnored({text}); }));
+      ->check(CompletedLists(Checked([](const std::string& text) { return ParseIgnored({text}); }), Ignorable));
   app->add_flag("--summary", options.summary, "Only the numbers and the common changes");
   app->add_option("--top", options.top, "Only the N APIs and N configs with the most calls")
       ->option_text("N")
@@ -85,42 +91,42 @@ int Run(const std::vector<std::string>& args) {
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
 
-  app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
+  CLI::Option* const in_order =
+      app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
+          ->group("Sequence");
+  app->add_flag("--nested", sequence_options.levels_together, "Align all levels of a thread as one sequence")
+      ->needs(in_order)
       ->group("Sequence");
-  CLI::Option* const nested =
-      app->add_flag("--nested", sequence_options.levels_together, "Align all levels of a thread as one sequence")
-          ->group("Sequence");
-  CLI::Option* const context =
-      app->add_option("--context", sequence_options.context, "Calls shown around a change (default: 3)")
-          ->option_text("N")
-          ->check(IsCount())
-          ->group("Sequence");
+  app->add_option("--context", sequence_options.context, "Calls shown around a change (default: 3)")
+      ->option_text("N")
+      ->check(IsCount())
+      ->needs(in_order)
+      ->group("Sequence");
   CLI::Option* const max_hunks =
       app->add_option("--max-hunks", sequence_options.max_hunks, "Hunks shown; 0: all (default: 20)")
           ->option_text("N")
           ->check(IsCount())
+          ->needs(in_order)
           ->group("Sequence");
   CLI::Option* const max_calls =
       app->add_option("--max-calls", sequence_options.max_calls, "Calls shown of one hunk; 0: all (default: 100)")
           ->option_text("N")
           ->check(IsCount())
+          ->needs(in_order)
           ->group("Sequence");
 
   app->add_option("--format", format, "text, json or markdown (default: text)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseDiffFormat(text); }));
+      ->check(OneOf(DiffFormats()));
   app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
       ->option_text("WHEN")
-      ->check(Checked([](const std::string& text) { return UseColor(text); }));
+      ->check(OneOf(Whens()));
   app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
   const auto usage_error = [](const std::string& what) {
     return Fail(kExitTrouble, absl::StrCat(what, SeeHelp("diff")));
   };
-  for (const CLI::Option* option : {nested, context, max_hunks, max_calls}) {
-    if (!sequence && option->count() > 0) return usage_error(absl::StrCat(option->get_name(), " needs --sequence"));
-  }
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
   if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence compares no counts");
   if (sequence && options.top > 0) return usage_error("--top: --sequence takes --max-hunks");
@@ -136,8 +142,8 @@ int Run(const std::vector<std::string>& args) {
   }
   options.a_name = a_path;
   options.b_name = b_path;
-  options.format = *ParseDiffFormat(format);
-  options.color = *UseColor(color);
+  options.format = *DiffFormats().Parse(format);
+  options.color = UseColor(*Whens().Parse(color));
   if (all) {
     if (max_hunks->count() == 0) sequence_options.max_hunks = 0;
     if (max_calls->count() == 0) sequence_options.max_calls = 0;

@@ -37,7 +37,7 @@ int Run(const std::vector<std::string>& args) {
   AddQuiet(app.get(), &quiet);
   app->add_option("--depth", options.depth, "Only N generations of the calls that are shown")
       ->option_text("N")
-      ->check(IsCount(1))
+      ->check(IsCount(1, UINT32_MAX))
       ->group("Filtering");
   CLI::Option* const slowest =
       app->add_option("--slowest", options.slowest, "Only the N calls that took longest, those first")
@@ -53,27 +53,28 @@ int Run(const std::vector<std::string>& args) {
                   "auto (on a terminal), always or never: an operator with the arguments of the call around it stands "
                   "on its line, and long lists are shortened (default: auto)")
       ->option_text("WHEN")
-      ->check(Checked([](const std::string& text) { return ForTerminal(text); }));
+      ->check(OneOf(Whens()));
   app->add_option("--format", format, "text or jsonl (default: text)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseDumpFormat(text); }));
+      ->check(OneOf(DumpFormats()));
   app->add_flag("--stacks{recorded}", stacks,
                 "Show calls' Python stacks, innermost frame first: short, full or api; as they were asked for when "
                 "recorded if nothing is said")
       ->option_text("[=FORMAT]")
-      ->check(Checked([](const std::string& text) {
-        return text == kAsRecorded ? absl::StatusOr<StackFormat>(StackFormat::kShort) : ParseStackFormat(text);
-      }));
+      ->check(Completed(Checked([](const std::string& text) {
+                          return StackFormats().Parse(text == kAsRecorded ? StackFormats().names()[0] : text);
+                        }),
+                        [] { return StackFormats().names(); }));
   app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
       ->option_text("WHEN")
-      ->check(Checked([](const std::string& text) { return UseColor(text); }));
+      ->check(OneOf(Whens()));
   app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   selection.Apply(&options);
-  options.fold = *ForTerminal(fold);
+  options.fold = ForTerminal(*Whens().Parse(fold));
   if (options.fold) options.width = TerminalWidth();
-  options.format = *ParseDumpFormat(format);
-  options.color = *UseColor(color);
+  options.format = *DumpFormats().Parse(format);
+  options.color = UseColor(*Whens().Parse(color));
 
   ReadingProgress progress(quiet);
   if (absl::Status s = selection.CheckNames({path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
@@ -83,7 +84,7 @@ int Run(const std::vector<std::string>& args) {
     if (!HasStacks(**trace)) {
       return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
     }
-    options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *ParseStackFormat(stacks);
+    options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *StackFormats().Parse(stacks);
   }
   int exit_code;
   Remarks remarks(&selection);

@@ -218,7 +218,8 @@ int Run(const std::vector<std::string>& all_args) {
   SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
   const CLI::Option* const first_word =
-      app->add_option("FORMAT", format, absl::StrCat(ExporterNames(), " (default: by FILE's suffix)"));
+      app->add_option("FORMAT", format, absl::StrCat(ExporterNames(), " (default: by FILE's suffix)"))
+          ->check(Completed(CLI::Validator(), [] { return ExporterNameList(); }));
   app->add_option("TRACE", arguments.paths, kTraceText);
   app->add_option("-o,--output", arguments.output, "File to write (default: standard output); timing: or a folder")
       ->option_text("FILE")
@@ -234,7 +235,7 @@ int Run(const std::vector<std::string>& all_args) {
       app->add_option("--by", by,
                       "flamegraph: what a frame is, as in torchtrace tree: api, module or line (default: api)")
           ->option_text("WHAT")
-          ->check(Checked([](const std::string& text) { return ParseLabelBy(text); }));
+          ->check(OneOf(LabelKinds()));
   series.AddTo(app.get());
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
@@ -244,11 +245,11 @@ int Run(const std::vector<std::string>& all_args) {
   if (std::optional<int> done = ParseOptions(app.get(), *args, kExitTrouble)) return *done;
   if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
   const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
-  if (!exporter.ok()) return Fail(kExitTrouble, exporter.status());
+  if (!exporter.ok()) return Fail(kExitTrouble, series.CheckFormat(exporter.status()));
   if (arguments.paths.empty()) return Fail(kExitTrouble, absl::StrCat("TRACE is required", SeeHelp("export")));
   arguments.exporter = *exporter;
   format = arguments.exporter->name;
-  arguments.by = *ParseLabelBy(by);
+  arguments.by = *LabelKinds().Parse(by);
   arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
   arguments.calls.Apply(&arguments.selection);
   const bool in_series = arguments.exporter->make_series != nullptr;
@@ -261,6 +262,9 @@ int Run(const std::vector<std::string>& all_args) {
     return Fail(kExitTrouble, absl::StrCat("--thread, --rank and --where choose calls, and ", format,
                                            HasTables(*arguments.exporter) ? " holds configs without --calls"
                                                                           : " holds configs only"));
+  }
+  if (arguments.counts && format != "text") {
+    return Fail(kExitTrouble, absl::StrCat("--counts begins the lines of text: ", format, " is another format"));
   }
   if (*by_option && format != "flamegraph") {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));

@@ -47,6 +47,12 @@ bool IsFolder(const std::string& output) {
   return fs::is_directory(output, error) || SuffixOf(output).empty();
 }
 
+// --format, with another format's name.
+absl::Status ForTimingAlone(const std::string& format) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--format is for timing alone; a format stands before the traces: torchtrace export ", format, " TRACE"));
+}
+
 class StreamSeries final : public TextSeries {
  public:
   explicit StreamSeries(std::ostream* out) : out_(out) {}
@@ -74,14 +80,14 @@ void SeriesOptions::AddTo(CLI::App* app) {
   app_ = app;
   app->add_option("--format", format_, "timing: json or csv (default: by FILE's suffix, else json)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) -> absl::StatusOr<bool> {
-        if (text == kJson || text == kCsv) return true;
-        return absl::InvalidArgumentError(
-            FindExporter(text).ok()
-                ? absl::StrCat("is for timing alone; a format stands before the traces: torchtrace export ", text,
-                               " TRACE")
-                : absl::StrCat("expected json or csv, found '", text, "'"));
-      }));
+      ->check(Completed(CLI::Validator(
+                            [](const std::string& text) {
+                              if (text == kJson || text == kCsv) return std::string();
+                              return FindExporter(text).ok() ? std::string(ForTimingAlone(text).message())
+                                                             : absl::StrCat("expected json or csv, found '", text, "'");
+                            },
+                            ""),
+                        [] { return std::vector<std::string>{std::string(kJson), std::string(kCsv)}; }));
   app->add_option("--max-file-size", max_file_size_,
                   "timing: go on in another file where one would be larger: KB, MB or GB (default: 128MB)")
       ->option_text("SIZE")
@@ -90,11 +96,16 @@ void SeriesOptions::AddTo(CLI::App* app) {
                   "timing: the names of the files in a folder: timestamp, datetime, serial, or a pattern as "
                   "'%Y-%m-%d_rank{rank}' (default: timestamp)")
       ->option_text("SPEC")
-      ->check(Checked([](const std::string& text) { return FileNames::Parse(text, 0); }));
+      ->check(Completed(Checked([](const std::string& text) { return FileNames::Parse(text, 0); }), FileNames::Specs));
+}
+
+absl::Status SeriesOptions::CheckFormat(const absl::Status& otherwise) const {
+  return app_->count("--format") > 0 ? ForTimingAlone(format_) : otherwise;
 }
 
 absl::Status SeriesOptions::CheckUnused() const {
-  for (const char* const option : {"--format", "--max-file-size", "--file-name-spec"}) {
+  if (absl::Status s = CheckFormat(absl::OkStatus()); !s.ok()) return s;
+  for (const char* const option : {"--max-file-size", "--file-name-spec"}) {
     if (app_->count(option) > 0) return absl::InvalidArgumentError(absl::StrCat(option, " is for timing alone"));
   }
   return absl::OkStatus();

@@ -19,6 +19,8 @@ class SeriesOptions {
  public:
   // It must outlive the parsing.
   void AddTo(CLI::App* app);
+  // Why there is no format, where it isn't that --format was taken for the place of one.
+  absl::Status CheckFormat(const absl::Status& otherwise) const;
   // Once the options were parsed: that none of them is given, for formats of a single file.
   absl::Status CheckUnused() const;
 

@@ -100,7 +100,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("TRACE", arguments.path, kTraceText)->required();
   app->add_option("-o,--output", arguments.output, "Folder for the calls that are kept")
       ->option_text("DIR")
-      ->check(IsName())
+      ->check(IsFolderName())
       ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
   arguments.calls.AddTo(app.get());

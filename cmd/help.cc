@@ -94,6 +94,11 @@ int Run(const std::vector<std::string>& args) {
   app->add_flag("--all", all, "Tell all verbs and their options; as torchtrace --help-all");
   app->add_flag("--man", manual, "Write the manual page of all verbs, in roff: torchtrace help --man | man -l -");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
+  if (int{!verb.empty()} + int{all} + int{manual} > 1) {
+    return Fail(kExitTrouble,
+                absl::StrCat("VERB, --all and --man each ask for another page: give one of them", SeeHelp("help")));
+  }
+  if (!verb.empty()) return Run({verb});
   return WriteStandardOutput(manual ? ManualPage() : all ? AllPages() : FirstPage(), kExitTrouble);
 }
 

@@ -17,12 +17,6 @@
 namespace torchtrace {
 namespace {
 
-// "text" or "json".
-absl::StatusOr<InfoOptions> ParseFormat(const std::string& text) {
-  if (text == "text" || text == "json") return InfoOptions{.json = text == "json"};
-  return absl::InvalidArgumentError(absl::StrCat("unknown format '", text, "': text or json"));
-}
-
 constexpr char kFooter[] =
     "Examples:\n"
     "  torchtrace info out\n"
@@ -39,7 +33,7 @@ int Run(const std::vector<std::string>& args) {
       "also while the program runs");
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseFormat(text); }));
+      ->check(OneOf(TextOrJson()));
   bool quiet = false;
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
@@ -47,7 +41,7 @@ int Run(const std::vector<std::string>& args) {
   ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
-  InfoOptions options = *ParseFormat(format);
+  InfoOptions options{.json = *TextOrJson().Parse(format)};
   if (IsImported(**trace)) options.format = TraceFormat(**trace);
   StandardOutput out;
   const int exit_code =

@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,12 +11,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/new_trace_folder.h"
 #include "cmd/reading/reading_options.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/read_file.h"
 #include "serialize/edit/edit.h"
 #include "serialize/trace/trace.h"
 
@@ -53,18 +54,15 @@ std::string CheckLabel(const std::string& text) {
 }
 
 absl::Status ReadManifest(const std::string& path, std::vector<MergeInput>* inputs) {
-  std::ifstream file;
-  if (path != "-") {
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) {
-      return absl::InvalidArgumentError(absl::StrCat("the manifest ", path, " is a folder"));
-    }
-    file.open(path);
-    if (!file.is_open()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the manifest ", path));
+  const bool standard_input = path == "-";
+  const absl::StatusOr<std::string> text =
+      standard_input ? ReadWholeFile(stdin, "standard input") : ReadWholeFile(path);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("the manifest: ", text.status().message()));
   }
-  std::istream& in = path == "-" ? std::cin : file;
   int number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (const auto each : absl::StrSplit(*text, '\n')) {
+    std::string line(each);
     ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || line[0] == '#') continue;
@@ -75,7 +73,6 @@ absl::Status ReadManifest(const std::string& path, std::vector<MergeInput>* inpu
     }
     inputs->push_back({line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1)});
   }
-  if (in.bad()) return absl::UnavailableError(absl::StrCat("cannot read the manifest ", path));
   return absl::OkStatus();
 }
 
@@ -154,7 +151,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't tell another");
   app->add_option("-o,--output", arguments.output, "Folder for the merged trace")
       ->option_text("DIR")
-      ->check(IsName())
+      ->check(IsFolderName())
       ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
   app->add_option("--label", arguments.labels, "Name the run at TRACE; TRACE is merged, given otherwise or not")

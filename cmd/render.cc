@@ -40,10 +40,10 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--formats", formats, absl::StrCat("Files to write (default: all): ", RenderFormats::Choices()))
       ->option_text("LIST")
-      ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); }));
+      ->check(RenderFormatsCheck());
   app->add_option("-o,--output", options.folder, "Folder for the files (default: the trace's own)")
       ->option_text("DIR")
-      ->check(IsName());
+      ->check(IsFolderName());
   app->add_flag("-f,--force", options.force, "Replace files that exist");
   app->add_option("--render-limit", options.render_limit,
                   "Beyond N calls, leave out the files that list every call (default: no limit)")
@@ -55,12 +55,12 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--stack-format", stack_format,
                   "How api_stacks.yaml shows stacks: short, full or api (default: as asked for when recorded)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
+      ->check(OneOf(StackFormats()));
   bool quiet = false;
   app->add_flag("-q,--quiet", quiet, "Don't tell what was written");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.formats = *RenderFormats::Parse(formats);
-  if (!stack_format.empty()) options.stack_format = *ParseStackFormat(stack_format);
+  if (!stack_format.empty()) options.stack_format = *StackFormats().Parse(stack_format);
   options.trace_path = path;
   const bool in_place = options.folder.empty();
   if (in_place) options.folder = FolderOf(path);
@@ -68,6 +68,9 @@ int Run(const std::vector<std::string>& args) {
   ReadingProgress progress(quiet);
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
+  if (!stack_format.empty() && !HasStacks(**trace) && !quiet) {
+    Say(absl::StrCat("--stack-format: ", path, " has no stacks: they are recorded by torchtrace run --stacks"));
+  }
   if (in_place && (path == "-" || IsImported(**trace))) {
     return Fail(kExitTrouble, absl::StrCat("-o DIR is needed: ", path, " has no output folder of its own"));
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,13 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/reading/reading_options.h"
+#include "serialize/base/choices.h"
 #include "serialize/base/text.h"
 #include "serialize/trace/trace.h"
 #include "tracer/launch/find_python.h"
@@ -34,14 +36,30 @@ constexpr char kFooter[] =
     "  torchtrace replay configs.txt --include 'torch.nn.*' --resume results.jsonl\n"
     "  torchtrace replay out --sequence --calls 0-999       its first thousand calls as the program that they were";
 
+constexpr uint64_t kLeastMemory = 64 << 20;  // which a worker needs for itself
+
 struct Arguments {
   std::vector<std::string> paths;
-  std::string python, resume, output, format = "text";
+  std::string python, resume, output, format;
   bool force = false, quiet = false, all = false, sequence = false;
   WorkerOptions workers;
   CallSelectionOptions filter;  // what `selection` is made of
   CallSelection selection;
 };
+
+// By the suffix of its name; without one it is text.
+absl::StatusOr<ReplayFormat> FormatOfFile(const std::string& name) {
+  static const Choices<ReplayFormat> suffixes("unknown suffix", {{"", ReplayFormat::kText},
+                                                                 {".txt", ReplayFormat::kText},
+                                                                 {".json", ReplayFormat::kJson},
+                                                                 {".csv", ReplayFormat::kCsv},
+                                                                 {".xml", ReplayFormat::kJunit}});
+  const std::string suffix = absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
+  absl::StatusOr<ReplayFormat> format = suffixes.Parse(suffix);
+  if (format.ok()) return format;
+  return absl::InvalidArgumentError(absl::StrCat("'", name, "' tells no format: its name may end in .txt, .json, .csv ",
+                                                 "or .xml; --format names one"));
+}
 
 // What a sequence leaves out.
 std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
@@ -151,9 +169,10 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FILE")
       ->check(IsName());
   app->add_flag("-f,--force", arguments.force, "Replace a file that exists");
-  app->add_option("--format", arguments.format, "text, json, csv or junit (default: text)")
+  app->add_option("--format", arguments.format,
+                  "text, json, csv or junit (default: by FILE's suffix, .txt, .json, .csv or .xml, else text)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseReplayFormat(text); }));
+      ->check(OneOf(ReplayFormats()));
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
   CLI::Option* const sequence = app->add_flag("--sequence", arguments.sequence,
                                               "The calls of one trace in order, each with what earlier ones returned");
@@ -176,41 +195,36 @@ int Run(const std::vector<std::string>& args) {
       ->group("Calling");
   app->add_option("-j,--jobs", workers.workers, "So many worker processes (default: one per processor)")
       ->option_text("N")
-      ->check(CLI::Range(1, 1024))
+      ->check(IsCount(1, 1024))
       ->group("Calling");
   CLI::Option* const threads =
       app->add_option("--threads", workers.threads,
                       "Threads of torch in each of them (default: 1; with --sequence as many as torch takes)")
           ->option_text("N")
-          ->check(CLI::Range(1, 1024))
+          ->check(IsCount(1, 1024))
           ->group("Calling");
   sequence->excludes(resume);
   app->add_option("--timeout", workers.timeout_s,
                   "Give a call so many seconds, and as many more for each 64 MiB of inputs (default: 60)")
       ->option_text("SECONDS")
-      ->check([](const std::string& text) {
-        double seconds = 0;
-        const bool fits = absl::SimpleAtod(text, &seconds) && seconds > 0 && seconds <= 1e6;
-        return fits ? std::string() : absl::StrCat("'", text, "' is no number of seconds from 0 to 1,000,000");
-      })
+      ->check(IsSeconds(0.001, 1000000))
       ->group("Calling");
   app->add_option("--max-bytes", workers.max_bytes, "Skip calls whose inputs take more (default: 2 GiB)")
       ->option_text("SIZE")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(IsSize())
       ->group("Calling");
   app->add_option("--max-memory", workers.max_memory, "Memory of a worker beside torch itself (default: 8 GiB)")
       ->option_text("SIZE")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(IsSize(kLeastMemory))
       ->group("Calling");
   arguments.filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (arguments.sequence && threads->count() == 0) workers.threads = 0;
   arguments.filter.Apply(&arguments.selection);
+  const absl::StatusOr<ReplayFormat> format =
+      arguments.format.empty() ? FormatOfFile(arguments.output) : ReplayFormats().Parse(arguments.format);
+  if (!format.ok()) return Fail(kExitTrouble, format.status());
 
-  constexpr uint64_t kLeastMemory = 64 << 20;
-  if (workers.max_memory < kLeastMemory) {
-    return Fail(kExitTrouble, "--max-memory: less than 64 MiB, which a worker needs for itself");
-  }
   // A sequence shows how many calls were replayed, and not how much was read.
   ReadingProgress reading(arguments.quiet || arguments.sequence, arguments.paths.size());
   if (absl::Status s = arguments.filter.CheckNames(arguments.paths, &reading); !s.ok()) return Fail(kExitTrouble, s);
@@ -228,7 +242,7 @@ int Run(const std::vector<std::string>& args) {
                                     : Replay(arguments, results->get(), &reading, &missing);
   if (!replayed.ok()) return (*out)->Finish(replayed);
 
-  const ReplayReportOptions report = {.format = *ParseReplayFormat(arguments.format),
+  const ReplayReportOptions report = {.format = *format,
                                       .all = arguments.all,
                                       .device = workers.device,
                                       .seed = workers.seed,

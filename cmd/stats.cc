@@ -68,6 +68,12 @@ absl::Status CheckApart(const std::vector<std::string>& paths, const std::map<st
   return absl::OkStatus();
 }
 
+// Whether all of them, and not their sums alone.
+const Choices<bool>& TimesShown() {
+  static const Choices<bool> times("unknown times", {{"sums", false}, {"all", true}});
+  return times;
+}
+
 int Run(const std::vector<std::string>& args) {
   std::vector<std::string> paths, ignore, labels;
   std::string by = "api", format = "text", sort, times = "sums";
@@ -85,12 +91,13 @@ int Run(const std::vector<std::string>& args) {
              "them: M, N, K, with FLOPs and bytes), level, thread, process, rank, label, line (of the program; needs "
              "run --stacks), module (needs level 3) or tag:NAME (of torchtrace.annotate) (default: api)")
           ->option_text("WHAT")
-          ->check(Checked([](const std::string& text) { return ParseStatsGrouping(text); }));
+          ->check(
+              Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
   CLI::Option* const sort_option =
       app->add_option("--sort", sort,
                       "calls, configs, time, self (time), name or first (call) (default: calls; of shapes time)")
           ->option_text("ORDER")
-          ->check(Checked([](const std::string& text) { return ParseStatsSort(text); }));
+          ->check(OneOf(StatsSorts()));
   CLI::Option* const top_option =
       app->add_option(
              "--top", top,
@@ -100,7 +107,7 @@ int Run(const std::vector<std::string>& args) {
           ->check(IsCount());
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
-      ->check(Checked([](const std::string& text) { return ParseStatsFormat(text); }));
+      ->check(OneOf(StatsFormats()));
   app->add_flag("--sum", options.sum, "Several traces as one, and not side by side");
   app->add_option("--label", labels, "What the columns of TRACE are called (default: TRACE); may be repeated")
       ->option_text("NAME=TRACE")
@@ -108,13 +115,14 @@ int Run(const std::vector<std::string>& args) {
   CLI::Option* const times_option =
       app->add_option("--times", times, "sums, or all: mean, min, p50, p99 and max of the calls too (default: sums)")
           ->option_text("WHAT")
-          ->check(CLI::IsMember({"sums", "all"}));
+          ->check(OneOf(TimesShown()));
   app->add_flag("--no-times", no_times, "Only count, which is several times faster");
   app->add_option("--ignore", ignore,
                   absl::StrCat("Count configs as one that differ only in these: ", Coarsening::Choices()))
       ->option_text("PARTS")
       ->allow_extra_args(false)
-      ->check(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }));
+      ->check(CompletedLists(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }),
+                             Coarsening::Names));
   CLI::Option* const census_option =
       app->add_flag("--census", census,
                     "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
@@ -122,12 +130,12 @@ int Run(const std::vector<std::string>& args) {
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.grouping = *ParseStatsGrouping(by);
-  options.format = *ParseStatsFormat(format);
-  if (*sort_option) options.sort = *ParseStatsSort(sort);
+  options.format = *StatsFormats().Parse(format);
+  if (*sort_option) options.sort = *StatsSorts().Parse(sort);
   if (*top_option) options.top = top;
   if (const size_t lines = TerminalLines(); lines > 0) options.screen = {TerminalWidth(), lines};
   options.times = !no_times;
-  options.all_times = times == "all";
+  options.all_times = *TimesShown().Parse(times);
   if (no_times && *times_option) return Fail(kExitTrouble, "--no-times leaves out what --times asks for: give one");
   selection.Apply(&options);
   options.ignore = *Coarsening::Parse(SplitLists(ignore));

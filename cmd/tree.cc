@@ -36,6 +36,11 @@ absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no time such as 50us, 1.5ms or 2s"));
 }
 
+const Choices<bool>& FirstCalledFirst() {
+  static const Choices<bool> orders("cannot sort by", {{"time", false}, {"first", true}});
+  return orders;
+}
+
 int Run(const std::vector<std::string>& args) {
   std::string path, by = "api", format = "text", sort = "time", color = "auto", min_time;
   bool all = false, no_pager = false, quiet = false;
@@ -47,8 +52,8 @@ int Run(const std::vector<std::string>& args) {
                   "What the tree is of: api (all calls), module (of level 3), or line (of the program; needs run "
                   "--stacks) (default: api)")
       ->option_text("WHAT")
-      ->check(Checked([](const std::string& text) { return ParseLabelBy(text); }));
-  app->add_option("--depth", options.depth, "Only N generations")->option_text("N")->check(IsCount(1));
+      ->check(OneOf(LabelKinds()));
+  app->add_option("--depth", options.depth, "Only N generations")->option_text("N")->check(IsCount(1, UINT32_MAX));
   app->add_option("--min-time", min_time, "Only what took so long in all, as 50us, 1.5ms or 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
@@ -58,25 +63,25 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")
-      ->check(CLI::IsMember({"time", "first"}));
+      ->check(OneOf(FirstCalledFirst()));
   app->add_flag("--backward-at-forward", options.backward_at_forward,
                 "Show backward calls of level 4 under the forward call that they belong to");
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(OneOf(TextOrJson()));
   app->add_option("--color", color, "auto, always or never; NO_COLOR is honoured (default: auto)")
       ->option_text("WHEN")
-      ->check(Checked([](const std::string& text) { return UseColor(text); }));
+      ->check(OneOf(Whens()));
   app->add_flag("--no-pager", no_pager, "Don't show it in $PAGER (or less) on a terminal");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
-  options.by = *ParseLabelBy(by);
+  options.by = *LabelKinds().Parse(by);
   if (!min_time.empty()) options.min_time_ns = *ParseNanoseconds(min_time);
-  options.first_called_first = sort == "first";
+  options.first_called_first = *FirstCalledFirst().Parse(sort);
   selection.Apply(&options.calls);
-  options.json = format == "json";
-  options.color = *UseColor(color);
+  options.json = *TextOrJson().Parse(format);
+  options.color = UseColor(*Whens().Parse(color));
   options.width = TerminalWidth();
   // Who says what to leave out gets the rest.
   const size_t lines = TerminalLines();

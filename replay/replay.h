@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/choices.h"
 #include "serialize/flow/flow.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
@@ -236,7 +237,7 @@ struct ReplaySummary {
 };
 
 enum class ReplayFormat : uint8_t { kText, kJson, kCsv, kJunit };
-absl::StatusOr<ReplayFormat> ParseReplayFormat(const std::string& name);
+const Choices<ReplayFormat>& ReplayFormats();
 
 struct ReplayReportOptions {
   ReplayFormat format = ReplayFormat::kText;

@@ -217,12 +217,12 @@ std::unique_ptr<Writer> MakeWriter(const ReplayReportOptions& options, std::ostr
 
 }  // namespace
 
-absl::StatusOr<ReplayFormat> ParseReplayFormat(const std::string& name) {
-  if (name == "text") return ReplayFormat::kText;
-  if (name == "json") return ReplayFormat::kJson;
-  if (name == "csv") return ReplayFormat::kCsv;
-  if (name == "junit") return ReplayFormat::kJunit;
-  return absl::InvalidArgumentError(absl::StrCat("unknown format '", name, "': text, json, csv or junit"));
+const Choices<ReplayFormat>& ReplayFormats() {
+  static const Choices<ReplayFormat> formats("unknown format", {{"text", ReplayFormat::kText},
+                                                                {"json", ReplayFormat::kJson},
+                                                                {"csv", ReplayFormat::kCsv},
+                                                                {"junit", ReplayFormat::kJunit}});
+  return formats;
 }
 
 absl::StatusOr<ReplaySummary> WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options,

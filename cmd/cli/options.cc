@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <string_view>
+#include <functional>
+#include <utility>
 
 #include "CLI/Config.hpp"
 #include "CLI/Error.hpp"
@@ -13,10 +14,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cmd/cli/output.h"
 #include "serialize/base/command_name.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/text.h"
 
 namespace torchtrace {
 namespace {
@@ -37,18 +40,51 @@ class Usage : public CLI::FormatterBase {
   const std::string usage;
 };
 
+// CLI11 tells what its values are by the names of their types, to which a check adds its own. A check with words to
+// complete adds a line for each of them, and kLists before.
+constexpr char kLists = ',';
+
+class WithWords : public CLI::Validator {
+ public:
+  WithWords(CLI::Validator check, bool lists, std::function<std::vector<std::string>()> words)
+      : CLI::Validator(std::move(check)) {
+    desc_function_ = [lists, words = std::move(words)] {
+      return absl::StrCat(lists ? std::string(1, kLists) : "", "\n", absl::StrJoin(words(), "\n"));
+    };
+  }
+};
+
+void AddWords(const CLI::Option& option, OptionHelp* help) {
+  const std::string type = option.get_type_name();
+  const size_t line = type.find('\n');
+  if (line == std::string::npos) return;
+  help->lists = line > 0 && type[line - 1] == kLists;
+  help->words = absl::StrSplit(type.substr(line + 1), '\n');
+}
+
+bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+// A flag's name, without dashes, that says no.
+bool Negates(const CLI::Option& option, const std::string& name) {
+  return IsFlag(option) && option.get_flag_value(name, "") == "false";
+}
+
 OptionHelp HelpOfOption(const CLI::Option& option) {
   OptionHelp help;
   help.text = option.get_description();
+  AddWords(option, &help);
   if (option.get_positional()) {
     help.names = {option.get_name(true)};
     return help;
   }
   help.group = option.get_group();
   for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) help.names.push_back("--" + name);
+  for (const std::string& name : option.get_lnames()) {
+    help.names.push_back("--" + name);
+    if (Negates(option, name)) help.negation = help.names.back();
+  }
   help.value = option.get_option_text();
-  help.takes_value = option.get_items_expected_max() > 0;
+  help.takes_value = !IsFlag(option);
   if (!option.get_envname().empty()) absl::StrAppend(&help.text, " [env: ", option.get_envname(), "]");
   return help;
 }
@@ -136,37 +172,90 @@ std::vector<std::string> OptionNames(const CLI::App& app) {
   return names;
 }
 
+bool IsDashed(const std::string& arg) { return arg.size() > 1 && arg[0] == '-'; }
+
+bool HasUnknownOption(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining();
+  return std::any_of(rest.begin(), rest.end(), IsDashed);
+}
+
 // The sentence for what CLI11 could not place.
 std::string UnexpectedMessage(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) return "too many arguments";
-  const auto dashed =
-      std::find_if(rest.begin(), rest.end(), [](const std::string& arg) { return arg.size() > 1 && arg[0] == '-'; });
+  const auto dashed = std::find_if(rest.begin(), rest.end(), IsDashed);
   if (dashed == rest.end()) return absl::StrCat("unexpected argument '", rest.front(), "'");
   const std::string name = dashed->substr(0, dashed->find('='));
   return absl::StrCat("unknown option ", name, DidYouMean(name, OptionNames(app)));
 }
 
-// The sentence for a value that is wrong, by the name under which it was given: an option's, or its variable's.
-std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string>& args, std::string message) {
-  constexpr std::string_view kOfFlags = "Could not convert: ";  // CLI11's own: `... --quiet = maybe`
-  if (const size_t equals = message.find(" = "); message.starts_with(kOfFlags) && equals != std::string::npos) {
-    message = absl::StrCat(message.substr(kOfFlags.size(), equals - kOfFlags.size()), ": '", message.substr(equals + 3),
-                           "' is neither yes nor no");
+// The typed words that name the option: "--no-times", "--levels=1", "-l1".
+std::vector<std::string> TypedNames(const CLI::Option& option, const std::vector<std::string>& args) {
+  std::vector<std::string> typed;
+  for (const std::string& arg : args) {
+    if (arg == "--") break;
+    const std::string name = arg.substr(0, arg.find('='));
+    const auto is_long = [&name](const std::string& each) { return name == "--" + each; };
+    const auto is_short = [&arg](const std::string& each) { return arg.starts_with("-" + each); };
+    if (std::any_of(option.get_lnames().begin(), option.get_lnames().end(), is_long) ||
+        std::any_of(option.get_snames().begin(), option.get_snames().end(), is_short)) {
+      typed.push_back(arg);
+    }
   }
-  const std::string name = message.substr(0, message.find(':'));
+  return typed;
+}
+
+// What CLI11 says of a wrong use begins with the option's name.
+std::string NameIn(const std::string& message) { return message.substr(0, message.find_first_of(": ")); }
+
+// A value that is missing or too many.
+std::string MismatchMessage(const CLI::App& app, const std::string& message) {
+  const std::string name = NameIn(message);
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  if (option == nullptr) return message;
+  const std::string value = option->get_option_text();
+  if (message.ends_with(" missing")) return absl::StrCat(name, " needs a value: ", name, " ", value);
+  return absl::StrCat(name, " was given ", option->count(), " times, and takes one ", value.empty() ? "value" : value);
+}
+
+std::string ExcludesMessage(const std::string& message) {
+  return absl::StrReplaceAll(message, {{" excludes ", " and "}}) + " can't be given together: give one of them";
+}
+
+// A flag with its negation, or a negation with a value; nothing else.
+std::string FlagsMessage(const CLI::App& app, const std::vector<std::string>& args) {
+  for (const CLI::Option* const option : app.get_options()) {
+    if (!IsFlag(*option)) continue;
+    std::string affirmed, negated;
+    for (const std::string& arg : TypedNames(*option, args)) {
+      if (!arg.starts_with("--")) continue;
+      const std::string name = arg.substr(0, arg.find('='));
+      const bool negates = Negates(*option, name.substr(2));
+      if (negates && name != arg) return absl::StrCat(name, " takes no value");
+      (negates ? negated : affirmed) = name;
+    }
+    if (!affirmed.empty() && !negated.empty()) {
+      return absl::StrCat(affirmed, " and ", negated, " contradict each other: give one of them");
+    }
+  }
+  return "";
+}
+
+// The sentence for a value that is wrong, by the name under which it was given: an option's, or its variable's.
+std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string>& args, const std::string& message) {
+  const std::string name = NameIn(message);
   const CLI::Option* const option = app.get_option_no_throw(name);
   if (option == nullptr || option->get_envname().empty() || getenv(option->get_envname().c_str()) == nullptr) {
     return message;
   }
-  const bool given = std::any_of(args.begin(), args.end(), [&](const std::string& arg) {
-    const auto starts = [&arg](const char* dashes) {
-      return [&arg, dashes](const std::string& each) { return arg.starts_with(dashes + each); };
-    };
-    return std::any_of(option->get_lnames().begin(), option->get_lnames().end(), starts("--")) ||
-           std::any_of(option->get_snames().begin(), option->get_snames().end(), starts("-"));
-  });
-  return given ? message : option->get_envname() + message.substr(name.size());
+  return TypedNames(*option, args).empty() ? option->get_envname() + message.substr(name.size()) : message;
+}
+
+// Of flags that are given with a value, or by a variable.
+std::string CheckYesOrNo(const std::string& text) {
+  static const std::vector<std::string> answers = {"true", "false", "yes", "no", "on", "off", "1", "0"};
+  const bool known = std::find(answers.begin(), answers.end(), absl::AsciiStrToLower(text)) != answers.end();
+  return known ? "" : absl::StrCat("'", text, "' is neither yes nor no");
 }
 
 }  // namespace
@@ -187,6 +276,12 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
   const auto usage_error = [&](const std::string& what) {
     return Fail(usage_exit_code, absl::StrCat(what, SeeHelp(app->get_name().substr(sizeof kName))));
   };
+  for (CLI::Option* const option : app->get_options({})) {
+    // Not those that have a check of their own, or count.
+    const bool counts = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    if (IsFlag(*option) && !counts && option->get_type_name().empty()) option->check(CheckYesOrNo);
+  }
+  if (const std::string wrong = FlagsMessage(*app, args); !wrong.empty()) return usage_error(wrong);
   try {
     app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     return std::nullopt;
@@ -199,16 +294,36 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
   } catch (const CLI::ExtrasError&) {
     return usage_error(UnexpectedMessage(*app));
   } catch (const CLI::Error& error) {
-    return usage_error(WrongValueMessage(*app, args, error.what()));
+    const std::string message = error.what();
+    // A slip in an option's name is why the rest is wrong.
+    if (HasUnknownOption(*app)) return usage_error(UnexpectedMessage(*app));
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return usage_error(MismatchMessage(*app, message));
+    if (dynamic_cast<const CLI::RequiresError*>(&error))
+      return usage_error(absl::StrReplaceAll(message, {{" requires ", " needs "}}));
+    if (dynamic_cast<const CLI::ExcludesError*>(&error)) return usage_error(ExcludesMessage(message));
+    return usage_error(WrongValueMessage(*app, args, message));
   }
 }
 
-CLI::Validator IsCount(uint64_t least) {
+bool IsTyped(const CLI::Option& option, const std::vector<std::string>& args) {
+  return !TypedNames(option, args).empty();
+}
+
+CLI::Validator Completed(CLI::Validator check, std::function<std::vector<std::string>()> words) {
+  return WithWords(std::move(check), /*lists=*/false, std::move(words));
+}
+
+CLI::Validator CompletedLists(CLI::Validator check, std::function<std::vector<std::string>()> words) {
+  return WithWords(std::move(check), /*lists=*/true, std::move(words));
+}
+
+CLI::Validator IsCount(uint64_t least, uint64_t most) {
   return CLI::Validator(
-      [least](const std::string& text) {
+      [least, most](const std::string& text) {
         uint64_t count;
         const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
-        if (!digits || !absl::SimpleAtoi(text, &count)) return absl::StrCat("'", text, "' is no count");
+        if (!digits) return absl::StrCat("'", text, "' is no count");
+        if (!absl::SimpleAtoi(text, &count) || count > most) return absl::StrCat("'", text, "' is more than ", most);
         return count >= least ? std::string() : absl::StrCat("'", text, "' is less than ", least);
       },
       "");
@@ -218,6 +333,37 @@ CLI::Validator IsList() {
   return CLI::Validator(
       [](const std::string& text) {
         return SplitLists({text}).empty() ? absl::StrCat("'", text, "' names nothing") : std::string();
+      },
+      "");
+}
+
+CLI::Validator IsSize(uint64_t least) {
+  return CLI::Validator(
+      [least](std::string& text) {
+        const absl::StatusOr<uint64_t> bytes = ParseSize(text);
+        if (!bytes.ok()) return std::string(bytes.status().message());
+        if (*bytes < least) return absl::StrCat("'", text, "' is less than ", least >> 20, " MiB");
+        text = absl::StrCat(*bytes);
+        return std::string();
+      },
+      "");
+}
+
+CLI::Validator IsSeconds(double least, int64_t most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        double seconds = 0;
+        const bool fits = absl::SimpleAtod(text, &seconds) && seconds >= least && seconds <= most;
+        return fits ? std::string() : absl::StrCat("'", text, "' is no number of seconds from ", least, " to ", most);
+      },
+      "");
+}
+
+CLI::Validator IsFolderName() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        if (text == "-") return "it is a folder, which can't go to standard output: give it a name";
+        return text.empty() ? "the name is empty" : "";
       },
       "");
 }

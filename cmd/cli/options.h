@@ -3,6 +3,8 @@
 #ifndef TORCHTRACE_CMD_CLI_OPTIONS_H_
 #define TORCHTRACE_CMD_CLI_OPTIONS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "CLI/App.hpp"
 #include "absl/strings/str_split.h"
+#include "serialize/base/choices.h"
 
 namespace torchtrace {
 
@@ -72,9 +75,12 @@ inline std::vector<std::string> SplitLists(const std::vector<std::string>& lists
 struct OptionHelp {
   std::string group;               // the heading that it stands under; empty for arguments
   std::vector<std::string> names;  // as typed, short ones first
+  std::string negation;            // that of them which takes it back
   std::string value;               // how its value is called: "FILE"
   bool takes_value = false;        // as the next word
   std::string text;                // with the environment variable that stands for it
+  std::vector<std::string> words;  // what a shell completes its value with
+  bool lists = false;              // of these, with commas
 };
 
 struct VerbHelp {
@@ -111,6 +117,9 @@ std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usa
 // exit code returned, after --help and after an error, which was said.
 std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& args, int usage_exit_code);
 
+// Whether the option stands among `args`: not by its variable, which may be set for other runs as well.
+bool IsTyped(const CLI::Option& option, const std::vector<std::string>& args);
+
 // `parse` as CLI11's check: the message of a status that is not OK becomes the
 // usage error.
 template <typename Parse>
@@ -123,8 +132,30 @@ CLI::Validator Checked(Parse parse) {
       "");
 }
 
+// `check`, and what a shell completes the value with: words that it lets pass, of which there may be others.
+CLI::Validator Completed(CLI::Validator check, std::function<std::vector<std::string>()> words);
+// The same of lists with commas.
+CLI::Validator CompletedLists(CLI::Validator check, std::function<std::vector<std::string>()> words);
+
+// The check of a name, and completion, by the table of them.
+template <typename Value>
+CLI::Validator OneOf(const Choices<Value>& choices) {
+  return Completed(Checked([&choices](const std::string& text) { return choices.Parse(text); }),
+                   [&choices] { return choices.names(); });
+}
+
 // The check of a number of things: digits, and nothing else.
-CLI::Validator IsCount(uint64_t least = 0);
+CLI::Validator IsCount(uint64_t least = 0, uint64_t most = UINT64_MAX);
+
+// The check of a number of bytes, 64KB or 1MB (ParseSize), in whose place it puts the plain number. `least` is of
+// whole MiB.
+CLI::Validator IsSize(uint64_t least = 0);
+
+// The check of a time.
+CLI::Validator IsSeconds(double least, int64_t most);
+
+// The check of the name of a folder to write.
+CLI::Validator IsFolderName();
 
 // The check of a list with commas: that something is in it.
 CLI::Validator IsList();

@@ -129,23 +129,21 @@ bool IsSet(const char* variable) {
 
 }  // namespace
 
-absl::StatusOr<bool> UseColor(const std::string& when) {
-  if (when == "always") return true;
-  if (when == "never") return false;
-  if (when != "auto") {
-    return absl::InvalidArgumentError(absl::StrCat("unknown colour setting '", when, "': auto, always or never"));
-  }
+const Choices<When>& Whens() {
+  static const Choices<When> whens("cannot tell when:",
+                                   {{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}});
+  return whens;
+}
+
+bool UseColor(When when) {
+  if (when != When::kAuto) return when == When::kAlways;
   if (IsSet("NO_COLOR")) return false;
   if (const char* const force = getenv("CLICOLOR_FORCE"); force != nullptr && strcmp(force, "0") != 0) return true;
   const char* const terminal = getenv("TERM");
   return isatty(STDOUT_FILENO) == 1 && (terminal == nullptr || strcmp(terminal, "dumb") != 0);
 }
 
-absl::StatusOr<bool> ForTerminal(const std::string& when) {
-  if (when == "auto") return isatty(STDOUT_FILENO) == 1;
-  if (when == "always" || when == "never") return when == "always";
-  return absl::InvalidArgumentError(absl::StrCat("'", when, "' is none of auto, always and never"));
-}
+bool ForTerminal(When when) { return when == When::kAuto ? isatty(STDOUT_FILENO) == 1 : when == When::kAlways; }
 
 size_t TerminalWidth() {
   winsize size;

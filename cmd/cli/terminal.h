@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/status/statusor.h"
+#include "serialize/base/choices.h"
 
 namespace torchtrace {
 
@@ -59,12 +59,14 @@ std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_
 
 // Whether there is a person at the other end: colours and the pager.
 
-// `always`, `never`, or `auto`: on a terminal, unless NO_COLOR is set; also
-// elsewhere when CLICOLOR_FORCE is.
-absl::StatusOr<bool> UseColor(const std::string& when);
+enum class When : uint8_t { kAuto, kAlways, kNever };
+const Choices<When>& Whens();
 
-// `always`, `never`, or `auto`: where standard output is a terminal.
-absl::StatusOr<bool> ForTerminal(const std::string& when);
+// kAuto: on a terminal, unless NO_COLOR is set; also elsewhere when CLICOLOR_FORCE is.
+bool UseColor(When when);
+
+// kAuto: where standard output is a terminal.
+bool ForTerminal(When when);
 
 // Characters on a line of the terminal that standard output is; 0 where it is none.
 size_t TerminalWidth();

@@ -63,6 +63,17 @@ ReadingObserver* ReadingProgress::NextObserver() {
   return observers_.emplace_back(std::make_unique<Observer>(std::move(what), &progress_)).get();
 }
 
+CLI::Validator RenderFormatsCheck() {
+  return CompletedLists(Checked([](const std::string& text) { return RenderFormats::Parse(text); }),
+                        RenderFormats::Names);
+}
+
+std::vector<std::string> GroupPatterns() {
+  std::vector<std::string> patterns = ApiGroups::BuiltIn().names();
+  for (std::string& name : patterns) name.insert(0, 1, '%');
+  return patterns;
+}
+
 namespace {
 
 // Into whatever has members of these names.
@@ -72,7 +83,7 @@ std::vector<CLI::Option*> AddFiles(CLI::App* app, Options* options) {
       app->add_option("--formats", options->formats,
                       absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
           ->option_text("LIST")
-          ->check(Checked([](const std::string& text) { return RenderFormats::Parse(text); })),
+          ->check(RenderFormatsCheck()),
       app->add_option(
              "--render-limit", options->render_limit,
              absl::StrCat("Beyond N calls, leave out the files that list every call; `torchtrace render` makes "
@@ -105,6 +116,11 @@ void RenderingOptions::Apply(RenderOptions* options) const {
   options->formats = *RenderFormats::Parse(formats);
   options->render_limit = render_limit;
   options->merge_output = merge_output;
+}
+
+const Choices<bool>& TextOrJson() {
+  static const Choices<bool> formats("unknown format", {{"text", false}, {"json", true}});
+  return formats;
 }
 
 void AddQuiet(CLI::App* app, bool* quiet) {
@@ -170,12 +186,12 @@ void CallFilterOptions::AddTo(CLI::App* app) {
                   "Only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
-      ->check(IsList())
+      ->check(CompletedLists(IsList(), GroupPatterns))
       ->group("Filtering");
   app->add_option("--exclude", exclude, "No APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
-      ->check(IsList())
+      ->check(CompletedLists(IsList(), GroupPatterns))
       ->group("Filtering");
   app->add_option("--groups", groups, "More groups for --include and --exclude (see docs/FILTER.md)")
       ->option_text("FILE")
@@ -183,7 +199,7 @@ void CallFilterOptions::AddTo(CLI::App* app) {
   app->add_option("-l,--level,--levels", levels, "Only calls of these levels, by number or name")
       ->option_text("LEVELS")
       ->allow_extra_args(false)
-      ->check(Checked([](const std::string& text) { return ParseLevels(text); }))
+      ->check(CompletedLists(Checked([](const std::string& text) { return ParseLevels(text); }), LevelNames))
       ->group("Filtering");
   app->parse_complete_callback([this] {
     if (include.empty() && exclude.empty() && groups.empty()) return;

@@ -73,6 +73,12 @@ struct RenderingOptions {
 // The same without --quiet, of `run`; with TORCHTRACE_FORMATS and so on, under a heading of the help.
 void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group);
 
+// The check of --formats, wherever it stands.
+CLI::Validator RenderFormatsCheck();
+
+// What --include and --exclude are completed with: the built-in groups, "%nn".
+std::vector<std::string> GroupPatterns();
+
 // The options that verbs which read traces have in common, spelled and told the
 // same everywhere.
 
@@ -83,6 +89,9 @@ inline constexpr char kTraceText[] =
 
 // Of --all, for StandardOutput's rest_option.
 inline constexpr char kAllLinesText[] = "All lines; a terminal else gets a screen of them";
+
+// --format of verbs that write one of these two: whether it is JSON.
+const Choices<bool>& TextOrJson();
 
 // The option -q of verbs that write nothing else than what they were asked for.
 void AddQuiet(CLI::App* app, bool* quiet);

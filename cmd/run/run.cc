@@ -59,7 +59,11 @@ struct RunOptions {
   std::vector<std::string> python_args;
   int verbose = 0;
   bool no_self_test = false;
+  // Given, and not by its variable.
+  bool frames_typed = false, stack_format_typed = false;
 };
+
+std::vector<std::string> WhichCalls() { return {"all", "first"}; }
 
 // As variables say yes and no, too.
 absl::StatusOr<std::string> ParseWhichCalls(const std::string& text) {
@@ -67,6 +71,12 @@ absl::StatusOr<std::string> ParseWhichCalls(const std::string& text) {
   if (text == "first") return "first";
   if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is neither all nor first"));
+}
+
+const Choices<std::string>& FrameKinds() {
+  static const Choices<std::string> kinds("unknown kind of frames",
+                                          {{"modules", "modules"}, {"python", "python"}, {"all", "all"}});
+  return kinds;
 }
 
 std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
@@ -82,16 +92,18 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("LEVELS")
       ->envname("TORCHTRACE_LEVELS")
       ->group("Capture")
-      ->check(Checked([](const std::string& text) { return ParseLevels(text); }));
+      ->check(CompletedLists(Checked([](const std::string& text) { return ParseLevels(text); }), LevelNames));
   list("--include", &recording->include,
        "Record only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_INCLUDE")
-      ->group("Capture");
+      ->group("Capture")
+      ->check(CompletedLists(CLI::Validator(), GroupPatterns));
   list("--exclude", &recording->exclude, "Don't record APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_EXCLUDE")
-      ->group("Capture");
+      ->group("Capture")
+      ->check(CompletedLists(CLI::Validator(), GroupPatterns));
   app->add_option("--groups", recording->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_GROUPS")
@@ -129,7 +141,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("WHAT")
       ->envname("TORCHTRACE_FRAMES")
       ->group("Level 3")
-      ->check(CLI::IsMember({"modules", "python", "all"}));
+      ->check(OneOf(FrameKinds()));
   list("--frame-include", &recording->frame_include,
        "At level 3, record only functions of files that match GLOB; may be repeated")
       ->option_text("GLOB")
@@ -144,6 +156,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
                   "At level 3, record at most so many functions in one another (default: 0, all)")
       ->option_text("N")
       ->envname("TORCHTRACE_FRAME_DEPTH")
+      ->check(IsCount())
       ->group("Level 3");
   app->add_flag("--start-paused", recording->start_paused,
                 "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
@@ -165,40 +178,41 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("[=all|first]")
       ->envname("TORCHTRACE_INT_RANGES")
       ->group("Capture")
-      ->check(Checked([](const std::string& text) { return ParseWhichCalls(text); }));
+      ->check(Completed(Checked([](const std::string& text) { return ParseWhichCalls(text); }), WhichCalls));
   app->add_option("--values", recording->values,
                   "Record the contents of tensors in memory of up to BYTES (64KB, 1MB; default: 0, none)")
       ->option_text("BYTES")
       ->envname("TORCHTRACE_VALUES")
       ->group("Capture")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+      ->transform(IsSize());
   app->add_flag("--stacks{all}", recording->stacks,
                 "Record where the program stood at every call, or with --stacks=first at the first 3 of each config on "
                 "a thread (see docs/STACKS.md)")
       ->option_text("[=all|first]")
       ->envname("TORCHTRACE_STACKS")
       ->group("Capture")
-      ->check(Checked([](const std::string& text) { return ParseWhichCalls(text); }));
+      ->check(Completed(Checked([](const std::string& text) { return ParseWhichCalls(text); }), WhichCalls));
   app->add_option("--stack-format", recording->stack_format,
                   "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) "
                   "(default: short)")
       ->option_text("FORMAT")
       ->envname("TORCHTRACE_STACK_FORMAT")
       ->group("Capture")
-      ->check(Checked([](const std::string& text) { return ParseStackFormat(text); }));
+      ->check(OneOf(StackFormats()));
   app->add_option(
          "--dialect", recording->dialect,
          absl::StrCat("The framework to trace: ", DescribeDialects(),
                       ", or module:Class in Python (see docs/EXTENDING.md; default: ", recording->dialect, ")"))
       ->option_text("NAME")
       ->envname("TORCHTRACE_DIALECT")
-      ->group("Capture");
+      ->group("Capture")
+      ->check(Completed(CLI::Validator(), DialectNames));
 
   app->add_option("-o,--output", options->output,
                   "Folder for the trace; %p is the process id, %h the host, %r the rank "
                   "(default: torchtrace-<script>-%p)")
       ->option_text("DIR")
-      ->check(IsName())
+      ->check(IsFolderName())
       ->envname("TORCHTRACE_OUTPUT")
       ->group("Output");
   app->add_flag("-f,--force", recording->force, "Overwrite the trace that is in DIR")
@@ -230,8 +244,9 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   return app;
 }
 
-// Tells of variables of the environment that no option has: a slip would else go unseen.
-void TellUnknownVariables(const CLI::App& app) {
+// Tells of variables of the environment that no option has: a slip would else go unseen. `quiet`: only of what looks
+// like one, since it records otherwise than it was asked for; others may be somebody else's.
+void TellUnknownVariables(const CLI::App& app, bool quiet) {
   constexpr char kPrefix[] = "TORCHTRACE_";
   // Of torchtrace itself, and of its checkout's tools.
   std::vector<std::string> known = {"TORCHTRACE_PYTHON", "TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PRELOADED"};
@@ -242,7 +257,9 @@ void TellUnknownVariables(const CLI::App& app) {
     std::string name(*variable);
     name.resize(std::min(name.find('='), name.size()));
     if (!name.starts_with(kPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
-    Say(absl::StrCat("the variable ", name, " means nothing to torchtrace", DidYouMean(name, known)));
+    const std::string meant = DidYouMean(name, known);
+    if (quiet && meant.empty()) continue;
+    Say(absl::StrCat("the variable ", name, " means nothing to torchtrace", meant));
   }
 }
 
@@ -373,6 +390,13 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
                 absl::StrCat(option, " is for level 3's functions, which aren't traced: ",
                              recording.frames == "modules" ? "leave --frames=modules out" : "add 3 to --levels"));
   }
+  const auto& levels = recording.levels;
+  if (options.frames_typed && !extension && std::find(levels.begin(), levels.end(), kFrameLevel) == levels.end()) {
+    return Fail(kExitNotStarted, "--frames is for level 3, which isn't traced: add it to --levels");
+  }
+  if (options.stack_format_typed && ParseWhichCalls(recording.stacks)->empty()) {
+    return Fail(kExitNotStarted, "--stack-format is for stacks, which aren't recorded: give --stacks, too");
+  }
   recording.include = SplitLists(recording.include);
   recording.exclude = SplitLists(recording.exclude);
   recording.libraries = SplitLists(recording.libraries);
@@ -488,14 +512,16 @@ int Run(const std::vector<std::string>& args) {
   RunOptions options;
   const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
   const absl::StatusOr<RunArguments> split =
-      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", {"all", "first"}}});
+      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", WhichCalls()}});
   if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {
     return Fail(kExitNotStarted,
                 absl::StrCat("no program to run: give a SCRIPT, -m MODULE or -c CODE", SeeHelp("run")));
   }
-  if (!options.recording.quiet && !InPython()) TellUnknownVariables(*app);
+  if (!InPython()) TellUnknownVariables(*app, options.recording.quiet);
+  options.frames_typed = IsTyped(*app->get_option("--frames"), split->options);
+  options.stack_format_typed = IsTyped(*app->get_option("--stack-format"), split->options);
   std::vector<std::string> command = {"torchtrace", "run"};
   command.insert(command.end(), args.begin(), args.end());
   return RunProgram(options, split->program, command);

@@ -63,8 +63,8 @@ absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& a
       if (absl::Status status = TakeProgram(args, i, "", &split); !status.ok()) return status;
       return split;
     }
-    if (const auto choice = options_with_choice.find(arg);
-        choice != options_with_choice.end() && i + 1 < args.size() && choice->second.count(args[i + 1]) != 0) {
+    if (const auto choice = options_with_choice.find(arg); choice != options_with_choice.end() && i + 1 < args.size() &&
+                                                           absl::c_linear_search(choice->second, args[i + 1])) {
       split.options.push_back(absl::StrCat(arg, "=", args[++i]));
       continue;
     }

@@ -33,7 +33,7 @@ namespace torchtrace {
 using OptionsWithValue = std::set<std::string>;
 
 // Options whose value may be left out, with the values that are taken for one where they follow as a word.
-using OptionsWithChoice = std::map<std::string, std::set<std::string>>;
+using OptionsWithChoice = std::map<std::string, std::vector<std::string>>;
 
 struct RunArguments {
   std::vector<std::string> options;

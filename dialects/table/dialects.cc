@@ -64,17 +64,18 @@ const DialectInfo& DialectInfoOr(std::string_view name) {
   return found == nullptr ? AllDialects().front() : *found;
 }
 
-std::string DescribeDialects() {
-  return absl::StrJoin(AllDialects(), ", ",
-                       [](std::string* out, const DialectInfo& dialect) { out->append(dialect.name); });
+std::vector<std::string> DialectNames() {
+  std::vector<std::string> names;
+  for (const DialectInfo& dialect : AllDialects()) names.emplace_back(dialect.name);
+  return names;
 }
+
+std::string DescribeDialects() { return absl::StrJoin(DialectNames(), ", "); }
 
 absl::Status CheckDialectName(const std::string& name) {
   if (FindDialectInfo(name) != nullptr || name.find(':') != std::string::npos) return absl::OkStatus();
-  std::vector<std::string> names;
-  for (const DialectInfo& dialect : AllDialects()) names.emplace_back(dialect.name);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown dialect '", name, "': this build knows ", DescribeDialects(), DidYouMean(name, names)));
+  return absl::InvalidArgumentError(absl::StrCat("unknown dialect '", name, "': this build knows ", DescribeDialects(),
+                                                 DidYouMean(name, DialectNames())));
 }
 
 absl::StatusOr<ApiList> DefaultApiList(const DialectInfo& dialect, const std::string& version) {

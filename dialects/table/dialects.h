@@ -36,6 +36,7 @@ const DialectInfo* FindDialectInfo(std::string_view name);
 const DialectInfo& DialectInfoOr(std::string_view name);
 
 // "torch, paddle".
+std::vector<std::string> DialectNames();
 std::string DescribeDialects();
 
 // InvalidArgument, with the choices, for a name that is neither there nor module:Class.

@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/read_file.h"
 #include "yaml-cpp/yaml.h"
 
 namespace torchtrace {
@@ -171,20 +169,8 @@ absl::StatusOr<ApiGroups> ApiGroups::Parse(const std::string& text, const std::s
 }
 
 absl::StatusOr<ApiGroups> ApiGroups::Load(const std::string& path) {
-  const auto failed = [&path] {
-    return absl::NotFoundError(absl::StrCat("cannot read the groups in ", path, ": ", strerror(errno)));
-  };
-  std::FILE* const file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return failed();
-  std::string text;
-  char block[1 << 14];
-  size_t bytes = 0;
-  while ((bytes = std::fread(block, 1, sizeof block, file)) > 0) text.append(block, bytes);
-  const bool broken = std::ferror(file) != 0;
-  const absl::Status status = broken ? failed() : absl::OkStatus();
-  std::fclose(file);
-  if (!status.ok()) return status;
-  return Parse(text, path);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  return text.ok() ? Parse(*text, path) : text.status();
 }
 
 absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std::string>& patterns,

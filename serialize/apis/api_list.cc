@@ -1,10 +1,6 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/apis/apis.h"
 #include "serialize/base/json_member.h"
+#include "serialize/base/read_file.h"
 #include "serialize/base/version_spans.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
@@ -319,16 +316,8 @@ bool IsOfVersion(const ApiList& list, std::string_view version) {
 }
 
 absl::StatusOr<ApiList> ReadApiList(const std::string& path) {
-  std::string text;
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), fclose);
-  if (file != nullptr) {
-    char buffer[1 << 16];
-    for (size_t bytes; (bytes = fread(buffer, 1, sizeof buffer, file.get())) > 0;) text.append(buffer, bytes);
-  }
-  if (file == nullptr || ferror(file.get()) != 0) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", strerror(errno)));
-  }
-  return ParseApiList(text, path);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  return text.ok() ? ParseApiList(*text, path) : text.status();
 }
 
 std::string FormatApiList(const ApiList& list, std::string_view comment) {

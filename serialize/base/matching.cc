@@ -1,16 +1,14 @@
 #include "serialize/base/matching.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 #include <iterator>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "serialize/base/read_file.h"
 #include "serialize/base/text.h"
 
 namespace torchtrace {
@@ -147,17 +145,10 @@ absl::Status NumberSet::Add(std::string_view item, const std::string& where) {
 }
 
 absl::Status NumberSet::AddFile(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", strerror(errno)));
-  std::string text;
-  char block[1 << 14];
-  size_t bytes = 0;
-  while ((bytes = std::fread(block, 1, sizeof block, file)) > 0) text.append(block, bytes);
-  const int error = std::ferror(file) != 0 ? errno : 0;
-  std::fclose(file);
-  if (error != 0) return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", strerror(error)));
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) return text.status();
   int number = 0;
-  for (const auto line : absl::StrSplit(text, '\n')) {
+  for (const auto line : absl::StrSplit(*text, '\n')) {
     ++number;
     if (!line.empty() && line[0] == '#') continue;
     for (const auto item : absl::StrSplit(line, absl::ByAnyChar(", \t\r"), absl::SkipEmpty())) {

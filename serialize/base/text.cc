@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -174,6 +177,26 @@ std::string FormatDuration(int64_t ns) {
     return absl::StrFormat("%.*f %s", decimals, value, unit.name);
   }
   return "";
+}
+
+absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
+  const size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string digits(text.substr(0, end));
+  std::string unit(text.substr(end));
+  absl::StripAsciiWhitespace(&unit);
+  absl::AsciiStrToUpper(&unit);
+  constexpr std::string_view kPrefixes = "KMGT";
+  const size_t prefix = unit.empty() ? std::string_view::npos : kPrefixes.find(unit[0]);
+  const bool known = prefix == std::string_view::npos
+                         ? unit.empty() || unit == "B"
+                         : unit.size() == 1 || unit.substr(1) == "B" || unit.substr(1) == "IB";
+  const size_t shift = prefix == std::string_view::npos ? 0 : 10 * (prefix + 1);
+  uint64_t number = 0;
+  if (known && !digits.empty() && absl::SimpleAtoi(digits, &number) && number <= UINT64_MAX >> shift) {
+    return number << shift;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", std::string(text), "' is no size: a number of bytes is expected, or one of KB, MB, GB or TB, as 64KB"));
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -84,6 +85,10 @@ inline std::string FormatPercent(uint64_t part, uint64_t whole) {
 // Durations for people: three digits and a unit, `812 ns`, `12.3 us`, `4.56 s`.
 
 std::string FormatDuration(int64_t ns);
+
+// A number of bytes as users write it: `4096`, `64KB`, `1 MiB`; K, M, G and T are of 1024. InvalidArgument says what
+// was expected.
+absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 
 // Quotes a word so that a shell takes it as it is: for commands that we show.
 

@@ -157,6 +157,21 @@ TEST(TextTable, Markdown) {
 
 TEST(TextTable, WithoutRows) { EXPECT_EQ(TextTable({{"a"}, {"b"}}).Format(), "a  b\n"); }
 
+TEST(ParseSize, TakesPlainNumbersAndUnits) {
+  EXPECT_EQ(*ParseSize("0"), 0u);
+  EXPECT_EQ(*ParseSize("4096"), 4096u);
+  EXPECT_EQ(*ParseSize("12b"), 12u);
+  for (const char* const text : {"64K", "64KB", "64kib", "64 KB"}) EXPECT_EQ(*ParseSize(text), 64u << 10) << text;
+  EXPECT_EQ(*ParseSize("3gb"), uint64_t{3} << 30);
+  EXPECT_EQ(*ParseSize("16777215TB"), uint64_t{16777215} << 40);
+  for (const char* const bad :
+       {"", "-5", "+5", "1.5MB", "MB", "1XB", "1KX", "1 2", "16777216TB", "18446744073709551616"}) {
+    EXPECT_FALSE(ParseSize(bad).ok()) << bad;
+  }
+  EXPECT_EQ(ParseSize("-5").status().message(),
+            "'-5' is no size: a number of bytes is expected, or one of KB, MB, GB or TB, as 64KB");
+}
+
 TEST(ShortSourcePath, LeavesOutWhatSaysNothing) {
   EXPECT_EQ(ShortSourcePath("/home/me/train.py", "/home/me/"), "train.py");
   EXPECT_EQ(ShortSourcePath("/home/me/train.py", ""), "/home/me/train.py");

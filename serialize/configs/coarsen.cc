@@ -25,13 +25,6 @@ enum Part : unsigned {
   kLevel = 1 << 7,
 };
 
-const std::vector<std::string>& Names() {
-  // By bit.
-  static const std::vector<std::string> names = {"device", "stride",  "layout",  "dtype",
-                                                 "shape",  "scalars", "strings", "level"};
-  return names;
-}
-
 // `cuda:0` and the like. Any string that names a device is taken for one: nothing else is called so.
 bool IsDeviceName(std::string_view text) {
   static constexpr std::string_view kTypes[] = {"cpu",           "cuda",   "hip", "hpu",  "ipu",  "lazy",
@@ -169,6 +162,13 @@ class Forgetter {
 };
 
 }  // namespace
+
+const std::vector<std::string>& Coarsening::Names() {
+  // By bit.
+  static const std::vector<std::string> names = {"device", "stride",  "layout",  "dtype",
+                                                 "shape",  "scalars", "strings", "level"};
+  return names;
+}
 
 absl::StatusOr<Coarsening> Coarsening::Parse(const std::vector<std::string>& names) {
   Coarsening coarsening;

@@ -44,6 +44,7 @@ class Coarsening {
   //   strings  texts and bytes, but for keys of dicts
   //   level    the level of the call
   static absl::StatusOr<Coarsening> Parse(const std::vector<std::string>& names);
+  static const std::vector<std::string>& Names();
   // "device, stride, ...", for help.
   static std::string Choices();
 

@@ -97,6 +97,8 @@ absl::StatusOr<std::vector<FoldRule>> ParseFoldRules(const std::string& yaml) {
   return rules;
 }
 
+std::vector<std::string> Folding::Purposes() { return {kTests}; }
+
 absl::StatusOr<Folding> Folding::For(std::string_view purpose) {
   if (purpose != kTests) {
     return absl::InvalidArgumentError(absl::StrCat("'", std::string(purpose), "' is no purpose; there is ", kTests));

@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<FoldRule>> ParseFoldRules(const std::string& yaml);
 class Folding {
  public:
   // The rules of a purpose, "tests". InvalidArgument with the choices.
+  static std::vector<std::string> Purposes();
   static absl::StatusOr<Folding> For(std::string_view purpose);
 
   struct Folded {

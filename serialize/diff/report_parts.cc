@@ -109,12 +109,11 @@ std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color) {
   return line;
 }
 
-absl::StatusOr<DiffFormat> ParseDiffFormat(std::string_view text) {
-  if (text == "text") return DiffFormat::kText;
-  if (text == "json") return DiffFormat::kJson;
-  if (text == "markdown") return DiffFormat::kMarkdown;
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown format \"", std::string(text), "\"; known: text, json, markdown"));
+const Choices<DiffFormat>& DiffFormats() {
+  static const Choices<DiffFormat> formats(
+      "unknown format",
+      {{"text", DiffFormat::kText}, {"json", DiffFormat::kJson}, {"markdown", DiffFormat::kMarkdown}});
+  return formats;
 }
 
 std::string MarkdownCode(std::string_view text) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/base/choices.h"
 #include "serialize/diff/config_diff.h"
 #include "serialize/diff/sequence_diff.h"
 #include "serialize/trace/trace.h"
@@ -74,8 +75,7 @@ std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color);
 // What the reports of both kinds of diff have in common.
 
 enum class DiffFormat : uint8_t { kText, kJson, kMarkdown };
-// `text`, `json` or `markdown`; InvalidArgument with the choices.
-absl::StatusOr<DiffFormat> ParseDiffFormat(std::string_view text);
+const Choices<DiffFormat>& DiffFormats();
 
 struct DiffOptions {
   DiffScope scope;

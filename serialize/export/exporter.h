@@ -165,6 +165,8 @@ absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,
 // ".txt, .yaml, .yml", for messages. No two have the same one.
 std::string ExporterSuffixes(bool (*which)(const Exporter& exporter) = nullptr);
 
+// Of those that `which` takes; null: of all.
+std::vector<std::string> ExporterNameList(bool (*which)(const Exporter& exporter) = nullptr);
 // "text, yaml, json", for help and messages; those that `which` takes, as "jsonl, csv and parquet".
 std::string ExporterNames();
 std::string ExporterNames(bool (*which)(const Exporter& exporter));

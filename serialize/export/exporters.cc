@@ -3,6 +3,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "serialize/base/matching.h"
 #include "serialize/export/exporter.h"
 
@@ -37,13 +38,12 @@ const std::vector<const Exporter*>& Exporters() {
 }
 
 absl::StatusOr<const Exporter*> FindExporter(std::string_view name) {
-  std::vector<std::string> names;
   for (const Exporter* const exporter : Exporters()) {
     if (name == exporter->name) return exporter;
-    names.emplace_back(exporter->name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown format '", std::string(name), "'", DidYouMean(name, names),
-                                                 "; there are ", ExporterNames()));
+  return absl::InvalidArgumentError(absl::StrCat("unknown format '", std::string(name), "'",
+                                                 DidYouMean(name, ExporterNameList()), "; there are ",
+                                                 ExporterNames()));
 }
 
 absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,
@@ -73,17 +73,18 @@ std::string ExporterSuffixes(bool (*which)(const Exporter& exporter)) {
   return suffixes;
 }
 
-std::string ExporterNames() {
-  std::string names;
-  for (const Exporter* const exporter : Exporters()) absl::StrAppend(&names, names.empty() ? "" : ", ", exporter->name);
+std::vector<std::string> ExporterNameList(bool (*which)(const Exporter& exporter)) {
+  std::vector<std::string> names;
+  for (const Exporter* const exporter : Exporters()) {
+    if (which == nullptr || which(*exporter)) names.emplace_back(exporter->name);
+  }
   return names;
 }
 
+std::string ExporterNames() { return absl::StrJoin(ExporterNameList(), ", "); }
+
 std::string ExporterNames(bool (*which)(const Exporter& exporter)) {
-  std::vector<const char*> names;
-  for (const Exporter* const exporter : Exporters()) {
-    if (which(*exporter)) names.push_back(exporter->name);
-  }
+  const std::vector<std::string> names = ExporterNameList(which);
   std::string list;
   for (size_t i = 0; i < names.size(); ++i) {
     absl::StrAppend(&list, i == 0 ? "" : i + 1 < names.size() ? ", " : " and ", names[i]);

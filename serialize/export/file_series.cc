@@ -10,26 +10,17 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/text.h"
 
 namespace torchtrace {
 
 namespace fs = std::filesystem;
 
 absl::StatusOr<uint64_t> ParseFileSize(std::string_view text) {
-  constexpr std::pair<std::string_view, int> kUnits[] = {{"KB", 10}, {"MB", 20}, {"GB", 30}};
-  const std::string upper = absl::AsciiStrToUpper(std::string(text));
-  for (const auto& [unit, shift] : kUnits) {
-    if (!absl::EndsWith(upper, std::string(unit))) continue;
-    uint64_t number = 0;
-    const std::string digits = upper.substr(0, upper.size() - unit.size());
-    const bool is_number = !digits.empty() && std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit);
-    if (is_number && absl::SimpleAtoi(digits, &number) && number > 0 && number <= UINT64_MAX >> shift) {
-      return number << shift;
-    }
-  }
+  const absl::StatusOr<uint64_t> size = ParseSize(text);
+  const bool has_unit = !text.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(text.back()));
+  if (size.ok() && *size > 0 && has_unit) return size;
   return absl::InvalidArgumentError(
       absl::StrCat("'", std::string(text), "' is no size of a file: a number and KB, MB or GB are expected, as 128MB"));
 }
@@ -71,6 +62,12 @@ std::string Number(int64_t number) { return number < 0 ? "none" : absl::StrCat(n
 void FileNames::AddText(std::string_view text) {
   if (pieces_.empty() || pieces_.back().part != Part::kText) pieces_.push_back({Part::kText, ""});
   pieces_.back().text += text;
+}
+
+std::vector<std::string> FileNames::Specs() {
+  std::vector<std::string> specs;
+  for (const NamedSpec& named : kNamedSpecs) specs.emplace_back(named.name);
+  return specs;
 }
 
 absl::StatusOr<FileNames> FileNames::Parse(std::string_view spec, int64_t now_ns) {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/matching.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
@@ -37,13 +36,10 @@ std::string ModuleLabel(std::string_view identity) {
   return ReadConfigHead(identity).level == kFrameLevel ? LabelOf(ReadableConfig(identity)) : "";
 }
 
-absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text) {
-  if (text == "api") return LabelBy::kApi;
-  if (text == "module") return LabelBy::kModule;
-  if (text == "line") return LabelBy::kLine;
-  return absl::InvalidArgumentError(absl::StrCat("unknown kind of tree '", std::string(text), "'",
-                                                 DidYouMean(text, {"api", "module", "line"}),
-                                                 "; there are api, module, line"));
+const Choices<LabelBy>& LabelKinds() {
+  static const Choices<LabelBy> kinds("unknown kind of tree",
+                                      {{"api", LabelBy::kApi}, {"module", LabelBy::kModule}, {"line", LabelBy::kLine}});
+  return kinds;
 }
 
 absl::Status NothingLabelled(LabelBy by, std::string_view who_has) {

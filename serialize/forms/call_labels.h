@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialize/base/choices.h"
 #include "serialize/forms/trace_lines.h"
 #include "serialize/trace/trace.h"
 
@@ -29,8 +30,7 @@ enum class LabelBy : uint8_t {
   kModule,  // level 3's: `encoder.layers.0 (Linear)`; others have none
   kLine,    // the calling line, where the trace has stacks; else of level 3's functions where they are defined
 };
-// InvalidArgument with the choices, and the nearest one.
-absl::StatusOr<LabelBy> ParseLabelBy(std::string_view text);
+const Choices<LabelBy>& LabelKinds();
 
 // FailedPrecondition: what has no such label (`the trace has`), and how it is recorded. Not of kApi.
 absl::Status NothingLabelled(LabelBy by, std::string_view who_has);

@@ -56,19 +56,18 @@ std::string Text(std::string_view text) { return std::string(text); }
 
 }  // namespace
 
-absl::StatusOr<StackFormat> ParseStackFormat(std::string_view text) {
-  if (text == "short") return StackFormat::kShort;
-  if (text == "full") return StackFormat::kFull;
-  if (text == "api") return StackFormat::kApi;
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown form of stacks \"", Text(text), "\"; known: short, full, api"));
+const Choices<StackFormat>& StackFormats() {
+  static const Choices<StackFormat> formats(
+      "unknown form of stacks",
+      {{"short", StackFormat::kShort}, {"full", StackFormat::kFull}, {"api", StackFormat::kApi}});
+  return formats;
 }
 
 bool HasStacks(const Trace& trace) { return TextOfAny(trace, &ProcessMetadata::stacks) != nullptr; }
 
 StackFormat StackFormatOf(const Trace& trace) {
   const std::string* const format = TextOfAny(trace, &ProcessMetadata::stack_format);
-  return format == nullptr ? StackFormat::kShort : ParseStackFormat(*format).value_or(StackFormat::kShort);
+  return format == nullptr ? StackFormat::kShort : StackFormats().Parse(*format).value_or(StackFormat::kShort);
 }
 
 StackText::StackText(const Trace& trace) : stacks_(trace.stacks()) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
+#include "serialize/base/choices.h"
 #include "serialize/trace/tables.h"
 #include "serialize/trace/trace.h"
 
@@ -75,8 +76,7 @@ enum class StackFormat : uint8_t {
   kFull,   // as in a traceback, with the line's text where its file can be read
   kApi,    // package.module.Net.forward
 };
-// InvalidArgument with the choices.
-absl::StatusOr<StackFormat> ParseStackFormat(std::string_view text);
+const Choices<StackFormat>& StackFormats();
 
 // Calls of the trace were recorded with their stacks, as far as its metadata says.
 bool HasStacks(const Trace& trace);

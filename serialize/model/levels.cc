@@ -73,6 +73,16 @@ std::string DescribeLevel(int level) {
   return known ? absl::StrCat(level, " (", kLevels[static_cast<size_t>(level)].name, ")") : absl::StrCat(level);
 }
 
+std::vector<std::string> LevelNames() {
+  std::vector<std::string> names;
+  for (const Level& level : kLevels) {
+    if (*level.sees == '\0') continue;
+    names.push_back(absl::StrCat(level.number));
+    names.emplace_back(level.name);
+  }
+  return names;
+}
+
 std::string DescribeLevels() {
   std::vector<std::string> levels;
   for (const Level& level : kLevels) {

@@ -36,6 +36,9 @@ absl::StatusOr<std::vector<int>> ParseLevels(const std::vector<std::string>& tex
 // "1 (function)".
 std::string DescribeLevel(int level);
 
+// What a list may name: numbers and names, of those that are traced.
+std::vector<std::string> LevelNames();
+
 // "0 setattr, the Python functions and classes of a list; 1 ...", of those that are traced.
 std::string DescribeLevels();
 

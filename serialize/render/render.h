@@ -47,7 +47,8 @@ class RenderFormats {
   //   all, none                          stand alone
   // InvalidArgument with the choices for anything else.
   static absl::StatusOr<RenderFormats> Parse(std::string_view text);
-  // What Parse takes, for help texts.
+  // What Parse takes; as help tells it.
+  static std::vector<std::string> Names();
   static std::string Choices();
 
   bool Has(RenderFile file) const { return (bits_ >> static_cast<int>(file)) & 1; }

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
@@ -57,11 +58,14 @@ absl::StatusOr<RenderFormats> RenderFormats::Parse(std::string_view text) {
   return formats;
 }
 
-std::string RenderFormats::Choices() {
-  std::string choices = "yaml, txt, trace, apis, configs, statistics, stacks";
-  for (const FileKind& kind : kFileKinds) absl::StrAppend(&choices, ", ", kind.stem, ".", kind.extension);
-  return choices + ", all, none";
+std::vector<std::string> RenderFormats::Names() {
+  std::vector<std::string> names = {"yaml", "txt", "trace", "apis", "configs", "statistics", "stacks"};
+  for (const FileKind& kind : kFileKinds) names.push_back(absl::StrCat(kind.stem, ".", kind.extension));
+  names.insert(names.end(), {"all", "none"});
+  return names;
 }
+
+std::string RenderFormats::Choices() { return absl::StrJoin(Names(), ", "); }
 
 std::string RenderFileName(RenderFile file, std::optional<int> level) {
   const FileKind& kind = kFileKinds[static_cast<size_t>(file)];

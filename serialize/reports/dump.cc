@@ -464,10 +464,10 @@ class Dump {
 
 }  // namespace
 
-absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text) {
-  if (text == "text") return DumpFormat::kText;
-  if (text == "jsonl") return DumpFormat::kJsonl;
-  return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(text), "\"; known: text, jsonl"));
+const Choices<DumpFormat>& DumpFormats() {
+  static const Choices<DumpFormat> formats("unknown format",
+                                           {{"text", DumpFormat::kText}, {"jsonl", DumpFormat::kJsonl}});
+  return formats;
 }
 
 absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {

@@ -260,8 +260,8 @@ TEST(Dump, OfACondition) {
 }
 
 TEST(Dump, Formats) {
-  EXPECT_EQ(*ParseDumpFormat("jsonl"), DumpFormat::kJsonl);
-  EXPECT_THAT(std::string(ParseDumpFormat("json").status().message()), HasSubstr("known: text, jsonl"));
+  EXPECT_EQ(*DumpFormats().Parse("jsonl"), DumpFormat::kJsonl);
+  EXPECT_THAT(std::string(DumpFormats().Parse("json").status().message()), HasSubstr("known: text, jsonl"));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/apis/apis.h"
+#include "serialize/base/choices.h"
 #include "serialize/base/matching.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/forms/call_labels.h"
@@ -124,8 +125,10 @@ struct StatsGrouping {
 };
 // `api`, `config`, ..., `tag:step`; InvalidArgument with the choices, and the nearest one.
 absl::StatusOr<StatsGrouping> ParseStatsGrouping(std::string_view text);
-absl::StatusOr<StatsFormat> ParseStatsFormat(std::string_view text);
-absl::StatusOr<StatsSort> ParseStatsSort(std::string_view text);
+// What it takes, but for tags.
+std::vector<std::string> StatsGroupingNames();
+const Choices<StatsFormat>& StatsFormats();
+const Choices<StatsSort>& StatsSorts();
 
 // A trace and what the table calls it.
 struct StatsTrace {
@@ -233,7 +236,7 @@ std::vector<int> RecordedLevels(const Trace& trace);
 inline constexpr uint64_t kMaxWaitingCalls = 100'000;
 
 enum class DumpFormat : uint8_t { kText, kJsonl };
-absl::StatusOr<DumpFormat> ParseDumpFormat(std::string_view text);
+const Choices<DumpFormat>& DumpFormats();
 
 struct DumpOptions : CallSelection {
   uint32_t depth = UINT32_MAX;  // so many generations of what is shown

@@ -118,11 +118,6 @@ constexpr Grouping kGroupings[] = {
 
 constexpr std::string_view kTagPrefix = "tag:";
 
-absl::Status UnknownChoice(const char* what, std::string_view text, const std::vector<std::string>& names) {
-  return absl::InvalidArgumentError(absl::StrCat(what, " \"", std::string(text), "\"", DidYouMean(text, names),
-                                                 " (known: ", absl::StrJoin(names, ", "), ")"));
-}
-
 class StatsReport {
  public:
   StatsReport(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out)
@@ -605,18 +600,30 @@ absl::StatusOr<StatsGrouping> ParseStatsGrouping(std::string_view text) {
   return UnknownChoice("cannot group by", text, names);
 }
 
-absl::StatusOr<StatsFormat> ParseStatsFormat(std::string_view text) {
-  static const std::vector<std::string> names = {"text", "json", "csv", "markdown"};
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at != names.end()) return static_cast<StatsFormat>(at - names.begin());
-  return UnknownChoice("unknown format", text, names);
+std::vector<std::string> StatsGroupingNames() {
+  std::vector<std::string> names;
+  for (const Grouping& grouping : kGroupings) {
+    if (grouping.by != StatsBy::kTag) names.emplace_back(grouping.name);
+  }
+  return names;
 }
 
-absl::StatusOr<StatsSort> ParseStatsSort(std::string_view text) {
-  static const std::vector<std::string> names = {"calls", "configs", "time", "self", "name", "first"};
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at != names.end()) return static_cast<StatsSort>(at - names.begin());
-  return UnknownChoice("cannot sort by", text, names);
+const Choices<StatsFormat>& StatsFormats() {
+  static const Choices<StatsFormat> formats("unknown format", {{"text", StatsFormat::kText},
+                                                               {"json", StatsFormat::kJson},
+                                                               {"csv", StatsFormat::kCsv},
+                                                               {"markdown", StatsFormat::kMarkdown}});
+  return formats;
+}
+
+const Choices<StatsSort>& StatsSorts() {
+  static const Choices<StatsSort> sorts("cannot sort by", {{"calls", StatsSort::kCalls},
+                                                           {"configs", StatsSort::kConfigs},
+                                                           {"time", StatsSort::kTime},
+                                                           {"self", StatsSort::kSelf},
+                                                           {"name", StatsSort::kName},
+                                                           {"first", StatsSort::kFirst}});
+  return sorts;
 }
 
 absl::StatusOr<uint64_t> WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options,

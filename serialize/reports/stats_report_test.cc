@@ -635,14 +635,14 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(ParseStatsGrouping("tag:a b")->tag, "a b");
   EXPECT_THAT(std::string(ParseStatsGrouping("tag").status().message()), HasSubstr("cannot group by \"tag\""));
   EXPECT_FALSE(ParseStatsGrouping("tag:").ok());
-  EXPECT_EQ(*ParseStatsFormat("csv"), StatsFormat::kCsv);
+  EXPECT_EQ(*StatsFormats().Parse("csv"), StatsFormat::kCsv);
   EXPECT_THAT(std::string(ParseStatsGrouping("apis").status().message()),
               HasSubstr("known: api, config, family, shapes, level"));
-  EXPECT_THAT(std::string(ParseStatsFormat("xml").status().message()), HasSubstr("known: text, json, csv"));
-  EXPECT_EQ(*ParseStatsFormat("markdown"), StatsFormat::kMarkdown);
-  EXPECT_EQ(*ParseStatsSort("self"), StatsSort::kSelf);
-  EXPECT_EQ(*ParseStatsSort("first"), StatsSort::kFirst);
-  EXPECT_EQ(ParseStatsSort("tme").status().message(),
+  EXPECT_THAT(std::string(StatsFormats().Parse("xml").status().message()), HasSubstr("known: text, json, csv"));
+  EXPECT_EQ(*StatsFormats().Parse("markdown"), StatsFormat::kMarkdown);
+  EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);
+  EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
+  EXPECT_EQ(StatsSorts().Parse("tme").status().message(),
             "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first)");
 }
 

@@ -330,7 +330,9 @@ absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
   if (!result.ok()) return result.status();
   const std::string where = absl::StrCat(python.path, " (named by ", python.source, ")");
   if (result->exit_code != 0) {
-    const std::string said = LastLine(result->standard_error);
+    std::string said = LastLine(result->standard_error);
+    // A program that is no Python may quote our question.
+    if (said.find("import os, site, sys") != std::string::npos) said.clear();
     return absl::FailedPreconditionError(absl::StrCat(
         where, " does not work as a Python 3: ", said.empty() ? absl::StrCat("exit code ", result->exit_code) : said));
   }
