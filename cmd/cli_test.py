@@ -627,7 +627,14 @@ def test_words_that_may_follow():
 
 
 def test_values_that_may_follow():
-    assert set(words("stats", "--sort", "")) == {"calls", "configs", "time", "self", "name", "first"}
+    assert set(words("stats", "--sort", "")) == {
+        "calls",
+        "configs",
+        "time",
+        "self",
+        "name",
+        "first",
+    }
     assert set(words("stats", "x", "--by", "f")) == {"family"}
     assert set(words("stats", "--format=j")) == {"--format=json"}
     # Lists keep what they have.
@@ -665,12 +672,14 @@ def test_help_check_and_completion_are_of_one_table(tmp_path):
     seen = set()
     for verb, option in options_of_all_verbs():
         typed = verb.split()
-        answers = {**words(*typed, option, ""), **words(*typed, f"{option}=")}
+        answers = words(*typed, f"{option}=")
         page = torchtrace(*typed, "--help").out
         for answer in answers:
             value = answer.removeprefix(f"{option}=")
             seen.add((verb, option))
-            if not value.startswith("%"):
+            if value.startswith("%"):
+                continue
+            if option not in ("--level", "--levels") or verb == "run":  # which tells them
                 assert re.search(rf"(?<!\w){re.escape(value)}(?!\w)", page), (verb, option, value)
         value = next(iter(answers), "").removeprefix(f"{option}=")
         if not value or option == "--dialect":

@@ -117,8 +117,10 @@ def test_manifest(tmp_path):
     assert result.status == 0 and calls_of(tmp_path / "out2") == calls_of(SAMPLE)
     (tmp_path / "bad").write_text(f"{SAMPLE}\n\tlabel\n")
     refused(merge(tmp_path, "--manifest", "bad", "-o", "x"), "manifest bad, line 2")
-    refused(merge(tmp_path, "--manifest", "none", "-o", "x"), "cannot read the manifest none")
-    refused(merge(tmp_path, "--manifest", ".", "-o", "x"), "manifest . is a folder")
+    refused(merge(tmp_path, "--manifest", "none", "-o", "x"), "the manifest: cannot read none")
+    refused(
+        merge(tmp_path, "--manifest", ".", "-o", "x"), "the manifest: cannot read .: Is a directory"
+    )
     assert not (tmp_path / "x").exists()
 
 

@@ -382,8 +382,12 @@ def test_differences_in_each_format(tmp_path):
     )
     rows = list(csv.DictReader(replay(path, "--format", "csv", "-q").out.splitlines()))
     assert [row["result"] for row in rows] == ["ok", "raised", "skipped"]
+    assert replay(path, "-qo", tmp_path / "r.json").status == 1
+    assert json.loads((tmp_path / "r.json").read_text())["summary"]["configs"] == 3
+    assert replay(path, "-qo", tmp_path / "r").status == 1
+    assert (tmp_path / "r").read_text() == text.out
     junit = tmp_path / "junit.xml"
-    assert replay(path, "--format", "junit", "-o", junit).status == 1
+    assert replay(path, "-o", junit).status == 1  # the suffix tells it
     suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == list("3101")
     assert len(suite.findall("testcase")) == 3

@@ -153,7 +153,7 @@ def test_census():
         (("--format", "yaml", SAMPLE), 'unknown format "yaml" (known: text, json, csv, markdown)'),
         (("--sort", "time", "--no-times", SAMPLE), "cannot sort by time: --no-times leaves"),
         (("--include", "%matmull", SAMPLE), "unknown group %matmull, did you mean %matmul?"),
-        (("--groups", "/not/there", SAMPLE), "cannot read the groups in /not/there"),
+        (("--groups", "/not/there", SAMPLE), "the groups: cannot read /not/there"),
         (("--ignore", "devise", SAMPLE), "did you mean device?"),
         (("--label", "x", SAMPLE), "'x' is not NAME=TRACE"),
         (("--label", "x=y", SAMPLE), "'y' is none of the traces"),

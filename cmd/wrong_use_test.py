@@ -188,9 +188,9 @@ def test_stack_format_of_a_trace_without_stacks(tmp_path):
     ],
 )
 def test_what_was_meant(args, meant):
-    assert said(*args).replace("tools/torchtrace", "torchtrace").replace(
-        f"{tool.ROOT}/", ""
-    ) == meant
+    assert (
+        said(*args).replace("tools/torchtrace", "torchtrace").replace(f"{tool.ROOT}/", "") == meant
+    )
 
 
 def test_a_file_as_the_first_word(tmp_path):
@@ -215,7 +215,10 @@ def test_a_misspelt_variable_is_told_even_when_quiet(tmp_path, quiet):
     env = {"TORCHTRACE_LEVLES": "2", "TORCHTRACE_PYTHON": tool.PYTHON}
     result = torchtrace("run", *quiet, "-o", tmp_path / "out", "-c", "pass", env=env)
     assert result.status == 0
-    assert "TORCHTRACE_LEVLES means nothing to torchtrace, did you mean TORCHTRACE_LEVELS?" in result.err
+    assert (
+        "TORCHTRACE_LEVLES means nothing to torchtrace, did you mean TORCHTRACE_LEVELS?"
+        in result.err
+    )
     env = {"TORCHTRACE_SOMEBODY_ELSES": "2", "TORCHTRACE_PYTHON": tool.PYTHON}
     result = torchtrace("run", *quiet, "-fo", tmp_path / "out", "-c", "pass", env=env)
     assert ("SOMEBODY_ELSES" in result.err) == (not quiet)

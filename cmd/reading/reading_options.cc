@@ -315,8 +315,7 @@ bool CallSelectionOptions::LeavesSome(const Trace& trace) const {
   return ChoosesCalls() ? found_ || trace.config_count() == 0 : CallFilterOptions::LeavesSome(trace);
 }
 
-absl::StatusOr<std::unique_ptr<Trace>> CallSelectionOptions::Open(const std::string& path,
-                                                                  ReadingProgress* progress) {
+absl::StatusOr<std::unique_ptr<Trace>> CallSelectionOptions::Open(const std::string& path, ReadingProgress* progress) {
   absl::StatusOr<std::unique_ptr<Trace>> trace = progress->Open(path);
   if (!trace.ok() || !ChoosesCalls()) return trace;
   CallSelection selection;

@@ -170,7 +170,8 @@ absl::StatusOr<ApiGroups> ApiGroups::Parse(const std::string& text, const std::s
 
 absl::StatusOr<ApiGroups> ApiGroups::Load(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadWholeFile(path);
-  return text.ok() ? Parse(*text, path) : text.status();
+  if (text.ok()) return Parse(*text, path);
+  return absl::Status(text.status().code(), absl::StrCat("the groups: ", text.status().message()));
 }
 
 absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std::string>& patterns,

@@ -29,7 +29,7 @@ struct CallSelection {
   std::optional<NumberSet> ranks;    // processes without a rank have none of these
   std::vector<std::string> threads;  // numbers in their processes, or globs over names; empty: all
   std::optional<Where> where;
-  bool* found = nullptr;             // becomes true once a call is meant, in whatever trace; null: nobody asks
+  bool* found = nullptr;  // becomes true once a call is meant, in whatever trace; null: nobody asks
 
   // Whether more than names and levels is asked for.
   bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
