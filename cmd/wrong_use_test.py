@@ -48,7 +48,6 @@ def test_sizes(args, size):
         ("replay", "--seed"),
         ("stats", "--top"),
         ("tree", "--depth"),
-        ("tree", "--thread"),
         ("dump", "--depth"),
         ("dump", "--slowest"),
         ("dump", "--tail"),
