@@ -390,7 +390,8 @@ TEST_F(NativeEntriesTest, WhatIsNotThereOrCannotBeTracedIsTold) {
   EXPECT_THAT(
       observer_->notes,
       ElementsAre("level 0: 2 of the API list are not there: lib.nothing, lib.Class.nothing",
-                  "level 0: 3 of the API list cannot be traced: lib.__path__, lib.Class.__str__, lib.Days.__new__"));
+                  "level 0: 3 of the API list cannot be traced: lib.__path__, lib.Class.__str__, lib.Days.__new__",
+                  "level 0: the API list names nowhere, which the program did not import"));
 }
 
 TEST_F(NativeEntriesTest, ModulesThatAreImportedLater) {
