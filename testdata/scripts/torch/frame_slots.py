@@ -25,7 +25,7 @@ def own_library(address):
     for line in open("/proc/self/maps"):
         begin, end = (int(each, 16) for each in line.split()[0].split("-"))
         if begin <= address < end:
-            return "torchtrace" in line
+            return "torchtrace" in line.rsplit("/", 1)[-1]
     return False
 
 
