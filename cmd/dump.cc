@@ -91,7 +91,7 @@ int Run(const std::vector<std::string>& args) {
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    const absl::Status shown = WriteDump(trace->get(), options, &out).status();
+    const absl::Status shown = WriteDump(trace->get(), options, &out);
     if (shown.ok()) remarks.Add(path, **trace);
     exit_code = out.Finish(shown.ok() ? remarks.Check() : shown);
   }

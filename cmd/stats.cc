@@ -169,9 +169,9 @@ int Run(const std::vector<std::string>& args) {
     census_options.top = options.top;
     census_options.screen = options.screen;
     census_options.filter = options.filter;
-    written = WriteCensus(traces, census_options, &out).status();
+    written = WriteCensus(traces, census_options, &out);
   } else {
-    written = WriteStats(traces, options, &out).status();
+    written = WriteStats(traces, options, &out);
   }
   Remarks remarks(&selection);
   for (size_t i = 0; written.ok() && i < traces.size(); ++i) {

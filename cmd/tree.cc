@@ -96,7 +96,7 @@ int Run(const std::vector<std::string>& args) {
   {
     const Pager pager(!no_pager);
     StandardOutput out(options.color ? StandardOutput::kColoredText : StandardOutput::kText, pager.fd());
-    const absl::Status written = WriteTree(trace->get(), options, &out).status();
+    const absl::Status written = WriteTree(trace->get(), options, &out);
     if (written.ok()) remarks.Add(path, **trace);
     exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   }

@@ -35,8 +35,9 @@ const DialectInfo* FindDialectInfo(std::string_view name);
 // The same, or the first one: of dialects that are written in Python, whose names have a colon.
 const DialectInfo& DialectInfoOr(std::string_view name);
 
-// "torch, paddle".
+// "torch", "paddle".
 std::vector<std::string> DialectNames();
+// "torch, paddle".
 std::string DescribeDialects();
 
 // InvalidArgument, with the choices, for a name that is neither there nor module:Class.

@@ -33,8 +33,9 @@ absl::StatusOr<std::vector<FoldRule>> ParseFoldRules(const std::string& yaml);
 // Not thread-safe: it remembers which rule is for an API.
 class Folding {
  public:
-  // The rules of a purpose, "tests". InvalidArgument with the choices.
+  // "tests".
   static std::vector<std::string> Purposes();
+  // The rules of a purpose. InvalidArgument with the choices.
   static absl::StatusOr<Folding> For(std::string_view purpose);
 
   struct Folded {

@@ -396,7 +396,7 @@ std::string StatsOf(const std::vector<StatsTrace>& traces, StatsFormat format) {
   options.grouping.by = StatsBy::kLine;
   options.format = format;
   std::ostringstream out;
-  const absl::Status status = WriteStats(traces, options, &out).status();
+  const absl::Status status = WriteStats(traces, options, &out);
   return status.ok() ? out.str() : status.ToString();
 }
 

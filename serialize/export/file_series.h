@@ -40,9 +40,9 @@ class FileNames {
   // "timestamp", "datetime" or "serial", or a pattern: %Y %m %d %H %M %S %j %y %% are of `now_ns` since 1970 in local
   // time, {timestamp} is that number itself, {index} the number of the file from 1, {pid} and {rank} are of the traced
   // process. Two braces stand for one. InvalidArgument names what is wrong and what there is.
-  // Those that have a name: "timestamp", ...
-  static std::vector<std::string> Specs();
   static absl::StatusOr<FileNames> Parse(std::string_view spec, int64_t now_ns);
+  // What Parse takes that is no pattern.
+  static std::vector<std::string> Specs();
   // This name, and no pattern.
   static FileNames Literal(std::string_view name);
 

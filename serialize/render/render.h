@@ -47,8 +47,9 @@ class RenderFormats {
   //   all, none                          stand alone
   // InvalidArgument with the choices for anything else.
   static absl::StatusOr<RenderFormats> Parse(std::string_view text);
-  // What Parse takes; as help tells it.
+  // What Parse takes.
   static std::vector<std::string> Names();
+  // The same, for help texts.
   static std::string Choices();
 
   bool Has(RenderFile file) const { return (bits_ >> static_cast<int>(file)) & 1; }

@@ -165,8 +165,8 @@ absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
     summer.Add(call);
     return absl::OkStatus();
   };
-  const bool each = options.selection != nullptr && options.selection->TellsEqualCallsApart();
-  const absl::Status read = each ? trace->Read(add) : trace->ReadCounted(add);
+  const absl::Status read =
+      options.selection == nullptr ? trace->ReadCounted(add) : ReadFor(*options.selection, trace, add);
   if (!read.ok()) return read;
   return summer.Take();
 }

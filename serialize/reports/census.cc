@@ -54,13 +54,12 @@ class Census {
         top_(options.top.value_or(IsForPeople(options.format) ? RowsOnAScreen(2, options.screen.lines) : 0)),
         filter_(options.filter) {}
 
-  absl::StatusOr<uint64_t> Run() {
+  absl::Status Run() {
     for (const StatsTrace& trace : traces_) {
       if (absl::Status s = Add(trace); !s.ok()) return s;
     }
     Sort();
-    if (absl::Status s = Write(); !s.ok()) return s;
-    return totals_.calls();
+    return Write();
   }
 
  private:
@@ -236,8 +235,7 @@ class Census {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options,
-                                     std::ostream* out) {
+absl::Status WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out) {
   return Census(traces, options, out).Run();
 }
 

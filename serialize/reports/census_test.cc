@@ -39,7 +39,7 @@ void AddCalls(FakeTrace* trace) {
 
 std::string Report(const std::vector<StatsTrace>& traces, const CensusOptions& options) {
   std::ostringstream out;
-  const absl::Status status = WriteCensus(traces, options, &out).status();
+  const absl::Status status = WriteCensus(traces, options, &out);
   EXPECT_TRUE(status.ok()) << status;
   return out.str();
 }
@@ -126,7 +126,7 @@ TEST(Census, NeedsBothLevels) {
     FakeTrace trace(json::parse(row.metadata));
     trace.Call(MakeConfig(row.level, "f"));
     std::ostringstream out;
-    const absl::Status status = WriteCensus({{&trace, "out"}}, {}, &out).status();
+    const absl::Status status = WriteCensus({{&trace, "out"}}, {}, &out);
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr(row.message));
     EXPECT_EQ(out.str(), "");

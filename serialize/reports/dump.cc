@@ -88,7 +88,7 @@ class Dump {
     }
   }
 
-  absl::StatusOr<uint64_t> Run() {
+  absl::Status Run() {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     const absl::Status finished = absl::CancelledError();
     const uint64_t last = LastCall();
@@ -112,8 +112,7 @@ class Dump {
       if (call->early) WriteEnd(*call);
     }
     out_->flush();
-    if (!out_->good()) return absl::AbortedError("cannot write the dump");
-    return shown_;
+    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the dump");
   }
 
  private:
@@ -143,7 +142,6 @@ class Dump {
       around.push_back(outer);
       return;
     }
-    ++shown_;
     levels_.insert(record.level);
     const auto call = std::make_shared<Shown>();
     call->entry = record;
@@ -453,7 +451,6 @@ class Dump {
   LineCache text_;
   LineCache json_;
   bool several_threads_ = false;
-  uint64_t shown_ = 0;
   std::set<int> levels_;  // that are shown, as far as is known
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Around>> around_;
   std::map<uint32_t, int64_t> last_ns_;                                     // by process: its last record
@@ -470,7 +467,7 @@ const Choices<DumpFormat>& DumpFormats() {
   return formats;
 }
 
-absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
+absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out) {
   return Dump(trace, options, out).Run();
 }
 

@@ -22,8 +22,8 @@ using testing::HasSubstr;
 
 std::string DumpOf(Trace* trace, const DumpOptions& options) {
   std::ostringstream out;
-  const absl::StatusOr<uint64_t> shown = WriteDump(trace, options, &out);
-  EXPECT_TRUE(shown.ok()) << shown.status();
+  const absl::Status shown = WriteDump(trace, options, &out);
+  EXPECT_TRUE(shown.ok()) << shown;
   return out.str();
 }
 
@@ -153,7 +153,7 @@ TEST(Dump, AFailingStreamEndsTheReading) {
   AddCalls(&trace);
   std::ostringstream out;
   out.setstate(std::ios::badbit);
-  EXPECT_EQ(WriteDump(&trace, {}, &out).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(WriteDump(&trace, {}, &out).code(), absl::StatusCode::kAborted);
 }
 
 // relu hands its argument on; linear makes two calls, of which none is it.

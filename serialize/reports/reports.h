@@ -157,10 +157,9 @@ struct StatsOptions : CallSelection {
 // Rows of APIs, configs, families and shapes come by level, a table for each; those that are equal in what they are
 // sorted by come by first appearance. Time is what passed between entering and leaving, summed over the calls that are
 // in no other call of the row; self time leaves out the recorded calls inside. docs/STATS.md lists the keys of JSON and
-// the columns of CSV. Returns how many calls they are of. InvalidArgument for an order that needs times which the
-// traces don't have, Aborted when `out` fails.
-absl::StatusOr<uint64_t> WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options,
-                                    std::ostream* out);
+// the columns of CSV. InvalidArgument for an order that needs times which the traces don't have, Aborted when `out`
+// fails.
+absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out);
 
 // The census of `torchtrace stats --census`: which operators (level 2) ran inside an
 // API call (level 1) and which did not, so that level 1 did not see them. One
@@ -175,10 +174,9 @@ struct CensusOptions {
 
 // A call is inside when any call around it on its thread is of level 1, however many are
 // in between; one whose outer calls are lost counts as outside. docs/STATS.md lists the
-// keys of JSON and the columns of CSV. Returns how many operators ran. FailedPrecondition for a trace that was not
+// keys of JSON and the columns of CSV. FailedPrecondition for a trace that was not
 // recorded at levels 1 and 2, Aborted when `out` fails.
-absl::StatusOr<uint64_t> WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options,
-                                     std::ostream* out);
+absl::Status WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out);
 
 // The report of `torchtrace apis coverage`: which APIs or operators of a list were
 // called in some traces, how often and with how many configs, and which never were.
@@ -253,9 +251,8 @@ struct DumpOptions : CallSelection {
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 
-// How many calls pass the selection. FailedPrecondition for the slowest calls of a trace without times; Aborted when
-// `out` fails, and then at once.
-absl::StatusOr<uint64_t> WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
+// FailedPrecondition for the slowest calls of a trace without times; Aborted when `out` fails, and then at once.
+absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
 
 // `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
 
@@ -272,8 +269,8 @@ struct TreeOptions {
   bool color = false;  // ANSI colours; text only
 };
 
-// Returns how many calls it is of. FailedPrecondition where none has what the tree is of; Aborted when `out` fails.
-absl::StatusOr<uint64_t> WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
+// FailedPrecondition where no call has what the tree is of; Aborted when `out` fails.
+absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
 
 // What `torchtrace info` shows: what was run, where and with what, how many
 // calls were recorded in how many bytes, how each process ended, and whether

@@ -135,7 +135,7 @@ class StatsReport {
     if (by_ == StatsBy::kShapes) shape_rules_ = ShapeRules::BuiltIn();
   }
 
-  absl::StatusOr<uint64_t> Run() {
+  absl::Status Run() {
     for (size_t i = 0; i < traces_.size(); ++i) {
       if (by_ == StatsBy::kLine && !HasStacks(*traces_[i].trace)) {
         return NothingLabelled(LabelBy::kLine, traces_[i].name + " has");
@@ -155,8 +155,7 @@ class StatsReport {
     }
     MakeRows();
     Sort();
-    if (absl::Status s = Write(); !s.ok()) return s;
-    return totals_.all.calls;
+    return Write();
   }
 
  private:
@@ -626,8 +625,7 @@ const Choices<StatsSort>& StatsSorts() {
   return sorts;
 }
 
-absl::StatusOr<uint64_t> WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options,
-                                    std::ostream* out) {
+absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out) {
   return StatsReport(traces, options, out).Run();
 }
 

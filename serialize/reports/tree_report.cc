@@ -41,7 +41,7 @@ class TreeReport {
                .backward_at_forward = options.backward_at_forward,
                .fold_equal = options.by == LabelBy::kLine}) {}
 
-  absl::StatusOr<uint64_t> Run() {
+  absl::Status Run() {
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     labels_.Begin(*trace_);
     if (absl::Status s = tree_.Read(trace_); !s.ok()) return s;
@@ -55,8 +55,7 @@ class TreeReport {
     if (options_.max_nodes > 0 && !options_.json) ChooseHeaviest();
     options_.json ? WriteJson() : WriteText();
     out_->flush();
-    if (!out_->good()) return absl::AbortedError("cannot write the tree");
-    return calls_;
+    return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the tree");
   }
 
  private:
@@ -224,7 +223,7 @@ class TreeReport {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out) {
+absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out) {
   return TreeReport(trace, options, out).Run();
 }
 

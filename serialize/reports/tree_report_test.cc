@@ -41,7 +41,7 @@ void AddSteps(FakeTrace* trace) {
 
 std::string Tree(FakeTrace* trace, const TreeOptions& options = {}) {
   std::ostringstream out;
-  const absl::Status status = WriteTree(trace, options, &out).status();
+  const absl::Status status = WriteTree(trace, options, &out);
   return status.ok() ? out.str() : std::string(status.message());
 }
 

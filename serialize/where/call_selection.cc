@@ -145,4 +145,9 @@ absl::Status CallSelector::JudgeEnds() {
   return absl::OkStatus();
 }
 
+absl::Status ReadFor(const CallSelection& selection, Trace* trace, const Trace::Visitor& visitor) {
+  const bool each = selection.calls.has_value() || (selection.where.has_value() && selection.where->needs_call());
+  return each ? trace->Read(visitor) : trace->ReadCounted(visitor);
+}
+
 }  // namespace torchtrace

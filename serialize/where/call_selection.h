@@ -33,9 +33,10 @@ struct CallSelection {
 
   // Whether more than names and levels is asked for.
   bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
-  // Whether of calls that a trace only counts (Trace::ReadCounted) some may be meant and some not.
-  bool TellsEqualCallsApart() const { return calls.has_value() || (where.has_value() && where->needs_call()); }
 };
+
+// Trace::ReadCounted; where of the calls that it counts together some may be meant and some not, Trace::Read.
+absl::Status ReadFor(const CallSelection& selection, Trace* trace, const Trace::Visitor& visitor);
 
 // Asks each call of a trace, in one reading of it. Memory goes with configurations and threads; only a condition on how
 // calls end (duration, raised) needs another reading before, and a bit for each call.

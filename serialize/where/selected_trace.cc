@@ -22,9 +22,8 @@ absl::Status SelectedTrace::Read(const Visitor& visitor) {
 }
 
 absl::Status SelectedTrace::ReadCounted(const Visitor& visitor) {
-  if (selection_.TellsEqualCallsApart()) return Read(visitor);
   if (absl::Status s = Prepare(); !s.ok()) return s;
-  return trace_->ReadCounted(Selecting(visitor));
+  return ReadFor(selection_, trace_.get(), Selecting(visitor));
 }
 
 absl::StatusOr<std::vector<uint64_t>> SelectedTrace::Count() {
