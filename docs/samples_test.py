@@ -265,6 +265,8 @@ def update_page(page, sandbox):
 
 
 def update(names):
+    if unknown := set(names) - {page.name for page in PAGES}:
+        sys.exit(f"no page is called {', '.join(sorted(unknown))}; one is COOKBOOK.md")
     sandbox = Sandbox()
     for page in PAGES:
         if not names or page.name in names:

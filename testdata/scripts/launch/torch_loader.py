@@ -1,6 +1,7 @@
 """A DataLoader with worker processes, and one that fails."""
 
 import sys
+import threading
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -24,3 +25,7 @@ if __name__ == "__main__":
     )
     for batch in loader:
         print(batch)
+    # The interpreter's end may cut a queue's thread off in the middle of unlinking a semaphore.
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join()

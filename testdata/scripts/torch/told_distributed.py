@@ -65,6 +65,7 @@ attempt("nn", lambda: __import__("torch.distributed.nn").distributed.nn.all_redu
 def data_parallel():
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
     model(torch.ones(3, 2)).sum().backward()
+    dist.barrier()  # Gloo's threads may still hold Python objects of backward
 
 
 attempt("DistributedDataParallel", data_parallel)
