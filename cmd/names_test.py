@@ -238,7 +238,7 @@ READERS_OF_CALLS = [
     ["tree"],
     ["replay", "--python", tool.PYTHON],
     *(["export", format, "--calls"] for format in ("csv", "jsonl")),
-    *(["export", format] for format in ("flamegraph", "et", "timing")),
+    *(["export", format] for format in ("flamegraph", "et", "timing", "pytest")),
 ]
 SELECTIONS = [
     ["--thread", "77"],
