@@ -103,7 +103,6 @@ class ReplayPlan {
   std::optional<CallSelector> selector_;
   std::vector<Chosen> chosen_;  // by ConfigId
   std::vector<std::string> exceptions_;
-  absl::flat_hash_map<std::string, uint32_t> exception_numbers_;
   // Selected calls that have not ended, of configs without one that returned: their notes.
   absl::flat_hash_map<uint64_t, std::pair<ConfigId, std::string>> open_;
   CallRecords records_;

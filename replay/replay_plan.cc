@@ -43,7 +43,6 @@ absl::Status ReplayPlan::Open(Trace* trace, bool last) {
   next_ = 0;
   chosen_.clear();
   exceptions_ = {""};
-  exception_numbers_.clear();
   open_.clear();
   if (absl::Status s = records_.Clear(); !s.ok()) return s;
   selector_.emplace(trace, selection_);
@@ -85,9 +84,9 @@ absl::Status ReplayPlan::See(const CallRecord& call) {
     chosen.exception = kReturned;
   } else if (chosen.exception == kUnknown && chosen.variant == call.variant) {
     const std::string name(call.exception.empty() ? kAnyException : call.exception);
-    const auto [at, fresh] = exception_numbers_.try_emplace(name, exceptions_.size());
-    chosen.exception = at->second;
-    if (fresh) exceptions_.push_back(name);
+    const auto at = std::find(exceptions_.begin() + 1, exceptions_.end(), name);
+    chosen.exception = static_cast<uint32_t>(at - exceptions_.begin());
+    if (at == exceptions_.end()) exceptions_.push_back(name);
   } else {
     return absl::OkStatus();
   }

@@ -196,7 +196,7 @@ class Worker {
     std::string line;
     if (!Write(greeting) || !ReadLine(kStartSeconds, &line)) {
       return absl::FailedPreconditionError(
-          absl::StrCat(options.python, " cannot replay: it does not start with torch (what it said stands above); --python names another one"));
+          absl::StrCat(options.python, " cannot replay: it does not start with torch (what it said stands above)"));
     }
     if (const std::string problem = TextOf(Parse(line), kProblem); !problem.empty()) {
       Kill();

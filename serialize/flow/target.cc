@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
-#include "serialize/base/text.h"
 #include "serialize/model/levels.h"
 #include "yaml-cpp/yaml.h"
 
@@ -54,6 +53,12 @@ constexpr std::string_view kKeywords[] = {"False",  "None",   "True",    "and", 
 template <typename Range>
 bool Has(const Range& range, std::string_view text) {
   return std::find(std::begin(range), std::end(range), text) != std::end(range);
+}
+
+bool IsWord(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
 // Whether all of it was described.
