@@ -49,6 +49,28 @@ HOSTILE = [
     ("torch.neg", [{"type": "object", "value": "a.B\n"}], {}),
     ("aten::neg.x\n", [1], {}),
 ]
+TENSOR = {
+    "type": "torch.Tensor", "shape": [2], "dtype": "torch.float32", "device": "cpu", "id": 1
+}  # fmt: skip
+OS = {"type": "function", "value": "torch.os"}
+# Calls that reach beyond torch, and a word that would be in their code.
+REACHING = [
+    ("torch.Tensor.system", [OS, "touch x"], {}, "system"),
+    ("torch.Tensor.system", [TENSOR, "touch x"], {}, "system"),
+    ("torch.Tensor.dump", [TENSOR, "x"], {}, "dump"),
+    ("torch.Tensor.view", [OS, 1], {}, "view"),
+    ("torch.Tensor.data.__get__", [{"type": "function", "value": "torch.add"}], {}, "add.data"),
+    ("torch.Tensor.data.__set__", ["a", 1], {}, "data"),
+    ("torch.neg", [OS], {}, "torch.os"),
+    ("torch.os", [], {}, "torch.os"),
+    ("torch.PyTorchFileWriter", ["x"], {}, "PyTorchFileWriter"),
+    ("torch._from_blob", [0, [1]], {}, "_from_blob"),
+    ("torch.neg", [TENSOR], {"__debug__": 1}, "__debug__"),
+    ("torch.neg", [{"type": "int", "value": "1" * 5000}], {}, "1" * 5000),
+    ("torch.ops.evil.add.Tensor", [TENSOR], {}, "evil"),
+    ("torch.ops.aten", [TENSOR], {}, "ops"),
+    ("torch.ops.aten.add.x\n", [TENSOR], {}, "ops"),
+]
 
 
 def python(*args, cwd):
@@ -225,6 +247,25 @@ def test_no_text_of_a_trace_becomes_code(tmp_path, format):
     for line in lines:
         assert "evil" not in line.replace('\\"', "").split('"')[0] and "import os" not in line
     assert "os.system" not in "\n".join(lines) and "torch.load" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize("format", ["python", "pytest", "fx"])
+def test_calls_that_reach_beyond_torch_are_left_out(tmp_path, format):
+    with open(tmp_path / "evil.jsonl", "w") as file:
+        for api, args, kwargs, _ in REACHING:
+            call = {"level": 1, "api": api, "args": args, "kwargs": kwargs}
+            file.write(json.dumps(call) + "\n")
+    code = export(tmp_path, format, "evil.jsonl").out
+    compile(code, "code", "exec")
+    code = "\n".join(line for line in code.splitlines() if not line.lstrip().startswith("#"))
+    assert [word for *_, word in REACHING if word in code] == []
+
+
+def test_an_argument_that_is_given_twice(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.add(1, 2, alpha=1, alpha=2)\n")
+    done = export(tmp_path, "python", "a.txt")
+    assert "an argument that is given twice" in done.err
+    compile(done.out, "code", "exec")
 
 
 def test_what_is_wrong(tmp_path):

@@ -173,6 +173,9 @@ class Names:
 
     def _walk(self, parts):
         thing = torch
+        if parts[1:2] == ["_VF"]:
+            # It makes its members, which are these, when they are asked for.
+            parts = ["torch", "_C", "_VariableFunctions", *parts[2:]]
         for i, part in enumerate(parts[1:], 2):
             thing = self._member(thing, part, is_last=i == len(parts))
         return thing
@@ -202,6 +205,8 @@ class Names:
             member = inspect.getattr_static(thing, name, _MISSING)
             if isinstance(member, (staticmethod, classmethod, types.ClassMethodDescriptorType)):
                 member = getattr(thing, name)
+        elif thing is torch._C._VariableFunctions:
+            member = getattr(thing, name, _MISSING)
         else:
             member = _MISSING
         if member is _MISSING:

@@ -6,6 +6,7 @@ and looked up in torch's own modules, nothing of it is evaluated.
 
 import inspect
 import json
+import keyword
 import operator
 import os
 import types
@@ -173,6 +174,10 @@ def _function(name):
     if not callable(thing) or isinstance(thing, types.ModuleType):
         raise _CannotWrite(f"this torch has no {name}")
     return thing
+
+
+def _is_keyword_name(name):
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "__debug__"
 
 
 def _overload(name):
@@ -459,8 +464,11 @@ class _Builder:
             function = _function(name)
         elif kind == "overload":
             function = _overload(name)
-        elif not args or not step["args"] or not isinstance(step["args"][0], dict):
+        elif not args or not isinstance(args[0], _Tensor):
             raise _CannotWrite("a method without its tensor")
+        # They stand in the module's code.
+        if not all(_is_keyword_name(name) for name in kwargs):
+            raise _CannotWrite("an argument's name that Python doesn't take")
         self._set_gradients(step.get("gradients", True))
         args = tuple(self._value(arg) for arg in args)
         kwargs = {key: self._value(value) for key, value in kwargs.items()}

@@ -67,6 +67,12 @@ bool IsValidUtf8(std::string_view text) {
   return true;
 }
 
+bool IsWord(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
 bool NeedsEscape(uint32_t code_point) {
   if (code_point < 0x7f) return code_point < 0x20;
   const auto in = [code_point](uint32_t first, uint32_t last) { return code_point >= first && code_point <= last; };

@@ -51,6 +51,11 @@ TEST(Utf8, Valid) {
   EXPECT_FALSE(IsValidUtf8("a\xff"));
 }
 
+TEST(Text, Words) {
+  for (const char* text : {"a", "_", "A1_z", "import"}) EXPECT_TRUE(IsWord(text)) << text;
+  for (const char* text : {"", "1a", "a.b", "a b", "größe", "a\n"}) EXPECT_FALSE(IsWord(text)) << text;
+}
+
 TEST(Utf8, Escapes) {
   for (const uint32_t c : {0u, 0x1fu, 0x7fu, 0x85u, 0x9fu, 0x2028u, 0x2029u, 0xfeffu, 0xffffu, 0x1fffeu, 0x61cu,
                            0x200eu, 0x202au, 0x202eu, 0x2066u, 0x2069u, 0xe0041u}) {

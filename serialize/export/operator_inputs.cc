@@ -1,11 +1,9 @@
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "serialize/base/text.h"
@@ -17,13 +15,6 @@
 
 namespace torchtrace {
 namespace {
-
-bool IsIdentifier(std::string_view text) {
-  const auto letter = [](char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; };
-  return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
-    return letter(c) || absl::ascii_isdigit(static_cast<unsigned char>(c));
-  });
-}
 
 // Writes values as Python's repr does, and remembers the first thing that it can't write.
 class InputsWriter final : private PythonWriter {
@@ -130,7 +121,7 @@ absl::StatusOr<std::string> OperatorName(const Config& config) {
   const size_t dot = name.find('.');
   const std::string_view overload = dot == std::string_view::npos ? "default" : name.substr(dot + 1);
   const std::string_view base = name.substr(0, dot);
-  if (!IsIdentifier(base) || !IsIdentifier(overload)) return absl::UnimplementedError("a name that is no operator's");
+  if (!IsWord(base) || !IsWord(overload)) return absl::UnimplementedError("a name that is no operator's");
   return absl::StrCat("aten.", std::string(base), ".", std::string(overload));
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -254,6 +255,7 @@ absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* 
 absl::StatusOr<PythonArguments> WriteArguments(
     const Config& config, const std::function<absl::StatusOr<std::string>(const Value&, uint64_t)>& tensor) {
   PythonArguments arguments;
+  arguments.of_tensor = !config.args.empty() && config.args[0].tag == ValueTag::kTensor;
   PythonValues writer(tensor);
   for (size_t i = 0; i < config.args.size(); ++i) {
     const uint64_t position = writer.position();
@@ -267,8 +269,10 @@ absl::StatusOr<PythonArguments> WriteArguments(
     if (!text.ok()) return text.status();
     arguments.args.push_back(*std::move(text));
   }
+  absl::flat_hash_set<std::string_view> names;
   for (const auto& [name, value] : config.kwargs) {
     if (!IsIdentifier(name)) return Cannot("an argument's name that Python doesn't take");
+    if (!names.insert(name).second) return Cannot("an argument that is given twice");
     absl::StatusOr<std::string> text = writer.Write(value);
     if (!text.ok()) return text.status();
     arguments.kwargs.emplace_back(name, *std::move(text));
@@ -285,13 +289,13 @@ absl::StatusOr<PythonCall> WriteCall(const CallTarget& target, const PythonArgum
     case CallTarget::kOverload:
       return PythonCall{absl::StrCat(Callee(target), "(", Arguments(arguments, 0), ")"), false};
     case CallTarget::kGetter:
-      if (args.empty()) break;
+      if (!arguments.of_tensor) break;
       return PythonCall{absl::StrCat(args[0], ".", target.name), false};
     case CallTarget::kSetter:
-      if (args.size() != 2) break;
+      if (!arguments.of_tensor || args.size() != 2) break;
       return PythonCall{absl::StrCat(args[0], ".", target.name, " = ", args[1]), true};
     case CallTarget::kMethod: {
-      if (args.empty()) break;
+      if (!arguments.of_tensor) break;
       const bool plain = arguments.kwargs.empty();
       if (plain && target.name == "__getitem__" && args.size() == 2) {
         return PythonCall{absl::StrCat(args[0], "[", arguments.index, "]"), false};
@@ -324,13 +328,13 @@ absl::StatusOr<std::string> WriteNode(const CallTarget& target, const PythonArgu
     case CallTarget::kOverload:
       return absl::StrCat("graph.call_function(", Callee(target), ", ", rest);
     case CallTarget::kGetter:
-      if (args.empty()) break;
+      if (!arguments.of_tensor) break;
       return absl::StrCat("graph.call_function(getattr, (", args[0], ", \"", target.name, "\"))");
     case CallTarget::kSetter:
-      if (args.size() != 2) break;
+      if (!arguments.of_tensor || args.size() != 2) break;
       return absl::StrCat("graph.call_function(setattr, (", args[0], ", \"", target.name, "\", ", args[1], "))");
     case CallTarget::kMethod: {
-      if (args.empty()) break;
+      if (!arguments.of_tensor) break;
       if (target.name == "__getitem__" || target.name == "__setitem__") {
         return absl::StrCat("graph.call_function(operator.", target.name == "__getitem__" ? "getitem" : "setitem", ", ",
                             rest);

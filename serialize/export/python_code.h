@@ -36,7 +36,8 @@ absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* 
 struct PythonArguments {
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> kwargs;
-  std::string index;  // the second one between brackets: `0, 1:`
+  std::string index;       // the second one between brackets: `0, 1:`
+  bool of_tensor = false;  // whether the first one is a tensor, which has methods and attributes
 };
 // `tensor` gives the expression of one, by its position.
 absl::StatusOr<PythonArguments> WriteArguments(

@@ -7,10 +7,13 @@
 namespace torchtrace {
 namespace {
 
+// sys.get_int_max_str_digits(): Python takes no more in its source.
+constexpr size_t kMostDigits = 4300;
+
 // As Python takes it: without zeros in front.
 bool IsNumber(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
-  return !text.empty() && text[0] != '0' && text.find_first_not_of("0123456789") == std::string_view::npos;
+  return !text.empty() && text.size() <= kMostDigits && text[0] != '0' && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
@@ -51,7 +54,7 @@ bool SpellingWriter::AppendPlain(const Value& value) {
       absl::StrAppend(&out_, value.integer);
       return true;
     case ValueTag::kBigInt:
-      if (!IsNumber(value.text)) Cannot("an int without its digits");
+      if (!IsNumber(value.text)) Cannot("an int without its digits, or of too many");
       out_ += value.text;
       return true;
     case ValueTag::kEllipsis:

@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/text.h"
 #include "serialize/model/levels.h"
 #include "yaml-cpp/yaml.h"
 
@@ -19,10 +20,13 @@ constexpr char kCallable[] =
 #include "serialize/flow/callable_yaml.inc"
     ;
 
+constexpr char kCallableNames[] =
+#include "serialize/flow/callable_names_txt.inc"
+    ;
+
 // The lists of callable.yaml.
 struct CallableLists {
   std::vector<std::string> namespaces;
-  std::vector<std::vector<std::string>> apis;                              // the parts between dots
   std::vector<std::pair<std::string, std::string>> refused, out_of_place;  // with the reason
 };
 
@@ -31,7 +35,6 @@ const CallableLists& Lists() {
     auto* const made = new CallableLists;
     const YAML::Node yaml = YAML::Load(kCallable);
     for (const YAML::Node& name : yaml["namespaces"]) made->namespaces.push_back(name.as<std::string>());
-    for (const YAML::Node& api : yaml["apis"]) made->apis.push_back(absl::StrSplit(api.as<std::string>(), '.'));
     const auto with_reasons = [&yaml](const char* list, auto* rows) {
       for (const YAML::Node& row : yaml[list]) {
         rows->emplace_back(row["name"].as<std::string>(), row["why"].as<std::string>());
@@ -42,6 +45,20 @@ const CallableLists& Lists() {
     return made;
   }();
   return *lists;
+}
+
+// Of callable_names.txt.
+bool IsKnownName(std::string_view api) {
+  static const auto* const names = [] {
+    auto* const made = new absl::flat_hash_set<std::string_view>;
+    for (std::string_view rest = kCallableNames; !rest.empty();) {
+      const size_t end = rest.find('\n');
+      if (!rest.starts_with('#')) made->insert(rest.substr(0, end));
+      rest.remove_prefix(std::min(rest.size(), end == std::string_view::npos ? end : end + 1));
+    }
+    return made;
+  }();
+  return names->contains(api);
 }
 
 constexpr std::string_view kKeywords[] = {"False",  "None",   "True",    "and",      "as",       "assert", "async",
@@ -55,12 +72,6 @@ bool Has(const Range& range, std::string_view text) {
   return std::find(std::begin(range), std::end(range), text) != std::end(range);
 }
 
-bool IsWord(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
 // Whether all of it was described.
 bool IsWhole(const Value& value) {
   const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
@@ -72,25 +83,20 @@ bool IsWhole(const Value& value) {
   return std::all_of(value.items.begin(), value.items.end(), IsWhole);
 }
 
-bool Fits(const std::vector<std::string>& glob, const std::vector<std::string_view>& parts) {
-  return std::equal(glob.begin(), glob.end(), parts.begin(), parts.end(), GlobMatch);
-}
-
 CallTarget Refused(std::string why) { return {CallTarget::kRefused, std::move(why)}; }
 
-// aten::add.Tensor
-CallTarget Overload(std::string_view api) {
-  const size_t colons = api.find("::");
-  const std::string_view space = api.substr(0, colons);
-  std::string_view name = api.substr(colons + 2), overload = "default";
+// `add.Tensor` of a namespace; without an overload that is `absent`, or nothing where the operator chooses it.
+CallTarget Operator(std::string_view space, std::string_view name, const char* absent) {
+  std::string overload = absent;
   if (const size_t dot = name.find('.'); dot != std::string_view::npos) {
     overload = name.substr(dot + 1);
     name = name.substr(0, dot);
+    if (!IsWord(overload)) return Refused("it is no name of an operator");
   }
   if (!Has(Lists().namespaces, space)) return Refused("operators of its namespace may be anything");
-  if (!IsIdentifier(name) || !IsWord(overload)) return Refused("it is no name of an operator");
-  return {CallTarget::kOverload,
-          absl::StrCat("torch.ops.", std::string(space), ".", std::string(name), ".", std::string(overload))};
+  if (!IsIdentifier(name)) return Refused("it is no name of an operator");
+  return {CallTarget::kOverload, absl::StrCat("torch.ops.", std::string(space), ".", std::string(name),
+                                              overload.empty() ? "" : ".", overload)};
 }
 
 }  // namespace
@@ -104,7 +110,10 @@ std::string_view WhyOutOfPlace(std::string_view api) {
 
 std::string_view CallableNames() { return kCallable; }
 
-bool IsIdentifier(std::string_view text) { return IsWord(text) && !Has(kKeywords, text); }
+bool IsIdentifier(std::string_view text) {
+  // The last one can't be assigned to, and so names no argument either.
+  return IsWord(text) && !Has(kKeywords, text) && text != "__debug__";
+}
 
 bool CanCall(const Config& config) {
   return TargetOf(config.api, config.level).kind != CallTarget::kRefused &&
@@ -117,21 +126,22 @@ CallTarget TargetOf(std::string_view api, int level) {
   for (const auto& [glob, why] : Lists().refused) {
     if (GlobMatch(glob, api)) return Refused(why);
   }
-  if (api.find("::") != std::string_view::npos) return Overload(api);
-  std::vector<std::string_view> parts;
-  for (std::string_view rest = api;;) {
-    const size_t dot = rest.find('.');
-    parts.push_back(rest.substr(0, dot));
-    if (!IsIdentifier(parts.back())) return Refused("it is no dotted name");
-    if (dot == std::string_view::npos) break;
-    rest.remove_prefix(dot + 1);
+  if (const size_t colons = api.find("::"); colons != std::string_view::npos) {
+    return Operator(api.substr(0, colons), api.substr(colons + 2), "default");
   }
-  if (std::none_of(Lists().apis.begin(), Lists().apis.end(), [&](const auto& glob) { return Fits(glob, parts); })) {
-    return Refused("it is no API that is known to be harmless");
+  constexpr std::string_view kOps = "torch.ops.", kTensor = "torch.Tensor.";
+  if (api.starts_with(kOps)) {
+    const std::string_view name = api.substr(kOps.size());
+    const size_t dot = std::min(name.find('.'), name.size() - 1);
+    return Operator(name.substr(0, dot), name.substr(dot + 1), "");
   }
-  if (!api.starts_with("torch.Tensor.")) return {CallTarget::kFunction, std::string(api)};
-  if (parts.size() == 3) return {CallTarget::kMethod, std::string(parts[2])};
-  return {parts[3] == "__get__" ? CallTarget::kGetter : CallTarget::kSetter, std::string(parts[2])};
+  if (!IsKnownName(api)) return Refused("it is no API that is known to be harmless");
+  if (!api.starts_with(kTensor)) return {CallTarget::kFunction, std::string(api)};
+  const std::string_view member = api.substr(kTensor.size());
+  const size_t dot = member.find('.');
+  const std::string name(member.substr(0, dot));
+  if (dot == std::string_view::npos) return {CallTarget::kMethod, name};
+  return {member.substr(dot) == ".__get__" ? CallTarget::kGetter : CallTarget::kSetter, name};
 }
 
 }  // namespace torchtrace

@@ -19,13 +19,13 @@ struct CallTarget {
     kMethod,    // of the first argument, a tensor: `view`
     kGetter,    // an attribute of the first argument: `T`
     kSetter,
-    kOverload,  // of an operator: torch.ops.aten.add.Tensor; the last part may be a word of the language's
+    kOverload,  // of an operator: torch.ops.aten.add.Tensor, whose last part may be a word of the language's
   };
   Kind kind = kRefused;
   std::string name;
 };
 
-// Dotted identifiers of Python alone, in places of torch's that only compute: callable.yaml lists them.
+// Operators of callable.yaml's namespaces, and the functions of callable_names.txt, none of which reaches beyond torch.
 CallTarget TargetOf(std::string_view api, int level);
 
 // Whether a call can be made again, as far as its description tells: its name is no refused one, and its arguments are

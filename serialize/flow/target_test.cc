@@ -19,6 +19,10 @@ TEST(TargetTest, ApisAreCalledAsTheirKindIs) {
   expect("aten::add.Tensor", 2, CallTarget::kOverload, "torch.ops.aten.add.Tensor");
   expect("aten::random_.from", 2, CallTarget::kOverload, "torch.ops.aten.random_.from");
   expect("aten::mm", 4, CallTarget::kOverload, "torch.ops.aten.mm.default");
+  expect("torch.ops.aten.add.Tensor", 1, CallTarget::kOverload, "torch.ops.aten.add.Tensor");
+  expect("torch.ops.aten.add", 1, CallTarget::kOverload, "torch.ops.aten.add");
+  expect("torch._VF.lstm", 1, CallTarget::kFunction, "torch._VF.lstm");
+  expect("torch.manual_seed", 1, CallTarget::kFunction, "torch.manual_seed");
 }
 
 TEST(TargetTest, WhatIsNotTorchsOwnAndHarmlessIsRefused) {
@@ -43,6 +47,18 @@ TEST(TargetTest, WhatIsNotTorchsOwnAndHarmlessIsRefused) {
                                 "aten::",
                                 "aten::a::b",
                                 "evil::add",
+                                "torch.ops.evil.add",
+                                "torch.ops.aten",
+                                "torch.ops.",
+                                "torch.ops.aten.add.x\ny",
+                                "torch.ops.aten.add.Tensor.x",
+                                "torch.os",
+                                "torch.PyTorchFileWriter",
+                                "torch._from_blob",
+                                "torch.Tensor.system",
+                                "torch.Tensor.os.__get__",
+                                "torch.jit",
+                                "# Made by put_callable_names.py.",
                                 "torch._C._jit_compile",
                                 "torch.jit.script"}) {
     EXPECT_EQ(TargetOf(api, 1).kind, CallTarget::kRefused) << api;

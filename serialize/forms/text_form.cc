@@ -86,12 +86,6 @@ void AppendQuotedBytes(std::string_view bytes, std::string* out) {
   out->push_back('"');
 }
 
-bool IsIdentifier(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
 // Names that may stand bare before a parenthesis: nothing that would end the name or the line.
 bool IsBareApi(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -181,7 +175,7 @@ struct Spelling {
 // torch.float32 where that name is always of this kind, else torch.dtype("float32").
 void AppendOwnName(const Spelling& spelling, std::string_view kind, const Value& value, std::string* out) {
   const bool plain =
-      KindOfTorchName(value.text) == value.tag && (value.tag != ValueTag::kDtype || IsIdentifier(value.text));
+      KindOfTorchName(value.text) == value.tag && (value.tag != ValueTag::kDtype || IsWord(value.text));
   out->append(spelling.framework);
   out->push_back('.');
   if (plain) {
@@ -492,7 +486,7 @@ std::string Format(const Config& config, bool folded) {
   for (const auto& [name, value] : config.kwargs) {
     out.append(separator);
     separator = ", ";
-    if (IsIdentifier(name)) {
+    if (IsWord(name)) {
       out.append(name);
     } else {
       AppendQuoted(name, &out);
