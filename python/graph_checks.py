@@ -16,6 +16,7 @@ import torch
 import torch.fx
 import torch.nn.functional as F
 import torchtrace
+from torchtrace import _graph
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testdata" / "scripts"))
 from gpt2 import GPT2
@@ -51,6 +52,30 @@ def refused(function, *words):
 
 def nodes(module, target):
     return [node for node in module.graph.nodes if node.target is target or node.target == target]
+
+
+def check_no_text_of_a_trace_is_code():
+    # As read_flow() gives a step that a made-up trace may have.
+    def step(kind, name, args, **kwargs):
+        target = {"kind": kind, "name": name}
+        step = {"call": 0, "level": 1, "api": name, "target": target, "args": args}
+        return {**step, "kwargs": kwargs, "sources": [], "modules": []}
+
+    for one in (
+        step("function", "torch.neg", [1], **{"x=1): import os #": 2}),
+        step("function", "torch.neg", [1], **{"__debug__": 2}),
+        step("function", "torch.os", []),
+        step("function", "torch.os.system", ["touch x"]),
+        step("method", "system", ["touch x"]),
+        step("getter", "data", [{"type": "function", "value": "torch.add"}]),
+    ):
+        builder = _graph._Builder([one], None)
+        try:
+            builder._call(one)
+        except _graph._CannotWrite:
+            assert not builder.graph.nodes
+            continue
+        raise AssertionError(one)
 
 
 def check_gradient_modes_and_tensors_without_elements():
