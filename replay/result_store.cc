@@ -71,7 +71,7 @@ bool FromLine(const std::string& line, ReplayResult* result) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string& path, const std::string& conditions) {
-  std::FILE* file = path.empty() ? std::tmpfile() : std::fopen(path.c_str(), "r+e");
+  std::FILE* file = path.empty() ? OpenNamelessFile() : std::fopen(path.c_str(), "r+e");
   if (file == nullptr && errno == ENOENT && !path.empty()) file = std::fopen(path.c_str(), "w+e");
   const std::string name = path.empty() ? "a temporary file" : path;
   if (file == nullptr) return FileError(absl::StrCat("cannot open ", name), errno);
