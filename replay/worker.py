@@ -150,8 +150,8 @@ def limit_memory(nbytes):
     the user's own that is lower stays."""
     with open("/proc/self/statm") as file:
         data = int(file.read().split()[5]) * resource.getpagesize()
-    there = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = min(data + nbytes, *(each for each in there if each != resource.RLIM_INFINITY))
+    limits = [data + nbytes, *resource.getrlimit(resource.RLIMIT_DATA)]
+    limit = min(each for each in limits if each != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
