@@ -408,7 +408,7 @@ class Builder:
         if spec.device.type == "meta":
             tensor = torch.empty(spec.extent, dtype=spec.dtype, device="meta")
             tensor = (
-                tensor.as_strided(spec.shape, spec.stride).data
+                tensor.as_strided(spec.shape, spec.stride)
                 if spec.stride
                 else tensor.view(spec.shape)
             )
@@ -422,7 +422,8 @@ class Builder:
             tensor = torch._make_per_tensor_quantized_tensor(self._strided(plain), 0.1, 0)
         else:
             tensor = self._strided(spec)
-        return self._as_argument(spec, tensor)
+        # However it was made, to autograd it is no view: a view can't be detached in place.
+        return self._as_argument(spec, tensor.data)
 
     def _as_argument(self, spec, tensor):
         if spec.subclass == "torch.nn.parameter.Parameter":
@@ -448,9 +449,7 @@ class Builder:
             storage = torch.zeros(extent, spec.dtype.itemsize, dtype=torch.uint8)
             storage[at.reshape(-1)] = values.view(torch.uint8).view(-1, spec.dtype.itemsize)
             storage = storage.view(spec.dtype).view(-1)
-        storage = storage.to(spec.device)
-        # To autograd it is no view: a view can't be detached in place.
-        return storage.as_strided(spec.shape, spec.stride or contiguous(spec.shape)).data
+        return storage.to(spec.device).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
 
     def _unstrided(self, spec):
         dense = TensorSpec(spec.shape, spec.dtype, torch.device("cpu"), None, torch.strided)

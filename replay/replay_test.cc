@@ -33,7 +33,7 @@ std::vector<ReplayItem> Items(ReplayPlan* plan, const std::string& path) {
 
 TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   const std::string a = TempFile("a.txt", "torch.relu(1)\ntorch.relu(2)\ntorch.relu(1)\ntorch.add(1)\n");
-  const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\n");
+  const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\ntorch.add(2)\n");
   CallSelection selection;
   selection.filter.include = {"torch.relu"};
   ReplayPlan plan(selection);
@@ -41,6 +41,8 @@ TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].line, "torch.relu(1)");
   EXPECT_EQ(first[1].line, "torch.relu(2)");
+  EXPECT_EQ(plan.configs(), 2u);  // of the second file
+  EXPECT_EQ(plan.looked_at(), 2u);
   EXPECT_NE(first[0].key, first[1].key);
   const auto request = nlohmann::json::parse(first[0].request);
   EXPECT_EQ(request["api"], "torch.relu");
