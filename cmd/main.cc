@@ -12,7 +12,8 @@ namespace {
 // programs that are started have it closed.
 void OccupyClosedStreams() {
   for (const int stream : {0, 1, 2}) {
-    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", (stream == 0 ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      open("/dev/null", (stream == 0 ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
   }
 }
 

@@ -110,9 +110,8 @@ absl::StatusOr<std::string> VersionOfTorch(const std::string& python) {
   const std::string version(absl::StripAsciiWhitespace(said->standard_output));
   if (said->exit_code == 0 && !version.empty()) return version;
   const auto error = absl::StripAsciiWhitespace(said->standard_error);
-  return absl::FailedPreconditionError(
-      absl::StrCat(python, " has no torch (", std::string(error.substr(error.rfind('\n') + 1)),
-                   "); --python names another one"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      python, " has no torch (", std::string(error.substr(error.rfind('\n') + 1)), "); --python names another one"));
 }
 
 absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const Arguments& arguments) {

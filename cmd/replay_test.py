@@ -174,7 +174,7 @@ WRITTEN_IN_PYTHON = [
 
 # By config: the reason for which it isn't called, None where it returns.
 PLACES = {
-    'torch.ops.aten.set_grad_enabled(False)': "it is TorchScript's alone",
+    "torch.ops.aten.set_grad_enabled(False)": "it is TorchScript's alone",
     'torch.ops.aten.relu(Tensor([2], "float32"))': None,
     'torch.Tensor.cuda(Tensor([2], "float32"))': "there is no cuda here",
     'torch.Tensor.pin_memory(Tensor([2], "float32"))': "it is of use with an accelerator",

@@ -177,6 +177,9 @@ struct ReplayResult {
   bool differs = false;  // from what was recorded
 };
 
+// What `result` may be, in the order of reports.
+inline constexpr const char* kReplayResults[] = {"ok", "raised", "crashed", "timeout", "skipped"};
+
 ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer);
 
 // A sequence: calls in order, with the tensors that went from one to the next (serialize/flow).

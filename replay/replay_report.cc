@@ -19,8 +19,6 @@ using nlohmann::ordered_json;
 // number of them.
 constexpr size_t kShownReasons = 30, kMostReasons = 10'000;
 
-constexpr const char* kResults[] = {"ok", "raised", "crashed", "timeout", "skipped"};
-
 absl::Status StreamStatus(const std::ostream& out) {
   return out.good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
 }
@@ -49,7 +47,7 @@ std::string Count(uint64_t count, const char* what) { return absl::StrCat(count,
 std::string SummaryLine(const ReplaySummary& summary, const char* what) {
   std::string line =
       absl::StrCat(Count(summary.configs, what), ": ", summary.differ, summary.differ == 1 ? " differs" : " differ");
-  for (const char* const name : kResults) {
+  for (const char* const name : kReplayResults) {
     const auto at = summary.results.find(name);
     if (at == summary.results.end()) continue;
     absl::StrAppend(&line, ", ", at->second, " ", name);
@@ -109,7 +107,7 @@ class JsonWriter final : public Writer {
   void Begin(const ReplaySummary& summary) override {
     const char* const what = options_.sequence == nullptr ? "configs" : "calls";
     ordered_json json = {{what, summary.configs}, {"differ", summary.differ}};
-    for (const char* const name : kResults) {
+    for (const char* const name : kReplayResults) {
       const auto at = summary.results.find(name);
       json[name] = at == summary.results.end() ? 0 : at->second;
     }

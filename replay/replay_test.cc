@@ -149,6 +149,26 @@ TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
   EXPECT_EQ(summary->configs, 2u);
   EXPECT_NE(out.str().find("name=\"torch.relu(&quot;&lt;&amp;&gt;&quot;)\""), std::string::npos) << out.str();
   EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text\n"), "seed 0").ok());
+  EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text"), "seed 0").ok());
+  // It died while it wrote the first line.
+  EXPECT_TRUE(ResultStore::Open(TempFile("begun.jsonl", "{\"torchtrace_re"), "seed 0").ok());
+}
+
+TEST(ResultStoreTest, WhatNobodyWroteIsDamaged) {
+  const std::string good =
+      R"({"key":"a","config":"f()","level":1,"result":"ok","recorded":"","reason":"","seconds":1,"differs":false})";
+  std::string text = "{\"torchtrace_replay\":\"seed 0\"}\n" + good + "\n";
+const std::pair<std::string, std::string> forged[] = {{"\"a\"", "[]"},  {":1,\"re", ":9,\"re"}, {":1,\"re", ":-1,\"re"},
+                                                      {"\"ok\"", "1"},  {"\"ok\"", "\"fine\""}, {"false", "0"},
+                                                      {"\"f()\"", "{}"}};
+for (const auto& [from, to] : forged) {
+  std::string line = good;
+  text += line.replace(line.find(from), from.size(), to) + "\n";
+}
+const auto store = ResultStore::Open(TempFile("forged.jsonl", text + "[]\n1\n\n"), "seed 0");
+ASSERT_TRUE(store.ok()) << store.status();
+EXPECT_EQ((*store)->damaged(), std::size(forged) + 3);
+EXPECT_TRUE((*store)->Reuse("a"));
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ import torch
 from replay import arguments, calling, fills, names, results, sequence
 from replay.names import Skip
 
-
 # What a child is at, in a byte that it shares with the process that watches.
 STARTING, WAITING, READING, CALLING = range(4)
 

@@ -208,8 +208,8 @@ class Worker {
     // It may have ended without reading all of that, and have said why.
     Write(greeting);
     if (!ReadLine(kStartSeconds, &line)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(options.python, " cannot replay: it does not start with torch (what it said stands above); ", kOtherPython));
+      return absl::FailedPreconditionError(absl::StrCat(
+          options.python, " cannot replay: it does not start with torch (what it said stands above); ", kOtherPython));
     }
     if (const std::string problem = TextOf(Parse(line), kProblem); !problem.empty()) {
       Kill();
