@@ -156,19 +156,19 @@ TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
 
 TEST(ResultStoreTest, WhatNobodyWroteIsDamaged) {
   const std::string good =
-      R"({"key":"a","config":"f()","level":1,"result":"ok","recorded":"","reason":"","seconds":1,"differs":false})";
+      R"({"key":"a","config":"f","level":1,"result":"ok","recorded":"","reason":"","seconds":1,"differs":false})";
   std::string text = "{\"torchtrace_replay\":\"seed 0\"}\n" + good + "\n";
-const std::pair<std::string, std::string> forged[] = {{"\"a\"", "[]"},  {":1,\"re", ":9,\"re"}, {":1,\"re", ":-1,\"re"},
-                                                      {"\"ok\"", "1"},  {"\"ok\"", "\"fine\""}, {"false", "0"},
-                                                      {"\"f()\"", "{}"}};
-for (const auto& [from, to] : forged) {
-  std::string line = good;
-  text += line.replace(line.find(from), from.size(), to) + "\n";
-}
-const auto store = ResultStore::Open(TempFile("forged.jsonl", text + "[]\n1\n\n"), "seed 0");
-ASSERT_TRUE(store.ok()) << store.status();
-EXPECT_EQ((*store)->damaged(), std::size(forged) + 3);
-EXPECT_TRUE((*store)->Reuse("a"));
+  const std::pair<std::string, std::string> forged[] = {
+      {"\"a\"", "[]"},        {":1,\"re", ":9,\"re"}, {":1,\"re", ":-1,\"re"}, {"\"ok\"", "1"},
+      {"\"ok\"", "\"fine\""}, {"false", "0"},         {"\"f\"", "{}"}};
+  for (const auto& [from, to] : forged) {
+    std::string line = good;
+    text += line.replace(line.find(from), from.size(), to) + "\n";
+  }
+  const auto store = ResultStore::Open(TempFile("forged.jsonl", text + "[]\n1\n\n"), "seed 0");
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->damaged(), std::size(forged) + 3);
+  EXPECT_TRUE((*store)->Reuse("a"));
 }
 
 }  // namespace
