@@ -2,6 +2,8 @@
 
 #include "replay/replay.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -187,7 +189,17 @@ absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, Seq
   return absl::OkStatus();
 }
 
+// Else a pipe to a worker would be a standard stream, its own too. What stands in for a closed one fails as that does.
+void OccupyClosedStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
+      open("/dev/null", (stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+    }
+  }
+}
+
 int Run(const std::vector<std::string>& args) {
+  OccupyClosedStreams();
   Arguments arguments;
   WorkerOptions& workers = arguments.workers;
   workers.workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
