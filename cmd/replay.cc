@@ -2,6 +2,8 @@
 
 #include "replay/replay.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -93,9 +97,36 @@ std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
 }
 
 // What results depend on, beside the config.
-std::string Conditions(const WorkerOptions& workers) {
+std::string Conditions(const WorkerOptions& workers, const std::string& torch) {
   return absl::StrCat("--device ", workers.device.empty() ? "as recorded" : workers.device, ", --seed ", workers.seed,
-                      ", --python ", workers.python);
+                      ", --threads ", workers.threads, ", --timeout ", workers.timeout_s, ", --max-bytes ",
+                      workers.max_bytes, ", --max-memory ", workers.max_memory, ", --python ", workers.python,
+                      ", torch ", torch);
+}
+
+// As workers find it.
+absl::StatusOr<std::string> VersionOfTorch(const std::string& python) {
+  const absl::StatusOr<CommandResult> said = RunCommand(
+      {python, "-B", "-c", "import sys; sys.path[:] = filter(None, sys.path); import torch; print(torch.__version__)"});
+  if (!said.ok()) return said.status();
+  const std::string version(absl::StripAsciiWhitespace(said->standard_output));
+  if (said->exit_code == 0 && !version.empty()) return version;
+  const auto error = absl::StripAsciiWhitespace(said->standard_error);
+  return absl::FailedPreconditionError(absl::StrCat(
+      python, " has no torch (", std::string(error.substr(error.rfind('\n') + 1)), "); --python names another one"));
+}
+
+absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const Arguments& arguments) {
+  if (arguments.resume.empty()) return ResultStore::Open("", "");
+  const absl::StatusOr<std::string> torch = VersionOfTorch(arguments.workers.python);
+  if (!torch.ok()) return torch.status();
+  return ResultStore::Open(arguments.resume, Conditions(arguments.workers, *torch));
+}
+
+bool AreOneFile(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::weakly_canonical(a, error) == std::filesystem::weakly_canonical(b, error) ||
+         std::filesystem::equivalent(a, b, error);
 }
 
 // Replays the traces one after the other, by the same workers: a trace is open until its last config was handed out.
@@ -127,7 +158,8 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingPro
       if (trace != nullptr) missing->Add(arguments.paths[opened - 1], *trace);
       trace.reset();
       if (opened == traces) return false;
-      status = open();
+      // Of what can't be read to its end nothing is called.
+      if (status = open(); !status.ok()) return false;
     }
   };
   const auto done = [&](const ReplayItem& item, const ReplayAnswer& answer) {
@@ -157,7 +189,17 @@ absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, Seq
   return absl::OkStatus();
 }
 
+// Else a pipe to a worker would be a standard stream, its own too. What stands in for a closed one fails as that does.
+void OccupyClosedStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
+      open("/dev/null", (stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+    }
+  }
+}
+
 int Run(const std::vector<std::string>& args) {
+  OccupyClosedStreams();
   Arguments arguments;
   WorkerOptions& workers = arguments.workers;
   workers.workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -221,6 +263,10 @@ int Run(const std::vector<std::string>& args) {
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (arguments.sequence && threads->count() == 0) workers.threads = 0;
   arguments.filter.Apply(&arguments.selection);
+  if (!arguments.resume.empty() && AreOneFile(arguments.resume, arguments.output)) {
+    return Fail(kExitTrouble, absl::StrCat("--resume and --output both name ", arguments.output,
+                                           ": results are kept in one file, and reported in another"));
+  }
   const absl::StatusOr<ReplayFormat> format =
       arguments.format.empty() ? FormatOfFile(arguments.output) : ReplayFormats().Parse(arguments.format);
   if (!format.ok()) return Fail(kExitTrouble, format.status());
@@ -233,7 +279,7 @@ int Run(const std::vector<std::string>& args) {
   workers.python = python->path;
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(arguments.output, {.force = arguments.force});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  const absl::StatusOr<std::unique_ptr<ResultStore>> results = ResultStore::Open(arguments.resume, Conditions(workers));
+  const absl::StatusOr<std::unique_ptr<ResultStore>> results = OpenResults(arguments);
   if (!results.ok()) return Fail(kExitTrouble, results.status());
   Remarks missing(&arguments.filter);
   SequenceFacts facts;

@@ -172,6 +172,63 @@ WRITTEN_IN_PYTHON = [
 ]
 
 
+# By config: the reason for which it isn't called, None where it returns.
+PLACES = {
+    "torch.ops.aten.set_grad_enabled(False)": "it is TorchScript's alone",
+    'torch.ops.aten.relu(Tensor([2], "float32"))': None,
+    'torch.Tensor.cuda(Tensor([2], "float32"))': "there is no cuda here",
+    'torch.Tensor.pin_memory(Tensor([2], "float32"))': "it is of use with an accelerator",
+    "torch.zeros(3, pin_memory=True)": "it is of use with an accelerator",
+    'torch.Tensor.detach_(Tensor([2], "float32"))': None,
+    'torch.Tensor.detach_(Tensor([2], "float32", stride=[3]))': None,
+    'torch.add(Tensor([2], "int64"), numpy_scalar("int64"))': "of a NumPy integer the value",
+    'torch.add(Tensor([2], "float32"), numpy_scalar("float32"))': None,
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--sequence",)], ids=["configs", "sequence"])
+def test_what_has_no_place_here(tmp_path, options):
+    path = write(tmp_path / "a.txt", *PLACES)
+    done = replay(path, *options, "-l", "1", "--format", "json", "-q")
+    (rows,) = (value for key, value in json.loads(done.out).items() if key != "summary")
+    found = {row["config"]: row["reason"] for row in rows}
+    assert done.status == 0 and list(found) == list(PLACES)
+    for config, reason in PLACES.items():
+        assert (found[config] is None) == (reason is None), found[config]
+        assert reason is None or found[config].startswith(reason)
+    to_cpu = replay(path, *options, "--device", "cpu", "--include", "*cuda", "-q")
+    assert to_cpu.status == 0 and ", 1 ok\n" in to_cpu.out
+
+
+def test_each_call_finds_the_modes_as_they_were(tmp_path):
+    env = in_workers(
+        tmp_path,
+        "def relu6(input):\n"
+        "    torch._C._set_grad_enabled(False)\n"
+        "def selu(input):\n"
+        "    assert torch.is_grad_enabled()\n"
+        "for function in (relu6, selu):\n"
+        "    function.__module__ = 'torch.nn.functional'\n"
+        "    setattr(torch.nn.functional, function.__name__, function)\n",
+    )
+    calls = [f'torch.nn.functional.{name}(Tensor([2], "float32"))' for name in ("relu6", "selu")]
+    rows, _ = results(write(tmp_path / "a.txt", *calls), env=env)
+    assert [row["result"] for row in rows.values()] == ["ok", "ok"]
+
+
+def test_in_place_by_argument(tmp_path):
+    """What was no leaf of the graph is one here."""
+    script = """
+import torch
+x = torch.ones(3, requires_grad=True) * 2
+torch.nn.functional.relu(x, inplace=True)
+torch.nn.functional.dropout(x, 0.5, True, True)
+x.detach_()
+"""
+    rows, status = results(record(tmp_path, script, "-l", "1,2", "--outputs"))
+    assert {row["result"] for row in rows.values()} == {"ok"} and status == 0
+
+
 def test_operators_written_in_python(tmp_path):
     """They import PyTorch's compiler, which writes no file all the same."""
     folder = tmp_path / "temporary"
@@ -498,6 +555,105 @@ def test_crash_and_timeout(tmp_path):
     assert status == 1
 
 
+def test_a_request_beyond_the_memory(tmp_path):
+    """Is read to its end all the same: what comes behind it has its own answer."""
+    long = 'torch.nn.functional.relu("' + "x" * 66_000_000 + '")'
+    path = write(tmp_path / "a.txt", MISFIT, long, ADD)
+    done = replay(path, "--max-memory", "64MiB", "--exclude", "torch.relu", timeout=300)
+    assert "1  it needs more memory than --max-memory\n" in done.out
+    assert done.out.endswith("\n3 configs: 1 differs, 1 ok, 1 raised, 1 skipped\n")
+    assert done.out.count("differs: ") == 1 and done.out.startswith(MISFIT)
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("os.kill(os.getpid(), signal.SIGRTMIN + 2)", "(signal 36)"),
+        ("raise MemoryError('none')", "(MemoryError: none)"),
+    ],
+    ids=["real-time signal", "error"],
+)
+def test_a_worker_that_dies_while_it_reads(tmp_path, statement, says):
+    """Once: the rest of the request is for nobody, and another process goes on."""
+    env = in_workers(
+        tmp_path,
+        "import os, signal\n"
+        "readv = os.readv\n"
+        "def once(*args):\n"
+        "    try:\n"
+        f"        os.mkdir({str(tmp_path / 'died')!r})\n"
+        "    except FileExistsError:\n"
+        "        return readv(*args)\n"
+        f"    {statement}\n"
+        "os.readv = once\n",
+    )
+    rows, status = results(write(tmp_path / "a.txt", ADD, MISFIT), env=env)
+    assert [row["result"] for row in rows.values()] == ["crashed", "raised"] and status == 1
+    assert rows[ADD]["reason"] == f"a worker died while it read what to call {says}"
+
+
+def test_a_limit_of_memory_that_is_lower_already(tmp_path):
+    path = write(tmp_path / "a.txt", ADD)
+    line = f"ulimit -d 4000000; exec {tool.TORCHTRACE} replay -j 1 --python {tool.PYTHON} {path}"
+    done = tool.execute(["sh", "-c", line], "/")
+    assert done.status == 0 and done.out == "1 config: 0 differ, 1 ok\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(tmp_path, closed):
+    path, report = write(tmp_path / "a.txt", ADD, MISFIT), tmp_path / "report"
+    line = f"{tool.TORCHTRACE} replay -j 1 --python {tool.PYTHON} {path} -o {report} {closed}"
+    assert tool.execute(["sh", "-c", line], "/").status == 1
+    assert report.read_text().endswith("2 configs: 1 differs, 1 ok, 1 raised\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--resume", "kept")])
+def test_a_python_without_torch(tmp_path, options):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {tool.PYTHON} -S -E "$@"\n')
+    python.chmod(0o755)
+    path = write(tmp_path / "a.txt", ADD)
+    done = tool.torchtrace("replay", "--python", python, path, *options, cwd=tmp_path)
+    assert done.status == 2 and done.out == ""
+    (line,) = (line for line in done.err.splitlines() if "text without times" not in line)
+    assert f"{python} has no torch (" in line and line.endswith("--python names another one")
+
+
+@pytest.mark.parametrize("options", [(), ("--sequence",)], ids=["configs", "sequence"])
+def test_nothing_of_a_damaged_file_is_called(tmp_path, options):
+    called = tmp_path / "called"
+    env = in_workers(
+        tmp_path,
+        f"def relu6(input):\n    open({str(called)!r}, 'w')\n"
+        "relu6.__module__ = 'torch.nn.functional'\n"
+        "torch.nn.functional.relu6 = relu6\n"
+        f"import pathlib; pathlib.Path({str(called)!r}).touch()\n",
+    )
+    rows = [ADD] * 3 + ["torch.relu("]
+    done = replay(write(tmp_path / "a.txt", *rows), *options, env=env)
+    assert done.status == 2 and done.out == "" and "line 4" in done.err
+    assert not called.exists()
+
+
+def test_reasons_are_few(tmp_path):
+    sizes = [f'torch.sum(Tensor([{size}], "float32"))' for size in range(10**10, 10**10 + 50)]
+    names = [f'torch.relu(object("mine.Type{number}"))' for number in range(50)]
+    out = replay(write(tmp_path / "a.txt", *sizes, *names)).out
+    assert "     50  its inputs take 32 GiB or more, beyond --max-bytes\n" in out
+    assert "     21  for other reasons (--all shows them)\n" in out
+    assert len(out.splitlines()) == 33
+
+
+def test_an_operator_that_takes_no_numbers(tmp_path):
+    """Where a result differs, it is asked for numbers in place of its tensors."""
+    script = "import torch\ntorch.relu(torch.tensor(1.0, dtype=torch.float64))\n"
+    out = record(tmp_path, script, "-l", "2", "--outputs")
+    env = in_workers(tmp_path, REPLACE + "library.impl('relu', lambda x: x.float(), 'CPU')")
+    rows, status = results(out, "--include", "aten::relu", env=env)
+    (row,) = rows.values()
+    assert row["reason"] == "result: torch.float32, recorded torch.float64" and status == 1
+
+
 def test_a_worker_that_dies_before_it_can_call(tmp_path):
     env = in_workers(tmp_path, "import gc, os\ngc.disable = lambda: os._exit(3)")
     result = replay(write(tmp_path / "a.txt", ADD, MISFIT), env=env)
@@ -522,8 +678,16 @@ def test_resume(tmp_path):
     third = replay(path, "--resume", kept, "--format", "json")
     assert "2 of the results stood in" in third.err
     assert f"1 line of {kept} can't be read: what stood there was called again" in third.err
-    other = replay(path, "--resume", kept, "--seed", "1")
-    assert other.status == 2 and "holds results of another replay" in other.err
+    assert ", torch " in kept.read_text().splitlines()[0]
+    for option in ("--seed=1", "--threads=2", "--timeout=9", "--max-bytes=1GB", "--max-memory=1GB"):
+        other = replay(path, "--resume", kept, option)
+        assert other.status == 2 and "holds results of another replay" in other.err
+    for output in (kept, tmp_path / "." / "kept.jsonl"):
+        same = replay(path, "--resume", kept, "-f", "-o", output)
+        assert same.status == 2 and "--resume and --output both name" in same.err
+    env = in_workers(tmp_path, "torch.__version__ = '99.0'")
+    newer = replay(path, "--resume", kept, env=env)
+    assert newer.status == 2 and "; this one is of " in newer.err and "torch 99.0" in newer.err
     for name, said in (("/dev/full", "is no regular file"), ("-", "results are kept in a file")):
         wrong = replay(path, "--resume", name)
         assert wrong.status == 2 and said in wrong.err
@@ -789,6 +953,62 @@ print(torch._C._VariableFunctions._pack_padded_sequence(rows[:60].view(5, -1, 3)
     names = [row["config"].split("(")[0] for row in rows if row["result"] == "ok"]
     assert {"aten::embedding", "aten::_pack_padded_sequence"} <= set(names)
     assert [row for row in rows if row["differs"]] == [] and status == 0
+
+
+CHANCES = """
+import torch
+torch.manual_seed(0)
+x = torch.arange(4.0)
+x.numpy()[:] = 7
+print((x + 1).sum())
+q = torch.ones(1, 2, 8, 4)
+torch.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5) + 1
+for kind in (torch.nn.LSTM, torch.nn.GRU):
+    layer = kind(4, 4, 2, dropout=0.5)
+    layer(torch.ones(3, 2, 4))[0].sum().backward()
+    with torch.no_grad():
+        layer(torch.ones(3, 2, 4))
+    layer.eval()(torch.ones(3, 2, 4))
+torch.nn.MultiheadAttention(8, 2, dropout=0.5)(*[torch.ones(2, 2, 8)] * 3)
+torch.ones(3).new(2).fill_(1)
+sparse = torch.eye(3).to_sparse()
+sparse._indices(), sparse._values(), sparse.coalesce().indices()
+torch.ones(2, 3, dtype=torch.complex64).mH.resolve_conj()
+torch.ones(2, 3).mT.resolve_neg()
+"""
+
+
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_chances_and_states(tmp_path, level):
+    """Dropout by an argument, memory that NumPy writes to, what is kept for a backward pass."""
+    script = CHANCES if level == "1" else CHANCES.replace("x.numpy()[:] = 7\n", "")
+    out = record(tmp_path, script, "-l", level, "--ids", "--outputs", "--values", "1KB")
+    rows, status = results(out)
+    assert {config: row["reason"] for config, row in rows.items() if row["differs"]} == {}
+    _, rows, status = sequence(out, "--exclude", "*.resolve_*")
+    assert [(row["config"], row["reason"]) for row in rows if row["differs"]] == []
+    assert status == 0
+
+
+def test_limits_and_levels_of_sequences(tmp_path):
+    large = 'torch.add(Tensor([2000], "float32"), 1)'
+    path = write(tmp_path / "a.txt", ADD, large, 'torch.empty(3, device="xpu:7")')
+    _, rows, status = sequence(path, "--max-bytes", "1KB")
+    assert [row["result"] for row in rows] == ["ok", "skipped", "skipped"] and status == 0
+    assert rows[1]["reason"] == "its inputs take 4 KiB or more, beyond --max-bytes"
+    assert rows[2]["reason"].startswith("there is no xpu:7 here")
+    # Also where an earlier call made them.
+    script = "import torch\ntorch.zeros(2000) + 1\n"
+    out = record(tmp_path, script, "-l", "1", "--ids", "--outputs")
+    _, rows, status = sequence(out, "--max-bytes", "1KB")
+    assert [row["result"] for row in rows] == ["ok", "skipped"] and status == 0
+    module = "import torch\ntorch.nn.Linear(2, 2)(torch.ones(2))\n"
+    out = record(tmp_path, module, "-f", "-l", "3", "--outputs")
+    _, rows, status = sequence(out, "-l", "3")
+    assert {row["reason"] for row in rows if row["result"] == "skipped"} == {
+        "level 3 records functions of the program, which only the program has"
+    }
+    assert status == 0 and rows
 
 
 def test_sequences_are_of_one_trace_and_level(tmp_path):

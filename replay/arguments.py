@@ -152,6 +152,18 @@ class Parser:
             kwargs["device"] = self._device_of(kwargs["device"])
         if key == "to" and len(args) > 1 and isinstance(args[1], str):
             args[1] = self._device_of(args[1])
+        pinned = key in self.names.of_accelerators or kwargs.get("pin_memory") is True
+        if pinned and not has_accelerator():
+            raise Skip("it is of use with an accelerator, and there is none here")
+
+    def move(self, target, args, kwargs):
+        """What is called: `x.cuda()` is `x.to("cuda")`, and goes where all else goes."""
+        if target.key not in self.names.devices:
+            return target, args, kwargs
+        device = self._device_of(target.key)
+        if self.device is None or not args:
+            return target, args, kwargs
+        return self.names.resolve("torch.Tensor.to"), [args[0], device], {}
 
     @staticmethod
     def _read_word(value):
@@ -261,6 +273,8 @@ class Parser:
 
         if not _NUMPY_NAME.fullmatch(plain["dtype"]):
             raise Skip("a NumPy number of such a dtype can't be made")
+        if "int" in plain["dtype"]:
+            raise Skip("of a NumPy integer the value isn't recorded")
         return numpy.dtype(plain["dtype"]).type(1)
 
     def _storage(self, plain, depth):
@@ -343,22 +357,31 @@ def device_is_here(device):
         return False
 
 
+def has_accelerator():
+    return getattr(torch, "accelerator", torch.cuda).is_available()
+
+
 def measure(specs, max_bytes):
     """Bytes of all inputs; raises Skip beyond the limit."""
     total = sum(spec.nbytes for spec in specs)
     if total > max_bytes:
-        raise Skip(f"its inputs take {total} bytes, more than --max-bytes")
+        raise Skip(f"its inputs take {about(total)} or more, beyond --max-bytes")
     return total
+
+
+def about(nbytes):
+    """The power of two below: calls of many sizes are skipped for few reasons."""
+    power = min(max(nbytes, 1).bit_length() - 1, 69)
+    return f"{1 << power % 10} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power // 10]}"
 
 
 class Builder:
     """Specs to values."""
 
-    def __init__(self, fills, generator, seed, leaf):
+    def __init__(self, fills, generator, seed):
         self.fills = fills
         self.generator = generator
         self.seed = seed
-        self.leaf = leaf  # tensors that require grad are leaves of autograd's graph
 
     def build(self, value):
         if isinstance(value, TensorSpec):
@@ -399,7 +422,8 @@ class Builder:
             tensor = torch._make_per_tensor_quantized_tensor(self._strided(plain), 0.1, 0)
         else:
             tensor = self._strided(spec)
-        return self._as_argument(spec, tensor)
+        # However it was made, to autograd it is no view: a view can't be detached in place.
+        return self._as_argument(spec, tensor.data)
 
     def _as_argument(self, spec, tensor):
         if spec.subclass == "torch.nn.parameter.Parameter":

@@ -28,7 +28,7 @@ CallRecords::~CallRecords() {
 
 absl::StatusOr<uint64_t> CallRecords::Add(std::string_view notes, std::string_view result) {
   if (notes.empty() && result.empty()) return 0;
-  if (file_ == nullptr) file_ = std::tmpfile();
+  if (file_ == nullptr) file_ = OpenNamelessFile();
   if (file_ == nullptr) return FileError("cannot open a temporary file", errno);
   const long at = std::ftell(file_);
   if (at < 0 || !Write(notes, file_) || !Write(result, file_)) {

@@ -7,7 +7,7 @@ import tempfile
 
 import torch
 
-from replay import arguments
+from replay import arguments, names
 
 _UNSAFE_EVENTS = (
     "os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty os.kill os.putenv "
@@ -22,6 +22,9 @@ _COMPILER = "torch._dynamo"
 
 # A folder of the kernel's: nobody can make a file in it, root neither.
 NO_FILES = "/proc/self/task"
+
+
+NO_MEMORY = "it needs more memory than --max-memory"
 
 
 class Refused(BaseException):
@@ -75,10 +78,21 @@ class Guard:
         )
 
     def __enter__(self):
+        self.gradients = torch.is_grad_enabled()
         self.on = True
 
     def __exit__(self, *_):
         self.on = False
+        # The next call finds what this one found.
+        torch._C._set_grad_enabled(self.gradients)
+
+
+def check_level(config):
+    """Raises Skip: of some levels a trace hasn't got what was called."""
+    if config["level"] == 3:
+        raise names.Skip("level 3 records functions of the program, which only the program has")
+    if config["level"] == 4 and not names.is_operator(config["api"]):
+        raise names.Skip("a scope or a node of the backward pass is no operator")
 
 
 def bind(target, args, kwargs):

@@ -35,6 +35,7 @@ class Target:
 
 _OPERATOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)::([A-Za-z0-9_]+)(?:\.([A-Za-z0-9_]+))?")
 _PREFIXES = {"linalg": "linalg_", "special": "special_", "fft": "fft_", "sparse": "sparse_"}
+_SCRIPTED = "it is TorchScript's alone, and may change the state of the process"
 _IN_PLACE_SLOT = re.compile(r"__i[a-z]+__")
 _MISSING = object()
 _CLASSES = (
@@ -80,6 +81,8 @@ class Names:
             for row in (*callable["refused"], *callable["out of place"])
         ]
         self.objects = frozenset(rules["objects"])
+        self.devices = frozenset(rules["named by devices"])
+        self.of_accelerators = frozenset(rules["needs an accelerator"])
         self.known = {}
 
     def object(self, name):
@@ -88,18 +91,18 @@ class Names:
 
     def resolve(self, api):
         """A Target; raises Skip. The same name is asked for thousands of times."""
-        target = self.known.get(api)
-        if target is None:
+        known = self.known.get(api)
+        if known is None:
             try:
-                target = self._resolve(api)
+                known = self._resolve(api)
             except Skip as skip:
-                target = skip
+                known = str(skip)  # the exception holds on to frames
             if len(self.known) > 100_000:
                 self.known.clear()
-            self.known[api] = target
-        if isinstance(target, Skip):
-            raise Skip(*target.args)
-        return target
+            self.known[api] = known
+        if isinstance(known, str):
+            raise Skip(known)
+        return known
 
     def _resolve(self, api):
         for glob, why in self.refused:
@@ -124,7 +127,10 @@ class Names:
         except RuntimeError:
             schema = found = None
         if found is None:
-            if not overload and torch._C._jit_get_schemas_for_operator(f"{namespace}::{name}"):
+            schemas = torch._C._jit_get_schemas_for_operator(f"{namespace}::{name}")
+            if schemas and not any(map(is_dispatched, schemas)):
+                raise Skip(_SCRIPTED)
+            if not overload and schemas:
                 raise Skip("which overload of it was called isn't known")
             raise Skip("this torch has no such operator")
         schema = schema_of(schema, namespace, name, overload)
@@ -141,6 +147,8 @@ class Names:
         schemas = schemas_of(f"{parts[0]}::{parts[1]}")
         if not schemas:
             raise Skip("this torch has no such operator")
+        if not any(map(is_dispatched, schemas)):
+            raise Skip(_SCRIPTED)
         function, _ = torch._C._jit_get_operation(f"{parts[0]}::{parts[1]}")
         return Target(function, without_underscore(parts[1]), schemas)
 
@@ -248,6 +256,12 @@ def schema_of(schema, namespace, name, overload):
         return torch._C._get_schema(f"{namespace}::{name}", overload or "")
     except RuntimeError:
         return schema
+
+
+def is_dispatched(schema):
+    """Whether it has a kernel; others are steps of TorchScript's interpreter."""
+    overload = f".{schema.overload_name}" if schema.overload_name else ""
+    return torch._C._dispatch_has_kernel(schema.name + overload)
 
 
 def schemas_of(name):

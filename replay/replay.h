@@ -75,15 +75,16 @@ class ReplayPlan {
   // Of calls that are selected alone.
   explicit ReplayPlan(CallSelection selection) : selection_(std::move(selection)) {}
 
-  // Begins with a trace, which is read once; it outlives the calls of Next. `last`: no other one follows.
+  // Begins with a trace, which is read once and to its end; it outlives the calls of Next, which must not be called
+  // after an error. `last`: no other one follows.
   absl::Status Open(Trace* trace, bool last = false);
   // The next config of it. False: there is none, or status() says what failed.
   bool Next(ReplayItem* item);
   const absl::Status& status() const { return status_; }
 
-  // Of the trace, for those who wait: how many of its configs were looked at, and how many there are.
-  uint64_t looked_at() const { return next_; }
-  uint64_t configs() const { return chosen_.size(); }
+  // Of the trace, for those who wait: how many of its selected configs were looked at, and how many there are.
+  uint64_t looked_at() const { return looked_at_; }
+  uint64_t configs() const { return configs_; }
 
  private:
   // How a call ended, as an index into exceptions_.
@@ -103,17 +104,19 @@ class ReplayPlan {
   std::optional<CallSelector> selector_;
   std::vector<Chosen> chosen_;  // by ConfigId
   std::vector<std::string> exceptions_;
+  absl::flat_hash_map<std::string, uint32_t> exception_numbers_;
   // Selected calls that have not ended, of configs without one that returned: their notes.
   absl::flat_hash_map<uint64_t, std::pair<ConfigId, std::string>> open_;
   CallRecords records_;
   absl::Status status_;
-  uint64_t next_ = 0;
+  uint64_t next_ = 0;  // of chosen_
+  uint64_t looked_at_ = 0, configs_ = 0;
   bool last_ = false;
   absl::flat_hash_set<Fingerprint> seen_;
 };
 
 // Workers are processes of the user's Python, one thread of ours for each. What they are told and tell are lines of
-// JSON; worker.py is the other end.
+// JSON, those of requests behind their lengths; worker.py is the other end.
 
 struct WorkerOptions {
   std::string python;  // its program
@@ -173,6 +176,9 @@ struct ReplayResult {
   double seconds = -1;
   bool differs = false;  // from what was recorded
 };
+
+// What `result` may be, in the order of reports.
+inline constexpr const char* kReplayResults[] = {"ok", "raised", "crashed", "timeout", "skipped"};
 
 ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer);
 

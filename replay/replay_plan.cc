@@ -40,9 +40,10 @@ Fingerprint FingerprintOf(std::string_view bytes) {
 absl::Status ReplayPlan::Open(Trace* trace, bool last) {
   trace_ = trace;
   last_ = last;
-  next_ = 0;
+  next_ = looked_at_ = configs_ = 0;
   chosen_.clear();
   exceptions_ = {""};
+  exception_numbers_.clear();
   open_.clear();
   if (absl::Status s = records_.Clear(); !s.ok()) return s;
   selector_.emplace(trace, selection_);
@@ -58,6 +59,7 @@ absl::Status ReplayPlan::Open(Trace* trace, bool last) {
     chosen.record = *record;
   }
   open_.clear();
+  for (const Chosen& chosen : chosen_) configs_ += chosen.variant == kLostId ? 0 : 1;
   return read;
 }
 
@@ -84,9 +86,9 @@ absl::Status ReplayPlan::See(const CallRecord& call) {
     chosen.exception = kReturned;
   } else if (chosen.exception == kUnknown && chosen.variant == call.variant) {
     const std::string name(call.exception.empty() ? kAnyException : call.exception);
-    const auto at = std::find(exceptions_.begin() + 1, exceptions_.end(), name);
-    chosen.exception = static_cast<uint32_t>(at - exceptions_.begin());
-    if (at == exceptions_.end()) exceptions_.push_back(name);
+    const auto [at, fresh] = exception_numbers_.try_emplace(name, static_cast<uint32_t>(exceptions_.size()));
+    chosen.exception = at->second;
+    if (fresh) exceptions_.push_back(name);
   } else {
     return absl::OkStatus();
   }
@@ -99,6 +101,7 @@ bool ReplayPlan::Next(ReplayItem* item) {
   for (; next_ < chosen_.size() && status_.ok(); ++next_) {
     const Chosen& chosen = chosen_[next_];
     if (chosen.variant == kLostId) continue;
+    ++looked_at_;
     const std::string_view identity = trace_->identity(static_cast<ConfigId>(next_));
     const Fingerprint fingerprint = FingerprintOf(identity);
     if (last_ ? seen_.contains(fingerprint) : !seen_.insert(fingerprint).second) continue;

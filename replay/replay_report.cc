@@ -15,7 +15,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kResults[] = {"ok", "raised", "crashed", "timeout", "skipped"};
+// Of reasons for which configs were skipped that the text shows, and that are counted at all: a trace may name any
+// number of them.
+constexpr size_t kShownReasons = 30, kMostReasons = 10'000;
 
 absl::Status StreamStatus(const std::ostream& out) {
   return out.good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
@@ -45,7 +47,7 @@ std::string Count(uint64_t count, const char* what) { return absl::StrCat(count,
 std::string SummaryLine(const ReplaySummary& summary, const char* what) {
   std::string line =
       absl::StrCat(Count(summary.configs, what), ": ", summary.differ, summary.differ == 1 ? " differs" : " differ");
-  for (const char* const name : kResults) {
+  for (const char* const name : kReplayResults) {
     const auto at = summary.results.find(name);
     if (at == summary.results.end()) continue;
     absl::StrAppend(&line, ", ", at->second, " ", name);
@@ -61,8 +63,8 @@ class TextWriter final : public Writer {
   TextWriter(const ReplayReportOptions& options, std::ostream* out) : options_(options), out_(*out) {}
   void Add(const ReplayResult& result) override {
     if (result.result == "skipped" && !options_.all) {
-      // A trace may name any number of them.
-      if (skipped_.size() < 1000 || skipped_.count(result.reason) > 0) ++skipped_[result.reason];
+      const bool counted = skipped_.size() < kMostReasons || skipped_.contains(result.reason);
+      ++(counted ? skipped_[result.reason] : other_);
       return;
     }
     if (!result.differs && !options_.all) return;
@@ -74,9 +76,11 @@ class TextWriter final : public Writer {
   void End(const ReplaySummary& summary) override {
     std::vector<std::pair<std::string, uint64_t>> reasons(skipped_.begin(), skipped_.end());
     std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    for (; reasons.size() > kShownReasons; reasons.pop_back()) other_ += reasons.back().second;
     if (!reasons.empty()) {
       out_ << "skipped:\n";
       for (const auto& [reason, count] : reasons) out_ << absl::StrFormat("%7d  %s\n", count, PlainLine(reason));
+      if (other_ > 0) out_ << absl::StrFormat("%7d  for other reasons (--all shows them)\n", other_);
     }
     if (options_.sequence == nullptr) {
       out_ << SummaryLine(summary, "config") << "\n";
@@ -94,6 +98,7 @@ class TextWriter final : public Writer {
   const ReplayReportOptions& options_;
   std::ostream& out_;
   std::map<std::string, uint64_t> skipped_;
+  uint64_t other_ = 0;
 };
 
 class JsonWriter final : public Writer {
@@ -102,7 +107,7 @@ class JsonWriter final : public Writer {
   void Begin(const ReplaySummary& summary) override {
     const char* const what = options_.sequence == nullptr ? "configs" : "calls";
     ordered_json json = {{what, summary.configs}, {"differ", summary.differ}};
-    for (const char* const name : kResults) {
+    for (const char* const name : kReplayResults) {
       const auto at = summary.results.find(name);
       json[name] = at == summary.results.end() ? 0 : at->second;
     }

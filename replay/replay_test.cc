@@ -33,7 +33,7 @@ std::vector<ReplayItem> Items(ReplayPlan* plan, const std::string& path) {
 
 TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   const std::string a = TempFile("a.txt", "torch.relu(1)\ntorch.relu(2)\ntorch.relu(1)\ntorch.add(1)\n");
-  const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\n");
+  const std::string b = TempFile("b.txt", "torch.relu(3)\ntorch.relu(2)\ntorch.add(2)\n");
   CallSelection selection;
   selection.filter.include = {"torch.relu"};
   ReplayPlan plan(selection);
@@ -41,6 +41,8 @@ TEST(ReplayPlanTest, EachConfigOnceOverTraces) {
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].line, "torch.relu(1)");
   EXPECT_EQ(first[1].line, "torch.relu(2)");
+  EXPECT_EQ(plan.configs(), 2u);  // of the second file
+  EXPECT_EQ(plan.looked_at(), 2u);
   EXPECT_NE(first[0].key, first[1].key);
   const auto request = nlohmann::json::parse(first[0].request);
   EXPECT_EQ(request["api"], "torch.relu");
@@ -147,6 +149,26 @@ TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
   EXPECT_EQ(summary->configs, 2u);
   EXPECT_NE(out.str().find("name=\"torch.relu(&quot;&lt;&amp;&gt;&quot;)\""), std::string::npos) << out.str();
   EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text\n"), "seed 0").ok());
+  EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text"), "seed 0").ok());
+  // It died while it wrote the first line.
+  EXPECT_TRUE(ResultStore::Open(TempFile("begun.jsonl", "{\"torchtrace_re"), "seed 0").ok());
+}
+
+TEST(ResultStoreTest, WhatNobodyWroteIsDamaged) {
+  const std::string good =
+      R"({"key":"a","config":"f","level":1,"result":"ok","recorded":"","reason":"","seconds":1,"differs":false})";
+  std::string text = "{\"torchtrace_replay\":\"seed 0\"}\n" + good + "\n";
+  const std::pair<std::string, std::string> forged[] = {
+      {"\"a\"", "[]"},        {":1,\"re", ":9,\"re"}, {":1,\"re", ":-1,\"re"}, {"\"ok\"", "1"},
+      {"\"ok\"", "\"fine\""}, {"false", "0"},         {"\"f\"", "{}"}};
+  for (const auto& [from, to] : forged) {
+    std::string line = good;
+    text += line.replace(line.find(from), from.size(), to) + "\n";
+  }
+  const auto store = ResultStore::Open(TempFile("forged.jsonl", text + "[]\n1\n\n"), "seed 0");
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->damaged(), std::size(forged) + 3);
+  EXPECT_TRUE((*store)->Reuse("a"));
 }
 
 }  // namespace

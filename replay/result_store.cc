@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr char kConditions[] = "torchtrace_replay";
+constexpr int kMostLevel = 4;
 
 // Without the line break. False: there is no whole line.
 bool ReadLine(std::FILE* file, std::string* line) {
@@ -55,9 +58,10 @@ bool FromLine(const std::string& line, ReplayResult* result) {
       !text("result", &result->result) || !text("recorded", &result->recorded) || !text("reason", &result->reason)) {
     return false;
   }
+  if (std::ranges::find(kReplayResults, result->result) == std::end(kReplayResults)) return false;
   const auto level = said.find("level"), seconds = said.find("seconds"), differs = said.find("differs");
-  if (level == said.end() || !level->is_number_integer() || seconds == said.end() || !seconds->is_number() ||
-      differs == said.end() || !differs->is_boolean()) {
+  if (level == said.end() || !level->is_number_unsigned() || *level > kMostLevel || seconds == said.end() ||
+      !seconds->is_number() || differs == said.end() || !differs->is_boolean()) {
     return false;
   }
   result->level = level->get<int>();
@@ -71,7 +75,7 @@ bool FromLine(const std::string& line, ReplayResult* result) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string& path, const std::string& conditions) {
-  std::FILE* file = path.empty() ? std::tmpfile() : std::fopen(path.c_str(), "r+e");
+  std::FILE* file = path.empty() ? OpenNamelessFile() : std::fopen(path.c_str(), "r+e");
   if (file == nullptr && errno == ENOENT && !path.empty()) file = std::fopen(path.c_str(), "w+e");
   const std::string name = path.empty() ? "a temporary file" : path;
   if (file == nullptr) return FileError(absl::StrCat("cannot open ", name), errno);
@@ -82,6 +86,7 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
   if (!path.empty() && flock(fileno(file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::AlreadyExistsError(absl::StrCat(name, " is in use by another replay"));
   }
+  const std::string opening = DumpJson(ordered_json{{kConditions, conditions}});
   std::string line;
   long end = 0;
   if (ReadLine(file, &line)) {
@@ -104,15 +109,14 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
       }
       end = std::ftell(file);
     }
-  } else if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) > 0) {
+  } else if (!opening.starts_with(line)) {
     return absl::InvalidArgumentError(absl::StrCat(name, " holds no results of a replay"));
   }
   if (ftruncate(fileno(file), end) != 0 || std::fseek(file, end, SEEK_SET) != 0) {
     return FileError(absl::StrCat("cannot write to ", name), errno);
   }
   if (end == 0) {
-    const std::string first = DumpJson(ordered_json{{kConditions, conditions}}) + "\n";
-    if (std::fputs(first.c_str(), file) < 0 || std::fflush(file) != 0) {
+    if (std::fputs((opening + "\n").c_str(), file) < 0 || std::fflush(file) != 0) {
       return FileError(absl::StrCat("cannot write to ", name), errno);
     }
   }

@@ -1,5 +1,6 @@
 """What a call returned beside what it returned when it was recorded: their metadata."""
 
+import contextlib
 import fnmatch
 import re
 
@@ -14,11 +15,18 @@ class Results:
         self.strides = True  # whether the trace tells them
         self.by_values = _globs(rules["sizes by values"])
         self.by_state = _globs(rules["results by state"])
+        self.outputs_by_state = rules["outputs by state"]
         self.by_conjugation = _globs(rules["strides by conjugation"])
-        self.conjugated = False  # whether arguments may have been, in a way that strides show
+        self.by_negation = _globs(rules["strides by negation"])
+        # Whether arguments may have been conjugated or negative, in a way that strides show.
+        self.conjugated = self.negated = False
 
     def is_by_state(self, target):
         return bool(self.by_state.fullmatch(target.key))
+
+    def outputs_aside(self, target):
+        """The numbers of those results by which a call can't be told from the recorded one."""
+        return self.outputs_by_state.get(target.key, ()) if target.schema is not None else ()
 
     def difference(self, target, recorded, returned, values_known):
         """In words; empty: there is none. `recorded` and `returned`: lists of values."""
@@ -31,7 +39,11 @@ class Results:
         if len(recorded) != len(returned):
             return f"{len(returned)} values, recorded {len(recorded)}"
         self.conjugated = bool(self.by_conjugation.fullmatch(target.key))
+        self.negated = bool(self.by_negation.fullmatch(target.key))
+        aside = self.outputs_aside(target)
         for i, (plain, value) in enumerate(zip(recorded, returned)):
+            if i in aside:
+                continue
             where = "result" if len(recorded) == 1 else f"result {i}"
             difference = self._compare(plain, value, sizes, where)
             if difference:
@@ -46,9 +58,10 @@ class Results:
         if difference and "torch." in difference and target.schema is not None:
             numbers = calling.as_numbers(args, kwargs)
             if numbers is not None:
-                again = returned_values(target, target.function(*numbers[0], **numbers[1]))
-                if not self.difference(target, recorded, again, values_known):
-                    return again, ""
+                with contextlib.suppress(Exception):  # it takes no numbers
+                    again = returned_values(target, target.function(*numbers[0], **numbers[1]))
+                    if not self.difference(target, recorded, again, values_known):
+                        return again, ""
         return returned, difference
 
     def _compare(self, plain, value, sizes, where):
@@ -109,7 +122,7 @@ class Results:
             return f"{where}: shape {list(tensor.shape)}, recorded {shape}"
         if not self.strides or layout != "torch.strided" or self.device is not None or 0 in shape:
             return ""
-        if self.conjugated and tensor.is_complex():
+        if self.negated or (self.conjugated and tensor.is_complex()):
             return ""
         stride = plain.get("stride") or contiguous(shape)
         if any(

@@ -8,7 +8,6 @@ filled in from them.
 
 import contextlib
 import fnmatch
-import os
 import re
 import time
 
@@ -56,6 +55,7 @@ class Storage:
 
     def __init__(self, nbytes, known, written):
         self.users = 0
+        self.shared = False  # the program has its memory, and may write there unseen
         self.resize(nbytes, known, written)
 
     def resize(self, nbytes, known, written):
@@ -126,7 +126,7 @@ class Builder(arguments.Builder):
     """Tensors are those of the sequence."""
 
     def __init__(self, sequence, fills, generator, seed):
-        super().__init__(fills, generator, seed, leaf=False)
+        super().__init__(fills, generator, seed)
         self.sequence = sequence
 
     def _tensor(self, spec):
@@ -142,10 +142,17 @@ class Sequence:
         self.replay = replay
         rules = replay.options["rules"]
         self.random = globs(rules["random"])
+        self.chances = rules["random by arguments"]
+        self.hands_out = globs(rules["hands memory out"])
         self.uninitialised = globs(rules["uninitialised"])
         self.overwrites = globs(rules["overwrites"])
         self.slots = {}  # by number
         self.storages = {}  # by address, while there are slots of them
+
+    def forget(self):
+        """After a step of which nobody knows what it would have written."""
+        self.slots.clear()
+        self.storages.clear()
 
     def run(self, step):
         """What became of a step."""
@@ -157,9 +164,10 @@ class Sequence:
         except Exception as error:
             if not calling.out_of_memory(error):
                 raise
-            answer = {"result": "skipped", "reason": "it needs more memory than --max-memory"}
+            answer = {"result": "skipped", "reason": calling.NO_MEMORY}
         finally:
             self.replay.allow(0)
+        self._share(step)
         for number in step["released"]:
             self._drop(number)
         if answer["result"] == "ok" and self.differences:
@@ -198,6 +206,15 @@ class Sequence:
         slot.storage.users -= 1
         if slot.storage.users == 0:
             self.storages.pop(slot.address, None)
+
+    def _share(self, step):
+        """Of what hands memory out all tensors: NumPy may write to each of them from there on."""
+        if not self.hands_out.fullmatch(step["api"].rpartition(".")[2]):
+            return
+        for plain in tensors_in([step["args"], list(step["kwargs"].values()), step.get("result")]):
+            slot = self.slots.get(plain.get("id"))
+            if slot is not None:
+                slot.storage.shared = True
 
     # Tensors that a step takes.
 
@@ -241,9 +258,12 @@ class Sequence:
         specs = [spec for spec in parser.specs if isinstance(spec, TensorSpec)]
         bound = {}
         try:
+            calling.check_level(step)
             target = replay.names.resolve(step["api"])
             if replay.results.is_by_state(target):
                 raise Skip("what it does depends on more than its arguments")
+            parser.read_texts(target.key, args, kwargs, returned=not step.get("raised"))
+            target, args, kwargs = parser.move(target, args, kwargs)
             bound = calling.bind(target, args, kwargs)
             replay.fills.assign(target.key, bound)
         except Skip as skip:
@@ -260,10 +280,9 @@ class Sequence:
                 if spec is None:
                     spec = arguments.Parser(replay.names, replay.device).parse(source)
                 sources.append((source, spec))
-            nbytes = arguments.measure(
-                [spec for source, spec in sources if source["kind"] != "view"],
-                replay.options["max_bytes"],
-            )
+            made = [spec for source, spec in sources if source["kind"] != "view"]
+            taken = {id(spec): spec for spec in (*parser.specs, *made)}
+            nbytes = arguments.measure(taken.values(), replay.options["max_bytes"])
             replay.allow(1 + nbytes / (64 << 20))
             for source, spec in sources:
                 self._make_source(source, spec, builder)
@@ -282,13 +301,16 @@ class Sequence:
         if problem:
             self._go_without(step, specs, None, builder)
             return {"result": "skipped", "reason": problem}
-        return self._call(step, target, args, kwargs, bound, specs, builder)
+        made_up = len(parser.specs) > len(specs)
+        return self._call(step, target, args, kwargs, bound, specs, builder, made_up)
 
     def _see_arguments(self, specs, overwritten, builder):
         for i, spec in enumerate(specs):
             slot = self.slots.get(spec.number)
             if slot is None:
                 continue
+            if slot.storage.shared and has_bytes(slot.tensor):
+                slot.storage.unknown.set(slot.tensor, True)
             self._see(slot, spec.contents, f"argument {i}")
             tells = spec.fill is not None or spec.range is not None
             if tells and spec.number not in overwritten and has_bytes(slot.tensor):
@@ -333,10 +355,11 @@ class Sequence:
             return  # elements overlap
         slot.storage.write(tensor, known=True)
 
-    def _call(self, step, target, args, kwargs, bound, specs, builder):
+    def _call(self, step, target, args, kwargs, bound, specs, builder, made_up):
         replay = self.replay
         recorded_error = step.get("raised", "")
-        is_known = all(self._is_known(spec) for spec in specs)
+        # What stands in arrays and storages isn't recorded.
+        is_known = not made_up and all(self._is_known(spec) for spec in specs)
         torch.manual_seed(builder.seed)
         began = time.perf_counter()
         try:
@@ -351,7 +374,7 @@ class Sequence:
                 "seconds": time.perf_counter() - began,
             }
             if calling.out_of_memory(error):
-                answer = {"result": "skipped", "reason": "it needs more memory than --max-memory"}
+                answer = {"result": "skipped", "reason": calling.NO_MEMORY}
             if "result" in step:
                 self._go_without(step, specs, bound, builder)
             return answer
@@ -379,7 +402,8 @@ class Sequence:
                 )
             if difference and not recorded_error:
                 self.differences.insert(0, difference)
-            self._keep_results(step, returned, known_after, uninitialised)
+            aside = replay.results.outputs_aside(target)
+            self._keep_results(step, returned, known_after, uninitialised, aside)
         return answer
 
     def _surroundings(self, step):
@@ -397,14 +421,22 @@ class Sequence:
     def _is_random(self, target, bound):
         if self.random.fullmatch(target.key):
             return True
-        return torch.Tag.nondeterministic_seeded in target.tags and bound.get("dropout_p") != 0.0
+        chances = [bound[name] for name in self.chances["chances"] if name in bound]
+        if chances:
+            return any(chances) and all(bound.get(name, True) for name in self.chances["modes"])
+        return torch.Tag.nondeterministic_seeded in target.tags
 
     # What a step returned.
 
-    def _keep_results(self, step, returned, known, uninitialised):
+    def _keep_results(self, step, returned, known, uninitialised, aside):
         contents = contents_by_position(step.get("result_notes", ()))
-        for position, (plain, value) in enumerate(paired_tensors(step["result"], returned)):
-            slot = self._keep(plain["id"], value, known, written=not uninitialised)
+        pairs = [
+            (known and output not in aside, *pair)
+            for output, of in enumerate(zip(step["result"], returned))
+            for pair in paired_tensors(*of)
+        ]
+        for position, (is_known, plain, value) in enumerate(pairs):
+            slot = self._keep(plain["id"], value, is_known, written=not uninitialised)
             # The program may write there unseen: what it reads decides.
             if not uninitialised:
                 self._see(slot, contents.get(position), f"result {position}")
@@ -473,28 +505,31 @@ def view_of(base, spec, shift, other_dtype):
     if offset < 0 or end > base.untyped_storage().nbytes():
         return None
     if not other_dtype:
-        return base.as_strided(spec.shape, stride, offset)
+        return base.as_strided(spec.shape, stride, offset).data
     view = torch.empty(0, dtype=spec.dtype, device=base.device)
     return view.set_(base.untyped_storage(), offset, spec.shape, stride)
 
 
-def take_contents(step, reader, behind):
+def give_contents(step, everything):
     """Contents of tensors follow a step's line, as bytes in the order of its notes."""
-    notes = [*step.get("notes", ()), *step.get("result_notes", ())]
-    notes = [note for note in notes if "contents" in note]
-    everything = memoryview(bytearray(sum(note["contents"] for note in notes)))
-    everything[: len(behind)] = behind
-    have = len(behind)
-    while have < len(everything):
-        count = os.readv(reader, [everything[have:]])
-        if count == 0:
-            raise EOFError
-        have += count
-    begin = 0
-    for note in notes:
-        end = begin + note["contents"]
-        note["contents"] = everything[begin:end]
-        begin = end
+    begin, everything = 0, memoryview(everything)
+    for note in (*step.get("notes", ()), *step.get("result_notes", ())):
+        if isinstance(note.get("contents"), int):
+            end = begin + note["contents"]
+            note["contents"] = everything[begin:end]
+            begin = end
+
+
+def tensors_in(plain):
+    """Descriptions of tensors, wherever they stand."""
+    if isinstance(plain, dict):
+        if plain.get("type") == "torch.Tensor":
+            yield plain
+            return
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for inner in plain:
+            yield from tensors_in(inner)
 
 
 def contents_by_position(notes):

@@ -13,6 +13,7 @@ import mmap
 import os
 import resource
 import signal
+import struct
 import time
 import warnings
 
@@ -20,6 +21,14 @@ import torch
 
 from replay import arguments, calling, fills, names, results, sequence
 from replay.names import Skip
+
+# What a child is at, in a byte that it shares with the process that watches.
+STARTING, WAITING, READING, CALLING = range(4)
+
+# Of a request, which comes behind it: the bytes of its line, and of the contents that follow.
+HEAD = struct.Struct("<QQ")
+
+NO_MEMORY = {"result": "skipped", "reason": calling.NO_MEMORY}
 
 
 class Replay:
@@ -36,22 +45,23 @@ class Replay:
         self.allow(1)
         try:
             return self._run(config)
+        except MemoryError:
+            return NO_MEMORY
         finally:
             self.allow(0)
 
     def _run(self, config):
         try:
-            if config["level"] == 3:
-                raise Skip("level 3 records functions of the program, which only the program has")
-            if config["level"] == 4 and not names.is_operator(config["api"]):
-                raise Skip("a scope or a node of the backward pass is no operator")
+            calling.check_level(config)
             target = self.names.resolve(config["api"])
             parser = arguments.Parser(self.names, self.device)
             args = [parser.parse(arg) for arg in config["args"]]
             kwargs = {name: parser.parse(value) for name, value in config["kwargs"].items()}
             parser.read_texts(target.key, args, kwargs, returned=not config.get("raised"))
+            target, args, kwargs = parser.move(target, args, kwargs)
             arguments.attach(parser.specs, config.get("notes", ()))
-            self.fills.assign(target.key, calling.bind(target, args, kwargs))
+            bound = calling.bind(target, args, kwargs)
+            self.fills.assign(target.key, bound)
             nbytes = arguments.measure(parser.specs, self.options["max_bytes"])
         except Skip as skip:
             return {"result": "skipped", "reason": str(skip)}
@@ -59,18 +69,18 @@ class Replay:
             return {"result": "skipped", "reason": f"its arguments can't be made: {error}"[:300]}
         self.allow(1 + nbytes / (64 << 20))
         known = all(getattr(spec, "is_known", False) for spec in parser.specs)
-        return self._call(config, target, args, kwargs, known)
+        without_graph = not config.get("raised") and (
+            target.in_place or "out" in kwargs or bound.get("inplace") is True
+        )
+        return self._call(config, target, args, kwargs, known, without_graph)
 
     # By default the signal ends the process, whatever it is doing.
     def allow(self, times):
         signal.setitimer(signal.ITIMER_REAL, self.options["timeout"] * times)
 
-    def _call(self, config, target, args, kwargs, values_known):
+    def _call(self, config, target, args, kwargs, values_known, without_graph):
         seed = (int(config["seed"], 16) ^ self.options["seed"]) & (2**62 - 1)
-        expected = config.get("raised", "")
-        builder = arguments.Builder(
-            self.fills, torch.Generator().manual_seed(seed), seed, leaf=not target.in_place
-        )
+        builder = arguments.Builder(self.fills, torch.Generator().manual_seed(seed), seed)
         began = time.perf_counter()
         try:
             try:
@@ -87,7 +97,7 @@ class Replay:
                 }
             torch.manual_seed(seed)
             began = time.perf_counter()
-            with self.guard, self._surroundings(config, target, args, kwargs, expected):
+            with self.guard, self._surroundings(config, without_graph):
                 result = target.function(*args, **kwargs)
             calling.synchronize(result)
         except calling.Refused as refused:
@@ -95,7 +105,7 @@ class Replay:
         except Exception as error:
             seconds = time.perf_counter() - began
             if calling.out_of_memory(error):
-                return {"result": "skipped", "reason": "it needs more memory than --max-memory"}
+                return NO_MEMORY
             return {
                 "result": "raised",
                 "raised": calling.kinds(error),
@@ -105,7 +115,7 @@ class Replay:
         answer = {"result": "ok", "seconds": time.perf_counter() - began}
         if "outputs" in config:
             self.results.strides = config.get("strides", True)
-            with self.guard, self._surroundings(config, target, args, kwargs, expected):
+            with self.guard, self._surroundings(config, without_graph):
                 _, answer["difference"] = self.results.compare_call(
                     target, args, kwargs, config["outputs"], result, values_known
                 )
@@ -113,10 +123,10 @@ class Replay:
 
     # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in
     # place of a leaf's values: what returned did so without it.
-    def _surroundings(self, config, target, args, kwargs, expected):
+    def _surroundings(self, config, without_graph):
         if config["level"] == 2:
             return torch._C._AutoDispatchBelowAutograd()
-        if not expected and (target.in_place or "out" in kwargs):
+        if without_graph:
             return torch.no_grad()
         return contextlib.nullcontext()
 
@@ -135,10 +145,13 @@ def device_of(name):
 
 
 def limit_memory(nbytes):
-    """Of what is written to, RLIMIT_DATA: libraries and reserved addresses don't count."""
+    """Of what is written to, RLIMIT_DATA: libraries and reserved addresses don't count. A limit of
+    the user's own that is lower stays."""
     with open("/proc/self/statm") as file:
         data = int(file.read().split()[5]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_DATA, (data + nbytes, data + nbytes))
+    limits = [data + nbytes, *resource.getrlimit(resource.RLIMIT_DATA)]
+    limit = min(each for each in limits if each != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def die_with_parent():
@@ -146,8 +159,8 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
-def work(options, reader, answers, errors, threads, first, ready):
-    """The child. Ends with its input. `ready` is set when it can be asked."""
+def work(options, reader, answers, errors, threads, first, state):
+    """The child. Ends with its input."""
     die_with_parent()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -168,31 +181,59 @@ def work(options, reader, answers, errors, threads, first, ready):
     signal.setitimer(signal.ITIMER_REAL, 0)
     if first:
         answer(answers, torch=torch.__version__)
-    ready[0] = 1
     count = 0
-    for request, behind in requests(reader):
+    for request in requests(reader, state):
         os.ftruncate(errors, 0)
-        if options["sequence"]:
-            sequence.take_contents(request, reader, behind)
-        answer(answers, **replay.run(request))
+        if request is None and options["sequence"]:
+            replay.forget()
+        answer(answers, **(NO_MEMORY if request is None else replay.run(request)))
+        # Freed before the next one is read.
+        del request
         count += 1
         if count % 256 == 0:
             gc.collect()
 
 
-def requests(reader):
-    """Each with what was read behind its line. One is sent at a time: nothing is read ahead that
-    is for the next child."""
-    blocks = []
+def requests(reader, state):
+    """None for one that there is no memory for. Each is read to its end, and nothing behind it,
+    which may be for the next child."""
     while True:
-        block = os.read(reader, 1 << 20)
-        if not block:
+        state[0] = WAITING
+        head = os.read(reader, HEAD.size)
+        if not head:
             return
-        end = block.find(b"\n") + 1
-        blocks.append(block[:end] if end else block)
-        if end:
-            yield json.loads(b"".join(blocks)), block[end:]
-            blocks = []
+        state[0] = READING
+        head += read(reader, HEAD.size - len(head))
+        line, contents = (read(reader, nbytes) for nbytes in HEAD.unpack(head))
+        request = None
+        if line is not None and contents is not None:
+            try:
+                request = json.loads(line)
+                sequence.give_contents(request, contents)
+            except MemoryError:
+                request = None
+        del line, contents
+        state[0] = CALLING
+        yield request
+
+
+_SCRATCH = memoryview(bytearray(1 << 16))
+
+
+def read(reader, nbytes):
+    """So many bytes are read in any case; None where there is no memory for them."""
+    try:
+        whole = bytearray(nbytes)
+    except MemoryError:
+        whole = None
+    done = 0
+    while done < nbytes:
+        room = _SCRATCH[: nbytes - done] if whole is None else memoryview(whole)[done:]
+        count = os.readv(reader, [room])
+        if count == 0:
+            raise EOFError
+        done += count
+    return whole
 
 
 def answer(answers, **what):
@@ -211,7 +252,11 @@ def last_line(errors):
 def main(options):
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers, reader, errors = os.dup(1), os.dup(0), os.memfd_create("stderr")
+    # Beside the standard streams, some of which the user may have closed.
+    answers, reader, errors = (
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+        for descriptor in (1, 0, os.memfd_create("stderr"))
+    )
     # So that it can be emptied while others write to it.
     fcntl.fcntl(errors, fcntl.F_SETFL, os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -222,15 +267,15 @@ def main(options):
     os.chdir(calling.NO_FILES)
     # What is there stays: children needn't look through it, nor copy the pages that it is in.
     gc.freeze()
-    ready = mmap.mmap(-1, 1)  # shared with children
+    state = mmap.mmap(-1, 1)  # shared with children
     first = True
     while True:
-        ready[0] = 0
+        state[0] = STARTING
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                work(options, reader, answers, errors, threads, first, ready)
+                work(options, reader, answers, errors, threads, first, state)
                 status = 0
             except BaseException as error:
                 os.write(errors, f"{type(error).__name__}: {error}".encode())
@@ -241,13 +286,22 @@ def main(options):
             return
         died = f"exit code {status >> 8}"
         if os.WIFSIGNALED(status):
-            died = signal.Signals(os.WTERMSIG(status)).name
-        if not ready[0]:
-            # Nor would the next one get further.
-            answer(
-                answers,
-                problem=f"a worker dies before it can call anything ({last_line(errors) or died})",
-            )
+            died = name_of_signal(os.WTERMSIG(status))
+        # Nor would the next one get further; and it must not take the rest of a request for one.
+        problem = {
+            STARTING: "a worker dies before it can call anything",
+            READING: "a worker died while it read what to call",
+        }.get(state[0])
+        if problem:
+            answer(answers, problem=f"{problem} ({last_line(errors) or died})")
             return
-        answer(answers, died=died, said=last_line(errors))
+        if state[0] == CALLING:
+            answer(answers, died=died, said=last_line(errors))
         first = False
+
+
+def name_of_signal(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most of the real-time ones
+        return f"signal {number}"

@@ -27,13 +27,18 @@ namespace {
 using nlohmann::json;
 
 // The first lines that a worker reads are its own program and what it is to do.
-constexpr char kBootstrap[] = R"(
+constexpr char kBootstrap[] = R"python(
 import sys
 sys.path[:] = [path for path in sys.path if path]
 import json, types
 # Unbuffered: what comes behind these lines is for another process.
 def line():
     return json.loads(sys.stdin.buffer.raw.readline())
+try:
+    import torch
+except ImportError as error:
+    print(json.dumps({"problem": f"has no torch ({error})"}), flush=True)
+    sys.exit(1)
 package = sys.modules["replay"] = types.ModuleType("replay")
 package.__path__ = []
 for name, text in line():
@@ -42,7 +47,13 @@ for name, text in line():
     setattr(package, name, module)
     exec(compile(text, "replay/" + name + ".py", "exec"), module.__dict__)
 module.main(line())
-)";
+)python";
+
+// What a request begins with, for a worker that has no memory for it to find its end.
+struct RequestHead {
+  uint64_t line;
+  uint64_t contents;
+};
 
 struct Module {
   const char* name;
@@ -194,12 +205,17 @@ class Worker {
       return Failed(options, error);
     }
     std::string line;
-    if (!Write(greeting) || !ReadLine(kStartSeconds, &line)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(options.python, " cannot replay: it does not start with torch (what it said stands above)"));
+    // It may have ended without reading all of that, and have said why.
+    Write(greeting);
+    if (!ReadLine(kStartSeconds, &line)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          options.python, " cannot replay: it does not start with torch (what it said stands above); ", kOtherPython));
     }
     if (const std::string problem = TextOf(Parse(line), kProblem); !problem.empty()) {
       Kill();
+      if (problem.starts_with(kNoTorch)) {
+        return absl::FailedPreconditionError(absl::StrCat(options.python, " ", problem, "; ", kOtherPython));
+      }
       return absl::FailedPreconditionError(problem);
     }
     return absl::OkStatus();
@@ -207,12 +223,15 @@ class Worker {
 
   ReplayAnswer Ask(const std::string& request, double seconds, const std::vector<std::string_view>& pieces = {}) {
     std::string line;
-    bool written = Write(absl::StrCat(request, "\n"));
+    RequestHead head = {.line = request.size(), .contents = 0};
+    for (const std::string_view piece : pieces) head.contents += piece.size();
+    bool written = Write({reinterpret_cast<const char*>(&head), sizeof head}) && Write(request);
     for (const std::string_view piece : pieces) written = written && Write(piece);
     ReplayAnswer answer;
     answer.result = "crashed";
     answer.reason = "the worker ended, or did not answer";
-    if (written && ReadLine(seconds, &line)) {
+    // Where not all was read it has said why.
+    if (ReadLine(seconds, &line)) {
       const json said = Parse(line);
       const std::string problem = TextOf(said, kProblem);
       if (problem.empty()) return ParseAnswer(said);
@@ -233,6 +252,8 @@ class Worker {
  private:
   static constexpr double kStartSeconds = 300;   // a cold disk, a busy machine
   static constexpr char kProblem[] = "problem";  // why there is no worker any more
+  static constexpr char kNoTorch[] = "has no torch";
+  static constexpr char kOtherPython[] = "--python names another one";
 
   static json Parse(const std::string& line) { return json::parse(line, nullptr, /*allow_exceptions=*/false); }
 

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -52,6 +53,20 @@ std::string TemporaryName(const std::string& path) {
 
 int CreateNewFile(const std::string& path, mode_t mode) {
   return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+std::FILE* OpenNamelessFile() {
+  const char* const folder = std::getenv("TMPDIR");
+  const std::string in = folder == nullptr || *folder == '\0' ? "/tmp" : folder;
+  int file = open(in.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0) {
+    // Not every file system has these.
+    std::string name = in + "/torchtrace-XXXXXX";
+    file = mkostemp(name.data(), O_CLOEXEC);
+    if (file < 0) return nullptr;
+    unlink(name.c_str());
+  }
+  return fdopen(file, "w+");
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <streambuf>
@@ -30,6 +31,10 @@ std::string TemporaryName(const std::string& path);
 // Creates a file to write. Fails, with errno, where there is anything, also a link. The
 // umask applies to `mode`.
 int CreateNewFile(const std::string& path, mode_t mode);
+
+// A file to write and read that goes with the process, in $TMPDIR, else /tmp; programs that are started have none of
+// it. Null, with errno, where there can't be one.
+std::FILE* OpenNamelessFile();
 
 // The lock of a trace's folder, held by who writes logs into it: `log/.lock`, with an flock.
 // The lock hangs on a mapping of the file and not on a descriptor, which the traced

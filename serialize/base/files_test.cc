@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -252,6 +254,30 @@ TEST(FileError, SaysWhatAndWhy) {
   EXPECT_EQ(FileError("cannot read x", EACCES).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(FileError("cannot read x", EPERM).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(FileError("cannot read x", EIO).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(OpenNamelessFileTest, IsInTheFolderForSuchFiles) {
+  const char* const before = getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  const std::string folder = fs::weakly_canonical(testing::TempDir() + "/nameless").string();
+  fs::create_directory(folder);
+  setenv("TMPDIR", folder.c_str(), 1);
+  std::FILE* const file = OpenNamelessFile();
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(fs::is_empty(folder));
+  EXPECT_NE(fs::read_symlink("/proc/self/fd/" + std::to_string(fileno(file))).string().find(folder), std::string::npos);
+  EXPECT_TRUE((fcntl(fileno(file), F_GETFD) & FD_CLOEXEC) != 0);
+  EXPECT_GE(std::fputs("text", file), 0);
+  std::rewind(file);
+  EXPECT_EQ(std::fgetc(file), 't');
+  std::fclose(file);
+  setenv("TMPDIR", (folder + "/none").c_str(), 1);
+  EXPECT_EQ(OpenNamelessFile(), nullptr);
+  if (before == nullptr) {
+    unsetenv("TMPDIR");
+  } else {
+    setenv("TMPDIR", kept.c_str(), 1);
+  }
 }
 
 }  // namespace
