@@ -41,6 +41,9 @@ void AppendUtf8(uint32_t code_point, std::string* out);
 
 bool IsValidUtf8(std::string_view text);
 
+// The beginning of a text, of at most so many bytes and of whole characters.
+std::string_view CutUtf8(std::string_view text, size_t bytes);
+
 // Characters that would break a line or mislead its reader, or that a terminal or a YAML reader
 // does not take as they are: controls, line separators, marks that turn the direction of
 // writing, tags that nobody sees, byte order mark, noncharacters.
