@@ -366,7 +366,7 @@ PyObject* ExportCallsTo(PyObject*, PyObject* args) {
 
 // A list of a step's contents, bytes or None.
 PyObject* ContentsList(const std::vector<std::optional<std::string_view>>& contents) {
-  PyObject* const list = PyList_New(0);
+  PyObject* list = PyList_New(0);
   bool good = list != nullptr;
   for (const std::optional<std::string_view>& bytes : contents) {
     if (!good) break;

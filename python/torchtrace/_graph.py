@@ -83,7 +83,7 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
         raise ValueError(f"{path} has no calls of level {level} among those that were asked for")
     for missing, what in (
         (len(steps) > 1 and told["without_result"] >= len(steps), "what the calls returned"),
-        (told["without_id"], f"which tensor is which, of {told['without_id']} that calls take,"),
+        (len(steps) > 1 and told["without_id"], f"which tensor is which, of {told['without_id']} that calls take,"),
     ):
         if missing:
             raise ValueError(
@@ -226,10 +226,13 @@ def _meta_tensor(plain):
     try:
         dtype = _named(torch.dtype, plain["dtype"])
         if stride is None:
-            return torch.empty(shape, dtype=dtype, device="meta")
-        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+            tensor = torch.empty(shape, dtype=dtype, device="meta")
+        else:
+            tensor = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
     except (_CannotWrite, RuntimeError):
         return None
+    # A trace has no scale and zero point.
+    return None if tensor.is_quantized else tensor
 
 
 def _tensor_meta(plain):
@@ -252,8 +255,7 @@ def _meta_of(plain):
 def _tensor_of(plain, contents):
     """A tensor with recorded contents, laid out as it was; None where that can't be."""
     like = _meta_tensor(plain)
-    # A trace has no scale and zero point.
-    if like is None or like.dtype.is_quantized:
+    if like is None:
         return None
     extent, count = like.untyped_storage().nbytes() // like.itemsize, like.numel()
     if count == 0:
