@@ -61,6 +61,8 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     `outputs` are the numbers of the calls whose results are returned; by default it is the result
     of the last one that returned a tensor.
     """
+    if getattr(trace, "is_open", False):
+        raise ValueError(f"{trace!r} is still written: graph() takes one that was closed")
     path = os.fspath(getattr(trace, "path", None) or trace)
     if level not in (0, 1, 2, 4):
         raise ValueError(f"level={level!r}: expected 0, 1, 2 or 4, which record calls of torch")
