@@ -183,8 +183,9 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
 
 // Whether it was meant as numbers, right or wrong.
 bool LooksLikeNumbers(const std::string& word) {
-  return word.empty() || word.starts_with('@') || (word.find_first_of("0123456789") != std::string::npos &&
-                                   word.find_first_not_of("0123456789-,@") == std::string::npos);
+  return word.empty() || word.starts_with('@') ||
+         (word.find_first_of("0123456789") != std::string::npos &&
+          word.find_first_not_of("0123456789-,@") == std::string::npos);
 }
 
 // `--calls 3-9` and `--calls=3-9` without the numbers, which are put into `numbers`. The word behind --calls is numbers

@@ -301,7 +301,14 @@ def test_cases_of_calls(tmp_path):
             file.write(json.dumps({"level": 1, "kwargs": {}, **call}) + "\n")
     code = export(tmp_path, "pytest", "a.jsonl").out
     cases = [part.split("\n")[1].strip() for part in code.split("pytest.param(")[1:]]
-    assert ["requires_grad_()" in case for case in cases] == [False, False, True, True, False, False]
+    assert ["requires_grad_()" in case for case in cases] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     # Cut between characters.
     assert "\\U000000e4..." in code
 

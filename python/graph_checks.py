@@ -387,6 +387,19 @@ def check_data_of_a_parameter():
     same(parameter, weight)
     same(parameter.grad, weight.grad)
 
+    def data_first(x):
+        other.data.clamp_(0, 0.5)
+        return other * x + other.data
+
+    other = torch.nn.Parameter(torch.ones(3))
+    folder, result = record(data_first, torch.arange(3.0))
+    module = torchtrace.graph(folder)
+    same(run(module), result)
+    assert [p.tolist() for p in module.parameters()] == [[0.5] * 3]
+    state = torch.nn.ParameterDict({"p": torch.ones(3)})
+    same(torchtrace.graph(folder, state=state)(torch.arange(3.0)), result)
+    same(state["p"], other)
+
 
 def check_buffers():
     torch.manual_seed(0)
@@ -521,6 +534,8 @@ def check_windows():
     same(run(both)[0], torch.add(x, y))
     refused(lambda: torchtrace.graph(folder, calls="900-"), "no calls of level 1")
     refused(lambda: torchtrace.graph(folder, outputs=77), "77")
+    cut, _ = record(lambda: torch.stack([x] * 9999))
+    refused(lambda: torchtrace.graph(cut), "none of these calls", "was cut")
     refused(lambda: torchtrace.graph(folder, level=3), "level=3")
     refused(lambda: torchtrace.graph(folder, state={"a": 1}), "state")
     for missing, words in ((["ids", "outputs"], "returned"), (["ids"], "which tensor is which")):

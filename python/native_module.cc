@@ -391,7 +391,8 @@ bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
   PyObject* returned = nullptr;
   if (sources != nullptr && results != nullptr) {
     const std::string json = DumpJson(FlowStepToJson(trace, step, /*contents=*/false));
-    returned = PyObject_CallFunction(visit, "s#OO", json.data(), static_cast<Py_ssize_t>(json.size()), sources, results);
+    returned =
+        PyObject_CallFunction(visit, "s#OO", json.data(), static_cast<Py_ssize_t>(json.size()), sources, results);
   }
   Py_XDECREF(sources);
   Py_XDECREF(results);

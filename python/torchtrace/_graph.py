@@ -83,15 +83,16 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     told = native.read_flow(path, level, _numbers(calls), threads, visit)
     if not steps:
         raise ValueError(f"{path} has no calls of level {level} among those that were asked for")
-    for missing, what in (
-        (len(steps) > 1 and told["without_result"] >= len(steps), "what the calls returned"),
-        (len(steps) > 1 and told["without_id"], f"which tensor is which, of {told['without_id']} that calls take,"),
-    ):
-        if missing:
-            raise ValueError(
-                f"{path}: {what} is not in the trace: record it with outputs=True and ids=True "
-                "(torchtrace run --outputs --ids)"
-            )
+    missing = None
+    if len(steps) > 1 and told["without_result"] and not any("result" in step for step in steps):
+        missing = "what the calls returned"
+    elif len(steps) > 1 and told["without_id"]:
+        missing = f"which tensor is which, of {told['without_id']} that calls take,"
+    if missing is not None:
+        raise ValueError(
+            f"{path}: {missing} is not in the trace: record it with outputs=True and ids=True "
+            "(torchtrace run --outputs --ids)"
+        )
     if modules is not None and not isinstance(modules, torch.nn.Module):
         raise TypeError("modules: expected a torch.nn.Module")
     builder = _Builder(steps, modules if state is None else state)
@@ -118,7 +119,7 @@ def _numbers(calls):
         return str(_number(calls))
     if not isinstance(calls, (list, tuple, range, set, frozenset)):
         raise TypeError(
-            f"calls={calls!r}: expected None, a number, a text like \"120-180\", (first, last), a "
+            f'calls={calls!r}: expected None, a number, a text like "120-180", (first, last), a '
             "list, a set or a range"
         )
     if isinstance(calls, tuple) and len(calls) == 2:
@@ -338,9 +339,7 @@ def _checked(plain):
     if kind == "type" and value in _TYPES:
         return _TYPES[value]
     if kind == "object":
-        raise _CannotWrite(
-            f"an argument is an object of a type that only the program has: {value}"
-        )
+        raise _CannotWrite(f"an argument is an object of a type that only the program has: {value}")
     raise _CannotWrite(f"an argument is of a kind that a graph can't hold: {kind}")
 
 
@@ -438,6 +437,15 @@ class _Builder:
         self.left_out = []
         for step in steps:
             self._describe(step)
+        for number, source in [*self.described.items()]:
+            base = self.described.get(source.get("base"), {})
+            parameter = source.get("same") and source.get("subclass") == _PARAMETERS[0]
+            if parameter and base.get("kind") == "input" and not self._is_parameter(base):
+                # Its data was taken before it was.
+                whole = {key: base.get(key) for key in ("contents", "memory")}
+                self.described[number] = {**source, **whole, "kind": "input"}
+                view = {"kind": "view", "base": number, "shift": 0, "same": True}
+                self.described[base["id"]] = {**base, **view}
         # Before others, which may be alike, are taken for buffers.
         for number, source in self.described.items():
             if self._is_parameter(source):
@@ -527,7 +535,11 @@ class _Builder:
     def _output(self, outputs, results, last):
         if outputs is None:
             if last is None:
-                raise ValueError("none of these calls returned a tensor that a graph can return")
+                why = "; ".join(list(dict.fromkeys(self.left_out))[:3])
+                raise ValueError(
+                    "none of these calls returned a tensor that a graph can return"
+                    + (f"; it lacks {why}" if why else "")
+                )
             self.graph.output(last)
             return
         single = not isinstance(outputs, (list, tuple))
@@ -782,7 +794,7 @@ class _ModuleCall:
         self.whole = all("result" in step for step in steps)
 
     def leave_out_buffers(self, described):
-        """Of plain tensors from outside those that its buffers are: all but what it is called with."""
+        """Of the plain tensors from outside those that are its buffers."""
         for buffer in self.module.buffers(recurse=False):
             alike = [
                 described[number]

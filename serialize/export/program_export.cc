@@ -311,7 +311,8 @@ class ProgramWriter {
     std::string base = NameOf(origin.base);
     const bool same = origin.same && !origin.parameter;
     // By x.data or the like, which no call tells of.
-    const bool floating = origin.dtype.find("float") != std::string::npos || origin.dtype.find("complex") != std::string::npos;
+    const bool floating =
+        origin.dtype.find("float") != std::string::npos || origin.dtype.find("complex") != std::string::npos;
     const bool detached =
         floating && !origin.gradient && !origin.other_dtype && !origin.parameter && HasGradient(origin.base);
     if (same && !detached) return base;

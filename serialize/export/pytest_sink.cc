@@ -67,8 +67,8 @@ struct Case {
 };
 
 constexpr std::string_view kInPlace[] = {
-    "__iadd__", "__isub__",    "__imul__", "__itruediv__", "__ifloordiv__", "__imod__",     "__ipow__",    "__imatmul__",
-    "__iand__", "__ior__",     "__ixor__", "__ilshift__",  "__irshift__",   "__setitem__",  "__delitem__", "__set__",
+    "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__",    "__ipow__",    "__imatmul__",
+    "__iand__", "__ior__",  "__ixor__", "__ilshift__",  "__irshift__",   "__setitem__", "__delitem__", "__set__",
 };
 
 bool InPlace(const Config& config) {
@@ -81,7 +81,7 @@ bool InPlace(const Config& config) {
     return true;
   }
   return std::any_of(config.kwargs.begin(), config.kwargs.end(),
-                                            [](const auto& kwarg) { return kwarg.first == "out"; });
+                     [](const auto& kwarg) { return kwarg.first == "out"; });
 }
 
 bool HasBool(const Value& value) {
@@ -133,7 +133,8 @@ class PytestSink : public CallSink {
       }
       Case& one = cases_[at->second];
       ++one.calls;
-      if (one.outcome != Case::kReturned) waiting_.emplace(record.call, std::pair(at->second, std::string(record.notes)));
+      if (one.outcome != Case::kReturned)
+        waiting_.emplace(record.call, std::pair(at->second, std::string(record.notes)));
       return absl::OkStatus();
     }
     const auto waiting = waiting_.find(record.call);
@@ -188,7 +189,8 @@ class PytestSink : public CallSink {
         WriteArguments(config, [&](const Value& value, uint64_t position) -> absl::StatusOr<std::string> {
           // Of these a call depends on the values.
           const bool discrete = value.text == "bool" || value.text.find("int") != std::string::npos;
-          absl::StatusOr<std::string> tensor = PythonTensor(value, FindNote(notes, position), /*contents=*/discrete, config);
+          absl::StatusOr<std::string> tensor =
+              PythonTensor(value, FindNote(notes, position), /*contents=*/discrete, config);
           const TensorFacet* const facet = FindFacet(facets, position);
           if (tensor.ok() && facet != nullptr && facet->requires_grad && gradients) *tensor += ".requires_grad_()";
           return tensor;

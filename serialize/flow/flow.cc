@@ -625,7 +625,7 @@ class Flow {
   absl::flat_hash_map<uint64_t, std::vector<Base>> bases_;       // by the number of their storage
   std::vector<TensorNote::Identity> touched_;                    // by the step
   std::deque<std::string> memories_;                             // of the step's sources
-  std::vector<FlowValue>* released_ = nullptr;              // of the step
+  std::vector<FlowValue>* released_ = nullptr;                   // of the step
   FlowValue next_ = 0;
   uint64_t step_ = 0;
   uint64_t without_id_ = 0;

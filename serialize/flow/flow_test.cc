@@ -291,8 +291,8 @@ TEST(FlowTest, GapsOfATensorHaveWhatOthersHaveThere) {
   // One that nobody can have.
   Take(&trace, Strided({2}, {int64_t{1} << 40}), {5, 3, 0}, "aaaabbbb");
   Take(&trace, TensorValue({1}), {6, 3, 7}, "cccc");
-  EXPECT_EQ(Contents(&trace), (Lines{"memory aaaabbbbccccddddeeee", "bbbbdddd", std::string(24, 'x'), "yyyy",
-                                     "aaaabbbb", "cccc"}));
+  EXPECT_EQ(Contents(&trace),
+            (Lines{"memory aaaabbbbccccddddeeee", "bbbbdddd", std::string(24, 'x'), "yyyy", "aaaabbbb", "cccc"}));
 }
 
 TEST(FlowTest, JsonNumbersTensorsWhereverTheyStand) {

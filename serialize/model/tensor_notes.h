@@ -54,8 +54,8 @@ void AppendTensorNote(const TensorNote& note, Out* out) {
   if (note.contents) AppendString(*note.contents, out);
 }
 
-// Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list; a note
-// with an offset that no tensor has is left out.
+// Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list; a
+// note with an offset that no tensor has is left out.
 void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes);
 std::vector<TensorNote> ReadTensorNotes(std::string_view bytes);
 
