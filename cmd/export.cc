@@ -51,6 +51,8 @@ struct ExportArguments {
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
 
+bool HoldsOnlyCalls(const Exporter& exporter) { return !exporter.HoldsConfigs(); }
+
 // Of the help page.
 std::string Formats() {
   std::string lines = "Formats:\n";
@@ -181,8 +183,9 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
 
 // Whether it was meant as numbers, right or wrong.
 bool LooksLikeNumbers(const std::string& word) {
-  return word.starts_with('@') || (word.find_first_of("0123456789") != std::string::npos &&
-                                   word.find_first_not_of("0123456789-,@") == std::string::npos);
+  return word.empty() || word.starts_with('@') ||
+         (word.find_first_of("0123456789") != std::string::npos &&
+          word.find_first_not_of("0123456789-,@") == std::string::npos);
 }
 
 // `--calls 3-9` and `--calls=3-9` without the numbers, which are put into `numbers`. The word behind --calls is numbers
@@ -228,7 +231,8 @@ int Run(const std::vector<std::string>& all_args) {
   app->add_flag(
       "--calls", calls,
       absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables),
-                   "; followed by NUMBERS (A-B, A-, -B, A, @FILE; several with commas), only calls of these"));
+                   "; followed by NUMBERS (A-B, A-, -B, A, @FILE; several with commas), only calls of these, for ",
+                   ExporterNames(HoldsOnlyCalls), ", too"));
   app->add_flag("--all", all, kAllLinesText);
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
   CLI::Option* const by_option =

@@ -167,6 +167,88 @@ with torch.no_grad():
     assert "with torch.no_grad():" in export(tmp_path, "python", "out", "--calls", number).out
 
 
+MEMORY = """
+import torch
+import torchtrace
+
+weight = torch.nn.Parameter(torch.ones(3))
+whole, rows = torch.arange(8.0), torch.arange(3.0).expand(2, 3)
+
+def forward(a, b, even, odd):
+    x = a * 2
+    a.add_(1)
+    y = (x + b + rows.sum(0)) * weight
+    weight.data.mul_(3)
+    z = torch.Tensor.apply_(x.detach().clone(), lambda value: value * 2)
+    return y + z + weight.data + (weight * 2).data.T + (even + odd)[:3]
+
+more = whole.clone()
+parts = whole[0:3], whole[4:7], more[0:7:2], more[1:8:2]
+torchtrace.resume()
+with torch.profiler.record_function("mark"):
+    result = forward(*parts)
+torchtrace.pause()
+print(result.tolist())
+"""
+
+
+@pytest.mark.torch
+def test_memory_that_tensors_share(tmp_path):
+    (tmp_path / "program.py").write_text(MEMORY)
+    options = ["--ids", "--outputs", "--values", "64KB", "-l", "1", "-o", "out", "-q"]
+    options += ["--start-paused"]
+    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=tmp_path)
+    assert done.status == 0, done.err
+    told = export(tmp_path, "python", "out", "-o", "script.py").err
+    assert "profiler" not in told and "left out" in told
+    export(tmp_path, "fx", "out", "-o", "module.py")
+    code = """
+import torch, script, module
+for result in script.program(*script.inputs()), module.graph_module()(*module.example_inputs()):
+    print(result.tolist())
+    assert result.requires_grad
+"""
+    status, printed, err = python("-c", code, cwd=tmp_path)
+    assert (status, printed) == (0, done.out * 2), err
+
+
+@pytest.mark.torch
+def test_tensors_of_a_script(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.neg(1)\n")
+    export(tmp_path, "python", "a.txt", "-o", "script.py")
+    code = """
+import base64, torch
+from script import tensor
+
+def text(made):
+    return base64.b64encode(bytes(made.contiguous().view(-1).view(torch.uint8).tolist())).decode()
+
+values = torch.arange(6.0)
+rows = tensor((4, 3), torch.float32, stride=(0, 1), contents=text(values[:3].expand(4, 3)))
+assert torch.equal(rows, values[:3].expand(4, 3)) and rows.stride() == (0, 1)
+even = tensor((3,), torch.float32, stride=(2,), memory=text(values[:5]))
+assert torch.equal(even.as_strided((5,), (1,)), values[:5]) and even.tolist() == [0, 2, 4]
+assert tensor((0, 2), torch.float32, contents="").shape == (0, 2)
+for made in even, tensor((2, 2), torch.float32), tensor((), torch.bool):
+    assert not made._is_view()
+    made.detach_()
+tensor((2,), torch.float32).resize_(9)
+high = 2**63 - 1
+for dtype, low, high in (
+    (torch.int64, high, high),
+    (torch.int64, -high - 1, high),
+    (torch.int64, high - 1, high),
+    (torch.uint64, high + 5, high + 6),
+    (torch.uint8, 250, 255),
+    (torch.bool, 1, 1),
+):
+    drawn = tensor((99,), dtype, low=low, high=high).tolist()
+    assert all(low <= number <= high for number in drawn), (dtype, drawn)
+"""
+    status, _, err = python("-c", code, cwd=tmp_path)
+    assert status == 0, err
+
+
 @pytest.mark.torch
 def test_operators_are_a_script_too(traced):
     folder, printed = traced
@@ -226,6 +308,33 @@ def test_no_case_of_a_call_that_means_nothing_alone(tmp_path):
         assert f"torchtrace: pytest leaves out 1 config (1 call): {why}\n" in done.err
 
 
+def test_cases_of_calls(tmp_path):
+    tensor = {"type": "torch.Tensor", "shape": [2], "dtype": "torch.float32", "requires_grad": True}
+    calls = [
+        {"api": "torch.Tensor.__iadd__", "args": [tensor, 1]},
+        {"api": "torch.Tensor.add_", "args": [tensor, 1]},
+        {"api": "torch.Tensor.__add__", "args": [tensor, 1]},
+        {"api": "torch.Tensor.__invert__", "args": [tensor]},
+        {"level": 2, "api": "aten::add_.Tensor", "args": [tensor, 1]},
+        {"api": "torch.neg", "args": ["ä" * 200]},
+    ]
+    with open(tmp_path / "a.jsonl", "w") as file:
+        for call in calls:
+            file.write(json.dumps({"level": 1, "kwargs": {}, **call}) + "\n")
+    code = export(tmp_path, "pytest", "a.jsonl").out
+    cases = [part.split("\n")[1].strip() for part in code.split("pytest.param(")[1:]]
+    assert ["requires_grad_()" in case for case in cases] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    # Cut between characters.
+    assert "\\U000000e4..." in code
+
+
 @pytest.mark.torch
 def test_windows(traced):
     folder, _ = traced
@@ -279,6 +388,8 @@ def test_what_is_wrong(tmp_path):
             "choose calls, and csv holds configs without --calls",
         ),
         (["csv", "a.txt", "--calls=9-3"], "--calls"),
+        (["python", "a.txt", "--calls", ""], "--calls"),
+        (["python", "a.txt", "--calls="], "--calls"),
     ):
         done = tool.torchtrace("export", *args, cwd=tmp_path)
         assert done.status == 2 and words in done.err, done.err

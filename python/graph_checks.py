@@ -335,6 +335,200 @@ def check_flow_of_all_kinds():
     same(run(module), result)
 
 
+def check_parts_of_a_storage():
+    def apart(a, b, c):
+        x = a * 2
+        a.add_(1)
+        return (x + b) * c.sum()
+
+    def overlapping(a, c):
+        a.add_(1)
+        return a * 2 + c
+
+    def in_gaps(even, odd):
+        return even + odd
+
+    def of_bytes(a, b):
+        return a + b
+
+    whole = torch.arange(8.0)
+    for program, parts in (
+        (apart, (whole[0:3], whole[4:7], whole[::4])),
+        (overlapping, (whole[0:3], whole[2:5])),
+        # Its elements reach from one end to the other.
+        (in_gaps, (whole[0:7:2], whole[1:8:2])),
+        (in_gaps, (whole.view(4, 2)[:, 0], whole[1:6].unfold(0, 2, 1)[:, 0])),
+        (of_bytes, (whole[:3], whole.view(torch.int32)[3:6])),
+    ):
+        copies = torch.arange(8.0)
+        again = [
+            torch.empty(0, dtype=p.dtype).set_(
+                copies.untyped_storage(), p.storage_offset(), p.shape, p.stride()
+            )
+            for p in parts
+        ]
+        folder, result = record(program, *again)
+        same(run(torchtrace.graph(folder)), result)
+        folder, result = record(program, *parts, levels=[2])
+        same(run(torchtrace.graph(folder, level=2)), result)
+        whole.copy_(torch.arange(8.0))
+
+
+def check_inputs_of_all_layouts():
+    for x in (
+        torch.arange(3.0).expand(4, 3),
+        torch.arange(6.0).unfold(0, 3, 1),
+        torch.arange(24, dtype=torch.int16).view(2, 3, 4)[:, ::2].mT,
+        torch.tensor(3.0),
+    ):
+        folder, result = record(torch.neg, x)
+        module = torchtrace.graph(folder)
+        same(run(module), result)
+        assert module.meta["example_inputs"][0].stride() == x.stride()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = torch.quantize_per_tensor(torch.randn(3), 0.1, 0, torch.quint8)
+    folder, result = record(torch.dequantize, x)
+    module = torchtrace.graph(folder)
+    assert module.meta["example_inputs"] == [None]
+    same(module(x), result)
+
+
+def check_data_of_a_parameter():
+    weight = torch.nn.Parameter(torch.ones(3))
+
+    def program(x):
+        y = weight * x
+        weight.data.mul_(3)
+        return y + weight.data[1:].sum() + (weight * 2).data.T
+
+    folder, result = record(program, torch.arange(3.0))
+    module = torchtrace.graph(folder)
+    got = run(module)
+    same(got, result)
+    for one in (got, result):
+        one.sum().backward()
+    (parameter,) = module.parameters()
+    same(parameter, weight)
+    same(parameter.grad, weight.grad)
+
+    def data_first(x):
+        other.data.clamp_(0, 0.5)
+        return other * x + other.data
+
+    other = torch.nn.Parameter(torch.ones(3))
+    folder, result = record(data_first, torch.arange(3.0))
+    module = torchtrace.graph(folder)
+    same(run(module), result)
+    assert [p.tolist() for p in module.parameters()] == [[0.5] * 3]
+    state = torch.nn.ParameterDict({"p": torch.ones(3)})
+    same(torchtrace.graph(folder, state=state)(torch.arange(3.0)), result)
+    same(state["p"], other)
+
+
+def check_buffers():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
+    )
+    x = torch.randn(4, 3)
+    # A weight is like a variance, a bias like a mean.
+    states = [copy.deepcopy(model) for _ in range(2)]
+    states.append(copy.deepcopy(model).state_dict())
+    folder, result = record(lambda x: model(model(x)), x, levels=[1, 3], frames="modules")
+    for state in states:
+        module = torchtrace.graph(folder, state=state)
+        same(module(x), result)
+        tensors = state if isinstance(state, dict) else state.state_dict()
+        for name, tensor in model.state_dict().items():
+            same(tensors[name], tensor)
+    for values in (0, 1 << 20):
+        fresh = copy.deepcopy(model)
+        folder, result = record(model, x, levels=[1, 3], frames="modules", values=values)
+        module = torchtrace.graph(folder, modules=fresh)
+        calls = [node.target for node in module.graph.nodes if node.op == "call_module"]
+        assert calls == ["0", "1", "2"]
+        same(module(x), result)
+
+
+def check_copies():
+    model, whole = torch.nn.BatchNorm1d(3), torch.randn(9, 3)
+    folder, result = record(lambda a, b: model(a) + b, whole[:4], whole[4:8])
+    module = torchtrace.graph(folder)
+    copied = copy.deepcopy(module)
+    assert copied.code == module.code
+    assert [node.meta for node in copied.graph.nodes] == [node.meta for node in module.graph.nodes]
+    assert all(a is not b for a, b in zip(copied.parameters(), module.parameters(), strict=True))
+    same(run(copied), result)
+    same(run(module), result)
+
+
+def check_what_results_tell():
+    def program(x):
+        out = torch.empty(0), torch.empty(0, dtype=torch.int64)
+        torch.max(x, 0, out=out)
+        return out[0] + out[1]
+
+    folder, result = record(program, torch.randn(4, 3))
+    module = torchtrace.graph(folder)
+    same(run(module), result)
+    shapes = [node.meta["tensor_meta"].shape for node in nodes(module, operator.getitem)]
+    assert shapes == [(3,), (3,)]
+
+
+def check_marks_of_a_profiler():
+    def program(x):
+        with torch.profiler.record_function("mark"):
+            return x + 1
+
+    for level in (1, 2):
+        folder, result = record(program, torch.ones(2), levels=[level])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            same(run(torchtrace.graph(folder, level=level)), result)
+
+
+def check_numbers_of_calls():
+    folder, _ = record(lambda x: x.neg().abs().exp(), torch.ones(2))
+    for calls, expected in (
+        (None, [0, 1, 2]),
+        (1, [1]),
+        ((0, 1), [0, 1]),
+        ((0, 1, 2), [0, 1, 2]),
+        ([2, 0], [0, 2]),
+        ({1}, [1]),
+        (range(1, 3), [1, 2]),
+        (range(0, 4, 2), [0, 2]),
+        (range(2, 0, -1), [1, 2]),
+        ("-1", [0, 1]),
+    ):
+        module = torchtrace.graph(folder, calls)
+        assert [n.meta["call"] for n in module.graph.nodes if "call" in n.meta] == expected
+    for calls, words in (
+        ([], "no numbers"),
+        ("", "no numbers"),
+        (range(0), "no numbers"),
+        (-1, "begin with 0"),
+        ([-1], "begin with 0"),
+        ((-3, 2), "begin with 0"),
+        (range(-2, 3), "begin with 0"),
+        ((1, 0), "after the last"),
+        (1.5, "expected None, a number"),
+        (b"1", "expected None, a number"),
+        ([1.5], "expected an int"),
+        (["1"], "expected an int"),
+        (True, "expected an int"),
+        ("abc", "abc"),
+    ):
+        refused(lambda calls=calls: torchtrace.graph(folder, calls), words)
+
+
+def check_open_traces():
+    with torchtrace.trace(tempfile.mkdtemp(), force=True, formats="none", ids=True) as trace:
+        torch.neg(torch.ones(2))
+        refused(lambda: torchtrace.graph(trace), "closed")
+
+
 def check_modules():
     model = GPT2(**TINY).eval()
     tokens = torch.randint(0, 50, (2, 9))
@@ -365,10 +559,13 @@ def check_windows():
     same(run(both)[0], torch.add(x, y))
     refused(lambda: torchtrace.graph(folder, calls="900-"), "no calls of level 1")
     refused(lambda: torchtrace.graph(folder, outputs=77), "77")
+    cut, _ = record(lambda: torch.stack([x] * 9999))
+    refused(lambda: torchtrace.graph(cut), "none of these calls", "was cut")
     refused(lambda: torchtrace.graph(folder, level=3), "level=3")
     refused(lambda: torchtrace.graph(folder, state={"a": 1}), "state")
-    bare, _ = record(additions, x, y, ids=False, outputs=False)
-    refused(lambda: torchtrace.graph(bare), "outputs=True")
+    for missing, words in ((["ids", "outputs"], "returned"), (["ids"], "which tensor is which")):
+        bare, _ = record(additions, x, y, **dict.fromkeys(missing, False))
+        refused(lambda bare=bare: torchtrace.graph(bare), words, "--outputs --ids")
 
 
 def check_what_cannot_be_written_is_an_input():
@@ -387,7 +584,7 @@ def check_what_cannot_be_written_is_an_input():
         module = torchtrace.graph(folder)
     assert "torch.Tensor.apply_" in str(told[0].message)
     same(module(x, program(x) - x), (program(x) - x) + x)
-    assert result.shape == (3,)
+    same(run(module), result)
 
 
 def main():

@@ -364,24 +364,38 @@ PyObject* ExportCallsTo(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// Calls `visit` with a step's JSON and the contents of each of its sources, bytes or None. False: it raised.
-bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
-  PyObject* const contents = PyList_New(0);
-  bool good = contents != nullptr;
-  for (const FlowSource& source : step.sources) {
+// A list of a step's contents, bytes or None.
+PyObject* ContentsList(const std::vector<std::optional<std::string_view>>& contents) {
+  PyObject* list = PyList_New(0);
+  bool good = list != nullptr;
+  for (const std::optional<std::string_view>& bytes : contents) {
     if (!good) break;
-    const std::optional<std::string_view>& bytes = source.note.contents;
     PyObject* const item =
         bytes ? PyBytes_FromStringAndSize(bytes->data(), static_cast<Py_ssize_t>(bytes->size())) : Py_NewRef(Py_None);
-    good = item != nullptr && PyList_Append(contents, item) == 0;
+    good = item != nullptr && PyList_Append(list, item) == 0;
     Py_XDECREF(item);
   }
-  PyObject* returned = nullptr;
-  if (good) {
-    const std::string json = DumpJson(FlowStepToJson(trace, step, /*contents=*/false));
-    returned = PyObject_CallFunction(visit, "s#O", json.data(), static_cast<Py_ssize_t>(json.size()), contents);
+  if (!good) Py_CLEAR(list);
+  return list;
+}
+
+// Calls `visit` with a step's JSON and the contents of its sources and of the tensors in its result. False: it raised.
+bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
+  std::vector<std::optional<std::string_view>> of_sources, of_results(step.results.size());
+  for (const FlowSource& source : step.sources) of_sources.push_back(source.note.contents);
+  for (size_t i = 0; i < of_results.size(); ++i) {
+    if (const TensorNote* const note = FindNote(*step.result_notes, i)) of_results[i] = note->contents;
   }
-  Py_XDECREF(contents);
+  PyObject* const sources = ContentsList(of_sources);
+  PyObject* const results = ContentsList(of_results);
+  PyObject* returned = nullptr;
+  if (sources != nullptr && results != nullptr) {
+    const std::string json = DumpJson(FlowStepToJson(trace, step, /*contents=*/false));
+    returned =
+        PyObject_CallFunction(visit, "s#OO", json.data(), static_cast<Py_ssize_t>(json.size()), sources, results);
+  }
+  Py_XDECREF(sources);
+  Py_XDECREF(results);
   Py_XDECREF(returned);
   return returned != nullptr;
 }
@@ -412,9 +426,8 @@ PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   });
   if (raised) return nullptr;
   if (!summary.ok()) return Raise(summary.status());
-  return Py_BuildValue("{sKsKsKsKsK}", "steps", summary->steps, "other_processes", summary->other_processes,
-                       "never_returned", summary->never_returned, "without_id", summary->without_id, "without_result",
-                       summary->without_result);
+  return Py_BuildValue("{sKsKsK}", "other_processes", summary->other_processes, "without_id", summary->without_id,
+                       "without_result", summary->without_result);
 }
 
 // A dict of all levels' numbers by name.

@@ -7,6 +7,7 @@ and looked up in torch's own modules, nothing of it is evaluated.
 import inspect
 import json
 import keyword
+import numbers
 import operator
 import os
 import types
@@ -61,25 +62,37 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     `outputs` are the numbers of the calls whose results are returned; by default it is the result
     of the last one that returned a tensor.
     """
+    if getattr(trace, "is_open", False):
+        raise ValueError(f"{trace!r} is still written: graph() takes one that was closed")
     path = os.fspath(getattr(trace, "path", None) or trace)
     if level not in (0, 1, 2, 4):
         raise ValueError(f"level={level!r}: expected 0, 1, 2 or 4, which record calls of torch")
     steps = []
 
-    def visit(text, contents):
+    def visit(text, contents, results):
         step = json.loads(text)
+        # For a profiler, and of no effect.
+        if step.get("mark"):
+            return
         for source, content in zip(step["sources"], contents, strict=True):
             source["contents"] = content
+        # What a graph can't have comes from outside as it was.
+        step["contents"] = None if _fits(step) else results
         steps.append(step)
 
     threads = [] if thread is None else [str(thread)]
     told = native.read_flow(path, level, _numbers(calls), threads, visit)
     if not steps:
         raise ValueError(f"{path} has no calls of level {level} among those that were asked for")
-    if len(steps) > 1 and told["without_result"] == len(steps):
+    missing = None
+    if len(steps) > 1 and told["without_result"] and not any("result" in step for step in steps):
+        missing = "what the calls returned"
+    elif len(steps) > 1 and told["without_id"]:
+        missing = f"which tensor is which, of {told['without_id']} that calls take,"
+    if missing is not None:
         raise ValueError(
-            f"what the calls of {path} returned is not in the trace: record it with outputs=True "
-            "and ids=True (torchtrace run --outputs --ids)"
+            f"{path}: {missing} is not in the trace: record it with outputs=True and ids=True "
+            "(torchtrace run --outputs --ids)"
         )
     if modules is not None and not isinstance(modules, torch.nn.Module):
         raise TypeError("modules: expected a torch.nn.Module")
@@ -96,17 +109,38 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
 
 
 def _numbers(calls):
+    """As --calls has them; empty for all."""
     if calls is None:
         return ""
     if isinstance(calls, str):
+        if not calls.strip():
+            raise ValueError("calls='' has no numbers: expected some, or None for all calls")
         return calls
-    if isinstance(calls, range) and calls.step == 1 and len(calls):
-        return f"{calls.start}-{calls.stop - 1}"
+    if isinstance(calls, (int, numbers.Integral)):
+        return str(_number(calls))
+    if not isinstance(calls, (list, tuple, range, set, frozenset)):
+        raise TypeError(
+            f'calls={calls!r}: expected None, a number, a text like "120-180", (first, last), a '
+            "list, a set or a range"
+        )
     if isinstance(calls, tuple) and len(calls) == 2:
-        return f"{operator.index(calls[0])}-{operator.index(calls[1])}"
-    if isinstance(calls, (list, set, frozenset)):
-        return ",".join(str(operator.index(number)) for number in sorted(calls))
-    return str(operator.index(calls))
+        first, last = map(_number, calls)
+        if first > last:
+            raise ValueError(f"calls={calls!r}: the first call comes after the last one")
+        return f"{first}-{last}"
+    if not calls:
+        raise ValueError(f"calls={calls!r} has no numbers: expected some, or None for all calls")
+    if isinstance(calls, range) and calls.step == 1:
+        return f"{_number(calls[0])}-{calls[-1]}"
+    return ",".join(str(_number(number)) for number in calls)
+
+
+def _number(call):
+    if isinstance(call, bool) or not isinstance(call, numbers.Integral):
+        raise TypeError(f"calls: {call!r} is no number of a call: expected an int")
+    if call < 0:
+        raise ValueError(f"calls: {call} is no number of a call: they begin with 0")
+    return int(call)
 
 
 def _is_tensor(plain):
@@ -200,10 +234,13 @@ def _meta_tensor(plain):
     try:
         dtype = _named(torch.dtype, plain["dtype"])
         if stride is None:
-            return torch.empty(shape, dtype=dtype, device="meta")
-        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+            tensor = torch.empty(shape, dtype=dtype, device="meta")
+        else:
+            tensor = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
     except (_CannotWrite, RuntimeError):
         return None
+    # A trace has no scale and zero point.
+    return None if tensor.is_quantized else tensor
 
 
 def _tensor_meta(plain):
@@ -228,14 +265,22 @@ def _tensor_of(plain, contents):
     like = _meta_tensor(plain)
     if like is None:
         return None
-    if like.numel() == 0:
+    extent, count = like.untyped_storage().nbytes() // like.itemsize, like.numel()
+    if count == 0:
         contents = b""
-    if contents is None or len(contents) != like.numel() * like.itemsize:
+    told = extent if plain.get("memory") else count
+    if contents is None or len(contents) != told * like.itemsize:
         return None
     tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
-    if like.numel():
-        elements = torch.frombuffer(bytearray(contents), dtype=torch.uint8).view(like.dtype)
-        tensor.copy_(elements.reshape(like.shape))
+    if count:
+        data = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+        data = data.zero_().view(extent, like.itemsize)
+        values = torch.frombuffer(bytearray(contents), dtype=torch.uint8).view(told, like.itemsize)
+        if told == extent and (plain.get("memory") or tensor.is_contiguous()):
+            data.copy_(values)
+        else:
+            # Several elements may be one place in memory.
+            data[torch.arange(extent).as_strided(like.shape, like.stride()).reshape(-1)] = values
     device = torch.device(plain["device"])
     if device.type != "cpu":
         try:
@@ -245,25 +290,10 @@ def _tensor_of(plain, contents):
     return tensor
 
 
-def _storage_of(plain, views):
-    """A storage's elements, as far as the views of it have them when they are first taken."""
-    views = [view for view in views if view["contents"] is not None and "other_dtype" not in view]
-    whole = _meta_tensor(plain)
-    if not views or whole is None:
-        return None
-    whole = torch.zeros(whole.shape, dtype=whole.dtype)
-    known = torch.zeros(whole.shape, dtype=torch.bool)
-    for view in views:
-        part = _tensor_of({**view, "device": "cpu"}, view["contents"])
-        if part is not None:
-            place = part.shape, part.stride(), view["shift"]
-            here, seen = whole.as_strided(*place), known.as_strided(*place)
-            here.copy_(torch.where(seen, here, part))
-            seen.fill_(True)
-    return whole
-
-
-def _same_bits(tensor, contents):
+def _same_bits(tensor, source):
+    contents = source["contents"]
+    if contents is None or source.get("memory"):
+        return False
     tensor = tensor.detach().cpu().contiguous()
     if tensor.numel() * tensor.itemsize != len(contents):
         return False
@@ -271,6 +301,66 @@ def _same_bits(tensor, contents):
         return True
     other = torch.frombuffer(bytearray(contents), dtype=torch.uint8)
     return torch.equal(tensor.reshape(-1).view(torch.uint8), other)
+
+
+def _checked(plain):
+    """The argument with its tensors as they are described; raises where it can't be written."""
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return plain
+    kind = plain.get("type")
+    if "cut" in plain:
+        raise _CannotWrite("an argument was cut when it was recorded")
+    if _is_tensor(plain):
+        if plain.get("defined") is False:
+            return None
+        return _Tensor(plain["id"])
+    value = plain.get("value")
+    if kind in ("list", "tuple", "torch.Size", "slice", "range", "set", "frozenset"):
+        items = [_checked(item) for item in value]
+        if kind in ("set", "frozenset"):
+            raise _CannotWrite("an argument is a set, which a graph can't hold")
+        if kind in ("slice", "range"):
+            return {"slice": slice, "range": range}[kind](*items)
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        pairs = value.items() if isinstance(value, dict) else value
+        return {_checked(k): _checked(v) for k, v in pairs}
+    if kind == "ellipsis":
+        return ...
+    if kind == "complex":
+        return complex(*(_checked(part) for part in value))
+    if kind == "float":
+        return float(value)
+    if kind == "int" and len(value) < 1000:
+        return int(value)
+    if kind == "torch.dtype":
+        return _named(torch.dtype, value)
+    if kind == "torch.layout":
+        return _named(torch.layout, value)
+    if kind == "torch.memory_format":
+        return _named(torch.memory_format, value)
+    if kind == "torch.device":
+        return _device(value)
+    if kind == "type" and value in _TYPES:
+        return _TYPES[value]
+    if kind == "object":
+        raise _CannotWrite(f"an argument is an object of a type that only the program has: {value}")
+    raise _CannotWrite(f"an argument is of a kind that a graph can't hold: {kind}")
+
+
+def _arguments(step):
+    """(args, kwargs) with tensors as they are described; raises where they can't be written."""
+    args = [_checked(arg) for arg in step["args"]]
+    return args, {key: _checked(value) for key, value in step["kwargs"].items()}
+
+
+def _fits(step):
+    """Whether a graph can have the call, as far as its description tells."""
+    try:
+        _arguments(step)
+    except _CannotWrite:
+        return False
+    return step["target"]["kind"] != "refused"
 
 
 class _State:
@@ -291,41 +381,44 @@ class _State:
         self.unsure = []
 
     def choose(self, source, modules):
-        """(name, tensor) of a parameter, or None."""
-        fitting = [name for name, tensor in self.tensors.items() if _fits(tensor, source)]
-        names = [name for name in fitting if name not in self.taken]
+        """(name, tensor, whether it is sure) of a parameter, or None."""
+        names = self._alike(self.tensors, source)
         if not names:
             return None
-        contents = source["contents"]
-        same = [n for n in names if contents is not None and _same_bits(self.tensors[n], contents)]
-        names = same or names
-        sure = len(names) == 1 or bool(same)
-        # The innermost module around its first use that has one of them. What is alike in one of
-        # torch's own modules, a weight and a bias, is used in the order in which it is there.
-        for path, api in reversed([("", ""), *modules]):
-            inside = [name for name in names if name.rpartition(".")[0] == path]
-            if inside:
-                names = inside
-                sure = sure or len(names) == 1 or api.startswith("torch.nn.")
-                break
-        if not sure:
-            self.unsure.append(names[0])
+        same = [name for name in names if _same_bits(self.tensors[name], source)]
+        names, api = _nearest(same or names, modules)
         self.taken.add(names[0])
-        return names[0], self.tensors[names[0]]
+        # What is alike in one of torch's own modules, a weight and a bias, is used in the order in
+        # which it is there.
+        sure = len(names) == 1 or bool(same) or api.startswith("torch.nn.")
+        return names[0], self.tensors[names[0]], sure
 
-    def choose_buffer(self, source):
-        """The same of a plain tensor: its contents alone tell that it is one of them."""
-        contents = source["contents"]
-        if contents is None:
-            return None
-        for name, tensor in (*self.buffers.items(), *self.tensors.items()):
-            if name not in self.taken and _fits(tensor, source) and _same_bits(tensor, contents):
+    def choose_buffer(self, source, modules):
+        """(name, tensor) of a plain tensor: its contents alone tell that it is one of them."""
+        for tensors in (self.buffers, self.tensors):
+            names = self._alike(tensors, source)
+            names = [name for name in names if _same_bits(tensors[name], source)]
+            if names:
+                name = _nearest(names, modules)[0][0]
                 self.taken.add(name)
-                return name, tensor
+                return name, tensors[name]
         return None
 
+    def _alike(self, tensors, source):
+        fitting = [name for name, tensor in tensors.items() if _is_like(tensor, source)]
+        return [name for name in fitting if name not in self.taken]
 
-def _fits(tensor, source):
+
+def _nearest(names, modules):
+    """Those in the innermost module around a first use that has one of them, and its class."""
+    for path, api in reversed([("", ""), *modules]):
+        inside = [name for name in names if name.rpartition(".")[0] == path]
+        if inside:
+            return inside, api
+    return names, ""
+
+
+def _is_like(tensor, source):
     return list(tensor.shape) == source["shape"] and str(tensor.dtype) == source["dtype"]
 
 
@@ -338,7 +431,8 @@ class _Builder:
         self.nodes = {}  # by a tensor's number
         self.described = {}  # what the trace says of it
         self.first_modules = {}  # paths and classes around the step that is the first to take it
-        self.views = {}  # of each base
+        self.parameters = {}  # what was chosen of the state, by a tensor's number
+        self.with_gradient = {}  # whether calls take it with one, of those that they take
         self.inside = {}  # module calls by the numbers of the steps in them
         self.root = {}  # attributes by name
         self.example_inputs = []
@@ -346,6 +440,35 @@ class _Builder:
         self.gradients = True
         self.empty = 0
         self.left_out = []
+        for step in steps:
+            self._describe(step)
+        for number, source in [*self.described.items()]:
+            base = self.described.get(source.get("base"), {})
+            parameter = source.get("same") and source.get("subclass") == _PARAMETERS[0]
+            if parameter and base.get("kind") == "input" and not self._is_parameter(base):
+                # Its data was taken before it was.
+                whole = {key: base.get(key) for key in ("contents", "memory")}
+                self.described[number] = {**source, **whole, "kind": "input"}
+                view = {"kind": "view", "base": number, "shift": 0, "same": True}
+                self.described[base["id"]] = {**base, **view}
+        # Before others, which may be alike, are taken for buffers.
+        for number, source in self.described.items():
+            if self._is_parameter(source):
+                chosen = self.state.choose(source, self.first_modules[number])
+                self.parameters[number] = chosen
+
+    def _describe(self, step):
+        for source in step["sources"]:
+            self.described[source["id"]] = source
+            self.first_modules[source["id"]] = [
+                (module["path"], module["api"])
+                for module in step["modules"]
+                # A root's name begins with its class.
+                if not module["path"].startswith(module["api"].rpartition(".")[2] + "_")
+            ]
+        for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
+            has = self.with_gradient.get(tensor["id"], False) or tensor.get("requires_grad", False)
+            self.with_gradient[tensor["id"]] = has
 
     def find_modules(self, known):
         """Takes steps together that are one call of a leaf of the model's modules."""
@@ -366,6 +489,7 @@ class _Builder:
                 groups.setdefault(module["call"], (module["path"], leaf, []))[2].append(i)
         for path, leaf, steps in groups.values():
             call = _ModuleCall(path, leaf, [self.steps[i] for i in steps])
+            call.leave_out_buffers(self.described)
             if call.is_simple({t for t, users in takers.items() if users - set(steps)}):
                 self.inside.update(dict.fromkeys((self.steps[i]["call"] for i in steps), call))
 
@@ -373,16 +497,6 @@ class _Builder:
         results = {}
         last = None
         for step in self.steps:
-            for source in step["sources"]:
-                self.described[source["id"]] = source
-                if source.get("base") is not None:
-                    self.views.setdefault(source["base"], []).append(source)
-                self.first_modules[source["id"]] = [
-                    (module["path"], module["api"])
-                    for module in step["modules"]
-                    # A root's name begins with its class.
-                    if not module["path"].startswith(module["api"].rpartition(".")[2] + "_")
-                ]
             if "raised" in step:
                 self.left_out.append(f"call {step['call']} of {step['api']}, which raised")
                 continue
@@ -399,9 +513,15 @@ class _Builder:
             except _CannotWrite as why:
                 self.left_out.append(f"call {step['call']} of {step['api']}: {why}")
                 # Its results come from outside.
-                for tensor in _tensors(result):
+                tensors = list(_tensors(result))
+                contents = step["contents"] or [None] * len(tensors)
+                for tensor, content in zip(tensors, contents, strict=True):
                     self.nodes.pop(tensor["id"], None)
+                    self.described[tensor["id"]] = {**tensor, "contents": content}
                 continue
+            # What it wrote to may have another shape now.
+            for tensor in _tensors(result):
+                self.described[tensor["id"]] = {**tensor, "contents": None}
             self._bind(node, step)
             results[step["call"]] = node
             if any(True for _ in _tensors(result)):
@@ -420,7 +540,11 @@ class _Builder:
     def _output(self, outputs, results, last):
         if outputs is None:
             if last is None:
-                raise ValueError("none of these calls returned a tensor that a graph can return")
+                why = "; ".join(list(dict.fromkeys(self.left_out))[:3])
+                raise ValueError(
+                    "none of these calls returned a tensor that a graph can return"
+                    + (f"; it lacks {why}" if why else "")
+                )
             self.graph.output(last)
             return
         single = not isinstance(outputs, (list, tuple))
@@ -458,8 +582,7 @@ class _Builder:
         if kind == "refused":
             raise _CannotWrite(name)
         # Before any node is made.
-        args = [self._checked(arg) for arg in step["args"]]
-        kwargs = {key: self._checked(value) for key, value in step["kwargs"].items()}
+        args, kwargs = _arguments(step)
         if kind == "function":
             function = _function(name)
         elif kind == "overload":
@@ -552,7 +675,8 @@ class _Builder:
         elif self._is_parameter(plain):
             node = self._parameter(plain)
         else:
-            node = self._attribute(self.state.choose_buffer(plain)) or self._input(plain)
+            modules = self.first_modules.get(number, [])
+            node = self._attribute(self.state.choose_buffer(plain, modules)) or self._input(plain)
         node.meta.setdefault("tensor_meta", _tensor_meta(plain))
         return node
 
@@ -565,12 +689,15 @@ class _Builder:
 
     def _view(self, plain):
         base = self._tensor(plain["base"])
-        if plain.get("same"):
-            if plain.get("subclass") != _PARAMETERS[0]:
-                return base
+        gradient = plain.get("requires_grad", False)
+        if plain.get("same") and plain.get("subclass") == _PARAMETERS[0]:
             # Of what a call made, as in a module that the program builds.
-            gradient = plain.get("requires_grad", False)
             return self.graph.call_function(torch.nn.Parameter, (base, gradient))
+        if not gradient and not plain.get("other_dtype") and self._has_gradient(plain):
+            # By x.data or the like, which no call tells of.
+            base = self.graph.call_function(getattr, (base, "data"))
+        if plain.get("same"):
+            return base
         graph, shape = self.graph, tuple(plain["shape"])
         like = _meta_tensor(plain)
         if like is None:
@@ -588,8 +715,19 @@ class _Builder:
         offset = graph.call_function(operator.add, (offset, plain["shift"]))
         return graph.call_function(torch.as_strided, (base, shape, stride, offset))
 
+    def _has_gradient(self, view):
+        """Whether views like it would have one, if it were a view of its base that a call took."""
+        if self.operators or not self.gradients or not any(self.with_gradient.values()):
+            return False
+        if not any(kind in view["dtype"] for kind in ("float", "complex")):
+            return False
+        made = self.described[view["base"]].get("kind") is None
+        return self.with_gradient.get(view["base"], made)
+
     def _parameter(self, plain):
-        chosen = self.state.choose(plain, self.first_modules.get(plain["id"], []))
+        chosen = self.parameters[plain["id"]]
+        if chosen is not None and not chosen[2]:
+            self.state.unsure.append(chosen[0])
         if chosen is None and self.state.given:
             raise ValueError(
                 f"state has no tensor of shape {plain['shape']} and {plain['dtype']} for a "
@@ -605,7 +743,7 @@ class _Builder:
             if plain.get("subclass") != _PARAMETERS[1]:
                 tensor = torch.nn.Parameter(tensor, requires_grad=plain.get("requires_grad", False))
             chosen = (f"param_{len(self.root)}", tensor)
-        return self._attribute(chosen)
+        return self._attribute(chosen[:2])
 
     def _attribute(self, chosen):
         if chosen is None:
@@ -628,57 +766,8 @@ class _Builder:
         with place:
             node = self.last_input = self.graph.placeholder(name, type_expr=torch.Tensor)
         node.meta["type"] = torch.Tensor
-        example = _tensor_of(plain, plain["contents"])
-        if plain.get("kind") == "storage":
-            example = _storage_of(plain, self.views.get(plain["id"], []))
-        self.example_inputs.append(example)
+        self.example_inputs.append(_tensor_of(plain, plain["contents"]))
         return node
-
-    def _checked(self, plain, depth=0):
-        """The argument with its tensors as they are described; raises where it can't be written."""
-        if plain is None or isinstance(plain, (bool, int, float, str)):
-            return plain
-        kind = plain.get("type")
-        if "cut" in plain:
-            raise _CannotWrite("an argument was cut when it was recorded")
-        if _is_tensor(plain):
-            if plain.get("defined") is False:
-                return None
-            return _Tensor(plain["id"])
-        value = plain.get("value")
-        if kind in ("list", "tuple", "torch.Size", "slice", "range", "set", "frozenset"):
-            items = [self._checked(item, depth + 1) for item in value]
-            if kind in ("set", "frozenset"):
-                raise _CannotWrite("an argument is a set, which a graph can't hold")
-            if kind in ("slice", "range"):
-                return {"slice": slice, "range": range}[kind](*items)
-            return items if kind == "list" else tuple(items)
-        if kind == "dict":
-            pairs = value.items() if isinstance(value, dict) else value
-            return {self._checked(k): self._checked(v, depth + 1) for k, v in pairs}
-        if kind == "ellipsis":
-            return ...
-        if kind == "complex":
-            return complex(*(self._checked(part) for part in value))
-        if kind == "float":
-            return float(value)
-        if kind == "int" and len(value) < 1000:
-            return int(value)
-        if kind == "torch.dtype":
-            return _named(torch.dtype, value)
-        if kind == "torch.layout":
-            return _named(torch.layout, value)
-        if kind == "torch.memory_format":
-            return _named(torch.memory_format, value)
-        if kind == "torch.device":
-            return _device(value)
-        if kind == "type" and value in _TYPES:
-            return _TYPES[value]
-        if kind == "object":
-            raise _CannotWrite(
-                f"an argument is an object of a type that only the program has: {value}"
-            )
-        raise _CannotWrite(f"an argument is of a kind that a graph can't hold: {kind}")
 
     def _value(self, checked):
         if isinstance(checked, _Tensor):
@@ -711,6 +800,22 @@ class _ModuleCall:
             made.update(tensor["id"] for tensor in _tensors(step.get("result", [])))
         self.taken, self.made = taken, made
         self.whole = all("result" in step for step in steps)
+
+    def leave_out_buffers(self, described):
+        """Of the plain tensors from outside those that are its buffers."""
+        for buffer in self.module.buffers(recurse=False):
+            alike = [
+                described[number]
+                for number in self.taken
+                if described.get(number, {}).get("kind") == "input"
+                and _is_like(buffer, described[number])
+            ]
+            own = next((plain for plain in alike if _same_bits(buffer, plain)), None)
+            if own is None and alike:
+                own = alike[-1]
+            if own is not None:
+                self.taken.remove(own["id"])
+                self.made.discard(own["id"])
 
     def is_simple(self, taken_outside):
         result = self.last.get("result", [])

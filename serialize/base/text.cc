@@ -73,6 +73,12 @@ bool IsWord(std::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+std::string_view CutUtf8(std::string_view text, size_t bytes) {
+  if (bytes >= text.size()) return text;
+  while (bytes > 0 && (static_cast<uint8_t>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
 bool NeedsEscape(uint32_t code_point) {
   if (code_point < 0x7f) return code_point < 0x20;
   const auto in = [code_point](uint32_t first, uint32_t last) { return code_point >= first && code_point <= last; };

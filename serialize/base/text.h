@@ -44,6 +44,9 @@ bool IsValidUtf8(std::string_view text);
 // ASCII letters, digits and underscores, no digit first: a name as Python and C take it, or a word of their language.
 bool IsWord(std::string_view text);
 
+// The beginning of a text, of at most so many bytes and of whole characters.
+std::string_view CutUtf8(std::string_view text, size_t bytes);
+
 // Characters that would break a line or mislead its reader, or that a terminal or a YAML reader
 // does not take as they are: controls, line separators, marks that turn the direction of
 // writing, tags that nobody sees, byte order mark, noncharacters.

@@ -56,6 +56,16 @@ TEST(Text, Words) {
   for (const char* text : {"", "1a", "a.b", "a b", "größe", "a\n"}) EXPECT_FALSE(IsWord(text)) << text;
 }
 
+TEST(Utf8, CutAtACharacter) {
+  const std::string text = "a\xc3\xbc\xf0\x9f\x99\x82";  // a, ü and a face
+  EXPECT_EQ(CutUtf8(text, 0), "");
+  EXPECT_EQ(CutUtf8(text, 2), "a");
+  EXPECT_EQ(CutUtf8(text, 3), "a\xc3\xbc");
+  EXPECT_EQ(CutUtf8(text, 6), "a\xc3\xbc");
+  EXPECT_EQ(CutUtf8(text, 7), text);
+  EXPECT_EQ(CutUtf8(text, 100), text);
+}
+
 TEST(Utf8, Escapes) {
   for (const uint32_t c : {0u, 0x1fu, 0x7fu, 0x85u, 0x9fu, 0x2028u, 0x2029u, 0xfeffu, 0xffffu, 0x1fffeu, 0x61cu,
                            0x200eu, 0x202au, 0x202eu, 0x2066u, 0x2069u, 0xe0041u}) {

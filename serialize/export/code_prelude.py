@@ -1,5 +1,4 @@
 import base64
-import math
 
 import torch
 
@@ -7,30 +6,34 @@ _random = torch.Generator().manual_seed(0)
 
 
 def _drawn(count, dtype, low, high):
-    if dtype == torch.bool or not (dtype.is_floating_point or dtype.is_complex):
-        if low is None:
-            low, high = (0, 1) if dtype == torch.bool else (1, 4)
-        return torch.randint(low, high + 1, (count,), generator=_random).to(dtype)
     if dtype.is_complex:
         parts = torch.randn((count, 2), generator=_random)
         return torch.view_as_complex(parts).to(dtype)
-    return torch.randn(count, generator=_random).to(dtype)
+    if dtype.is_floating_point:
+        return torch.randn(count, generator=_random).to(dtype)
+    if low is None:
+        low, high = (0, 1) if dtype == torch.bool else (1, 4)
+    # Beyond 2**63 - 1, the highest that is drawn, numbers wrap around, and uint64 wraps them back.
+    drawn = torch.randint(0, min(high - low + 1, 2**63 - 1), (count,), generator=_random)
+    return (drawn + ((low + 2**63) % 2**64 - 2**63)).to(dtype)
 
 
-def tensor(shape, dtype, stride=None, device="cpu", low=None, high=None, contents=None):
+def tensor(
+    shape, dtype, stride=None, device="cpu", low=None, high=None, contents=None, memory=None
+):
     """A tensor of that description: with its recorded contents, else drawn from the seed."""
-    count = math.prod(shape)
-    extent = count
-    if stride is not None and count:
-        extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride))
-    if contents is None:
-        storage = _drawn(extent, dtype, low, high)
-    else:
-        values = bytearray(base64.b64decode(contents))
-        storage = values = torch.frombuffer(values, dtype=torch.uint8).view(dtype)
-        if stride is not None:
-            storage = torch.zeros(extent, dtype=dtype)
-            places = torch.arange(extent).as_strided(shape, stride).reshape(-1)
-            storage[places] = values
-    made = storage.view(shape) if stride is None or not count else storage.as_strided(shape, stride)
+    made = torch.empty(shape, dtype=dtype)
+    if stride is not None:
+        made = torch.empty_strided(shape, stride, dtype=dtype)
+    # No view of another tensor: detach_() and resize_() take none.
+    data = torch.empty(0, dtype=torch.uint8).set_(made.untyped_storage())
+    extent = len(data) // made.element_size()
+    if memory is not None:
+        data.copy_(torch.frombuffer(bytearray(base64.b64decode(memory)), dtype=torch.uint8))
+    elif contents is None:
+        made.as_strided((extent,), (1,)).copy_(_drawn(extent, dtype, low, high))
+    elif extent:
+        values = torch.frombuffer(bytearray(base64.b64decode(contents)), dtype=torch.uint8)
+        places = torch.arange(extent).as_strided(made.shape, made.stride()).reshape(-1)
+        data.zero_().view(extent, -1)[places] = values.view(len(places), -1)
     return made.to(device)

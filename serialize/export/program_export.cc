@@ -131,15 +131,17 @@ class ProgramWriter {
     const bool gradient = source.facet.requires_grad;
     const bool of_class = source.facet.subclass == kParameter;
     if (source.kind == FlowSource::kView) {
+      // Whether it has a dtype and sizes that can be written.
+      origin.made = PythonTensor(tensor, nullptr, /*contents=*/false, config);
       origin.shape = Dims(tensor.shape);
       origin.stride = Dims(StridesOf(tensor));
-      origin.dtype = IsIdentifier(tensor.text) ? absl::StrCat("torch.", tensor.text) : "torch.float32";
+      origin.dtype = absl::StrCat("torch.", tensor.text);
       origin.device = PythonString(tensor.device).value_or("\"cpu\"");
       origin.parameter = of_class && origin.same;
       origin.gradient = gradient;
       return origin;
     }
-    origin.made = PythonTensor(tensor, &source.note, /*contents=*/true, config);
+    origin.made = PythonTensor(tensor, &source.note, /*contents=*/true, config, source.memory);
     origin.parameter = of_class || source.facet.subclass == kBuffer || (of_operators() && gradient);
     if (!origin.made.ok() || source.facet.subclass == kBuffer) return origin;
     if (origin.parameter) {
@@ -152,6 +154,8 @@ class ProgramWriter {
 
   void Visit(const FlowStep& step) {
     for (const FlowSource& source : step.sources) origins_[source.value] = OriginOf(source, *step.config);
+    NoteGradients(step);
+    if (IsMark(step.config->api)) return;
     if (step.outcome == CallOutcome::kRaised) {
       return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
     }
@@ -251,9 +255,7 @@ class ProgramWriter {
       if (*position < step.results.size()) {
         FlowSource source;
         source.tensor = value;
-        for (const TensorNote& note : *step.result_notes) {
-          if (note.position == *position) source.note = note;
-        }
+        if (const TensorNote* const note = FindNote(*step.result_notes, *position)) source.note = *note;
         places_.erase(step.results[*position]);
         origins_[step.results[*position]] = OriginOf(source, *step.config);
       }
@@ -262,10 +264,6 @@ class ProgramWriter {
     for (const Value& item : value.items) Remake(step, item, position);
   }
 
-  static std::string_view CutUtf8(std::string_view text, size_t bytes) {
-    while (bytes > 0 && (static_cast<uint8_t>(text[bytes]) & 0xc0) == 0x80) --bytes;
-    return text.substr(0, bytes);
-  }
   // Without a line break, whatever it holds.
   static std::string QuotedInComment(std::string_view text) {
     const std::string quoted = QuoteText(text);
@@ -276,7 +274,8 @@ class ProgramWriter {
     if (places_.contains(value)) return absl::OkStatus();
     const auto origin = origins_.find(value);
     if (origin == origins_.end()) return absl::UnimplementedError("a tensor that nobody made");
-    return origin->second.kind == FlowSource::kView ? CanMake(origin->second.base) : origin->second.made.status();
+    if (absl::Status s = origin->second.made.status(); !s.ok() || origin->second.kind != FlowSource::kView) return s;
+    return CanMake(origin->second.base);
   }
 
   // A variable or an expression that is one's.
@@ -310,8 +309,20 @@ class ProgramWriter {
 
   std::string View(const Origin& origin) {
     std::string base = NameOf(origin.base);
-    if (origin.same && !origin.parameter) return base;
+    const bool same = origin.same && !origin.parameter;
+    // By x.data or the like, which no call tells of.
+    const bool floating =
+        origin.dtype.find("float") != std::string::npos || origin.dtype.find("complex") != std::string::npos;
+    const bool detached =
+        floating && !origin.gradient && !origin.other_dtype && !origin.parameter && HasGradient(origin.base);
+    if (same && !detached) return base;
     std::string name = absl::StrCat("v", views_++);
+    if (detached) {
+      Line(fx_ ? absl::StrCat(name, " = graph.call_function(getattr, (", base, ", \"data\"))")
+               : absl::StrCat(name, " = ", base, ".data"));
+      if (same) return name;
+      base = name;
+    }
     if (origin.parameter) {
       // Of what a call made, as in a module that the program builds.
       const char* const gradient = origin.gradient ? "True" : "False";
@@ -346,6 +357,22 @@ class ProgramWriter {
       Line(absl::StrCat(name, " = ", base, ".as_strided(", origin.shape, ", ", origin.stride, offset, ")"));
     }
     return name;
+  }
+
+  void NoteGradients(const FlowStep& step) {
+    for (size_t i = 0; i < step.arguments.size(); ++i) {
+      const TensorFacet* const facet = FindFacet(*step.facets, i);
+      const bool has = facet != nullptr && facet->requires_grad;
+      gradient_[step.arguments[i]] |= has;
+      any_gradient_ |= has;
+    }
+  }
+
+  // Whether views of it would have one. What no call took until now may have one where it was made.
+  bool HasGradient(FlowValue value) const {
+    if (!any_gradient_ || !gradients_ || of_operators()) return false;
+    const auto known = gradient_.find(value);
+    return known != gradient_.end() ? known->second : !origins_.contains(value);
   }
 
   void Line(std::string_view line) {
@@ -435,6 +462,8 @@ class ProgramWriter {
   std::vector<std::pair<std::string, std::string>> inputs_, parameters_;  // names, and what makes them
   absl::flat_hash_map<FlowValue, Place> places_;
   absl::flat_hash_map<FlowValue, Origin> origins_;
+  absl::flat_hash_map<FlowValue, bool> gradient_;  // of what calls took, whether one has been seen
+  bool any_gradient_ = false;
   std::map<std::string, uint64_t> left_out_;  // calls by reason
   uint64_t written_ = 0;
   uint64_t results_ = 0;

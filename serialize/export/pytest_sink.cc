@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/python_code.h"
 #include "serialize/flow/target.h"
@@ -54,21 +55,33 @@ def test_call(call, raised, expected):
         assert all(shape in (None, mine) for (mine, _), (shape, _) in zip(result, expected))
 )";
 
-// What a call of a config had, the first one that returned, else the first.
+// What a call of a config had, the first one that returned, else the first that raised.
 struct Case {
+  enum Outcome : uint8_t { kNone, kRaised, kReturned };
   std::string facets;
   std::string notes;
   std::string exception;
-  bool raised = false;
+  Outcome outcome = kNone;
   std::string result;
   uint64_t calls = 0;
 };
 
+constexpr std::string_view kInPlace[] = {
+    "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__",    "__ipow__",    "__imatmul__",
+    "__iand__", "__ior__",  "__ixor__", "__ilshift__",  "__irshift__",   "__setitem__", "__delitem__", "__set__",
+};
+
 bool InPlace(const Config& config) {
   const std::string_view api = config.api;
-  const std::string_view name = api.substr(0, api.find("::") == std::string_view::npos ? api.size() : api.rfind('.'));
-  return name.ends_with('_') || std::any_of(config.kwargs.begin(), config.kwargs.end(),
-                                            [](const auto& kwarg) { return kwarg.first == "out"; });
+  // Of an operator without its overload: aten::add_.Tensor.
+  std::string_view name = api.substr(0, api.find("::") == std::string_view::npos ? api.size() : api.rfind('.'));
+  name = name.substr(name.find_last_of(".:") + 1);
+  const bool dunder = name.ends_with("__");
+  if (dunder ? std::find(std::begin(kInPlace), std::end(kInPlace), name) != std::end(kInPlace) : name.ends_with('_')) {
+    return true;
+  }
+  return std::any_of(config.kwargs.begin(), config.kwargs.end(),
+                     [](const auto& kwarg) { return kwarg.first == "out"; });
 }
 
 bool HasBool(const Value& value) {
@@ -120,17 +133,18 @@ class PytestSink : public CallSink {
       }
       Case& one = cases_[at->second];
       ++one.calls;
-      // One that returned is what is wanted; of others the first.
-      if (one.calls == 1 || one.raised) waiting_.emplace(record.call, std::pair(at->second, std::string(record.notes)));
+      if (one.outcome != Case::kReturned)
+        waiting_.emplace(record.call, std::pair(at->second, std::string(record.notes)));
       return absl::OkStatus();
     }
     const auto waiting = waiting_.find(record.call);
     if (waiting == waiting_.end()) return absl::OkStatus();
     Case& one = cases_[waiting->second.first];
-    const bool raised = record.kind == CallRecord::kRaise;
-    if (!raised || !one.raised) {
-      one.raised = raised;
-      one.exception = raised ? record.exception : "";
+    const Case::Outcome outcome = record.kind == CallRecord::kRaise ? Case::kRaised : Case::kReturned;
+    // Of calls within one another, or on several threads, any may end first.
+    if (outcome > one.outcome) {
+      one.outcome = outcome;
+      one.exception = outcome == Case::kRaised ? record.exception : "";
       one.notes = std::move(waiting->second.second);
       one.result = record.result.values;
       one.facets = record.variant == kLostId ? "" : trace_->facets(record.variant);
@@ -173,18 +187,12 @@ class PytestSink : public CallSink {
     const bool gradients = !InPlace(config) && config.level != 2;
     const absl::StatusOr<PythonArguments> arguments =
         WriteArguments(config, [&](const Value& value, uint64_t position) -> absl::StatusOr<std::string> {
-          const TensorNote* of = nullptr;
-          for (const TensorNote& note : notes) {
-            if (note.position == position) of = &note;
-          }
           // Of these a call depends on the values.
           const bool discrete = value.text == "bool" || value.text.find("int") != std::string::npos;
-          absl::StatusOr<std::string> tensor = PythonTensor(value, of, /*contents=*/discrete, config);
-          for (const TensorFacet& facet : facets) {
-            if (tensor.ok() && facet.tensor == position && facet.requires_grad && gradients) {
-              *tensor += ".requires_grad_()";
-            }
-          }
+          absl::StatusOr<std::string> tensor =
+              PythonTensor(value, FindNote(notes, position), /*contents=*/discrete, config);
+          const TensorFacet* const facet = FindFacet(facets, position);
+          if (tensor.ok() && facet != nullptr && facet->requires_grad && gradients) *tensor += ".requires_grad_()";
           return tensor;
         });
     if (!arguments.ok()) return left_out_.Add(std::string(arguments.status().message()), one.calls);
@@ -198,10 +206,10 @@ class PytestSink : public CallSink {
                        : absl::StrCat("operator.setitem(", absl::StrJoin(args, ", "), ")");
     }
     std::string line = FormatFoldedConfig(config);
-    if (line.size() > kMostId) line = absl::StrCat(line.substr(0, kMostId), "...");
+    if (line.size() > kMostId) line = absl::StrCat(std::string(CutUtf8(line, kMostId)), "...");
     const std::string id = PythonString(line).value_or(absl::StrCat("\"", target.name, "\""));
     std::string raised = "None";
-    if (one.raised) {
+    if (one.outcome == Case::kRaised) {
       const std::string name = one.exception.substr(one.exception.rfind('.') + 1);
       raised = IsIdentifier(name) ? absl::StrCat("\"", name, "\"") : "\"Exception\"";
     }

@@ -213,7 +213,7 @@ std::string PythonTuple(const std::vector<std::string>& items) {
 }
 
 absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* note, bool contents,
-                                         const Config& config) {
+                                         const Config& config, bool memory) {
   if ((tensor.tensor_bits & kTensorShapeUnknown) != 0) return Cannot("a tensor of unknown shape");
   if ((tensor.tensor_bits & kTensorHasLayout) != 0) return Cannot("a tensor that isn't strided");
   if (!IsIdentifier(tensor.text)) return Cannot("a dtype that isn't known");
@@ -239,7 +239,7 @@ absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* 
   if (tensor.device != "cpu") absl::StrAppend(&text, ", device=", *device);
   const bool integers = tensor.text.find("int") != std::string::npos;
   if (contents && note != nullptr && note->contents && !note->contents->empty()) {
-    absl::StrAppend(&text, ", contents=\"",
+    absl::StrAppend(&text, memory ? ", memory=\"" : ", contents=\"",
                     absl::Base64Escape(absl::string_view(note->contents->data(), note->contents->size())), "\"");
   } else if (note != nullptr && note->range && (integers || tensor.text == "bool")) {
     absl::StrAppend(&text, ", low=", note->range->least, ", high=", note->range->most);

@@ -28,9 +28,9 @@ absl::StatusOr<std::string> PythonString(std::string_view text);
 std::string PythonTuple(const std::vector<std::string>& items);
 
 // `tensor((2, 3), torch.float32, high=9)`: an expression that makes one. The numbers that it draws fit what was
-// recorded, else as far as the other arguments of `config` tell.
+// recorded, else as far as the other arguments of `config` tell. `memory`: as that of FlowSource.
 absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* note, bool contents,
-                                         const Config& config);
+                                         const Config& config, bool memory = false);
 
 // A call's arguments, each an expression.
 struct PythonArguments {

@@ -1,6 +1,7 @@
 #include "serialize/flow/flow.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -8,6 +9,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
@@ -17,6 +20,8 @@ namespace {
 
 // Configs that were taken apart and may come again.
 constexpr size_t kMostParsed = 10'000;
+// Bytes of a storage that are put together.
+constexpr int64_t kMostMemory = int64_t{1} << 30;
 
 void AddTensors(const Value& value, std::vector<const Value*>* tensors) {
   if (value.tag == ValueTag::kTensor) tensors->push_back(&value);
@@ -210,11 +215,75 @@ std::optional<Extent> ExtentOf(const Value& tensor, uint64_t offset) {
   return extent;
 }
 
-const TensorNote* FindNote(const std::vector<TensorNote>& notes, uint64_t position) {
-  const auto at = std::lower_bound(notes.begin(), notes.end(), position,
-                                   [](const TensorNote& note, uint64_t wanted) { return note.position < wanted; });
-  return at != notes.end() && at->position == position ? &*at : nullptr;
+// Whether its elements fill its extent, each a place of its own.
+bool IsDense(const Value& tensor) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // strides, sizes
+  const std::vector<Dim> strides = StridesOf(tensor);
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (tensor.shape[i] != 1) dims.emplace_back(strides[i].value_or(0), tensor.shape[i].value_or(0));
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t next = 1;
+  return std::all_of(dims.begin(), dims.end(), [&next](const auto& dim) {
+    return dim.first == next && !__builtin_mul_overflow(next, dim.second, &next);
+  });
 }
+
+// A tensor in a storage, and its recorded elements.
+struct Part {
+  Value tensor;
+  uint64_t offset = 0;
+  std::string contents;
+};
+
+// A piece of a storage's memory, which parts tell of.
+class Memory {
+ public:
+  explicit Memory(const Extent& extent)
+      : extent_(extent), bytes_(extent.most - extent.least, '\0'), known_(bytes_.size()) {}
+
+  // What is known stays. Returns whether it told something new.
+  bool Add(const Value& tensor, uint64_t offset, std::string_view contents) {
+    const std::optional<Extent> extent = ExtentOf(tensor, offset);
+    if (!extent.has_value() || !extent_.Covers(*extent)) return false;
+    const size_t bytes = BytesOfDtype(tensor.text);
+    uint64_t size = bytes;
+    for (const Dim& dim : tensor.shape) {
+      if (__builtin_mul_overflow(size, static_cast<uint64_t>(*dim), &size)) return false;
+    }
+    if (size != contents.size()) return false;
+    const std::vector<Dim> strides = StridesOf(tensor);
+    std::vector<int64_t> index(strides.size());
+    size_t at = static_cast<size_t>(extent->least - extent_.least);
+    bool told = false;
+    for (size_t from = 0; from < contents.size(); from += bytes) {
+      for (size_t i = 0; i < bytes; ++i) {
+        if (known_[at + i]) continue;
+        bytes_[at + i] = contents[from + i];
+        known_[at + i] = told = true;
+      }
+      // To the next element, as an odometer turns.
+      for (size_t i = index.size(); i-- > 0;) {
+        const size_t step = static_cast<size_t>(*strides[i]) * bytes;
+        at += step;
+        if (++index[i] < *tensor.shape[i]) break;
+        at -= step * static_cast<size_t>(index[i]);
+        index[i] = 0;
+      }
+    }
+    return told;
+  }
+
+  std::string Take(size_t size) {
+    bytes_.resize(size);
+    return std::move(bytes_);
+  }
+
+ private:
+  const Extent extent_;
+  std::string bytes_;
+  std::vector<bool> known_;
+};
 
 class Flow {
  public:
@@ -234,10 +303,20 @@ class Flow {
   }
 
  private:
-  // What is known of the future of a tensor or storage.
+  // What is known of the future of a tensor.
   struct Future {
-    uint64_t last = 0;  // step that takes it
-    Extent extent;      // of a storage, over all that take it
+    uint64_t last = 0;  // step that takes or returns it
+    uint64_t storage = 0;
+  };
+  struct StorageFuture {
+    uint64_t last = 0;
+    Extent extent;  // over all that take it
+    // Of one that no step made: what the tensors in it have when they are taken first. The first of them all is not
+    // among the parts, nor are those that lie in it where it has no gaps.
+    std::vector<Part> parts;
+    absl::flat_hash_set<std::string> places;  // of parts
+    std::optional<Extent> dense = {};
+    bool made = false;
   };
   struct Known {
     FlowValue value = kNoFlowValue;
@@ -268,17 +347,67 @@ class Flow {
     const Parsed& parsed = ParsedOf(*call.end);
     for (const TensorNote& note : ReadTensorNotes(call.notes)) {
       if (!note.identity || note.position >= parsed.tensors.size()) continue;
-      tensors_ahead_[note.identity->tensor].last = step_;
+      const Value& tensor = *parsed.tensors[note.position];
+      const bool first = IsNewAhead(*note.identity);
       if (note.identity->storage == 0) continue;
-      Future& storage = storages_ahead_[note.identity->storage];
+      StorageFuture& storage = storages_ahead_[note.identity->storage];
       storage.last = step_;
-      if (const std::optional<Extent> extent = ExtentOf(*parsed.tensors[note.position], note.identity->offset)) {
-        storage.extent.least = std::min(storage.extent.least, extent->least);
-        storage.extent.most = std::max(storage.extent.most, extent->most);
-      }
+      const std::optional<Extent> extent = ExtentOf(tensor, note.identity->offset);
+      if (!extent.has_value()) continue;
+      storage.extent.least = std::min(storage.extent.least, extent->least);
+      storage.extent.most = std::max(storage.extent.most, extent->most);
+      if (first && !storage.made) AddPart(tensor, note, *extent, &storage);
+    }
+    for (const TensorNote& note : ReadTensorNotes(call.end->result.notes)) {
+      if (!note.identity) continue;
+      IsNewAhead(*note.identity);
+      if (note.identity->storage == 0) continue;
+      const auto [storage, is_new] = storages_ahead_.try_emplace(note.identity->storage);
+      storage->second.last = step_;
+      if (is_new) storage->second.made = true;
     }
     ++step_;
     return absl::OkStatus();
+  }
+
+  bool IsNewAhead(const TensorNote::Identity& identity) {
+    const auto [tensor, is_new] = tensors_ahead_.try_emplace(identity.tensor);
+    tensor->second.last = step_;
+    return std::exchange(tensor->second.storage, identity.storage) != identity.storage || is_new;
+  }
+
+  static void AddPart(const Value& tensor, const TensorNote& note, const Extent& extent, StorageFuture* storage) {
+    const uint64_t offset = note.identity->offset;
+    std::string place = absl::StrCat(tensor.text, " ", offset);
+    for (const std::vector<Dim>& dims : {tensor.shape, StridesOf(tensor)}) {
+      for (const Dim& dim : dims) absl::StrAppend(&place, " ", dim.value_or(-1));
+    }
+    const bool first = storage->places.empty();
+    if (!storage->places.insert(std::move(place)).second || !note.contents) return;
+    if (first) {
+      if (IsDense(tensor)) storage->dense = extent;
+    } else if (!storage->dense || !storage->dense->Covers(extent)) {
+      storage->parts.push_back({tensor, offset, std::string(*note.contents)});
+    }
+  }
+
+  // Gives a source that others are views of what these tell of its memory. `first` is the first tensor in it.
+  void AddContents(const Value& first, const TensorNote& note, const Extent& extent, StorageFuture* storage,
+                   FlowSource* source) {
+    const bool whole = source->kind == FlowSource::kStorage;
+    if (storage->parts.empty() && !whole) return;
+    if (extent.most - extent.least > kMostMemory) return;
+    Memory memory(extent);
+    bool known = note.contents && memory.Add(first, note.identity->offset, *note.contents);
+    bool more = false;
+    for (const Part& part : storage->parts) more |= memory.Add(part.tensor, part.offset, part.contents);
+    storage->parts.clear();
+    if (!more && !(whole && known)) return;
+    size_t size = static_cast<size_t>(extent.most - extent.least);
+    if (whole) size = static_cast<size_t>(*source->tensor.shape[0]) * BytesOfDtype(source->tensor.text);
+    memories_.push_back(memory.Take(size));
+    source->note.contents = memories_.back();
+    source->memory = !whole;
   }
 
   absl::Status Tell(const EndedCall& call) {
@@ -304,8 +433,10 @@ class Flow {
     }
     released_ = &step.released;
     touched_.clear();
+    memories_.clear();
     for (uint64_t i = 0; i < parsed.tensors.size(); ++i) {
-      step.arguments.push_back(Take(*parsed.tensors[i], FacetOf(parsed.facets, i), FindNote(notes, i), &step.sources));
+      step.arguments.push_back(
+          Take(*parsed.tensors[i], FindFacet(parsed.facets, i), FindNote(notes, i), &step.sources));
     }
     step.result_known = step.outcome == CallOutcome::kReturned && record.result.known();
     if (step.result_known) {
@@ -329,19 +460,11 @@ class Flow {
     return visited;
   }
 
-  static TensorFacet FacetOf(const std::vector<TensorFacet>& facets, uint64_t position) {
-    for (const TensorFacet& facet : facets) {
-      if (facet.tensor == position) return facet;
-    }
-    TensorFacet none;
-    none.tensor = position;
-    return none;
-  }
-
-  FlowValue Take(const Value& tensor, TensorFacet facet, const TensorNote* note, std::vector<FlowSource>* sources) {
+  FlowValue Take(const Value& tensor, const TensorFacet* facet, const TensorNote* note,
+                 std::vector<FlowSource>* sources) {
     FlowSource source;
     source.tensor = tensor;
-    source.facet = std::move(facet);
+    if (facet != nullptr) source.facet = *facet;
     if (note != nullptr) source.note = *note;
     if (note == nullptr || !note->identity) {
       ++without_id_;
@@ -358,19 +481,26 @@ class Flow {
       Forget(known->second);
       tensors_.erase(known);
     }
-    if (identity.storage != 0 && Reach(tensor, identity, &source, sources)) {
+    if (identity.storage != 0 && Reach(tensor, *note, &source, sources)) {
       source.kind = FlowSource::kView;
     }
     source.value = next_++;
     tensors_[identity.tensor] = {source.value, identity.storage};
-    if (source.kind == FlowSource::kInput) AddBase(source.value, tensor, identity);
+    if (source.kind == FlowSource::kInput) {
+      AddBase(source.value, tensor, identity);
+      const auto ahead = storages_ahead_.find(identity.storage);
+      const std::optional<Extent> extent = ExtentOf(tensor, identity.offset);
+      if (ahead != storages_ahead_.end() && extent.has_value()) {
+        AddContents(tensor, *note, *extent, &ahead->second, &source);
+      }
+    }
     sources->push_back(source);
     return source.value;
   }
 
   // Whether it is a view of something; then of what is in `source`.
-  bool Reach(const Value& tensor, const TensorNote::Identity& identity, FlowSource* source,
-             std::vector<FlowSource>* sources) {
+  bool Reach(const Value& tensor, const TensorNote& note, FlowSource* source, std::vector<FlowSource>* sources) {
+    const TensorNote::Identity& identity = *note.identity;
     const std::optional<Extent> own = ExtentOf(tensor, identity.offset);
     const bool strided = (tensor.tensor_bits & (kTensorShapeUnknown | kTensorHasLayout)) == 0;
     if (!strided) return false;
@@ -386,6 +516,8 @@ class Flow {
       whole.tensor.device = tensor.device;
       const auto bytes = static_cast<int64_t>(BytesOfDtype(tensor.text));
       whole.tensor.shape = {Dim((ahead->second.extent.most + bytes - 1) / bytes)};
+      whole.note.range = note.range;
+      AddContents(tensor, note, {.least = 0, .most = ahead->second.extent.most}, &ahead->second, &whole);
       AddBase(whole.value, whole.tensor, {.storage = identity.storage});
       sources->push_back(std::move(whole));
       bases = bases_.find(identity.storage);
@@ -455,7 +587,8 @@ class Flow {
 
   void Touch(const TensorNote::Identity& identity) { touched_.push_back(identity); }
 
-  static bool IsOver(const absl::flat_hash_map<uint64_t, Future>& ahead, uint64_t id, uint64_t step) {
+  template <typename Ahead>
+  static bool IsOver(const Ahead& ahead, uint64_t id, uint64_t step) {
     const auto at = ahead.find(id);
     return at == ahead.end() || at->second.last <= step;
   }
@@ -486,12 +619,13 @@ class Flow {
   const std::function<absl::Status(const FlowStep&)>& visit_;
   const FlowOptions& options_;
   absl::flat_hash_map<VariantId, std::unique_ptr<Parsed>> parsed_;
-  absl::flat_hash_map<uint64_t, Future> tensors_ahead_;     // that a step takes, by number
-  absl::flat_hash_map<uint64_t, Future> storages_ahead_;    // the same
-  absl::flat_hash_map<uint64_t, Known> tensors_;            // live, by number
-  absl::flat_hash_map<uint64_t, std::vector<Base>> bases_;  // by the number of their storage
-  std::vector<TensorNote::Identity> touched_;               // by the step
-  std::vector<FlowValue>* released_ = nullptr;              // of the step
+  absl::flat_hash_map<uint64_t, Future> tensors_ahead_;          // by number
+  absl::flat_hash_map<uint64_t, StorageFuture> storages_ahead_;  // the same
+  absl::flat_hash_map<uint64_t, Known> tensors_;                 // live, by number
+  absl::flat_hash_map<uint64_t, std::vector<Base>> bases_;       // by the number of their storage
+  std::vector<TensorNote::Identity> touched_;                    // by the step
+  std::deque<std::string> memories_;                             // of the step's sources
+  std::vector<FlowValue>* released_ = nullptr;                   // of the step
   FlowValue next_ = 0;
   uint64_t step_ = 0;
   uint64_t without_id_ = 0;
@@ -499,6 +633,8 @@ class Flow {
 };
 
 }  // namespace
+
+bool IsMark(std::string_view api) { return api.starts_with("profiler::") || api.starts_with("torch.ops.profiler."); }
 
 absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selection,
                                      const std::function<absl::Status(const FlowStep&)>& visit,

@@ -39,6 +39,9 @@ struct FlowSource {
   Value tensor;       // its description
   TensorFacet facet;  // gradient and subclass
   TensorNote note;    // range and contents before the step, where they were recorded
+  // The contents are those of all its memory, from its first element to its last: tensors that are taken later lie in
+  // gaps between its elements. Of a kStorage the contents are as far as tensors in it tell them, 0 elsewhere.
+  bool memory = false;
   FlowValue base = kNoFlowValue;
   int64_t shift = 0;         // in elements of `tensor`
   bool same = false;         // kView: with the shape, strides, offset and dtype of `base`
@@ -86,6 +89,9 @@ struct FlowSummary {
   uint64_t without_result = 0;   // steps that returned, nobody knows what
 };
 
+// Whether calls of that name mark a part of the program for a profiler, and do nothing else.
+bool IsMark(std::string_view api);
+
 struct FlowOptions {
   // Whether a call of this config can be made again. Of one that can't be the selected calls in it are steps; it is
   // one itself when there are none.
@@ -105,10 +111,10 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
 // For programs in other languages:
 //   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...},
 //    "target": {"kind": "method", "name": "view"}, as target.h has it, "sources": [...],
-//    "gradients": false, "result": [...], "raised": ..., "released": [...], "modules": [{"call": 3, "api": ..., "path":
-//    ...}]}
+//    "gradients": false, "mark": true, "result": [...], "raised": ..., "released": [...],
+//    "modules": [{"call": 3, "api": ..., "path": ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
-// "same", "other_dtype", "min", "max" and, where `contents` has it, "contents" in base 64.
+// "same", "other_dtype", "memory", "min", "max" and, where `contents` has it, "contents" in base 64.
 nlohmann::ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents);
 
 }  // namespace torchtrace

@@ -64,6 +64,7 @@ ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool
     if (source.same) json["same"] = true;
     if (source.other_dtype) json["other_dtype"] = true;
   }
+  if (source.memory) json["memory"] = true;
   AddNote({.range = source.note.range, .contents = contents ? source.note.contents : std::nullopt}, &json);
   return json;
 }
@@ -92,6 +93,7 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
     Numbering(step.results).NumberEach(&result);
   }
   if (!step.gradients) json["gradients"] = false;
+  if (IsMark(step.config->api)) json["mark"] = true;
   if (step.outcome == CallOutcome::kRaised) json["raised"] = std::string(step.exception);
   json["released"] = step.released;
   ordered_json& modules = json["modules"] = ordered_json::array();

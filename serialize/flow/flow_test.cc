@@ -1,5 +1,6 @@
 #include "serialize/flow/flow.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -243,6 +244,55 @@ TEST(FlowTest, WhatIsNotKnownIsCounted) {
   EXPECT_EQ(summary.without_result, 1u);
   EXPECT_EQ(summary.other_processes, 1u);
   EXPECT_EQ(summary.never_returned, 1u);
+}
+
+// A call that takes one tensor, whose elements are known.
+void Take(FakeTrace* trace, const Value& tensor, const TensorNote::Identity& identity, std::string_view contents) {
+  std::string notes;
+  AppendTensorNote({.position = 0, .identity = identity, .contents = contents}, &notes);
+  trace->Enter(MakeConfig(1, "torch.neg", {tensor}), "", notes);
+  trace->Return({}, "");
+}
+
+// What the sources have: `contents`, or `memory contents`.
+Lines Contents(FakeTrace* trace) {
+  Lines lines;
+  EXPECT_TRUE(ReadFlow(trace, OfLevel(1), [&](const FlowStep& step) {
+                for (const FlowSource& source : step.sources) {
+                  std::string contents(source.note.contents.value_or("none"));
+                  std::replace(contents.begin(), contents.end(), '\0', '.');
+                  lines.push_back(absl::StrCat(source.memory ? "memory " : "", contents));
+                }
+                return absl::OkStatus();
+              }).ok());
+  return lines;
+}
+
+TEST(FlowTest, AStorageHasWhatAllTensorsInItHaveWhenTheyAreTakenFirst) {
+  Value bytes = TensorValue({4});
+  bytes.text = "uint8";
+  FakeTrace trace;
+  Take(&trace, TensorValue({2}), {1, 1, 0}, "aaaabbbb");
+  // The first one is written to before the next one is taken; then a gap, which one of another dtype fills in part.
+  Take(&trace, TensorValue({2}), {2, 1, 1}, "BBBBcccc");
+  Take(&trace, TensorValue({1}), {3, 1, 5}, "ffff");
+  Take(&trace, bytes, {4, 1, 13}, "xyzw");
+  Take(&trace, TensorValue({1}), {5, 1, 0}, "AAAA");
+  EXPECT_EQ(Contents(&trace)[0], "aaaabbbbcccc.xyzw...ffff");
+}
+
+TEST(FlowTest, GapsOfATensorHaveWhatOthersHaveThere) {
+  FakeTrace trace;
+  Take(&trace, Strided({3}, {2}), {1, 1, 10}, "aaaacccceeee");
+  Take(&trace, Strided({2}, {2}), {2, 1, 11}, "bbbbdddd");
+  // These two tell nothing new.
+  Take(&trace, Strided({3, 2}, {0, 2}), {3, 2, 0}, std::string(3 * 8, 'x'));
+  Take(&trace, TensorValue({1}), {4, 2, 2}, "yyyy");
+  // One that nobody can have.
+  Take(&trace, Strided({2}, {int64_t{1} << 40}), {5, 3, 0}, "aaaabbbb");
+  Take(&trace, TensorValue({1}), {6, 3, 7}, "cccc");
+  EXPECT_EQ(Contents(&trace),
+            (Lines{"memory aaaabbbbccccddddeeee", "bbbbdddd", std::string(24, 'x'), "yyyy", "aaaabbbb", "cccc"}));
 }
 
 TEST(FlowTest, JsonNumbersTensorsWhereverTheyStand) {

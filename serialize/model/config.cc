@@ -115,6 +115,9 @@ absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets) {
     }
   }
   if (!reader.done()) return Expected(reader, "the end of the facets");
+  const auto earlier = [](const TensorFacet& a, const TensorFacet& b) { return a.tensor < b.tensor; };
+  // As they are written, which a log of anyone's need not be.
+  if (!std::is_sorted(result.begin(), result.end(), earlier)) std::stable_sort(result.begin(), result.end(), earlier);
   return result;
 }
 
@@ -168,6 +171,12 @@ std::vector<Value> ReadableResult(std::string_view values) {
 std::vector<TensorFacet> ReadableFacets(std::string_view facets) {
   absl::StatusOr<std::vector<TensorFacet>> parsed = ParseFacets(facets);
   return parsed.ok() ? *std::move(parsed) : std::vector<TensorFacet>();
+}
+
+const TensorFacet* FindFacet(const std::vector<TensorFacet>& facets, uint64_t tensor) {
+  const auto at = std::lower_bound(facets.begin(), facets.end(), tensor,
+                                   [](const TensorFacet& facet, uint64_t wanted) { return facet.tensor < wanted; });
+  return at != facets.end() && at->tensor == tensor ? &*at : nullptr;
 }
 
 }  // namespace torchtrace

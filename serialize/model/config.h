@@ -63,7 +63,7 @@ struct Config {
 // Whether there is a value of a framework's among the arguments: a tensor, a dtype and the like.
 bool HasFrameworkValue(const Config& config);
 
-// Errors name the byte offset and what was expected there.
+// Errors name the byte offset and what was expected there. Facets come by the tensors' ordinals.
 absl::StatusOr<Config> ParseConfig(std::string_view identity);
 absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets);
 
@@ -85,6 +85,9 @@ Config ReadableConfig(std::string_view identity);
 
 // What can't be parsed becomes no facets.
 std::vector<TensorFacet> ReadableFacets(std::string_view facets);
+
+// The one of that tensor, or nullptr, in what these two return.
+const TensorFacet* FindFacet(const std::vector<TensorFacet>& facets, uint64_t tensor);
 
 // The values of a CallResult, as far as they can be parsed.
 std::vector<Value> ReadableResult(std::string_view values);

@@ -93,6 +93,11 @@ TEST(Config, Facets) {
   EXPECT_EQ((*parsed)[0].subclass, "torch.nn.parameter.Parameter");
   EXPECT_EQ((*parsed)[1].tensor, 3u);
   EXPECT_EQ((*parsed)[1].subclass, "");
+  EXPECT_EQ(FindFacet(*parsed, 3), &(*parsed)[1]);
+  EXPECT_EQ(FindFacet(*parsed, 1), nullptr);
+  EXPECT_EQ(FindFacet(*parsed, 4), nullptr);
+  // Of anyone's, in any order.
+  EXPECT_EQ(ParseFacets(std::string("\x02\x03\x01\x00\x01", 5))->front().tensor, 0u);
 
   EXPECT_TRUE(ParseFacets("")->empty());
   for (size_t bytes = 1; bytes < facets.size(); ++bytes) {

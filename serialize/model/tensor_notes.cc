@@ -32,7 +32,9 @@ bool ReadNote(ByteReader* reader, TensorNote* note) {
 void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes) {
   notes->clear();
   ByteReader reader(bytes);
-  for (TensorNote note; ReadNote(&reader, &note); note = TensorNote()) notes->push_back(note);
+  for (TensorNote note; ReadNote(&reader, &note); note = TensorNote()) {
+    if (!note.identity || note.identity->offset <= INT64_MAX) notes->push_back(note);
+  }
   const auto earlier = [](const TensorNote& a, const TensorNote& b) { return a.position < b.position; };
   // As they are written, which a log of anyone's need not be.
   if (std::is_sorted(notes->begin(), notes->end(), earlier)) return;
@@ -43,6 +45,12 @@ std::vector<TensorNote> ReadTensorNotes(std::string_view bytes) {
   std::vector<TensorNote> notes;
   ReadTensorNotes(bytes, &notes);
   return notes;
+}
+
+const TensorNote* FindNote(const std::vector<TensorNote>& notes, uint64_t position) {
+  const auto at = std::lower_bound(notes.begin(), notes.end(), position,
+                                   [](const TensorNote& note, uint64_t wanted) { return note.position < wanted; });
+  return at != notes.end() && at->position == position ? &*at : nullptr;
 }
 
 }  // namespace torchtrace

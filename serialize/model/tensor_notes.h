@@ -17,7 +17,7 @@ struct TensorNote {
   struct Identity {
     uint64_t tensor = 0;   // unique in the process's log, from 1
     uint64_t storage = 0;  // the same, by itself; views have their base's. 0: it has none
-    uint64_t offset = 0;   // of its first element in the storage, in elements
+    uint64_t offset = 0;   // of its first element in the storage, in elements; at most INT64_MAX
     friend bool operator==(const Identity&, const Identity&) = default;
   };
   struct Range {
@@ -54,9 +54,13 @@ void AppendTensorNote(const TensorNote& note, Out* out) {
   if (note.contents) AppendString(*note.contents, out);
 }
 
-// Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list.
+// Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list; a
+// note with an offset that no tensor has is left out.
 void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes);
 std::vector<TensorNote> ReadTensorNotes(std::string_view bytes);
+
+// The one of that position, or nullptr.
+const TensorNote* FindNote(const std::vector<TensorNote>& notes, uint64_t position);
 
 }  // namespace torchtrace
 

@@ -10,15 +10,28 @@ namespace {
 TEST(TensorNotesTest, ComeBackByPosition) {
   std::string bytes;
   AppendTensorNote({.position = 2, .range = TensorNote::Range{INT64_MIN, INT64_MAX}}, &bytes);
-  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 0, UINT64_MAX}, .contents = ""}, &bytes);
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 0, INT64_MAX}, .contents = ""}, &bytes);
   const std::vector<TensorNote> notes = ReadTensorNotes(bytes);
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_EQ(notes[0].position, 0u);
-  EXPECT_EQ(notes[0].identity, (TensorNote::Identity{1, 0, UINT64_MAX}));
+  EXPECT_EQ(notes[0].identity, (TensorNote::Identity{1, 0, INT64_MAX}));
   EXPECT_EQ(notes[0].contents, "");
   EXPECT_FALSE(notes[0].range);
   EXPECT_EQ(notes[1].range, (TensorNote::Range{INT64_MIN, INT64_MAX}));
   EXPECT_FALSE(notes[1].identity || notes[1].contents);
+  EXPECT_EQ(FindNote(notes, 0), &notes[0]);
+  EXPECT_EQ(FindNote(notes, 1), nullptr);
+  EXPECT_EQ(FindNote(notes, 2), &notes[1]);
+  EXPECT_EQ(FindNote(notes, 3), nullptr);
+}
+
+TEST(TensorNotesTest, AnOffsetThatNoTensorHasIsLeftOut) {
+  std::string bytes;
+  AppendTensorNote({.position = 0, .identity = TensorNote::Identity{1, 1, uint64_t{INT64_MAX} + 1}}, &bytes);
+  AppendTensorNote({.position = 1, .identity = TensorNote::Identity{2, 2, 3}}, &bytes);
+  const std::vector<TensorNote> notes = ReadTensorNotes(bytes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].position, 1u);
 }
 
 TEST(TensorNotesTest, WhatIsMalformedEndsTheList) {
