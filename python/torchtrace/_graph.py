@@ -351,7 +351,14 @@ def _checked(plain):
 def _arguments(step):
     """(args, kwargs) with tensors as they are described; raises where they can't be written."""
     args = [_checked(arg) for arg in step["args"]]
-    return args, {key: _checked(value) for key, value in step["kwargs"].items()}
+    kwargs = {key: _checked(value) for key, value in step["kwargs"].items()}
+    # They stand in the module's code.
+    if not all(_is_keyword_name(name) for name in kwargs):
+        raise _CannotWrite("an argument's name that Python doesn't take")
+    of_tensor = step["target"]["kind"] in ("method", "getter", "setter")
+    if of_tensor and not (args and isinstance(args[0], _Tensor)):
+        raise _CannotWrite("a method without its tensor")
+    return args, kwargs
 
 
 def _fits(step):
@@ -587,11 +594,6 @@ class _Builder:
             function = _function(name)
         elif kind == "overload":
             function = _overload(name)
-        elif not args or not isinstance(args[0], _Tensor):
-            raise _CannotWrite("a method without its tensor")
-        # They stand in the module's code.
-        if not all(_is_keyword_name(name) for name in kwargs):
-            raise _CannotWrite("an argument's name that Python doesn't take")
         self._set_gradients(step.get("gradients", True))
         args = tuple(self._value(arg) for arg in args)
         kwargs = {key: self._value(value) for key, value in kwargs.items()}

@@ -13,7 +13,8 @@ constexpr size_t kMostDigits = 4300;
 // As Python takes it: without zeros in front.
 bool IsNumber(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
-  return !text.empty() && text.size() <= kMostDigits && text[0] != '0' && text.find_first_not_of("0123456789") == std::string_view::npos;
+  return !text.empty() && text.size() <= kMostDigits && text[0] != '0' &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace

@@ -174,8 +174,7 @@ struct Spelling {
 
 // torch.float32 where that name is always of this kind, else torch.dtype("float32").
 void AppendOwnName(const Spelling& spelling, std::string_view kind, const Value& value, std::string* out) {
-  const bool plain =
-      KindOfTorchName(value.text) == value.tag && (value.tag != ValueTag::kDtype || IsWord(value.text));
+  const bool plain = KindOfTorchName(value.text) == value.tag && (value.tag != ValueTag::kDtype || IsWord(value.text));
   out->append(spelling.framework);
   out->push_back('.');
   if (plain) {
