@@ -13,6 +13,7 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/program_export.h"
+#include "serialize/model/tensor_notes.h"
 #include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
@@ -127,6 +128,26 @@ TEST(PytestSinkTest, ACallThatReturnedIsWhatIsWanted) {
   ASSERT_TRUE(sink->Finish().ok());
   EXPECT_THAT(out.str(), HasSubstr("None,\n        [((2,), torch.float32)]"));
   EXPECT_THAT(out.str(), Not(HasSubstr("\"ValueError\"")));
+}
+
+TEST(PytestSinkTest, FewNumbersAreTheRecordedOnes) {
+  std::ostringstream out;
+  const std::unique_ptr<CallSink> sink = (*FindExporter("pytest"))->make_calls(&out, {});
+  const auto make = [] {
+    auto trace = std::make_unique<FakeTrace>();
+    for (const int64_t elements : {1024, 1025}) {
+      const std::string contents(static_cast<size_t>(elements) * 4, '\0');
+      std::string notes;
+      AppendTensorNote({.position = 0, .contents = contents}, &notes);
+      trace->Enter(MakeConfig(1, "torch.logdet", {TensorValue({elements})}), "", notes);
+      trace->Return({});
+    }
+    return absl::StatusOr<std::unique_ptr<Trace>>(std::move(trace));
+  };
+  ASSERT_TRUE(ExportTimeline({{"t", make, nullptr}}, {}, sink.get()).ok());
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_THAT(out.str(), HasSubstr("torch.logdet(tensor((1024,), torch.float32, contents=\"AAAA"));
+  EXPECT_THAT(out.str(), HasSubstr("torch.logdet(tensor((1025,), torch.float32))"));
 }
 
 TEST(ProgramExportTest, AViewOfADtypeThatIsNoNameIsLeftOut) {

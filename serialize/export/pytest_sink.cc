@@ -25,6 +25,8 @@ namespace torchtrace {
 namespace {
 
 constexpr size_t kMostId = 120;
+// Bytes of a tensor that isn't of integers.
+constexpr size_t kMostContents = 4096;
 
 constexpr char kTest[] = R"(
 
@@ -187,10 +189,11 @@ class PytestSink : public CallSink {
     const bool gradients = !InPlace(config) && config.level != 2;
     const absl::StatusOr<PythonArguments> arguments =
         WriteArguments(config, [&](const Value& value, uint64_t position) -> absl::StatusOr<std::string> {
-          // Of these a call depends on the values.
+          // A call depends on which integers it takes; on other numbers it may, as a Cholesky decomposition does.
           const bool discrete = value.text == "bool" || value.text.find("int") != std::string::npos;
-          absl::StatusOr<std::string> tensor =
-              PythonTensor(value, FindNote(notes, position), /*contents=*/discrete, config);
+          const TensorNote* const note = FindNote(notes, position);
+          const bool few = note != nullptr && note->contents && note->contents->size() <= kMostContents;
+          absl::StatusOr<std::string> tensor = PythonTensor(value, note, /*contents=*/discrete || few, config);
           const TensorFacet* const facet = FindFacet(facets, position);
           if (tensor.ok() && facet != nullptr && facet->requires_grad && gradients) *tensor += ".requires_grad_()";
           return tensor;
