@@ -592,6 +592,44 @@ def test_a_worker_that_dies_while_it_reads(tmp_path, statement, says):
     assert rows[ADD]["reason"] == f"a worker died while it read what to call {says}"
 
 
+@pytest.mark.parametrize(
+    "dies",
+    [
+        "write = os.write\n"
+        "def once(descriptor, line):\n"
+        "    count = write(descriptor, line)\n"
+        "    if b'\"result\"' in line and b'\"request\": 2' in line:\n"
+        "        die()\n"
+        "    return count\n"
+        "os.write = once\n",
+        "read, calls = os.read, []\n"
+        "def once(descriptor, nbytes):\n"
+        "    calls.append(nbytes)\n"
+        "    if calls.count(24) == 2:\n"
+        "        die()\n"
+        "    return read(descriptor, nbytes)\n"
+        "os.read = once\n",
+    ],
+    ids=["when it has answered", "when it begins to read"],
+)
+def test_a_worker_that_dies_between_calls(tmp_path, dies):
+    """Each config has its own answer."""
+    env = in_workers(
+        tmp_path,
+        "import os, signal\n"
+        "def die():\n"
+        "    try:\n"
+        f"        os.mkdir({str(tmp_path / 'died')!r})\n"
+        "    except FileExistsError:\n"
+        "        return\n"
+        f"    os.kill(os.getpid(), signal.SIGKILL)\n{dies}",
+    )
+    lines = [ADD, MISFIT, ADD.replace("[2]", "[5]"), MISFIT.replace("[2]", "[4]")]
+    rows, status = results(write(tmp_path / "a.txt", *lines), env=env)
+    assert [rows[line]["result"] for line in lines] == ["ok", "raised", "ok", "raised"]
+    assert (tmp_path / "died").exists() and status == 1
+
+
 def test_a_limit_of_memory_that_is_lower_already(tmp_path):
     path = write(tmp_path / "a.txt", ADD)
     line = f"ulimit -d 4000000; exec {tool.TORCHTRACE} replay -j 1 --python {tool.PYTHON} {path}"

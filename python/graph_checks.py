@@ -67,6 +67,7 @@ def check_no_text_of_a_trace_is_code():
         step("function", "torch.os", []),
         step("function", "torch.os.system", ["touch x"]),
         step("method", "system", ["touch x"]),
+        step("function", "torch.tensor", [1], cdata=1234),
         step("getter", "data", [{"type": "function", "value": "torch.add"}]),
     ):
         builder = _graph._Builder([one], None)

@@ -152,6 +152,8 @@ class Parser:
             kwargs["device"] = self._device_of(kwargs["device"])
         if key == "to" and len(args) > 1 and isinstance(args[1], str):
             args[1] = self._device_of(args[1])
+        if "cdata" in kwargs:
+            raise Skip("it takes memory by its address")
         pinned = key in self.names.of_accelerators or kwargs.get("pin_memory") is True
         if pinned and not has_accelerator():
             raise Skip("it is of use with an accelerator, and there is none here")

@@ -133,8 +133,10 @@ class Builder(arguments.Builder):
         return self.sequence.tensor(spec, self)
 
     def make(self, spec):
-        spec.requires_grad = False
-        return super()._tensor(spec)
+        wanted, spec.requires_grad = spec.requires_grad, False
+        made = super()._tensor(spec)
+        spec.requires_grad = wanted
+        return made
 
 
 class Sequence:
@@ -144,15 +146,18 @@ class Sequence:
         self.random = globs(rules["random"])
         self.chances = rules["random by arguments"]
         self.hands_out = globs(rules["hands memory out"])
+        self.writes_gradients = globs(rules["writes gradients"])
         self.uninitialised = globs(rules["uninitialised"])
         self.overwrites = globs(rules["overwrites"])
         self.slots = {}  # by number
         self.storages = {}  # by address, while there are slots of them
+        self.inputs = set()  # numbers of slots that no step returned and that want no gradient
 
     def forget(self):
         """After a step of which nobody knows what it would have written."""
         self.slots.clear()
         self.storages.clear()
+        self.inputs.clear()
 
     def run(self, step):
         """What became of a step."""
@@ -167,9 +172,10 @@ class Sequence:
             answer = {"result": "skipped", "reason": calling.NO_MEMORY}
         finally:
             self.replay.allow(0)
-        self._share(step)
+        self._see_memory(step)
         for number in step["released"]:
             self._drop(number)
+            self.inputs.discard(number)
         if answer["result"] == "ok" and self.differences:
             answer["difference"] = self.differences[0]
             if len(self.differences) > 1:
@@ -207,9 +213,15 @@ class Sequence:
         if slot.storage.users == 0:
             self.storages.pop(slot.address, None)
 
-    def _share(self, step):
-        """Of what hands memory out all tensors: NumPy may write to each of them from there on."""
-        if not self.hands_out.fullmatch(step["api"].rpartition(".")[2]):
+    def _see_memory(self, step):
+        """What is written from there on, or was, without a step that tells."""
+        name = step["api"].rpartition(".")[2]
+        if self.writes_gradients.fullmatch(name):
+            for slot in map(self.slots.get, self.inputs):
+                if slot is not None and has_bytes(slot.tensor):
+                    slot.storage.unknown.set(slot.tensor, True)
+        # NumPy may write to each of these tensors.
+        if not self.hands_out.fullmatch(name):
             return
         for plain in tensors_in([step["args"], list(step["kwargs"].values()), step.get("result")]):
             slot = self.slots.get(plain.get("id"))
@@ -222,6 +234,9 @@ class Sequence:
         slot = self.slots.get(spec.number)
         if slot is None or not is_as_described(slot.tensor, spec):
             slot = self._make(spec, builder)
+        if slot.tensor.requires_grad != spec.requires_grad and slot.tensor.is_leaf:
+            # By this too functions choose how they compute, and with it the last bits.
+            slot.tensor.requires_grad_(spec.requires_grad)
         return slot.tensor
 
     def _make(self, spec, builder):
@@ -242,6 +257,8 @@ class Sequence:
                 self._keep(spec.number, tensor)
                 return
         self._make(spec, builder)
+        if not spec.requires_grad:
+            self.inputs.add(spec.number)
 
     # One step.
 

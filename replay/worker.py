@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import resource
+import select
 import signal
 import struct
 import time
@@ -22,11 +23,13 @@ import torch
 from replay import arguments, calling, fills, names, results, sequence
 from replay.names import Skip
 
-# What a child is at, in a byte that it shares with the process that watches.
+# What a child is at, and with which request: it shares this with the process that watches.
+STATE = struct.Struct("<QQ")
 STARTING, WAITING, READING, CALLING = range(4)
 
-# Of a request, which comes behind it: the bytes of its line, and of the contents that follow.
-HEAD = struct.Struct("<QQ")
+# Of a request, which comes behind it: its number, which answers have, too, the bytes of its line,
+# and of the contents that follow.
+HEAD = struct.Struct("<QQQ")
 
 NO_MEMORY = {"result": "skipped", "reason": calling.NO_MEMORY}
 
@@ -182,11 +185,12 @@ def work(options, reader, answers, errors, threads, first, state):
     if first:
         answer(answers, torch=torch.__version__)
     count = 0
-    for request in requests(reader, state):
+    for number, request in requests(reader, state):
         os.ftruncate(errors, 0)
         if request is None and options["sequence"]:
             replay.forget()
-        answer(answers, **(NO_MEMORY if request is None else replay.run(request)))
+        result = NO_MEMORY if request is None else replay.run(request)
+        answer(answers, request=number, **result)
         # Freed before the next one is read.
         del request
         count += 1
@@ -195,16 +199,22 @@ def work(options, reader, answers, errors, threads, first, state):
 
 
 def requests(reader, state):
-    """None for one that there is no memory for. Each is read to its end, and nothing behind it,
-    which may be for the next child."""
+    """(number, request); None for one that there is no memory for. Each is read to its end, and
+    nothing behind it, which may be for the next child."""
+    number = 0
+    ready = select.poll()
+    ready.register(reader, select.POLLIN)
     while True:
-        state[0] = WAITING
+        STATE.pack_into(state, 0, WAITING, number)
+        ready.poll()
+        # Before the first byte is taken: one that is cut off is nobody's.
+        STATE.pack_into(state, 0, READING, number)
         head = os.read(reader, HEAD.size)
         if not head:
             return
-        state[0] = READING
         head += read(reader, HEAD.size - len(head))
-        line, contents = (read(reader, nbytes) for nbytes in HEAD.unpack(head))
+        number, *lengths = HEAD.unpack(head)
+        line, contents = (read(reader, nbytes) for nbytes in lengths)
         request = None
         if line is not None and contents is not None:
             try:
@@ -213,8 +223,8 @@ def requests(reader, state):
             except MemoryError:
                 request = None
         del line, contents
-        state[0] = CALLING
-        yield request
+        STATE.pack_into(state, 0, CALLING, number)
+        yield number, request
 
 
 _SCRATCH = memoryview(bytearray(1 << 16))
@@ -267,10 +277,10 @@ def main(options):
     os.chdir(calling.NO_FILES)
     # What is there stays: children needn't look through it, nor copy the pages that it is in.
     gc.freeze()
-    state = mmap.mmap(-1, 1)  # shared with children
+    state = mmap.mmap(-1, STATE.size)  # shared with children
     first = True
     while True:
-        state[0] = STARTING
+        STATE.pack_into(state, 0, STARTING, 0)
         child = os.fork()
         if child == 0:
             status = 1
@@ -287,16 +297,17 @@ def main(options):
         died = f"exit code {status >> 8}"
         if os.WIFSIGNALED(status):
             died = name_of_signal(os.WTERMSIG(status))
+        at, number = STATE.unpack_from(state)
         # Nor would the next one get further; and it must not take the rest of a request for one.
         problem = {
             STARTING: "a worker dies before it can call anything",
             READING: "a worker died while it read what to call",
-        }.get(state[0])
+        }.get(at)
         if problem:
             answer(answers, problem=f"{problem} ({last_line(errors) or died})")
             return
-        if state[0] == CALLING:
-            answer(answers, died=died, said=last_line(errors))
+        if at == CALLING:
+            answer(answers, request=number, died=died, said=last_line(errors))
         first = False
 
 

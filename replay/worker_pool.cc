@@ -51,6 +51,7 @@ module.main(line())
 
 // What a request begins with, for a worker that has no memory for it to find its end.
 struct RequestHead {
+  uint64_t number;
   uint64_t line;
   uint64_t contents;
 };
@@ -223,7 +224,7 @@ class Worker {
 
   ReplayAnswer Ask(const std::string& request, double seconds, const std::vector<std::string_view>& pieces = {}) {
     std::string line;
-    RequestHead head = {.line = request.size(), .contents = 0};
+    RequestHead head = {.number = ++asked_, .line = request.size(), .contents = 0};
     for (const std::string_view piece : pieces) head.contents += piece.size();
     bool written = Write({reinterpret_cast<const char*>(&head), sizeof head}) && Write(request);
     for (const std::string_view piece : pieces) written = written && Write(piece);
@@ -231,11 +232,13 @@ class Worker {
     answer.result = "crashed";
     answer.reason = "the worker ended, or did not answer";
     // Where not all was read it has said why.
-    if (ReadLine(seconds, &line)) {
+    while (ReadLine(seconds, &line)) {
       const json said = Parse(line);
+      if (IsOfEarlier(said)) continue;
       const std::string problem = TextOf(said, kProblem);
       if (problem.empty()) return ParseAnswer(said);
       answer.reason = problem;
+      break;
     }
     Kill();
     return answer;
@@ -256,6 +259,12 @@ class Worker {
   static constexpr char kOtherPython[] = "--python names another one";
 
   static json Parse(const std::string& line) { return json::parse(line, nullptr, /*allow_exceptions=*/false); }
+
+  // Of a child that died when it had answered.
+  bool IsOfEarlier(const json& said) const {
+    const auto number = said.find("request");
+    return number != said.end() && number->is_number_unsigned() && number->get<uint64_t>() < asked_;
+  }
 
   bool Write(std::string_view text) {
     while (!text.empty()) {
@@ -303,6 +312,7 @@ class Worker {
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
   std::string read_;
+  uint64_t asked_ = 0;  // the number of the last request
 };
 
 // A worker's own clock ends calls. This one is for a worker that is stuck.
@@ -331,9 +341,14 @@ absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(R
   const double patience = Patience(options);
   std::mutex mutex;
   absl::Status status;
+  const auto ask = [&](Worker* worker, const ReplayItem& item) -> absl::StatusOr<ReplayAnswer> {
+    if (!worker->is_running()) {
+      if (absl::Status s = worker->Start(options, greeting); !s.ok()) return s;
+    }
+    return worker->Ask(item.request, patience);
+  };
   const auto run = [&] {
     Worker worker;
-    bool started = false;
     // Has called nothing that may have spoilt its memory.
     bool fresh = true;
     for (;;) {
@@ -342,21 +357,16 @@ absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(R
         const std::lock_guard<std::mutex> lock(mutex);
         if (!status.ok() || !next(&item)) break;
       }
-      if (!started) {
-        if (absl::Status s = worker.Start(options, greeting); !s.ok()) {
-          const std::lock_guard<std::mutex> lock(mutex);
-          status.Update(s);
-          return;
-        }
-        started = true;
-      }
-      ReplayAnswer answer = worker.Ask(item.request, patience);
+      absl::StatusOr<ReplayAnswer> answer = ask(&worker, item);
       // What went before may be to blame.
-      if (answer.result == "crashed" && !fresh && worker.is_running()) answer = worker.Ask(item.request, patience);
-      fresh = answer.result == "crashed" || answer.result == "timeout";
-      started = worker.is_running();
+      if (answer.ok() && answer->result == "crashed" && !fresh) answer = ask(&worker, item);
       const std::lock_guard<std::mutex> lock(mutex);
-      status.Update(done(item, answer));
+      if (!answer.ok()) {
+        status.Update(answer.status());
+        break;
+      }
+      fresh = answer->result == "crashed" || answer->result == "timeout";
+      status.Update(done(item, *answer));
     }
     worker.Finish();
   };

@@ -355,6 +355,8 @@ def _arguments(step):
     # They stand in the module's code.
     if not all(_is_keyword_name(name) for name in kwargs):
         raise _CannotWrite("an argument's name that Python doesn't take")
+    if "cdata" in kwargs:
+        raise _CannotWrite("memory by its address")
     of_tensor = step["target"]["kind"] in ("method", "getter", "setter")
     if of_tensor and not (args and isinstance(args[0], _Tensor)):
         raise _CannotWrite("a method without its tensor")
@@ -730,6 +732,9 @@ class _Builder:
         chosen = self.parameters[plain["id"]]
         if chosen is not None and not chosen[2]:
             self.state.unsure.append(chosen[0])
+        if chosen is None and self.state.given and self.operators:
+            # Operators don't tell a parameter from another leaf.
+            return self._input(plain)
         if chosen is None and self.state.given:
             raise ValueError(
                 f"state has no tensor of shape {plain['shape']} and {plain['dtype']} for a "
@@ -768,7 +773,10 @@ class _Builder:
         with place:
             node = self.last_input = self.graph.placeholder(name, type_expr=torch.Tensor)
         node.meta["type"] = torch.Tensor
-        self.example_inputs.append(_tensor_of(plain, plain["contents"]))
+        example = _tensor_of(plain, plain["contents"])
+        if example is not None and plain.get("requires_grad") and not self.operators:
+            example.requires_grad_()
+        self.example_inputs.append(example)
         return node
 
     def _value(self, checked):

@@ -20,6 +20,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
+#include "serialize/model/torch_names.h"
 
 namespace torchtrace {
 namespace {
@@ -105,12 +106,12 @@ bool ShapeDependsOnValues(const Config& config) {
 void AddExpected(const Value& value, bool shapes, std::vector<std::string>* expected) {
   if (value.tag == ValueTag::kTensor) {
     std::vector<std::string> dims;
-    bool known = shapes && (value.tensor_bits & kTensorShapeUnknown) == 0 && IsIdentifier(value.text);
+    bool known = shapes && (value.tensor_bits & kTensorShapeUnknown) == 0 && IsDtypeName(value.text);
     for (const Dim& dim : value.shape) {
       known = known && dim.has_value();
       dims.push_back(absl::StrCat(dim.value_or(0)));
     }
-    const std::string dtype = IsIdentifier(value.text) ? absl::StrCat("torch.", value.text) : "None";
+    const std::string dtype = IsDtypeName(value.text) ? absl::StrCat("torch.", value.text) : "None";
     expected->push_back(absl::StrCat("(", known ? PythonTuple(dims) : "None", ", ", dtype, ")"));
   }
   for (const Value& item : value.items) AddExpected(item, shapes, expected);

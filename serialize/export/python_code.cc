@@ -14,6 +14,7 @@
 #include "serialize/base/text.h"
 #include "serialize/export/spellings.h"
 #include "serialize/forms/forms.h"
+#include "serialize/model/torch_names.h"
 
 namespace torchtrace {
 namespace {
@@ -44,6 +45,9 @@ std::optional<std::string> Quoted(std::string_view text) {
   }
   return out + '"';
 }
+
+// Which torch.Tensor.new() and its like take without a word in their documentation.
+constexpr std::string_view kAddress = "cdata";
 
 constexpr std::string_view kTypes[] = {"int", "float", "bool", "complex", "str", "torch.Tensor"};
 
@@ -130,12 +134,9 @@ class PythonValues final : private PythonWriter {
           return;
         }
         return SpellingWriter::Cannot("a type that only the program has");
-      case ValueTag::kFunction: {
-        const CallTarget target = TargetOf(value.text, 1);
-        if (target.kind != CallTarget::kFunction) return SpellingWriter::Cannot("a function that only the program has");
-        out_ += target.name;
-        return;
-      }
+      case ValueTag::kFunction:
+        // What a function is called with, a trace of anyone's would decide.
+        return SpellingWriter::Cannot("a function");
       default:
         return SpellingWriter::Cannot(ValueKind(value.tag));
     }
@@ -216,7 +217,7 @@ absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* 
                                          const Config& config, bool memory) {
   if ((tensor.tensor_bits & kTensorShapeUnknown) != 0) return Cannot("a tensor of unknown shape");
   if ((tensor.tensor_bits & kTensorHasLayout) != 0) return Cannot("a tensor that isn't strided");
-  if (!IsIdentifier(tensor.text)) return Cannot("a dtype that isn't known");
+  if (!IsDtypeName(tensor.text)) return Cannot("a dtype that isn't known");
   if (tensor.text.starts_with('q') || tensor.text.starts_with("bits")) return Cannot("a quantised tensor");
   const absl::StatusOr<std::string> device = PythonString(tensor.device);
   if (!device.ok()) return device.status();
@@ -273,6 +274,7 @@ absl::StatusOr<PythonArguments> WriteArguments(
   for (const auto& [name, value] : config.kwargs) {
     if (!IsIdentifier(name)) return Cannot("an argument's name that Python doesn't take");
     if (!names.insert(name).second) return Cannot("an argument that is given twice");
+    if (name == kAddress) return Cannot("memory by its address");
     absl::StatusOr<std::string> text = writer.Write(value);
     if (!text.ok()) return text.status();
     arguments.kwargs.emplace_back(name, *std::move(text));

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "serialize/export/spellings.h"
-#include "serialize/flow/target.h"
+#include "serialize/model/torch_names.h"
 
 namespace torchtrace {
 
@@ -90,7 +90,10 @@ void PythonWriter::Bytes(std::string_view bytes) {
 }
 
 void PythonWriter::TorchName(std::string_view name) {
-  if (!IsIdentifier(name)) return Cannot("a dtype, layout or memory format without a name in torch");
+  if (!IsDtypeName(name) && KindOfTorchName(name) != ValueTag::kLayout &&
+      KindOfTorchName(name) != ValueTag::kMemoryFormat) {
+    return Cannot("a dtype, layout or memory format without a name in torch");
+  }
   absl::StrAppend(&out_, "torch.", std::string(name));
 }
 

@@ -46,11 +46,9 @@ def callable_names(resolver, globs):
 
 def text():
     rules = yaml.safe_load((HERE.parents[1] / "replay" / "rules.yaml").read_text())
+    lists = yaml.safe_load((HERE / "callable.yaml").read_text())
     # What a replay leaves out may stand in a program, in its place.
-    rules["callable"] = {
-        **yaml.safe_load((HERE / "callable.yaml").read_text()),
-        "out of place": [],
-    }
+    rules["callable"] = {**lists, "out of place": lists["not written"]}
     resolver = replay_names.Names(rules)
     names = {*callable_names(resolver, rules["callable"]["apis"])}
     return HEADER + "".join(f"{name}\n" for name in sorted(names))

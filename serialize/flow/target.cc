@@ -27,7 +27,7 @@ constexpr char kCallableNames[] =
 // The lists of callable.yaml.
 struct CallableLists {
   std::vector<std::string> namespaces;
-  std::vector<std::pair<std::string, std::string>> refused, out_of_place;  // with the reason
+  std::vector<std::pair<std::string, std::string>> refused, not_written, out_of_place;  // with the reason
 };
 
 const CallableLists& Lists() {
@@ -41,6 +41,7 @@ const CallableLists& Lists() {
       }
     };
     with_reasons("refused", &made->refused);
+    with_reasons("not written", &made->not_written);
     with_reasons("out of place", &made->out_of_place);
     return made;
   }();
@@ -123,8 +124,10 @@ bool CanCall(const Config& config) {
 
 CallTarget TargetOf(std::string_view api, int level) {
   if (level == kFrameLevel) return Refused("level 3 records functions of the program, which only the program has");
-  for (const auto& [glob, why] : Lists().refused) {
-    if (GlobMatch(glob, api)) return Refused(why);
+  for (const auto* list : {&Lists().refused, &Lists().not_written}) {
+    for (const auto& [glob, why] : *list) {
+      if (GlobMatch(glob, api)) return Refused(why);
+    }
   }
   if (const size_t colons = api.find("::"); colons != std::string_view::npos) {
     return Operator(api.substr(0, colons), api.substr(colons + 2), "default");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -70,6 +71,15 @@ uint64_t BytesOfDtype(std::string_view dtype) {
   uint64_t bits = 0;
   std::from_chars(dtype.data() + digits, dtype.data() + dtype.size(), bits);
   return std::max<uint64_t>(bits / 8, 1);
+}
+
+bool IsDtypeName(std::string_view name) {
+  static constexpr std::string_view kKinds[] = {"int", "uint", "qint", "quint", "float", "bfloat", "complex", "bits"};
+  const size_t digit = name.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return name == "bool";
+  return std::find(std::begin(kKinds), std::end(kKinds), name.substr(0, digit)) != std::end(kKinds) &&
+         std::all_of(name.begin() + static_cast<ptrdiff_t>(digit), name.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '_'; });
 }
 
 std::vector<Dim> StridesOf(const Value& tensor) {

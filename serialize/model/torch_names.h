@@ -25,6 +25,9 @@ std::string_view CppNameOfDtype(std::string_view dtype);
 // Of one element; 1 where several are packed into a byte.
 uint64_t BytesOfDtype(std::string_view dtype);
 
+// Whether torch may have a dtype of that name, as float8_e4m3fn; nothing else in torch is called so.
+bool IsDtypeName(std::string_view name);
+
 // The loader knows fewer: empty for a dtype that it has no name for.
 std::string_view LoaderAbbreviation(std::string_view dtype);
 
