@@ -1028,6 +1028,28 @@ def test_chances_and_states(tmp_path, level):
     assert status == 0
 
 
+# Gradients that are added to in place, attention, which goes by what requires one.
+TRAINING = """
+import torch
+torch.manual_seed(0)
+layer = torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1, foreach=False)
+for step in range(3):
+    layer(torch.randn(2, 5, 16)).square().sum().backward()
+    torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+"""
+
+
+def test_sequence_of_functions_that_train(tmp_path):
+    out = record(tmp_path, TRAINING, "-l", "1", "--ids", "--outputs", "--values", "16KB")
+    summary, rows, status = sequence(out)
+    assert [(row["config"], row["reason"]) for row in rows if row["differs"]] == []
+    counts = summary["sequence"]
+    assert status == 0 and counts["tensors_equal"] == counts["tensors_compared"] > 300
+
+
 def test_limits_and_levels_of_sequences(tmp_path):
     large = 'torch.add(Tensor([2000], "float32"), 1)'
     path = write(tmp_path / "a.txt", ADD, large, 'torch.empty(3, device="xpu:7")')

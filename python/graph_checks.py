@@ -395,6 +395,25 @@ def check_inputs_of_all_layouts():
     same(module(x), result)
 
 
+def check_inputs_that_require_a_gradient():
+    x = torch.ones(3, requires_grad=True)
+
+    def program(x):
+        (x * 2).sum().backward()
+        return x + 1
+
+    folder, result = record(program, x)
+    module = torchtrace.graph(folder)
+    same(run(module), result)
+    same(module.meta["example_inputs"][0].grad, x.grad)
+    # Operators don't tell it from a parameter.
+    linear = torch.nn.Linear(3, 3)
+    folder, result = record(linear, x.detach().expand(2, 3).clone().requires_grad_(), levels=[2])
+    module = torchtrace.graph(folder, level=2, state=linear)
+    same(run(module), result)
+    assert [name for name, _ in module.named_parameters()] == ["weight", "bias"]
+
+
 def check_data_of_a_parameter():
     weight = torch.nn.Parameter(torch.ones(3))
 
