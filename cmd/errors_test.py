@@ -549,4 +549,9 @@ def test_an_output_without_a_name(tmp_path):
 
 
 def test_an_empty_name_of_a_trace(tmp_path):
-    assert bad_input("", tmp_path, "No such file or directory") == {}
+    failures = bad_input("", tmp_path, "No such file or directory")
+    # Behind --calls it stands where numbers do.
+    assert all(
+        verb.endswith(" --calls") and '--calls: "" is no number' in said
+        for verb, said in failures.items()
+    ), failures

@@ -1029,7 +1029,7 @@ def test_chances_and_states(tmp_path, level):
 
 
 # Gradients that are added to in place, attention, which goes by what requires one.
-TRAINING = """
+FUNCTIONS_THAT_TRAIN = """
 import torch
 torch.manual_seed(0)
 layer = torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
@@ -1043,7 +1043,9 @@ for step in range(3):
 
 
 def test_sequence_of_functions_that_train(tmp_path):
-    out = record(tmp_path, TRAINING, "-l", "1", "--ids", "--outputs", "--values", "16KB")
+    out = record(
+        tmp_path, FUNCTIONS_THAT_TRAIN, "-l", "1", "--ids", "--outputs", "--values", "16KB"
+    )
     summary, rows, status = sequence(out)
     assert [(row["config"], row["reason"]) for row in rows if row["differs"]] == []
     counts = summary["sequence"]
@@ -1143,7 +1145,7 @@ torch.ops.mine.half(torch.arange(6.0)).mul_(2)
 def test_names_are_refused_as_in_programs(tmp_path):
     """By one list: replay in Python, exports in C++."""
     text = (tool.ROOT / "serialize/flow/callable.yaml").read_text()
-    refused = text.split("\nrefused:")[1].split("\nout of place:")[0]
+    refused = text.split("\nrefused:")[1].split("\nnot written:")[0]
     names = re.findall(r'- \{name: "(.*?)"', refused)
     names = [name.replace("[A-Z]", "A").replace("*", "x") for name in names]
     names += ["torch.a.b", "torch.Tensor.x.y", "torch.nn.functional.a.b"]
