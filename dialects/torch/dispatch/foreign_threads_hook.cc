@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
+#include <Python.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <dlfcn.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -33,9 +34,8 @@ bool InKernelsRegion() {
 
 std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
   // Excluded: inside an operator that is recorded.
-  if (ThisThreadIsArmed() || c10::impl::tls_is_dispatch_key_included(kDispatchKey) ||
-      c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) || InKernelsRegion() ||
-      torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
+  if (c10::impl::tls_is_dispatch_key_included(kDispatchKey) || c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) ||
+      InKernelsRegion() || torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
     return nullptr;
   }
   thread_local uint64_t told[std::size(kSentences)] = {};  // in the session with that arming
@@ -60,6 +60,12 @@ void Look() {
       at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION}));
 }
 
+// Those have not armed themselves. With the GIL.
+bool OtherPythonThreads() {
+  PyThreadState* const first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  return first != nullptr && PyThreadState_Next(first) != nullptr;
+}
+
 WatchNativeThreadsFunction Watch() {
   return reinterpret_cast<WatchNativeThreadsFunction>(dlsym(RTLD_DEFAULT, kWatchNativeThreadsName));
 }
@@ -71,11 +77,9 @@ absl::Status ForeignThreadsHook::Install() {
     const std::lock_guard<std::mutex> lock(g_mutex);
     g_installed = true;
   }
-  if (const WatchNativeThreadsFunction watch = Watch()) {
-    watch(Look);
-  } else {
-    Look();
-  }
+  const WatchNativeThreadsFunction watch = Watch();
+  if (watch != nullptr) watch(Look);
+  if (watch == nullptr || OtherPythonThreads()) Look();
   return absl::OkStatus();
 }
 

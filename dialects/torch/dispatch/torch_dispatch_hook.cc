@@ -23,6 +23,7 @@
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/dispatch/forwarding_interpreter.h"
+#include "dialects/torch/dispatch/threads_with_key.h"
 #include "dialects/torch/dispatch/unboxed_operators.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/thread_state.h"
@@ -101,7 +102,10 @@ void DescribeResults(const std::tuple<Results...>& results, ConfigBuilder* confi
 template <typename Describe, typename Call, typename DescribeOwn = std::nullptr_t>
 auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_results = nullptr) -> decltype(call()) {
   ThreadState& thread = t_thread;
-  if (!thread.Enter(describe)) return call();
+  if (!thread.Enter(describe)) {
+    PutKeyRight();
+    return call();
+  }
   try {
     if constexpr (std::is_void_v<decltype(call())>) {
       call();
@@ -246,16 +250,13 @@ class SubclassDispatch final : public ForwardingInterpreter {
     return RecordAround(describe, [&] { return inner().detach(self); });
   }
 
-  std::atomic<bool> enabled = false;
-
  private:
   bool Records() const {
-    return enabled.load(std::memory_order_relaxed) && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+    return KeyIsOn() && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
            c10::impl::tls_is_dispatch_key_included(kDispatchKey);
   }
 };
 
-SubclassDispatch* g_subclasses = nullptr;
 std::unique_ptr<torch::Library> g_library;
 std::unique_ptr<torch::Library> g_unboxed;
 
@@ -270,8 +271,6 @@ bool LetHigherOrderOperatorsPass() {
   Py_XDECREF(done);
   return done != nullptr;
 }
-
-void ArmKey() { c10::impl::tls_set_dispatch_key_included(kDispatchKey, true); }
 
 }  // namespace
 
@@ -289,23 +288,23 @@ absl::Status TorchDispatchHook::Install() {
     g_unboxed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__);
     AddUnboxedKernels(g_unboxed.get());
     c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
-    g_subclasses = new SubclassDispatch(interpreter->vtable_);
+    auto* const subclasses = new SubclassDispatch(interpreter->vtable_);
     // Other threads may be reading it.
     std::atomic_ref<const c10::impl::PyInterpreterVTable*>(interpreter->vtable_)
-        .store(g_subclasses, std::memory_order_release);
+        .store(subclasses, std::memory_order_release);
   }
-  g_subclasses->enabled = true;
-  AddThreadArmer(ArmKey);
+  if (!TurnKeyOn()) {
+    Recorder::Get()->NoteNotSeen(
+        "level 2: operators of threads that were inside a guard of PyTorch's (inference_mode)");
+  }
+  AddThreadArmer(PutKeyRight);
   return absl::OkStatus();
 }
 
 void TorchDispatchHook::Uninstall() {
-  if (g_subclasses == nullptr || !g_subclasses->enabled) return;
-  // Other threads' key sets still hold the key: the fallback stays, and
-  // passes through once recording has stopped.
-  g_subclasses->enabled = false;
-  RemoveThreadArmer(ArmKey);
-  c10::impl::tls_set_dispatch_key_included(kDispatchKey, false);
+  if (!KeyIsOn()) return;
+  RemoveThreadArmer(PutKeyRight);
+  TurnKeyOff();
 }
 
 }  // namespace torchtrace::torch_dialect

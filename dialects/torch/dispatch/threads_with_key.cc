@@ -1,0 +1,148 @@
+#include "dialects/torch/dispatch/threads_with_key.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "dialects/torch/dispatch/imported_functions.h"
+#include "dialects/torch/dispatch/torch_dispatch_hook.h"
+#include "tracer/record/static_tls.h"
+
+namespace torchtrace::torch_dialect {
+
+// Whether this thread's set is among those that are known.
+constinit thread_local bool t_set_known TORCHTRACE_STATIC_TLS = false;
+
+namespace {
+
+using c10::impl::IncludeDispatchKeyGuard;
+using c10::impl::LocalDispatchKeySet;
+using c10::impl::PODLocalDispatchKeySet;
+
+// Of a set as it is stored: the key is none of those that are in it when the bit isn't.
+const uint64_t kKeyBit = c10::DispatchKeySet(kDispatchKey).raw_repr();
+
+std::atomic<bool> g_on = false;
+
+std::mutex g_mutex;
+
+// Of threads that have had the key, until they end. Guarded by g_mutex.
+std::vector<PODLocalDispatchKeySet*>& KnownSets() {
+  static auto* const sets = new std::vector<PODLocalDispatchKeySet*>();
+  return *sets;
+}
+
+// The thread's set may be read and changed by the thread meanwhile. Its change then stands, and may be of a set with
+// the key.
+void TakeOut(PODLocalDispatchKeySet* set) {
+  std::atomic_ref<uint64_t>(set->included_).fetch_and(~kKeyBit, std::memory_order_relaxed);
+}
+
+// Makes this thread's set known until the thread ends.
+class KnownSet {
+ public:
+  KnownSet() {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    KnownSets().push_back(set_);
+    t_set_known = true;
+  }
+  ~KnownSet() {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    std::erase(KnownSets(), set_);
+  }
+  KnownSet(const KnownSet&) = delete;
+
+ private:
+  PODLocalDispatchKeySet* const set_ = &c10::impl::raw_local_dispatch_key_set;
+};
+
+// A forked process has this thread alone.
+void BeforeFork() { g_mutex.lock(); }
+void AfterForkInParent() { g_mutex.unlock(); }
+void AfterForkInChild() {
+  PODLocalDispatchKeySet* const own = &c10::impl::raw_local_dispatch_key_set;
+  std::erase_if(KnownSets(), [own](const PODLocalDispatchKeySet* set) { return set != own; });
+  g_mutex.unlock();
+}
+
+// All ways in which PyTorch puts a set of included keys back are one of two: inline code of guards calls the first.
+
+constexpr char kForceSet[] = "_ZN3c104impl33_force_tls_local_dispatch_key_setENS0_19LocalDispatchKeySetE";
+decltype(&c10::impl::_force_tls_local_dispatch_key_set) g_force_set = nullptr;
+void ForceSet(LocalDispatchKeySet set) {
+  g_force_set(set);
+  PutKeyRight();
+}
+
+constexpr char kEndInclude[] = "_ZN3c104impl23IncludeDispatchKeyGuardD1Ev";
+void (*g_end_include)(IncludeDispatchKeyGuard*) = nullptr;
+void EndInclude(IncludeDispatchKeyGuard* guard) {
+  g_end_include(guard);
+  PutKeyRight();
+}
+
+template <typename Function>
+bool Find(const char* name, Function* function) {
+  if (*function == nullptr) *function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  return *function != nullptr;
+}
+
+// How many libraries the process has ever loaded.
+uint64_t LibrariesLoaded() {
+  uint64_t loaded = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        *static_cast<uint64_t*>(data) = info->dlpi_adds;
+        return 1;
+      },
+      &loaded);
+  return loaded;
+}
+
+bool FollowGuards() {
+  static uint64_t followed = 0;
+  const uint64_t loaded = LibrariesLoaded();
+  if (followed == loaded) return true;
+  const ReplacedFunction functions[] = {{kForceSet, reinterpret_cast<void*>(ForceSet)},
+                                        {kEndInclude, reinterpret_cast<void*>(EndInclude)}};
+  if (!Find(kForceSet, &g_force_set) || !Find(kEndInclude, &g_end_include) || !ReplaceImported(functions)) return false;
+  followed = loaded;
+  return true;
+}
+
+}  // namespace
+
+bool TurnKeyOn() {
+  static const int watches_forks = pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  g_on = true;
+  return FollowGuards() && watches_forks == 0;
+}
+
+void TurnKeyOff() {
+  g_on = false;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  for (PODLocalDispatchKeySet* const set : KnownSets()) TakeOut(set);
+}
+
+bool KeyIsOn() { return g_on.load(std::memory_order_relaxed); }
+
+void PutKeyRight() {
+  PODLocalDispatchKeySet* const set = &c10::impl::raw_local_dispatch_key_set;
+  const bool has = (set->included_ & kKeyBit) != 0;
+  if (!KeyIsOn()) {
+    if (has) TakeOut(set);
+    return;
+  }
+  if (!t_set_known) [[unlikely]] {
+    static thread_local KnownSet known;
+  }
+  if (!has) set->included_ |= kKeyBit;
+}
+
+}  // namespace torchtrace::torch_dialect
