@@ -40,7 +40,7 @@ struct Extension {
     if (PyErr_Occurred() != nullptr) return describer->values().None(), true;
     PyObject* const found = special == nullptr ? Py_NewRef(Py_None) : PyObject_CallOneArg(special, value);
     if (found == nullptr || found == Py_None) {
-      Other(value, type, &describer->values());
+      Other(value, &describer->values());
     } else if (PyUnicode_Check(found)) {
       describer->values().Named(ValueTag::kObject, TextOf(found));
     } else if (!PyDict_Check(found)) {
@@ -54,10 +54,10 @@ struct Extension {
   }
 
  private:
-  static void Other(PyObject* value, PyTypeObject* type, ConfigBuilder::Writer* values) {
+  static void Other(PyObject* value, ConfigBuilder::Writer* values) {
     if (PyType_Check(value)) return values->Named(ValueTag::kType, TypeName(reinterpret_cast<PyTypeObject*>(value)));
     if (PyFunction_Check(value)) return values->Named(ValueTag::kFunction, CallableName(value));
-    values->Named(ValueTag::kObject, TypeName(type));
+    values->Named(ValueTag::kObject, ObjectName(value));
   }
 
   // False without an error set: it describes something else.

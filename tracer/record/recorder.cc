@@ -36,6 +36,7 @@ constexpr uint64_t kFirstClockNs = 10'000'000;
 constexpr size_t kMaxStarted = 20;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
+constexpr size_t kMaxErrorBytes = 300;
 
 // That some of the time nothing was recorded.
 constexpr char kPaused[] = R"({"paused":true})";
@@ -657,6 +658,16 @@ void Recorder::CountCut(const std::string& what, uint64_t count) {
     std::lock_guard<std::mutex> lock(mutex_);
     cut_[what] += count;
   });
+}
+
+void Recorder::CountLost(const std::string& what, std::string_view error) {
+  const bool first = OrStop([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return ++cut_[what] == 1;
+  });
+  // More lines are where in PyTorch it was thrown.
+  const std::string line(error.substr(0, error.find('\n')).substr(0, kMaxErrorBytes));
+  if (first) NoteNotSeen(absl::StrCat(what, ": ", line));
 }
 
 void Recorder::CountStarted(const std::string& program, bool python) {

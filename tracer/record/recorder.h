@@ -272,6 +272,8 @@ class TORCHTRACE_EXPORT Recorder {
   // For run.json's list of what was not seen or was cut; said once per text.
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
+  // The same of what an error has cost, which is told of the first of its kind.
+  void CountLost(const std::string& what, std::string_view error);
 
   // A process was started as a new program, which isn't traced. A forked process that called
   // nothing gets a log for it.

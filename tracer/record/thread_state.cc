@@ -1,5 +1,7 @@
 #include "tracer/record/thread_state.h"
 
+#include "serialize/model/config.h"
+
 namespace torchtrace {
 
 constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_TLS;
@@ -23,6 +25,16 @@ bool ThreadState::Attach() {
   if (recorder == nullptr) return false;
   static thread_local Scratch scratch;
   config = &scratch.config;
+  return true;
+}
+
+bool ThreadState::DropArguments() {
+  const ConfigHead head = ReadConfigHead(config->bytes()->view());
+  if (head.api.empty()) return false;
+  config->Begin(ConfigBuilder::EncodeHead(head.level, head.api));
+  config->Positional(1);
+  config->values().Named(ValueTag::kObject, "not described");
+  config->Keywords(0);
   return true;
 }
 

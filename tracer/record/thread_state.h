@@ -5,6 +5,8 @@
 #define TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_
 
 #include <exception>
+#include <new>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -31,8 +33,9 @@ struct ThreadState {
   }
 
   // Describes a call by `describe(config)` and records that it was entered. True: it is to be ended by
-  // Leave or Raise. Nothing that goes wrong in the description reaches the program: where it fails, for
-  // want of memory, recording stops. It may be done twice.
+  // Leave or Raise. Nothing that goes wrong in the description reaches the program: for want of memory
+  // recording stops; where something can't be described, the call is recorded without its arguments, and
+  // that is counted. It may be done twice.
   // `facts`: of a call of level 4.
   template <typename Describe>
   bool Enter(Describe&& describe, const RecordFacts* facts = nullptr) {
@@ -66,7 +69,7 @@ struct ThreadState {
     if (recorder == nullptr) return;
     if (!Recorder::WantsResults() || suspended != 0 || describing) [[likely]]
       return recorder->Leave();
-    const bool described = Guarded([&] { describe(config); });
+    const bool described = Guarded([&] { describe(config); }, [] { return "calls without their result"; });
     recorder->Leave(described ? config->FinishResult() : CallResult());
   }
   void Raise(std::string_view exception) {
@@ -88,7 +91,8 @@ struct ThreadState {
     std::string_view Take() override {
       ConfigBuilder* const config = thread_->config;
       config->set_takes_first_notes(true);
-      const bool described = thread_->Guarded([&] { (*describe_)(config); });
+      const bool described =
+          thread_->Guarded([&] { (*describe_)(config); }, [] { return "calls without notes on their tensors"; });
       config->set_takes_first_notes(false);
       return described ? config->notes() : std::string_view();
     }
@@ -106,27 +110,45 @@ struct ThreadState {
     // Code of the program that came to run in a description would fill the same scratch.
     if (!Recording() || describing) return {};
     std::string_view bytes;
-    Guarded([&] {
-      describe(config);
-      bytes = config->Finish();
-    });
+    config->bytes()->clear();
+    Guarded(
+        [&] {
+          describe(config);
+          bytes = config->Finish();
+        },
+        [&] {
+          if (!DropArguments()) return "calls that are missing";
+          bytes = config->Finish();
+          return "calls without their arguments";
+        });
     return bytes;
   }
 
-  // False: it failed, and recording has stopped.
-  template <typename Body>
-  bool Guarded(Body&& body) {
+  // False: it failed. For want of memory recording has stopped; otherwise what `lost()` says is counted as lost.
+  template <typename Body, typename Lost>
+  bool Guarded(Body&& body, Lost&& lost) {
     describing = true;
     bool done = false;
     try {
-      body();
-      done = true;
-    } catch (const std::exception& error) {
+      try {
+        body();
+        done = true;
+      } catch (const std::bad_alloc&) {
+        throw;
+      } catch (const std::exception& error) {
+        const std::string why = error.what();
+        Recorder::Get()->CountLost(lost(), why);
+      }
+    } catch (const std::bad_alloc& error) {
       Recorder::Get()->Stop(error.what());
     }
     describing = false;
     return done;
   }
+
+  // After a description that failed: the call as far as it is known, in one argument that says so. False: not even its
+  // name is.
+  TORCHTRACE_EXPORT bool DropArguments();
 };
 
 extern constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_TLS;

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "serialize/forms/forms.h"
 #include "serialize/log/log_trace.h"
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
@@ -210,7 +212,52 @@ TEST(ThreadStateTest, ACallInADescription) {
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "next"));
 }
 
-TEST(ThreadStateTest, ADescriptionThatFailsStopsRecording) {
+TEST(ThreadStateTest, WhatCanNotBeDescribedIsCounted) {
+  RecorderOptions options;
+  options.log_folder = NewFolder();
+  options.recording.quiet = true;
+  options.recording.outputs = true;
+  const std::string folder = options.log_folder;
+  ASSERT_TRUE(Recorder::Start(std::move(options)).ok());
+  const auto fail = [](ConfigBuilder* config) -> void {
+    config->Begin(ConfigBuilder::EncodeHead(1, "failing"));
+    config->Positional(2);
+    config->values().Int(1);
+    throw std::runtime_error("no sizes\nframe #0");
+  };
+  const auto fail_at_once = [](ConfigBuilder*) -> void { throw std::runtime_error("no name"); };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(t_thread.Enter(fail));
+    t_thread.Leave(fail_at_once);
+  }
+  EXPECT_FALSE(t_thread.Enter(fail_at_once));
+  // All but the notes.
+  EXPECT_TRUE(t_thread.Enter([&](ConfigBuilder* config) {
+    config->Begin(ConfigBuilder::EncodeHead(1, "without notes"));
+    config->Positional(0);
+    config->Keywords(0);
+    config->OfferFirstNotes();
+    if (config->takes_first_notes()) throw std::runtime_error("no memory");
+  }));
+  t_thread.Leave([](ConfigBuilder* config) { config->BeginResult(0); });
+  EXPECT_TRUE(Call("after"));
+  EXPECT_EQ(Recorder::Get()->stop_reason(), "");
+  EndSession();
+  EXPECT_THAT(OnlyCalls(folder), ElementsAre("failing", "failing", "failing", "without notes", "after"));
+  const auto trace = OpenLogs(folder).value();
+  ASSERT_TRUE(trace->Read([](const CallRecord&) { return absl::OkStatus(); }).ok());
+  EXPECT_EQ(FormatConfig(ParseConfig(trace->identity(0)).value()), R"(failing(object("not described")))");
+  const nlohmann::json end = (*trace->processes()[0].metadata)["end"];
+  EXPECT_EQ(end["cut"], nlohmann::json({{"calls that are missing", 1},
+                                        {"calls without notes on their tensors", 1},
+                                        {"calls without their arguments", 3},
+                                        {"calls without their result", 3}}));
+  EXPECT_EQ(end["not_seen"],
+            nlohmann::json({"calls that are missing: no name", "calls without notes on their tensors: no memory",
+                            "calls without their arguments: no sizes", "calls without their result: no name"}));
+}
+
+TEST(ThreadStateTest, ADescriptionWithoutMemoryStopsRecording) {
   const std::string folder = Start();
   EXPECT_TRUE(Enter("open"));
   EXPECT_FALSE(t_thread.Enter([](ConfigBuilder* config) {

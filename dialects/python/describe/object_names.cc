@@ -162,6 +162,43 @@ std::string TypeName(PyTypeObject* type) {
   return Dotted(ModuleOf(type), TextOf(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname));
 }
 
+PyObject* PybindEntries(PyTypeObject* type) {
+  PyObject* const dict = DictOf(type);
+  PyObject* const entries = dict == nullptr ? nullptr : Find(dict, "__entries");
+  return entries != nullptr && PyDict_Check(entries) ? entries : nullptr;
+}
+
+namespace {
+
+// What tells the member from others; empty for what isn't one.
+std::string MemberOfEnum(PyObject* object, PyTypeObject* type) {
+  PyObject* const dict = DictOf(type);
+  if (dict != nullptr && Find(dict, "_member_map_") != nullptr) {
+    PyObject* const name = InstanceAttribute(object, "_name_");
+    if (name != nullptr && PyUnicode_Check(name)) return "." + TextOf(name);
+    PyObject* const value = InstanceAttribute(object, "_value_");
+    return value != nullptr && PyLong_Check(value) ? "(" + IntDigits(value) + ")" : "";
+  }
+  if (PyObject* const entries = PybindEntries(type)) {
+    PyObject *name, *entry;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(entries, &position, &name, &entry)) {
+      if (PyTuple_Check(entry) && PyTuple_GET_SIZE(entry) > 0 && PyTuple_GET_ITEM(entry, 0) == object) {
+        return "." + TextOf(name);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ObjectName(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  // Classes of enumerations have a metaclass.
+  return Py_TYPE(type) == &PyType_Type ? TypeName(type) : TypeName(type) + MemberOfEnum(object, type);
+}
+
 std::string CallableName(PyObject* callable) {
   if (PyMethod_Check(callable)) return CallableName(PyMethod_GET_FUNCTION(callable));
   if (PyFunction_Check(callable)) {

@@ -53,6 +53,13 @@ std::string IntDigits(PyObject* number);
 // type's own dictionary, never through its metaclass.
 std::string TypeName(PyTypeObject* type);
 
+// Of any object: its type's, and behind it which member of an enumeration it is, of Python's or one that pybind11 made:
+// "pkg.Color.RED", "pkg.Flag(5)" where no name stands for the value.
+std::string ObjectName(PyObject* object);
+
+// {name: (member, documentation)} of pybind11's enumerations; borrowed, null for other types.
+PyObject* PybindEntries(PyTypeObject* type);
+
 // "module.qualname" of a function, builtin, method descriptor or bound method;
 // the type's name for any other object.
 std::string CallableName(PyObject* callable);

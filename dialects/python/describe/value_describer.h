@@ -119,7 +119,7 @@ class ValueDescriber {
  private:
   void Other(PyObject* value, PyTypeObject* type) {
     if (Numpy(value, type)) return;
-    if (PyLong_Check(value)) return Long(value);  // an IntEnum or the like
+    if (PyLong_Check(value)) return Long(value);  // members of an IntEnum too
     if (PyFloat_Check(value)) return values_.Float(PyFloat_AS_DOUBLE(value));
     if (PyComplex_Check(value)) {
       const Py_complex number = reinterpret_cast<PyComplexObject*>(value)->cval;
@@ -145,7 +145,7 @@ class ValueDescriber {
       return values_.Named(ValueTag::kFunction, CallableName(value));
     }
     if (type == &PyRange_Type) return Range(value);
-    values_.Named(ValueTag::kObject, TypeName(type));
+    values_.Named(ValueTag::kObject, ObjectName(value));
   }
 
   void Long(PyObject* value) {

@@ -168,6 +168,49 @@ before = sizes()
   RunAll("assert sizes() == before, (before, sizes())");
 }
 
+TEST_F(ValueDescriberTest, MembersOfEnumerationsHaveNames) {
+  RunAll(R"(
+import enum
+class Color(enum.Enum):
+    RED = {}
+    CRIMSON = RED
+    @property
+    def name(self): asked.append(self)
+class Size(enum.IntEnum):
+    BIG = 7
+class Text(str, enum.Enum):
+    A = 'a'
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+class Outer:
+    class Inner(enum.Enum):
+        X = 1
+asked = []
+unnamed = object.__new__(Color)
+class Meta(type): pass
+class Other(metaclass=Meta): pass
+)");
+  for (const auto& [expression, text] : std::vector<std::pair<std::string, std::string>>{
+           {"Color.RED", R"(object("__main__.Color.RED"))"},
+           {"Color.CRIMSON", R"(object("__main__.Color.RED"))"},
+           {"Outer.Inner.X", R"(object("__main__.Outer.Inner.X"))"},
+           {"Access.READ", R"(object("__main__.Access.READ"))"},
+           {"unnamed", R"(object("__main__.Color"))"},
+           {"Other()", R"(object("__main__.Other"))"},
+           {"Color", R"(type("__main__.Color"))"},
+           // What is a number or a text goes where these are expected.
+           {"Size.BIG", "7"},
+           {"Text.A", R"("a")"},
+       }) {
+    EXPECT_EQ(Describe(expression), text);
+  }
+  // Python 3.10 has no name for it.
+  const std::string both = Describe("Access.READ | Access.WRITE");
+  EXPECT_TRUE(both == R"(object("__main__.Access.READ|WRITE"))" || both == "object(\"__main__.Access(3)\")") << both;
+  RunAll("assert asked == [], asked");
+}
+
 TEST_F(ValueDescriberTest, Ints) {
   for (const char* number :
        {"2**63", "-2**63-1", "2**64", "10**30", "-10**40", "10**18 * 10**9", "2**4096-1", "-(2**4096-1)"}) {

@@ -11,6 +11,7 @@
 
 #include "dialects/python/describe/value_describer.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/enum_names.h"
 #include "tracer/python/python_patch.h"
 
 namespace torchtrace::torch_dialect {
@@ -78,6 +79,9 @@ struct TorchValues {
         return Storage(untyped, &values), true;
       }
     }
+    if (const std::string name = PybindValueName(value, type); !name.empty()) {
+      return values.Named(ValueTag::kObject, name), true;
+    }
     return false;
   }
 
@@ -136,6 +140,7 @@ const std::string& SubclassName(PyTypeObject* type) {
 
 bool InitDescribePython() {
   if (!AreLaidOutAsBuilt()) return false;
+  InitEnumNames();
   g_types.tensor = TorchType("torch", "Tensor");
   g_types.parameter = TorchType("torch.nn.parameter", "Parameter");
   g_types.sym_int = TorchType("torch", "SymInt");

@@ -26,8 +26,8 @@ c10::Layout LayoutOf(const c10::TensorImpl& tensor) {
   if (!keys.has_any(kOtherLayoutKeys)) return c10::kStrided;
   if (keys.has_any(c10::sparse_ks)) return c10::kSparse;
   // Of the compressed layouts only the tensor knows which; without a custom
-  // layout policy the answer comes from C++.
-  if (!keys.has(c10::DispatchKey::Python)) return tensor.layout();
+  // layout policy the answer comes from C++. A wrapper of functorch's has none.
+  if (!keys.has(c10::DispatchKey::Python) && !keys.has_any(c10::functorch_transforms_ks)) return tensor.layout();
   return keys.has_any(c10::mkldnn_ks) ? c10::kMkldnn : c10::kSparseCsr;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/enum_names.h"
 #include "nlohmann/json.hpp"
 
 namespace torchtrace::torch_dialect {
@@ -97,6 +98,7 @@ class Describer {
         return values_.Storage(DeviceName(storage.device()), storage.sym_nbytes().as_int_unchecked());
       }
     }
+    if (const std::string name = ReduceOpName(value); !name.empty()) return values_.Named(ValueTag::kObject, name);
     // TorchScript's own objects, as Python sees them.
     values_.Named(ValueTag::kObject, value.isObject() ? "torch.ScriptObject" : value.tagKind());
   }

@@ -16,6 +16,7 @@
 
 #include "dialects/torch/describe/object_numbers.h"
 #include "serialize/model/tensor_notes.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -25,7 +26,8 @@ constexpr int64_t kMaxRangeElements = 4096;
 // Of so many they are kept themselves: lengths, offsets and labels of a batch, shapes.
 constexpr int64_t kMaxKeptElements = 32;
 
-// The field behind an accessor that may call Python (describe_tensor.cc).
+// The field behind an accessor that may call Python (describe_tensor.cc). So may all of a tensor's accessors that have
+// no `_default` in their names; those that have throw where sizes are symbolic.
 struct Fields : c10::TensorImpl {
   static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&Fields::storage_offset_); }
 };
@@ -46,7 +48,17 @@ std::atomic<bool> g_identities{false};
 std::atomic<bool> g_ranges{false};
 std::atomic<uint64_t> g_contents_bytes{0};
 
-// The first of a tensor's elements, where they are in memory that can be read as it is; null: they aren't.
+// Null: there are none, or the program has said that they must not be read.
+const char* DataOf(const c10::Storage& storage) {
+  try {
+    return static_cast<const char*>(storage.data());
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
+}
+
+// The first of a tensor's elements, where they are in memory that can be read as it is, and its sizes known; null: they
+// aren't.
 const char* ElementsOf(const c10::TensorImpl& impl) {
   if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
                              c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
@@ -55,27 +67,34 @@ const char* ElementsOf(const c10::TensorImpl& impl) {
       impl.unsafe_storage().device_type() != c10::kCPU) {
     return nullptr;
   }
-  const auto* const start = static_cast<const char*>(impl.unsafe_storage().data());
-  if (start == nullptr) return nullptr;
+  const c10::Storage& storage = impl.unsafe_storage();
+  const char* const start = DataOf(storage);
+  const c10::SymInt bytes = storage.sym_nbytes();
+  if (start == nullptr || bytes.is_heap_allocated()) return nullptr;
   // A tensor may say more than its storage holds.
-  int64_t last = impl.storage_offset();
-  for (int64_t d = 0; d < impl.dim(); ++d) {
-    if (impl.size(d) == 0) return nullptr;
+  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
+  const int64_t offset = Fields::StorageOffsetOf(impl);
+  int64_t last = offset;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return nullptr;
     int64_t reach;
-    if (impl.stride(d) < 0 || __builtin_mul_overflow(impl.size(d) - 1, impl.stride(d), &reach) ||
+    if (strides[d] < 0 || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
         __builtin_add_overflow(last, reach, &last)) {
       return nullptr;
     }
   }
-  if (last < 0 || (static_cast<uint64_t>(last) + 1) * impl.itemsize() > impl.unsafe_storage().nbytes()) return nullptr;
-  return start + static_cast<size_t>(impl.storage_offset()) * impl.itemsize();
+  const size_t itemsize = impl.dtype().itemsize();
+  if (last < 0 || (static_cast<uint64_t>(last) + 1) * itemsize > static_cast<uint64_t>(bytes.as_int_unchecked())) {
+    return nullptr;
+  }
+  return start + static_cast<size_t>(offset) * itemsize;
 }
 
 // Calls `visit(element)` for the address of each, in row-major order.
 template <typename Visit>
 void ForEachElement(const c10::TensorImpl& impl, const char* first, const Visit& visit) {
-  const auto itemsize = static_cast<int64_t>(impl.itemsize());
-  const int64_t count = impl.numel();
+  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
+  const int64_t count = impl.numel_default();
   if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
     for (int64_t i = 0; i < count; ++i) visit(first + i * itemsize);
     return;
@@ -110,9 +129,10 @@ bool IsReadable(const char* from, const char* to) {
 constexpr int64_t kMaxSpanBytes = 256 << 10;
 
 bool IsReadable(const c10::TensorImpl& impl, const char* first) {
+  const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
   int64_t last = 0;
-  for (int64_t d = 0; d < impl.dim(); ++d) last += (impl.size(d) - 1) * impl.stride(d);
-  const auto itemsize = static_cast<int64_t>(impl.itemsize());
+  for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+  const auto itemsize = static_cast<int64_t>(impl.dtype().itemsize());
   if (last >= kMaxSpanBytes / itemsize) return false;
   const int saved = errno;
   const bool readable = IsReadable(first, first + (last + 1) * itemsize);
@@ -156,37 +176,43 @@ std::optional<TensorNote::Range> RangeOf(const c10::TensorImpl& impl, const char
   }
 }
 
-}  // namespace
-
-void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+void TakeNotes(const c10::TensorImpl& impl, ConfigBuilder* config) {
   TensorNote note;
   if (g_identities.load(std::memory_order_relaxed)) note.identity = IdentityOf(impl);
-  const bool of_integers = impl.dtype().isScalarType() &&
-                           c10::isIntegralType(c10::typeMetaToScalarType(impl.dtype()), /*includeBool=*/true) &&
-                           impl.numel() <= kMaxRangeElements;
+  const bool of_integers =
+      impl.dtype().isScalarType() && c10::isIntegralType(c10::typeMetaToScalarType(impl.dtype()), /*includeBool=*/true);
   const bool of_all_calls = of_integers && g_ranges.load(std::memory_order_relaxed);
   const bool of_first_call = of_integers && config->takes_first_notes() && config->elements_are_read();
   const uint64_t contents_bytes = g_contents_bytes.load(std::memory_order_relaxed);
   std::string contents;
-  if (contents_bytes != 0 || of_all_calls || of_first_call) {
-    if (const char* const first = ElementsOf(impl)) {
-      const bool has_range = of_all_calls || (of_first_call && IsReadable(impl, first));
-      if (has_range) note.range = RangeOf(impl, first);
-      const size_t itemsize = impl.itemsize();
-      const size_t bytes = static_cast<size_t>(impl.numel()) * itemsize;
-      if (bytes <= contents_bytes || (has_range && impl.numel() <= kMaxKeptElements)) {
-        if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
-          note.contents = std::string_view(first, bytes);
-        } else {
-          contents.reserve(bytes);
-          ForEachElement(impl, first, [&](const char* element) { contents.append(element, itemsize); });
-          note.contents = contents;
-        }
+  const char* const first = contents_bytes != 0 || of_all_calls || of_first_call ? ElementsOf(impl) : nullptr;
+  if (first != nullptr) {
+    const int64_t count = impl.numel_default();
+    const bool has_range = count <= kMaxRangeElements && (of_all_calls || (of_first_call && IsReadable(impl, first)));
+    if (has_range) note.range = RangeOf(impl, first);
+    const size_t itemsize = impl.dtype().itemsize();
+    const size_t bytes = static_cast<size_t>(count) * itemsize;
+    if (bytes <= contents_bytes || (has_range && count <= kMaxKeptElements)) {
+      if (impl.is_contiguous_default(c10::MemoryFormat::Contiguous)) {
+        note.contents = std::string_view(first, bytes);
+      } else {
+        contents.reserve(bytes);
+        ForEachElement(impl, first, [&](const char* element) { contents.append(element, itemsize); });
+        note.contents = contents;
       }
     }
   }
   if (note.identity || note.range || note.contents) config->Note(note);
+}
+
+}  // namespace
+
+void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
+  try {
+    TakeNotes(*tensor.unsafeGetTensorImpl(), config);
+  } catch (const c10::Error& error) {
+    Recorder::Get()->CountLost("tensors without notes", error.what_without_backtrace());
+  }
 }
 
 absl::Status TensorNotesHook::Install() {

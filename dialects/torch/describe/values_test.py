@@ -39,6 +39,8 @@ def subclass(name, *shape, **more):
 
 
 FAKE = "torch._subclasses.fake_tensor.FakeTensor"
+REDUCE_OP = "torch.distributed.distributed_c10d.ReduceOp"
+RED_OP_TYPE = "torch._C._distributed_c10d.ReduceOp.RedOpType"
 PARAMETER = "torch.nn.parameter.Parameter"
 GRAD = {"requires_grad": True}
 
@@ -92,9 +94,10 @@ PYTHON_VALUES = {
     "named tuple": described("tuple", 1, 2),
     "dataclass": an_object("__main__.Data"),
     "dataclass type": tagged("type", "__main__.Data"),
-    "enum": an_object("__main__.Color"),
+    "enum": an_object("__main__.Color.RED"),
     "int enum": 1,
-    "flag": an_object("__main__.Flag"),
+    "string enum": "a",
+    "flag": an_object("__main__.Flag.A"),
     "object": an_object("__main__.Outer.Inner"),
     "plain object": an_object("object"),
     "type": tagged("type", "__main__.Outer.Inner"),
@@ -127,6 +130,12 @@ TORCH_VALUES = {
     "untyped storage": {"type": "torch.UntypedStorage", "device": "cpu", "nbytes": 24},
     "typed storage": {"type": "torch.UntypedStorage", "device": "cpu", "nbytes": 24},
     "finfo": an_object("torch.finfo"),
+    "enum of C++": an_object(f"{RED_OP_TYPE}.MAX"),
+    "the same, made in C++": an_object(f"{RED_OP_TYPE}.MAX"),
+    "a copy": an_object("torch._C._profiler.RecordScope.USER_SCOPE"),
+    "reduction": an_object(f"{REDUCE_OP}.MIN"),
+    "reduction with a factor": an_object(f"{REDUCE_OP}.PREMUL_SUM"),
+    "object of C++": an_object("torch.distributed.distributed_c10d.AllreduceOptions"),
     "script module": an_object("torch.jit._script.RecursiveScriptModule"),
     "operator packet": an_object("torch._ops.OpOverloadPacket"),
     "operator overload": an_object("torch._ops.OpOverload"),
@@ -210,7 +219,7 @@ HOSTILE_VALUES = {
     "frozen set": described("frozenset", 1, 2),
     "keys": described("dict", [an_object("__main__.Hashed"), 1]),
     "members": described("set", an_object("__main__.Hashed")),
-    "enum": an_object("__main__.Color"),
+    "enum": an_object("__main__.Color.RED"),
     "slots": an_object("__main__.Slots"),
     "renamed function": a_function("elsewhere.also.renamed"),
     "tensor": subclass("__main__.Tensor", 2, 3),
@@ -291,3 +300,43 @@ def test_no_finalizer_changes_what_is_described():
     (call,) = of_level_0.of("torch.nn.functional.relu")
     assert len(call.args[0]["value"]) == 300
     assert of_level_0.stdout == untraced("passive_values.py").check().stdout
+
+
+ALL_NOTES = ("--outputs", "--ids", "--values", "64KB", "--int-ranges=all")
+
+
+@pytest.mark.parametrize("options", [(), ALL_NOTES], ids=["usual", "all"])
+def test_no_tensor_ends_the_recording(options):
+    of_all = trace("odd_tensors.py", levels="0,1,2,4", options=options).check()
+    lost = [of_all.run[key] for key in ("stopped", "cut", "not_seen", "dropped")]
+    assert lost == [[], {}, [], {}]
+    shown = {call.args[0]: call.args[1] for call in of_all.level(1) if call.api == "marks.show"}
+    assert of_all.stdout == f"True {len(shown)}\n"
+    same(shown["symbolic bool"], subclass(FAKE, "SymInt", "SymInt", dtype="bool"))
+    functional = tensor("SymInt", "SymInt", dtype="bool", device="meta")
+    same(shown["functional symbolic"], functional)
+    same(shown["own sizes"], subclass("__main__.OwnSizes", 3, 4, dtype="int64"))
+    for level, name in enumerate(["torch.Tensor.sum"] * 2 + ["aten::sum"] * 3):
+        assert level == 3 or of_all.section_apis("sums", level).count(name) == 100
+
+
+ALL_REDUCE = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo", store=dist.FileStore("store", 1), rank=0, world_size=1)
+dist.all_reduce(torch.ones(3, dtype=torch.int32), op=dist.ReduceOp.MAX)
+dist.all_reduce(torch.ones(3, dtype=torch.int32), op=dist.ReduceOp(dist.ReduceOp.BXOR))
+os._exit(0)
+"""
+
+
+def test_reductions_have_names():
+    traced = trace(ALL_REDUCE, levels="0,1,2,4").check()
+    of_python = [f"{RED_OP_TYPE}.MAX", f"{REDUCE_OP}.BXOR"]
+    of_operators = [f"{REDUCE_OP}.MAX", f"{REDUCE_OP}.BXOR"]
+    by_level = {
+        0: [call.kwargs.get("op") for call in traced.of("torch.distributed.all_reduce")],
+        2: [call.args[2] for call in traced.level(2) if call.api == "c10d::allreduce_"],
+        4: [call.args[2] for call in traced.level(4) if call.api == "c10d::allreduce_"],
+    }
+    assert by_level[0] == [an_object(name) for name in of_python]
+    assert by_level[2] == by_level[4] == [an_object(name) for name in of_operators]

@@ -85,12 +85,17 @@ class Number(enum.IntEnum):
     ONE = 1
 
 
+class Text(str, enum.Enum):
+    A = "a"
+
+
 class Flag(enum.Flag):
     A = 1
 
 
 show("enum", Color.RED)
 show("int enum", Number.ONE)
+show("string enum", Text.A)
 show("flag", Flag.A)
 
 
@@ -141,6 +146,12 @@ show("default generator", torch.default_generator)
 show("untyped storage", torch.ones(2, 3).untyped_storage())
 show("typed storage", torch.ones(2, 3).storage())
 show("finfo", torch.finfo(torch.float32))
+show("enum of C++", torch.distributed.ReduceOp.MAX)
+show("the same, made in C++", torch.distributed.ReduceOp(torch.distributed.ReduceOp.MAX).op)
+show("a copy", torch._C._profiler.RecordScope(int(torch._C._profiler.RecordScope.USER_SCOPE)))
+show("reduction", torch.distributed.ReduceOp(torch.distributed.ReduceOp.MIN))
+show("reduction with a factor", torch.distributed._make_nccl_premul_sum(2.0))
+show("object of C++", torch.distributed.AllreduceOptions())
 show("script module", torch.jit.script(torch.nn.ReLU()))
 show("operator packet", torch.ops.aten.add)
 show("operator overload", torch.ops.aten.add.Tensor)

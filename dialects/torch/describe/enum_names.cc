@@ -1,0 +1,72 @@
+#include "dialects/torch/describe/enum_names.h"
+
+#include <pybind11/pybind11.h>
+
+#include <cstring>
+#include <iterator>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "dialects/python/describe/object_names.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+constexpr char kReduceOp[] = "torch.distributed.distributed_c10d.ReduceOp";
+constexpr char kReduceOpInScript[] = "__torch__.torch.classes.c10d.ReduceOp";
+
+std::string NameOf(const c10d::ReduceOp& op) {
+  constexpr std::string_view kNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
+  std::string name = kReduceOp;
+  if (op.op_ < std::size(kNames)) (name += '.') += kNames[op.op_];
+  return name;
+}
+
+// Null: pybind11 doesn't know the type, or as several.
+const pybind11::detail::type_info* InfoOf(PyTypeObject* type) {
+  const auto& types = pybind11::detail::get_internals().registered_types_py;
+  const auto found = types.find(type);
+  return found == types.end() || found->second.size() != 1 ? nullptr : found->second.front();
+}
+
+const void* ValueOf(PyObject* object) {
+  const auto* const instance = reinterpret_cast<const pybind11::detail::instance*>(object);
+  return instance->simple_layout ? instance->simple_value_holder[0] : nullptr;
+}
+
+}  // namespace
+
+void InitEnumNames() { pybind11::detail::get_internals(); }
+
+std::string PybindValueName(PyObject* value, PyTypeObject* type) {
+  // Its classes have a metaclass.
+  if (Py_TYPE(type) == &PyType_Type) return "";
+  const pybind11::detail::type_info* const info = InfoOf(type);
+  const void* const held = info == nullptr || info->type != type ? nullptr : ValueOf(value);
+  if (held == nullptr) return "";
+  if (PyObject* const entries = PybindEntries(type)) {
+    PyObject *name, *entry;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(entries, &position, &name, &entry)) {
+      if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) == 0) continue;
+      PyObject* const member = PyTuple_GET_ITEM(entry, 0);
+      const void* const known = Py_TYPE(member) == type ? ValueOf(member) : nullptr;
+      if (known == nullptr || std::memcmp(known, held, info->type_size) != 0) continue;
+      return TypeName(type) + "." + TextOf(name);
+    }
+    return "";
+  }
+  return info->type_size == sizeof(c10d::ReduceOp) && TypeName(type) == kReduceOp
+             ? NameOf(*static_cast<const c10d::ReduceOp*>(held))
+             : "";
+}
+
+std::string ReduceOpName(const c10::IValue& object) {
+  if (!object.isObject()) return "";
+  const c10::ivalue::Object& held = object.toObjectRef();
+  const auto name = held.type()->name();
+  if (!name.has_value() || name->qualifiedName() != kReduceOpInScript || !held.getSlot(0).isCapsule()) return "";
+  return NameOf(*static_cast<const c10d::ReduceOp*>(held.getSlot(0).toCapsule().get()));
+}
+
+}  // namespace torchtrace::torch_dialect
