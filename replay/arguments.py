@@ -84,6 +84,10 @@ class TensorSpec:
         )
 
 
+class Packed(tuple):
+    """The parts of a PackedSequence, which is recorded as the tuple that it is."""
+
+
 class StorageSpec:
     def __init__(self, device, nbytes):
         self.device = device
@@ -143,7 +147,7 @@ class Parser:
             ) from None
 
     def read_texts(self, key, args, kwargs, returned):
-        """Devices that are told as text, and what a call that returned can't have been given as
+        """Devices that are told as text, packed sequences as tuples, and what a call that returned can't have been given as
         text: dtypes, layouts, memory formats."""
         if returned:
             args[:] = [self._read_word(value) for value in args]
@@ -152,6 +156,8 @@ class Parser:
             kwargs["device"] = self._device_of(kwargs["device"])
         if key == "to" and len(args) > 1 and isinstance(args[1], str):
             args[1] = self._device_of(args[1])
+        if key in self.names.of_packed and args and type(args[0]) is tuple:
+            args[0] = Packed(args[0])
         if "cdata" in kwargs:
             raise Skip("it takes memory by its address")
         pinned = key in self.names.of_accelerators or kwargs.get("pin_memory") is True
@@ -234,8 +240,7 @@ class Parser:
             device = torch.device(name)
         except RuntimeError:
             raise Skip(f"this torch has no device {str(name)[:80]}") from None
-        if not device_is_here(device):
-            raise Skip(f"there is no {device} here (--device cpu replays it on the CPU)")
+        check_device(device)
         return device
 
     def _symbol(self, plain, depth):
@@ -347,6 +352,11 @@ def attach(specs, notes):
                 raise Skip("a tensor's recorded contents don't fit it")
 
 
+def check_device(device):
+    if not device_is_here(device):
+        raise Skip(f"there is no {device} here (--device cpu replays it on the CPU)")
+
+
 def device_is_here(device):
     if device.type in ("cpu", "meta"):
         return True
@@ -390,6 +400,8 @@ class Builder:
             return self._tensor(value)
         if isinstance(value, torch.Size):
             return value
+        if isinstance(value, Packed):
+            return torch.nn.utils.rnn.PackedSequence(*map(self.build, value))
         if isinstance(value, (list, tuple, set, frozenset)):
             return type(value)(self.build(item) for item in value)
         if isinstance(value, dict):

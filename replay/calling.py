@@ -18,8 +18,6 @@ _UNSAFE_EVENTS = (
 ).split()
 
 
-_COMPILER = "torch._dynamo"
-
 # A folder of the kernel's: nobody can make a file in it, root neither.
 NO_FILES = "/proc/self/task"
 
@@ -29,6 +27,9 @@ NO_MEMORY = "it needs more memory than --max-memory"
 
 class Refused(BaseException):
     """A replayed call reached for files, processes or the network."""
+
+    def __str__(self):
+        return f"it reached for {self.args[0]}, which a replay must not"
 
 
 class Guard:
@@ -45,13 +46,13 @@ class Guard:
     def _hear(self, event, args):
         if not self.on:
             return
-        if event == "import" and args[0] == _COMPILER:
-            self._import_compiler()
+        if event == "import" and str(args[0]).startswith("torch."):
+            self._import(args[0])
             return
         if event in self.events:
-            raise Refused(f"it reached for {event}")
+            raise Refused(event)
         if event in ("os.listdir", "os.scandir") and not self._may_read(args[0] or "."):
-            raise Refused("it reached for a folder")
+            raise Refused("a folder")
         if event == "open":
             path, mode, flags = args
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
@@ -59,15 +60,16 @@ class Guard:
                 isinstance(path, (str, bytes)) and not writes and self._may_read(path)
             ):
                 return
-            raise Refused("it reached for a file")
+            raise Refused("a file")
 
-    # Operators that are written in Python import torch's compiler, in order not to be compiled.
-    # That looks for a place for its files and makes a folder there: it is given one that stands.
-    def _import_compiler(self):
+    # Some of torch is imported when it is first needed, its compiler by operators that are written
+    # in Python: as a whole, since a module that was cut short is registered twice when it is
+    # imported again. The compiler makes a folder for its files: it is given one that stands.
+    def _import(self, name):
         self.on = False
         try:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.tempdir = NO_FILES
-            importlib.import_module(_COMPILER)
+            importlib.import_module(name)
         finally:
             self.on = True
 
@@ -105,7 +107,7 @@ def bind(target, args, kwargs):
         except TypeError:
             pass
     for schema in target.schemas:
-        if fits(schema, args, kwargs):
+        if schema is target.schema or fits(schema, args, kwargs):
             defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
             return {
                 **defaults,
@@ -129,7 +131,9 @@ def fits(schema, args, kwargs):
         return False
     for argument, value in zip(declared, args):
         kind = str(argument.type)
-        if isinstance(value, arguments.TensorSpec) and "Tensor" not in kind:
+        if isinstance(value, arguments.TensorSpec) and ("Tensor" not in kind or "List[" in kind):
+            return False
+        if isinstance(value, (list, tuple)) and kind in ("Tensor", "bool", "int", "float"):
             return False
         if isinstance(value, (bool, int, float, str)) and kind in ("Tensor", "List[Tensor]"):
             return False
@@ -144,24 +148,42 @@ def fits(schema, args, kwargs):
 _NUMBERS = (torch.float64, torch.int64, torch.complex128, torch.bool)
 
 
-def as_numbers(args, kwargs):
-    """The same with tensors that may have been numbers as numbers, or None: ExecutionTrace files
-    and level 4 show `x + 1` as a sum of two tensors, and only dtypes of results tell."""
+def wrapped(number):
+    """A tensor that is a number: it has no say in which dtype a result has."""
+    with torch.enable_grad():
+        product = torch.ones((), device="cpu", requires_grad=True) * number
+    return product.grad_fn._saved_other
 
-    def may_be_number(value):
-        return (
+
+def wrap_numbers(schema, args, kwargs):
+    """Level 4 shows a number in a tensor's place as that number."""
+
+    def wrap(argument, value):
+        is_number = isinstance(value, (bool, int, float, complex))
+        return wrapped(value) if is_number and str(argument.type) in _TENSORS else value
+
+    by_name = {argument.name: argument for argument in schema.arguments}
+    args[:] = [*map(wrap, schema.arguments, args), *args[len(schema.arguments) :]]
+    kwargs.update((n, wrap(by_name[n], value)) for n, value in kwargs.items() if n in by_name)
+
+
+_TENSORS = ("Tensor", "Optional[Tensor]")
+
+
+def as_numbers(args, kwargs):
+    """The same with tensors that may have been numbers as such: ExecutionTrace files show `x + 1`
+    as a sum of two tensors."""
+
+    def read(value):
+        may_be_number = (
             type(value) is torch.Tensor
             and value.dim() == 0
             and value.dtype in _NUMBERS
             and value.device.type == "cpu"
         )
+        return wrapped(value.item()) if may_be_number else value
 
-    if not any(may_be_number(value) for value in (*args, *kwargs.values())):
-        return None
-    return (
-        [value.item() if may_be_number(value) else value for value in args],
-        {name: value.item() if may_be_number(value) else value for name, value in kwargs.items()},
-    )
+    return [read(value) for value in args], {n: read(value) for n, value in kwargs.items()}
 
 
 def out_of_memory(error):

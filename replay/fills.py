@@ -9,7 +9,7 @@ import re
 
 import torch
 
-from replay.arguments import TensorSpec, product
+from replay.arguments import Packed, TensorSpec, product
 
 _ALIASES = {"input": "self", "tensor": "self", "tensors": "self", "A": "self"}
 
@@ -256,6 +256,31 @@ def _lengths(call, spec, rule):
     return Draw(draw)
 
 
+def _batch_sizes(call, spec, rule):
+    """Of packed sequences: how many are as long as that, all of them first."""
+    total, sequences = call.number(rule["sum"], 0), call.number(rule.get("first"), None)
+    if sequences is None and spec.range is not None:
+        sequences = spec.range[1]
+
+    def draw(shape, dtype, generator):
+        first = [sequences] if sequences is not None else []
+        return torch.tensor(first + partition(total - sum(first), shape[0] - len(first)))
+
+    return Draw(draw) if len(spec.shape) == 1 and spec.shape[0] else None
+
+
+def _packed(call, spec, rule):
+    """The parts of a PackedSequence: what is in it, sizes of batches, two orders."""
+    parts = call.get(rule["of"], Packed) or ()
+    if spec in parts[2:]:
+        return _permutation(call, spec, rule)
+    if spec in parts[1:2]:
+        orders = [part.numel for part in parts[2:] if part is not None]
+        total = parts[0].shape[0] if parts[0].shape else 0
+        return _batch_sizes(call, spec, {"sum": total, "first": orders[0] if orders else None})
+    return None
+
+
 def _segment_offsets(call, spec, rule):
     total = int(call.number(rule["sum"], 0))
 
@@ -458,6 +483,8 @@ KINDS = {
     "pivots": _pivots,
     "offsets": _offsets,
     "lengths": _lengths,
+    "batch sizes": _batch_sizes,
+    "packed": _packed,
     "segment offsets": _segment_offsets,
     "target lengths": _target_lengths,
     "falling lengths": _falling,

@@ -83,6 +83,7 @@ class Names:
         self.objects = frozenset(rules["objects"])
         self.devices = frozenset(rules["named by devices"])
         self.of_accelerators = frozenset(rules["needs an accelerator"])
+        self.of_packed = frozenset(rules["takes a packed sequence"])
         self.known = {}
 
     def object(self, name):

@@ -149,7 +149,7 @@ ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer) {
   result.seconds = answer.seconds;
   if (answer.result == "ok") {
     result.differs = !item.recorded.empty() || !answer.difference.empty();
-    if (item.recorded.empty()) result.reason = answer.difference;
+    if (item.recorded.empty() && !answer.difference.empty()) result.reason = answer.difference;
   } else if (answer.result == "raised") {
     const std::vector<std::string>& types = answer.raised;
     const bool as_recorded =

@@ -1,12 +1,12 @@
 """What a call returned beside what it returned when it was recorded: their metadata."""
 
-import contextlib
 import fnmatch
 import re
+import types
 
 import torch
 
-from replay import calling
+from replay.arguments import DTYPES
 
 
 class Results:
@@ -50,33 +50,20 @@ class Results:
                 return difference
         return ""
 
-    def compare_call(self, target, args, kwargs, recorded, result, values_known):
-        """The returned values, and their difference. Where dtypes show that an operator's tensor
-        was a number, it is called with that."""
-        returned = returned_values(target, result)
-        difference = self.difference(target, recorded, returned, values_known)
-        if difference and "torch." in difference and target.schema is not None:
-            numbers = calling.as_numbers(args, kwargs)
-            if numbers is not None:
-                with contextlib.suppress(Exception):  # it takes no numbers
-                    again = returned_values(target, target.function(*numbers[0], **numbers[1]))
-                    if not self.difference(target, recorded, again, values_known):
-                        return again, ""
-        return returned, difference
-
     def _compare(self, plain, value, sizes, where):
         kind, found = kind_of_plain(plain), kind_of(value)
         if kind is None:
             return ""
         if kind != found:
-            return f"{where}: {found}, recorded {kind}"
-        if kind == "Tensor":
+            return f"{where}: {_shown(found)}, recorded {_shown(kind)}"
+        if kind == "torch.Tensor":
             return self._compare_tensors(plain, value, sizes, where)
         if kind in ("list", "tuple", "torch.Size", "dict"):
             return self._compare_items(plain, value, sizes, where)
-        if kind == "device":
+        if kind == "torch.device":
             return self._compare_devices(plain["value"], value, where)
-        if kind in ("dtype", "layout", "memory_format") and plain["value"] != str(value):
+        named = kind in ("torch.dtype", "torch.layout", "torch.memory_format")
+        if named and plain["value"] != str(value):
             return f"{where}: {value}, recorded {plain['value']}"
         return ""
 
@@ -145,6 +132,10 @@ class Results:
         return f"{where}: on {device}, recorded {name}"
 
 
+def _shown(kind):
+    return kind if kind == "torch.Size" else kind.removeprefix("torch.")
+
+
 def _globs(names):
     return re.compile("|".join(fnmatch.translate(name) for name in names))
 
@@ -161,6 +152,18 @@ def contiguous(shape):
     return strides[::-1]
 
 
+def tensors_in(plain):
+    """Descriptions of tensors, wherever they stand."""
+    if isinstance(plain, dict):
+        if plain.get("type") == "torch.Tensor":
+            yield plain
+            return
+        plain = list(plain.values())
+    if isinstance(plain, list):
+        for inner in plain:
+            yield from tensors_in(inner)
+
+
 def returned_values(target, result):
     """As they are recorded: of an operator each value that it returns, of a function the one
     object."""
@@ -172,25 +175,6 @@ def returned_values(target, result):
     return [result] if count == 1 else list(result)
 
 
-_KINDS = {
-    "torch.Tensor": "Tensor",
-    "torch.dtype": "dtype",
-    "torch.device": "device",
-    "torch.layout": "layout",
-    "torch.memory_format": "memory_format",
-    "torch.Size": "torch.Size",
-    "list": "list",
-    "tuple": "tuple",
-    "set": "set",
-    "dict": "dict",
-    "int": "int",
-    "float": "float",
-    "complex": "complex",
-    "str": "str",
-    "slice": "slice",
-}
-
-
 def kind_of_plain(plain):
     """None: it tells too little to be compared."""
     if not isinstance(plain, dict):
@@ -198,23 +182,57 @@ def kind_of_plain(plain):
     kind = plain.get("type")
     if kind == "torch.Tensor" and plain.get("defined", True) is False:
         return "None"
-    return _KINDS.get(kind)
+    return None if kind in ("symbol", "deep") else kind
+
+
+# As the recorder does (dialects/python/describe/value_describer.h): the first that a value is one
+# of, in its order, so that subclasses are what they are there.
+_KINDS = (
+    (type(None), "None"),
+    (bool, "bool"),
+    (torch.dtype, "torch.dtype"),
+    (torch.device, "torch.device"),
+    (torch.Size, "torch.Size"),
+    (torch.Tensor, "torch.Tensor"),
+    ("numpy.ndarray", "numpy.ndarray"),
+    ("numpy.generic", "numpy.generic"),
+    (int, "int"),
+    (float, "float"),
+    (complex, "complex"),
+    (str, "str"),
+    (bytes, "bytes"),
+    (tuple, "tuple"),
+    (list, "list"),
+    (dict, "dict"),
+    (frozenset, "frozenset"),
+    (set, "set"),
+    (slice, "slice"),
+    (type(...), "ellipsis"),
+    ((torch.SymInt, torch.SymFloat, torch.SymBool), "symbol"),
+    (torch.layout, "torch.layout"),
+    (torch.memory_format, "torch.memory_format"),
+    (torch.Generator, "torch.Generator"),
+    ((torch.UntypedStorage, torch.TypedStorage), "torch.UntypedStorage"),
+    (type, "type"),
+    (
+        (
+            types.FunctionType,
+            types.BuiltinFunctionType,
+            types.MethodType,
+            types.MethodDescriptorType,
+            types.WrapperDescriptorType,
+            types.MethodWrapperType,
+        ),
+        "function",
+    ),
+    (range, "range"),
+)
 
 
 def kind_of(value):
-    if value is None:
-        return "None"
-    if isinstance(value, torch.Tensor):
-        return "Tensor"
-    for kind, name in (
-        (torch.Size, "torch.Size"),
-        (torch.dtype, "dtype"),
-        (torch.device, "device"),
-        (torch.layout, "layout"),
-        (torch.memory_format, "memory_format"),
-        (bool, "bool"),
-        (tuple, "tuple"),
-    ):
-        if isinstance(value, kind):
+    of = type(value)
+    bases = {f"{base.__module__}.{base.__qualname__}" for base in of.__mro__}
+    for kind, name in _KINDS:
+        if kind in bases if isinstance(kind, str) else issubclass(of, kind):
             return name
-    return type(value).__name__
+    return "object"

@@ -8,12 +8,12 @@ filled in from them.
 
 import contextlib
 import fnmatch
+import functools
 import re
-import time
 
 import torch
 
-from replay import arguments, calling, fills
+from replay import arguments, attempts, calling, fills, names, results
 from replay.arguments import TensorSpec
 from replay.names import Skip
 
@@ -223,7 +223,7 @@ class Sequence:
         # NumPy may write to each of these tensors.
         if not self.hands_out.fullmatch(name):
             return
-        for plain in tensors_in([step["args"], list(step["kwargs"].values()), step.get("result")]):
+        for plain in results.tensors_in([step["args"], list(step["kwargs"].values()), step.get("result")]):
             slot = self.slots.get(plain.get("id"))
             if slot is not None:
                 slot.storage.shared = True
@@ -305,6 +305,8 @@ class Sequence:
                 self._make_source(source, spec, builder)
             if not problem:
                 args, kwargs = builder.build(args), builder.build(kwargs)
+                if names.is_operator(step["api"]):
+                    calling.wrap_numbers(target.schema, args, kwargs)
                 written = set()
                 if self.overwrites.fullmatch(target.key) or "out" in kwargs:
                     written = {spec.number for spec in written_specs(target, bound)}
@@ -377,28 +379,24 @@ class Sequence:
         recorded_error = step.get("raised", "")
         # What stands in arrays and storages isn't recorded.
         is_known = not made_up and all(self._is_known(spec) for spec in specs)
-        torch.manual_seed(builder.seed)
-        began = time.perf_counter()
+        changes = target.in_place or "out" in kwargs
+        tried = attempts.Attempts(
+            replay, step, target, step.get("result"), is_known, builder.seed
+        )
         try:
-            with replay.guard, self._surroundings(step):
-                result = target.function(*args, **kwargs)
-            calling.synchronize(result)
-        except Exception as error:
-            answer = {
-                "result": "raised",
-                "raised": calling.kinds(error),
-                "reason": calling.said(error),
-                "seconds": time.perf_counter() - began,
-            }
-            if calling.out_of_memory(error):
-                answer = {"result": "skipped", "reason": calling.NO_MEMORY}
+            around = functools.partial(self._surroundings, step)
+            done = tried.make(args, kwargs, around, None if changes else lambda: (args, kwargs))
+        except (Skip, calling.Refused) as reason:
+            self._go_without(step, specs, bound, builder)
+            return {"result": "skipped", "reason": str(reason)}
+        answer = done.answer()
+        if answer["result"] != "ok":
             if "result" in step:
                 self._go_without(step, specs, bound, builder)
             return answer
-        except calling.Refused as refused:
-            self._go_without(step, specs, bound, builder)
-            return {"result": "skipped", "reason": f"{refused}, which a replay must not"}
-        answer = {"result": "ok", "seconds": time.perf_counter() - began}
+        difference = answer.pop("difference")
+        if difference and not recorded_error:
+            self.differences.insert(0, difference)
         uninitialised = bool(self.uninitialised.fullmatch(target.key))
         known_after = not (uninitialised or self._is_random(target, bound))
         written = list(written_specs(target, bound))
@@ -412,15 +410,8 @@ class Sequence:
             if slot is not None and has_bytes(slot.tensor):
                 slot.storage.write(slot.tensor, known_after)
         if "result" in step:
-            replay.results.strides = step.get("strides", True)
-            with replay.guard, self._surroundings(step):
-                returned, difference = replay.results.compare_call(
-                    target, args, kwargs, step["result"], result, is_known
-                )
-            if difference and not recorded_error:
-                self.differences.insert(0, difference)
             aside = replay.results.outputs_aside(target)
-            self._keep_results(step, returned, known_after, uninitialised, aside)
+            self._keep_results(step, done.returned, known_after, uninitialised, aside)
         return answer
 
     def _surroundings(self, step):
@@ -535,18 +526,6 @@ def give_contents(step, everything):
             end = begin + note["contents"]
             note["contents"] = everything[begin:end]
             begin = end
-
-
-def tensors_in(plain):
-    """Descriptions of tensors, wherever they stand."""
-    if isinstance(plain, dict):
-        if plain.get("type") == "torch.Tensor":
-            yield plain
-            return
-        plain = list(plain.values())
-    if isinstance(plain, list):
-        for inner in plain:
-            yield from tensors_in(inner)
 
 
 def contents_by_position(notes):

@@ -7,6 +7,7 @@ work. When that dies, it says of what, and the next child, which has torch alrea
 import contextlib
 import ctypes
 import fcntl
+import functools
 import gc
 import json
 import mmap
@@ -20,7 +21,7 @@ import warnings
 
 import torch
 
-from replay import arguments, calling, fills, names, results, sequence
+from replay import arguments, attempts, calling, fills, names, results, sequence
 from replay.names import Skip
 
 # What a child is at, and with which request: it shares this with the process that watches.
@@ -83,46 +84,34 @@ class Replay:
 
     def _call(self, config, target, args, kwargs, values_known, without_graph):
         seed = (int(config["seed"], 16) ^ self.options["seed"]) & (2**62 - 1)
-        builder = arguments.Builder(self.fills, torch.Generator().manual_seed(seed), seed)
-        began = time.perf_counter()
+
+        def build():
+            builder = arguments.Builder(self.fills, torch.Generator().manual_seed(seed), seed)
+            made = builder.build(args), builder.build(kwargs)
+            if names.is_operator(config["api"]):
+                calling.wrap_numbers(target.schema, *made)
+            return made
+
         try:
-            try:
-                args = builder.build(args)
-                kwargs = builder.build(kwargs)
-            except Skip as skip:
-                return {"result": "skipped", "reason": str(skip)}
-            except Exception as error:
-                if calling.out_of_memory(error):
-                    raise
-                return {
-                    "result": "skipped",
-                    "reason": f"its arguments can't be made: {calling.said(error)}",
-                }
-            torch.manual_seed(seed)
-            began = time.perf_counter()
-            with self.guard, self._surroundings(config, without_graph):
-                result = target.function(*args, **kwargs)
-            calling.synchronize(result)
-        except calling.Refused as refused:
-            return {"result": "skipped", "reason": f"{refused}, which a replay must not"}
+            made = build()
+        except Skip as skip:
+            return {"result": "skipped", "reason": str(skip)}
         except Exception as error:
-            seconds = time.perf_counter() - began
             if calling.out_of_memory(error):
-                return NO_MEMORY
+                raise
             return {
-                "result": "raised",
-                "raised": calling.kinds(error),
-                "reason": calling.said(error),
-                "seconds": seconds,
+                "result": "skipped",
+                "reason": f"its arguments can't be made: {calling.said(error)}",
             }
-        answer = {"result": "ok", "seconds": time.perf_counter() - began}
-        if "outputs" in config:
-            self.results.strides = config.get("strides", True)
-            with self.guard, self._surroundings(config, without_graph):
-                _, answer["difference"] = self.results.compare_call(
-                    target, args, kwargs, config["outputs"], result, values_known
-                )
-        return answer
+        tried = attempts.Attempts(
+            self, config, target, config.get("outputs"), values_known, seed
+        )
+        try:
+            around = functools.partial(self._surroundings, config, without_graph)
+            done = tried.make(*made, around, build)
+        except (Skip, calling.Refused) as reason:
+            return {"result": "skipped", "reason": str(reason)}
+        return done.answer()
 
     # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in
     # place of a leaf's values: what returned did so without it.

@@ -83,6 +83,10 @@ constexpr Module kProgram[] = {
 #include "replay/results_py.inc"
     },
     {
+        "attempts",
+#include "replay/attempts_py.inc"
+    },
+    {
         "sequence",
 #include "replay/sequence_py.inc"
     },

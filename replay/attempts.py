@@ -1,0 +1,229 @@
+"""A call that is made and compared with its record. Where it does otherwise it is made again, as it
+may have been: a trace has no autocast, default dtype or device, no deterministic mode, and of some
+tensors not that they were numbers. What a call took and returned tells of these.
+"""
+
+import contextlib
+import functools
+import time
+
+import torch
+
+from replay import arguments, calling, results
+
+
+class Attempt:
+    """How a call ended: `returned` are its values, or `error` what it raised."""
+
+    def __init__(self, seconds, returned=None, error=None, difference=""):
+        self.seconds = seconds
+        self.returned = returned
+        self.error = error
+        self.difference = difference
+        self.how = ""  # in which surroundings, if it was not called as it stands
+
+    def is_as_recorded(self, raised):
+        if self.error is None:
+            return not raised and not self.difference
+        return raised == "an exception" or raised.rpartition(".")[2] in calling.kinds(self.error)
+
+    def answer(self):
+        if self.error is None:
+            return {
+                "result": "ok",
+                "seconds": self.seconds,
+                "difference": self.difference,
+                "reason": self.how,
+            }
+        if calling.out_of_memory(self.error):
+            return {"result": "skipped", "reason": calling.NO_MEMORY}
+        return {
+            "result": "raised",
+            "raised": calling.kinds(self.error),
+            "reason": calling.said(self.error),
+            "seconds": self.seconds,
+        }
+
+
+class Attempts:
+    """Of one call. `outputs`: what was recorded of its results, or None."""
+
+    def __init__(self, replay, config, target, outputs, values_known, seed):
+        self.replay = replay
+        self.raised = config.get("raised", "")
+        self.level = config["level"]
+        self.target = target
+        self.outputs = outputs
+        self.values_known = values_known
+        self.seed = seed
+        replay.results.strides = config.get("strides", True)
+
+    def make(self, args, kwargs, around, make_again):
+        """`around` is what each runs in, `make_again` makes its arguments anew; None: it changes
+        them. Raises Refused."""
+        first = self._one(args, kwargs, around, contextlib.nullcontext())
+        if make_again is None or first.is_as_recorded(self.raised):
+            return first
+        if first.error is not None and calling.out_of_memory(first.error):
+            return first
+        tensors = [(tensor.device, tensor.dtype) for tensor in tensors_in((args, kwargs))]
+        del args, kwargs
+        for how, change, inside in self._others(tensors, first):
+            with contextlib.suppress(calling.Refused, *_NOT_SO):
+                other = self._one(*change(*make_again()), around, inside)
+                if other.is_as_recorded(self.raised):
+                    other.how = how
+                    return other
+        return first
+
+    def _one(self, args, kwargs, around, inside):
+        torch.manual_seed(self.seed)
+        began = time.perf_counter()
+        try:
+            with self.replay.guard, around(), inside:
+                result = self.target.function(*args, **kwargs)
+            calling.synchronize(result)
+        except Exception as error:
+            return Attempt(time.perf_counter() - began, error=error)
+        seconds = time.perf_counter() - began
+        if self.outputs is None:
+            return Attempt(seconds, results.returned_values(self.target, result))
+        with self.replay.guard, around():
+            returned = results.returned_values(self.target, result)
+            difference = self.replay.results.difference(
+                self.target, self.outputs, returned, self.values_known
+            )
+        return Attempt(seconds, returned, difference=difference)
+
+    def _others(self, tensors, first):
+        """(in words, what becomes of its arguments, a context), of each that may have been."""
+        if self.raised:
+            if first.error is None:
+                yield "with deterministic algorithms", as_they_are, deterministic()
+                for how, change in _OTHER_TENSORS.items():
+                    yield how, functools.partial(mapped, change), contextlib.nullcontext()
+            return
+        recorded = [plain for plain in results.tensors_in(self.outputs or []) if "dtype" in plain]
+        if self.target.schema is not None and "torch." in first.difference:
+            yield "with numbers in place of tensors", calling.as_numbers, contextlib.nullcontext()
+        # Level 2 lies below it.
+        if self.level != 2:
+            yield from autocasts(tensors, recorded)
+        if any(dtype in arguments.QUANTIZED for _, dtype in tensors):
+            for axis in range(4):
+                change = functools.partial(mapped, functools.partial(per_channel, axis))
+                yield f"quantised along dimension {axis}", change, contextlib.nullcontext()
+        if first.error is not None:
+            return
+        default = torch.get_default_dtype()
+        for dtype in dtypes_in(recorded):
+            if dtype.is_floating_point and dtype.itemsize > 1 and dtype != default:
+                yield f"with {dtype} as the default dtype", as_they_are, default_dtype(dtype)
+        # At other levels calls are recorded with it.
+        if self.level == 0:
+            for name in {plain["device"] for plain in recorded}:
+                yield f"with {name} as the default device", as_they_are, self._device(name)
+
+    def _device(self, name):
+        if self.replay.device is None:
+            with contextlib.suppress(RuntimeError):
+                device = torch.device(name)
+                arguments.check_device(device)
+                return device
+        return contextlib.nullcontext()
+
+
+def as_they_are(args, kwargs):
+    return args, kwargs
+
+
+def mapped(change, args, kwargs):
+    def of(value):
+        if isinstance(value, torch.Tensor):
+            return change(value)
+        if type(value) in (list, tuple):
+            return type(value)(map(of, value))
+        return value
+
+    return of(args), {name: of(value) for name, value in kwargs.items()}
+
+
+def not_coalesced(tensor):
+    return tensor.detach()._coalesced_(False) if tensor.layout == torch.sparse_coo else tensor
+
+
+def not_a_leaf(tensor):
+    return tensor.view_as(tensor) if tensor.layout == torch.strided else tensor
+
+
+def per_channel(axis, tensor):
+    if not tensor.is_quantized:
+        return tensor
+    count = tensor.shape[axis]
+    scales, zeros = torch.full((count,), 0.1), torch.zeros(count, dtype=torch.int64)
+    return torch._make_per_channel_quantized_tensor(tensor.int_repr(), scales, zeros, axis)
+
+
+# What may be a reason for which a call raised.
+_OTHER_TENSORS = {
+    "with sparse tensors that are not coalesced": not_coalesced,
+    "with conjugated views": lambda tensor: tensor.conj() if tensor.is_complex() else tensor,
+    "with negative views": lambda tensor: tensor if tensor.is_quantized else tensor._neg_view(),
+    "with views": not_a_leaf,
+}
+# Not all tensors can be so.
+_NOT_SO = (RuntimeError, TypeError, IndexError)
+
+
+def tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def dtypes_in(recorded):
+    """Of described tensors, complex ones as the real ones that they are made of."""
+    found = {}
+    for plain in recorded:
+        dtype = results.DTYPES.get(plain["dtype"])
+        if dtype is not None:
+            found[dtype.to_real() if dtype.is_complex else dtype] = True
+    return list(found)
+
+
+def autocasts(tensors, recorded):
+    floating = [(device, dtype) for device, dtype in tensors if dtype.is_floating_point]
+    if not floating:
+        return
+    device = floating[0][0].type
+    known = {*dtypes_in(recorded), *(dtype for _, dtype in floating)}
+    lower = [dtype for dtype in (torch.bfloat16, torch.float16) if dtype in known]
+    for dtype in lower or [torch.bfloat16 if device == "cpu" else torch.float16]:
+        try:
+            context = torch.autocast(device, dtype)
+        except RuntimeError:  # it has none
+            return
+        yield f"under autocast to {dtype}", as_they_are, context
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def deterministic():
+    try:
+        torch._C._set_deterministic_algorithms(True)
+        yield
+    finally:
+        torch._C._set_deterministic_algorithms(False)
