@@ -48,13 +48,13 @@ class Attempt:
 class Attempts:
     """Of one call. `outputs`: what was recorded of its results, or None."""
 
-    def __init__(self, replay, config, target, outputs, values_known, seed):
+    def __init__(self, replay, config, target, outputs, sizes, seed):
         self.replay = replay
         self.raised = config.get("raised", "")
         self.level = config["level"]
         self.target = target
         self.outputs = outputs
-        self.values_known = values_known
+        self.sizes = sizes  # whether those of results are told by the arguments
         self.seed = seed
         replay.results.strides = config.get("strides", True)
 
@@ -70,7 +70,7 @@ class Attempts:
         del args, kwargs
         for how, change, inside in self._others(tensors, first):
             with contextlib.suppress(calling.Refused, *_NOT_SO):
-                other = self._one(*change(*make_again()), around, inside)
+                other = self._one(*change(make_again), around, inside)
                 if other.is_as_recorded(self.raised):
                     other.how = how
                     return other
@@ -91,29 +91,31 @@ class Attempts:
         with self.replay.guard, around():
             returned = results.returned_values(self.target, result)
             difference = self.replay.results.difference(
-                self.target, self.outputs, returned, self.values_known
+                self.target, self.outputs, returned, self.sizes
             )
         return Attempt(seconds, returned, difference=difference)
 
     def _others(self, tensors, first):
-        """(in words, what becomes of its arguments, a context), of each that may have been."""
+        """(in words, what makes its arguments, a context), of each that may have been."""
         if self.raised:
             if first.error is None:
                 yield "with deterministic algorithms", as_they_are, deterministic()
-                for how, change in _OTHER_TENSORS.items():
-                    yield how, functools.partial(mapped, change), contextlib.nullcontext()
+                for how, change in (*_OTHER_TENSORS.items(), *_QUANTISED.items()):
+                    yield how, mapped(change), contextlib.nullcontext()
+                for value in (0, -1, 1):
+                    yield f"with {value} in tensors", filled(value), contextlib.nullcontext()
             return
         recorded = [plain for plain in results.tensors_in(self.outputs or []) if "dtype" in plain]
         if self.target.schema is not None and "torch." in first.difference:
-            yield "with numbers in place of tensors", calling.as_numbers, contextlib.nullcontext()
+            yield "with numbers in place of tensors", numbers, contextlib.nullcontext()
         # Level 2 lies below it.
         if self.level != 2:
             yield from autocasts(tensors, recorded)
         if any(dtype in arguments.QUANTIZED for _, dtype in tensors):
-            for axis in range(4):
-                change = functools.partial(mapped, functools.partial(per_channel, axis))
-                yield f"quantised along dimension {axis}", change, contextlib.nullcontext()
+            for how, change in _QUANTISED.items():
+                yield how, mapped(change), contextlib.nullcontext()
         if first.error is not None:
+            yield _NOT_COALESCED, mapped(not_coalesced), contextlib.nullcontext()
             return
         default = torch.get_default_dtype()
         for dtype in dtypes_in(recorded):
@@ -133,11 +135,20 @@ class Attempts:
         return contextlib.nullcontext()
 
 
-def as_they_are(args, kwargs):
-    return args, kwargs
+def as_they_are(make):
+    return make()
 
 
-def mapped(change, args, kwargs):
+def numbers(make):
+    return calling.as_numbers(*make())
+
+
+def filled(value):
+    """What stands in tensors, of which nothing is known, may be why a call raised."""
+    return lambda make: make(value)
+
+
+def mapped(change):
     def of(value):
         if isinstance(value, torch.Tensor):
             return change(value)
@@ -145,7 +156,11 @@ def mapped(change, args, kwargs):
             return type(value)(map(of, value))
         return value
 
-    return of(args), {name: of(value) for name, value in kwargs.items()}
+    def made(make):
+        args, kwargs = make()
+        return of(args), {name: of(value) for name, value in kwargs.items()}
+
+    return made
 
 
 def not_coalesced(tensor):
@@ -164,12 +179,16 @@ def per_channel(axis, tensor):
     return torch._make_per_channel_quantized_tensor(tensor.int_repr(), scales, zeros, axis)
 
 
+_NOT_COALESCED = "with sparse tensors that are not coalesced"
 # What may be a reason for which a call raised.
 _OTHER_TENSORS = {
-    "with sparse tensors that are not coalesced": not_coalesced,
+    _NOT_COALESCED: not_coalesced,
     "with conjugated views": lambda tensor: tensor.conj() if tensor.is_complex() else tensor,
     "with negative views": lambda tensor: tensor if tensor.is_quantized else tensor._neg_view(),
     "with views": not_a_leaf,
+}
+_QUANTISED = {
+    f"quantised along dimension {axis}": functools.partial(per_channel, axis) for axis in range(4)
 }
 # Not all tensors can be so.
 _NOT_SO = (RuntimeError, TypeError, IndexError)

@@ -121,6 +121,9 @@ def bind(target, args, kwargs):
     }
 
 
+_TENSORS = ("Tensor", "Optional[Tensor]")
+
+
 def fits(schema, args, kwargs):
     declared = schema.arguments
     names_of = {argument.name for argument in declared}
@@ -131,7 +134,7 @@ def fits(schema, args, kwargs):
         return False
     for argument, value in zip(declared, args):
         kind = str(argument.type)
-        if isinstance(value, arguments.TensorSpec) and ("Tensor" not in kind or "List[" in kind):
+        if isinstance(value, arguments.TensorSpec) and kind not in _TENSORS:
             return False
         if isinstance(value, (list, tuple)) and kind in ("Tensor", "bool", "int", "float"):
             return False
@@ -165,9 +168,6 @@ def wrap_numbers(schema, args, kwargs):
     by_name = {argument.name: argument for argument in schema.arguments}
     args[:] = [*map(wrap, schema.arguments, args), *args[len(schema.arguments) :]]
     kwargs.update((n, wrap(by_name[n], value)) for n, value in kwargs.items() if n in by_name)
-
-
-_TENSORS = ("Tensor", "Optional[Tensor]")
 
 
 def as_numbers(args, kwargs):

@@ -14,12 +14,14 @@ class Results:
         self.device = device  # that all tensors went to, in place of their own
         self.strides = True  # whether the trace tells them
         self.by_values = _globs(rules["sizes by values"])
+        self.by_structure = _globs(rules["sizes by structure"])
         self.by_state = _globs(rules["results by state"])
         self.outputs_by_state = rules["outputs by state"]
         self.by_conjugation = _globs(rules["strides by conjugation"])
         self.by_negation = _globs(rules["strides by negation"])
         # Whether arguments may have been conjugated or negative, in a way that strides show.
         self.conjugated = self.negated = False
+        self.structured = True
 
     def is_by_state(self, target):
         return bool(self.by_state.fullmatch(target.key))
@@ -28,18 +30,26 @@ class Results:
         """The numbers of those results by which a call can't be told from the recorded one."""
         return self.outputs_by_state.get(target.key, ()) if target.schema is not None else ()
 
-    def difference(self, target, recorded, returned, values_known):
+    def sizes_are_told(self, target, values_known, specs):
+        """Whether the sizes of what a call returns come of what is known of its arguments."""
+        if self.by_structure.fullmatch(target.key):
+            return False
+        return values_known or not (
+            torch.Tag.dynamic_output_shape in target.tags
+            or self.by_values.fullmatch(target.key)
+            or any(not spec.shape and spec.is_integer() and not spec.is_known for spec in specs)
+        )
+
+    def difference(self, target, recorded, returned, sizes):
         """In words; empty: there is none. `recorded` and `returned`: lists of values."""
         # A class is recorded by its __init__, which returns nothing.
         if self.is_by_state(target) or isinstance(target.function, type):
             return ""
-        sizes = values_known or not (
-            torch.Tag.dynamic_output_shape in target.tags or self.by_values.fullmatch(target.key)
-        )
         if len(recorded) != len(returned):
             return f"{len(returned)} values, recorded {len(recorded)}"
         self.conjugated = bool(self.by_conjugation.fullmatch(target.key))
         self.negated = bool(self.by_negation.fullmatch(target.key))
+        self.structured = not self.by_structure.fullmatch(target.key)
         aside = self.outputs_aside(target)
         for i, (plain, value) in enumerate(zip(recorded, returned)):
             if i in aside:
@@ -93,13 +103,14 @@ class Results:
         if plain["dtype"] != dtype:
             return f"{where}: {dtype}, recorded {plain['dtype']}"
         recorded_layout = plain.get("layout", "torch.strided")
-        if recorded_layout not in (layout, "torch.unknown"):
+        # Of tensors that are made of others the recorder doesn't ask for it.
+        if recorded_layout not in (layout, "torch.unknown") and not tensor.is_nested:
             return f"{where}: {layout}, recorded {recorded_layout}"
         difference = self._compare_devices(plain["device"], tensor.device, where)
         if difference:
             return difference
         shape = plain.get("shape")
-        if shape is None or tensor.is_nested:
+        if shape is None or tensor.is_nested or not self.structured:
             return ""
         if len(shape) != tensor.dim():
             return f"{where}: {tensor.dim()} dimensions, recorded {len(shape)}"

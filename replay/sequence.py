@@ -380,12 +380,15 @@ class Sequence:
         # What stands in arrays and storages isn't recorded.
         is_known = not made_up and all(self._is_known(spec) for spec in specs)
         changes = target.in_place or "out" in kwargs
-        tried = attempts.Attempts(
-            replay, step, target, step.get("result"), is_known, builder.seed
-        )
+        sizes = replay.results.sizes_are_told(target, is_known, specs)
+        tried = attempts.Attempts(replay, step, target, step.get("result"), sizes, builder.seed)
+
+        def same(value=None):
+            return args, kwargs
+
         try:
             around = functools.partial(self._surroundings, step)
-            done = tried.make(args, kwargs, around, None if changes else lambda: (args, kwargs))
+            done = tried.make(args, kwargs, around, None if changes else same)
         except (Skip, calling.Refused) as reason:
             self._go_without(step, specs, bound, builder)
             return {"result": "skipped", "reason": str(reason)}

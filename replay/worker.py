@@ -72,20 +72,27 @@ class Replay:
         except (RecursionError, OverflowError, KeyError, TypeError, ValueError) as error:
             return {"result": "skipped", "reason": f"its arguments can't be made: {error}"[:300]}
         self.allow(1 + nbytes / (64 << 20))
-        known = all(getattr(spec, "is_known", False) for spec in parser.specs)
         without_graph = not config.get("raised") and (
             target.in_place or "out" in kwargs or bound.get("inplace") is True
         )
-        return self._call(config, target, args, kwargs, known, without_graph)
+        return self._call(config, target, args, kwargs, parser.specs, without_graph)
 
     # By default the signal ends the process, whatever it is doing.
     def allow(self, times):
         signal.setitimer(signal.ITIMER_REAL, self.options["timeout"] * times)
 
-    def _call(self, config, target, args, kwargs, values_known, without_graph):
+    def _call(self, config, target, args, kwargs, specs, without_graph):
         seed = (int(config["seed"], 16) ^ self.options["seed"]) & (2**62 - 1)
 
-        def build():
+        tensors = [spec for spec in specs if isinstance(spec, arguments.TensorSpec)]
+        known = len(tensors) == len(specs) and all(spec.is_known for spec in tensors)
+        sizes = self.results.sizes_are_told(target, known, tensors)
+
+        def build(value=None):
+            if value is not None:
+                for spec in tensors:
+                    if spec.range is None:
+                        spec.fill = fills.constant(value)
             builder = arguments.Builder(self.fills, torch.Generator().manual_seed(seed), seed)
             made = builder.build(args), builder.build(kwargs)
             if names.is_operator(config["api"]):
@@ -104,7 +111,7 @@ class Replay:
                 "reason": f"its arguments can't be made: {calling.said(error)}",
             }
         tried = attempts.Attempts(
-            self, config, target, config.get("outputs"), values_known, seed
+            self, config, target, config.get("outputs"), sizes, seed
         )
         try:
             around = functools.partial(self._surroundings, config, without_graph)
