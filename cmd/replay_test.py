@@ -158,6 +158,10 @@ def test_hostile_names_and_sizes(tmp_path):
 
 
 WRITTEN_IN_PYTHON = [
+    # The first import of the compiler's is a part of it.
+    'torch.nested.nested_tensor(list[Tensor([2, 4], "float32"), Tensor([3, 4], "float32")], '
+    "layout=torch.jagged)",
+    'torch.Tensor.add(Tensor([3], "float32", device="meta"), 1)',
     'aten::_log_softmax(Tensor([3, 4], "float32", device="meta"), 1, False)',
     'aten::gelu(Tensor([3, 4], "float32", device="meta"))',
     'torch.nn.functional.linear_cross_entropy(Tensor([8, 3], "float32"), '
@@ -817,6 +821,133 @@ torch.nn.functional.softsign(x), torch.nn.functional.hardtanh(x), torch.nn.funct
     assert {row["result"] for row in differing.values()} == {"ok"}
     text = replay(out, "--include", "aten::hardtanh", env=env).out
     assert "differs: returned, result: shape [4, 3], recorded [3, 4] (recorded: returned, " in text
+
+
+# Each with what it returns at the call of that number.
+KINDS = """
+import collections
+import enum
+import torch
+
+Pair = collections.namedtuple("Pair", "a b")
+Number = enum.IntEnum("Number", "ONE")
+Color = enum.Enum("Color", "RED")
+class Real(float):
+    pass
+class Text(str):
+    pass
+VALUES = [
+    None, True, 1, 2**70, 1.5, 1j, "a", b"a", (1,), [1], {"a": 1}, {1}, frozenset([1]), slice(1),
+    ..., range(3), int, len, torch.relu, object(), Pair(1, 2), Number.ONE, Color.RED, Real(1),
+    Text("a"), collections.OrderedDict(a=1), torch.ones(2), torch.nn.Parameter(torch.ones(2)),
+    torch.float16, torch.device("cpu"), torch.strided, torch.channels_last, torch.Size([2]),
+    torch.Generator(), torch.ones(2).untyped_storage(), torch.ones(2)._typed_storage(),
+    torch.ones(3, 2).max(0), torch.per_tensor_affine, torch.finfo(torch.float16), (0).__add__,
+    torch.Tensor.add, torch.DispatchKey.CPU, bytearray(b"a"), torch.nn.ReLU(),
+    torch.ones(2).__dlpack_device__(), {1: (torch.ones(1), [Number.ONE])}, torch.ones(2).numpy(),
+    torch.ones(2).numpy()[0], torch.nn.utils.rnn.pack_sequence([torch.ones(2)]),
+]
+"""
+KINDS_TRACED = (
+    KINDS
+    + """
+class Returning(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            return VALUES[len(args[0]) - 1]
+with torch._C.DisableTorchFunctionSubclass():
+    made = [torch.ones(i + 1).as_subclass(Returning) for i in range(len(VALUES))]
+for tensor in made:
+    torch.nn.functional.selu(tensor)
+"""
+)
+
+
+def test_results_are_described_as_by_the_recorder(tmp_path):
+    """Every kind of value that a call may return; the same ones by another call differ."""
+    out = record(tmp_path, KINDS_TRACED, "-l", "1", "--outputs")
+    planted = (
+        KINDS + "def selu(input, inplace=False):\n"
+        "    return VALUES[(len(input) - 1 + SHIFT) % len(VALUES)]\n"
+        "selu.__module__ = 'torch.nn.functional'\n"
+        "torch.nn.functional.selu = selu\n"
+    )
+    for shift in (0, 1):
+        env = in_workers(tmp_path, planted.replace("SHIFT", str(shift)))
+        rows, _ = results(out, "--include", "torch.nn.functional.selu", env=env)
+        differing = {config: row["reason"] for config, row in rows.items() if row["differs"]}
+        if shift == 0:
+            assert differing == {} and len(rows) > 40
+        else:
+            assert len(differing) > 25
+
+
+NOT_RECORDED = """
+import torch
+rnn, functional = torch.nn.utils.rnn, torch.nn.functional
+
+def fails(function, *args):
+    try:
+        function(*args)
+    except RuntimeError:
+        return
+    raise AssertionError
+
+layer = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Conv1d(3, 2, 2))
+for dtype in (torch.bfloat16, torch.float16):
+    with torch.autocast("cpu", dtype):
+        low = layer(torch.ones(3, 4)) @ torch.ones(3, 2)
+        torch.addmm(torch.ones(2), low, low.float()), functional.mse_loss(low, low)
+        torch.bmm(low[None], torch.ones(1, 2, 2)), torch.cat([low, low.float()])
+        torch.linalg.inv(torch.eye(2, dtype=dtype))
+        functional.scaled_dot_product_attention(*[low] * 3)
+torch.set_default_dtype(torch.float64)
+torch.ones(2).mean(), torch.arange(3) / 2, torch.tensor(1j), torch.eye(2) @ torch.eye(2)
+torch.set_default_dtype(torch.float32)
+with torch.device("meta"):
+    torch.ones(3), torch.tensor([1])
+indices = torch.tensor([0, 1]).view(1, 1, 2)
+torch.use_deterministic_algorithms(True)
+fails(functional.max_unpool1d, torch.ones(1, 1, 2), indices, 2)
+torch.use_deterministic_algorithms(False)
+sparse = torch.sparse_coo_tensor(torch.tensor([[1, 1]]), torch.ones(2, 3), (4, 3))
+fails(sparse.indices)
+sparse.coalesce().values(), torch.eye(6).to_sparse_bsr((3, 3)).crow_indices()
+torch.eye(4).to_sparse_csr().col_indices()
+levels = torch.quantize_per_channel(torch.ones(2, 3), torch.ones(2), torch.zeros(2), 0, torch.qint8)
+levels.q_per_channel_scales(), levels.q_per_channel_axis(), fails(levels.q_scale)
+fails(torch.view_as_real, torch.ones(2, dtype=torch.complex64).conj())
+fails(torch.ones(2)[:].detach_), fails(torch.linalg.inv, torch.zeros(2, 2))
+lengths = torch.tensor([3, 9])
+for batch_first in (True, False):
+    x = torch.ones(2, 9, 4) if batch_first else torch.ones(9, 2, 4)
+    packed = rnn.pack_padded_sequence(x, lengths, batch_first, enforce_sorted=False)
+    rnn.pad_packed_sequence(packed, batch_first), rnn.unpad_sequence(x, lengths, batch_first)
+rnn.unpack_sequence(torch.nn.LSTM(4, 3)(packed)[0]), torch.nn.GRU(4, 3)(packed)
+whole, parts = torch.arange(1, 4), torch.ones(3)
+torch.remainder(whole, 5), torch.bitwise_and(whole, 3), torch.bitwise_left_shift(whole, 1)
+torch.copysign(parts, -1.0), torch.xlogy(parts, 2), torch.float_power(parts, 2)
+torch.special.zeta(parts + 1, 2), torch.fmod(whole, 2), torch.where(whole > 1, whole, 0)
+torch.zeros(2, torch.tensor(2)), whole[torch.tensor([2])]
+"""
+
+
+def test_what_is_not_recorded_makes_no_difference(tmp_path):
+    """Autocast, defaults, modes, and what sparse, quantised and packed tensors are made of."""
+    options = ("-l", "0,1,2,4", "--outputs", "--no-int-ranges")
+    out = record(tmp_path, NOT_RECORDED, *options)
+    rows, status = results(out)
+    assert {config: row["reason"] for config, row in rows.items() if row["differs"]} == {}
+    ways = {row["reason"] for row in rows.values() if row["result"] == "ok"}
+    assert ways >= {
+        "under autocast to torch.bfloat16",
+        "under autocast to torch.float16",
+        "with torch.float64 as the default dtype",
+        "with meta as the default device",
+        "quantised along dimension 0",
+    }
+    assert status == 0 and len(rows) > 300
 
 
 # Two steps of a small GPT, with dropout, clipping and AdamW; then each parameter is looked at.

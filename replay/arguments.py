@@ -147,8 +147,8 @@ class Parser:
             ) from None
 
     def read_texts(self, key, args, kwargs, returned):
-        """Devices that are told as text, packed sequences as tuples, and what a call that returned can't have been given as
-        text: dtypes, layouts, memory formats."""
+        """Devices that are told as text, packed sequences as tuples, and what a call that returned
+        can't have been given as text: dtypes, layouts, memory formats."""
         if returned:
             args[:] = [self._read_word(value) for value in args]
             kwargs.update((name, self._read_word(value)) for name, value in kwargs.items())

@@ -100,8 +100,10 @@ class Attempts:
         if self.raised:
             if first.error is None:
                 yield "with deterministic algorithms", as_they_are, deterministic()
-                for how, change in (*_OTHER_TENSORS.items(), *_QUANTISED.items()):
+                for how, change in (*_OTHER_TENSORS.items(), *_QUANTISED):
                     yield how, mapped(change), contextlib.nullcontext()
+                if self.level != 2:
+                    yield from autocasts(tensors, [])
                 for value in (0, -1, 1):
                     yield f"with {value} in tensors", filled(value), contextlib.nullcontext()
             return
@@ -112,7 +114,7 @@ class Attempts:
         if self.level != 2:
             yield from autocasts(tensors, recorded)
         if any(dtype in arguments.QUANTIZED for _, dtype in tensors):
-            for how, change in _QUANTISED.items():
+            for how, change in _QUANTISED:
                 yield how, mapped(change), contextlib.nullcontext()
         if first.error is not None:
             yield _NOT_COALESCED, mapped(not_coalesced), contextlib.nullcontext()
@@ -171,11 +173,11 @@ def not_a_leaf(tensor):
     return tensor.view_as(tensor) if tensor.layout == torch.strided else tensor
 
 
-def per_channel(axis, tensor):
+def per_channel(axis, zero, tensor):
     if not tensor.is_quantized:
         return tensor
-    count = tensor.shape[axis]
-    scales, zeros = torch.full((count,), 0.1), torch.zeros(count, dtype=torch.int64)
+    scales = torch.full((tensor.shape[axis],), 0.1)
+    zeros = torch.zeros_like(scales, dtype=zero)
     return torch._make_per_channel_quantized_tensor(tensor.int_repr(), scales, zeros, axis)
 
 
@@ -187,9 +189,11 @@ _OTHER_TENSORS = {
     "with negative views": lambda tensor: tensor if tensor.is_quantized else tensor._neg_view(),
     "with views": not_a_leaf,
 }
-_QUANTISED = {
-    f"quantised along dimension {axis}": functools.partial(per_channel, axis) for axis in range(4)
-}
+_QUANTISED = [
+    (f"quantised along dimension {axis}", functools.partial(per_channel, axis, zero))
+    for axis in range(4)
+    for zero in (torch.int64, torch.float32)
+]
 # Not all tensors can be so.
 _NOT_SO = (RuntimeError, TypeError, IndexError)
 

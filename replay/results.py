@@ -6,8 +6,6 @@ import types
 
 import torch
 
-from replay.arguments import DTYPES
-
 
 class Results:
     def __init__(self, rules, device):

@@ -223,7 +223,9 @@ class Sequence:
         # NumPy may write to each of these tensors.
         if not self.hands_out.fullmatch(name):
             return
-        for plain in results.tensors_in([step["args"], list(step["kwargs"].values()), step.get("result")]):
+        for plain in results.tensors_in(
+            [step["args"], list(step["kwargs"].values()), step.get("result")]
+        ):
             slot = self.slots.get(plain.get("id"))
             if slot is not None:
                 slot.storage.shared = True

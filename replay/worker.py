@@ -16,7 +16,6 @@ import resource
 import select
 import signal
 import struct
-import time
 import warnings
 
 import torch
@@ -110,9 +109,7 @@ class Replay:
                 "result": "skipped",
                 "reason": f"its arguments can't be made: {calling.said(error)}",
             }
-        tried = attempts.Attempts(
-            self, config, target, config.get("outputs"), sizes, seed
-        )
+        tried = attempts.Attempts(self, config, target, config.get("outputs"), sizes, seed)
         try:
             around = functools.partial(self._surroundings, config, without_graph)
             done = tried.make(*made, around, build)
