@@ -157,11 +157,16 @@ void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t i
 }
 
 void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
+  // A closed one stays while there are calls in it, and its key may be another's by now.
   const auto find = [&] {
-    return std::find_if(scopes_.begin(), scopes_.end(), [&](const Scope& scope) { return scope.key == key; });
+    return std::find_if(scopes_.begin(), scopes_.end(),
+                        [&](const Scope& scope) { return scope.key == key && !scope.closed; });
   };
-  if (find() == scopes_.end()) return;
-  if (waiting_scopes_ != 0) BeginScopes();
+  const auto opened = find();
+  if (opened == scopes_.end()) return;
+  // Those that were opened in it may outlive it, and go on waiting.
+  const auto later = static_cast<size_t>(scopes_.end() - opened) - 1;
+  if (waiting_scopes_ > later) BeginScopes(waiting_scopes_ - later);
   const auto scope = find();
   if (scope == scopes_.end()) return;  // it is filtered out
   scope->closed = true;
@@ -169,16 +174,18 @@ void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
   EndClosedScopes();
 }
 
-void ThreadRecorder::BeginScopes() {
-  recorder_->OrStop([this] {
+void ThreadRecorder::BeginScopes(size_t count) {
+  recorder_->OrStop([&] {
     // To enter a call may begin another session, which forgets all scopes.
-    const auto first = scopes_.end() - static_cast<ptrdiff_t>(std::exchange(waiting_scopes_, 0));
-    std::vector<Scope> waiting(std::make_move_iterator(first), std::make_move_iterator(scopes_.end()));
-    scopes_.erase(first, scopes_.end());
-    for (Scope& scope : waiting) {
+    const auto first = scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_);
+    const auto last = first + static_cast<ptrdiff_t>(count);
+    std::vector<Scope> beginning(std::make_move_iterator(first), std::make_move_iterator(last));
+    scopes_.erase(first, last);
+    waiting_scopes_ -= count;
+    for (Scope& scope : beginning) {
       if (!EnterAt(scope.time, scope.config, scope.identity_bytes, {&scope.facts, scope.notes})) continue;
       scope.depth = open_calls_;
-      scopes_.push_back(std::move(scope));
+      scopes_.insert(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_), std::move(scope));
     }
   });
 }

@@ -142,7 +142,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // A scope that the program opens and closes by two calls (torch.profiler.record_function), both of which may be
   // recorded, and so may what they return to. That calls nest, the scope begins with the first call that is entered
   // after it was opened, by the time of the opening; it ends when all calls have that were entered in it, and at the
-  // latest with the call in which it began. `key`: a number that no other scope of the thread has that is open.
+  // latest with the call in which it began. Where the scope around it is closed before that, it begins behind it.
+  // `key`: a number that no other scope of the thread has that is open.
   void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
   // `raised`: by an exception, of a type that isn't known.
   void CloseScope(uint64_t key, bool raised);
@@ -181,7 +182,8 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     const size_t begun = scopes_.size() - waiting_scopes_;
     return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
   }
-  void BeginScopes();
+  // The first `count` of those that wait.
+  void BeginScopes(size_t count);
   void EndInnermostScope();
   void EndClosedScopes();
   // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it those that waited for it.
@@ -401,7 +403,7 @@ class TORCHTRACE_EXPORT Recorder {
 
 inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras) {
   if (waiting_scopes_ != 0) [[unlikely]]
-    BeginScopes();
+    BeginScopes(waiting_scopes_);
   return EnterAt(0, config, identity_bytes, extras);
 }
 

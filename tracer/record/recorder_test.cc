@@ -255,6 +255,9 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   // Nothing in it; two of which the outer one is closed first; one that is filtered out.
   open(2, "empty"), close(2);
   open(3, "first"), open(4, "second"), enter("both"), thread.Leave(), close(3), enter("one"), thread.Leave(), close(4);
+  // Opened in one that is closed while nothing was called: a function around __enter__, whose key is free again.
+  open(10, "around"), open(11, "step"), close(10), enter("work"), open(10, "around"), enter("more"), close(10);
+  thread.Leave(), thread.Leave(), open(10, "around"), close(11), close(10);
   open(5, "hidden"), enter("shown"), thread.Leave(), close(5);
   // It doesn't outlive the call in which it began: a generator's.
   enter("next"), open(6, "generator"), enter("work"), thread.Leave(), thread.Raise("StopIteration");
@@ -277,9 +280,11 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   Call(Described("f"));
   EndSession();
   EXPECT_EQ(Tree(next), "");
-  EXPECT_EQ(Tree(folder),
-            "__enter__()step*(work()__exit__(inner()))after()"
-            "empty*()first*(second*(both()one()))shown()next(generator*(work()))of a thread*()not closed*(last()!");
+  EXPECT_EQ(
+      Tree(folder),
+      "__enter__()step*(work()__exit__(inner()))after()"
+      "empty*()first*(second*(both()one()))"
+      "around*()step*(work(around*(more())))around*()shown()next(generator*(work()))of a thread*()not closed*(last()!");
 }
 
 TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {

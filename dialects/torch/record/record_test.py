@@ -85,6 +85,45 @@ def test_scopes_are_around_what_is_in_them(recorded):
     assert one(calls, "aten::cos")["parent"] == kernel["call"]
 
 
+UNDER_MODES = """
+import contextlib, sys
+import torch, torchtrace
+from torch.profiler import record_function
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Quiet(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+x = torch.ones(2, 2)
+for case in sys.argv[1:]:
+    levels, modes = case.split("-")
+    with torchtrace.trace(case, levels=list(map(int, levels)), formats="none", quiet=True):
+        with contextlib.ExitStack() as entered:
+            for _ in range(int(modes)):
+                entered.enter_context(Quiet())
+            with record_function("scope"):
+                torch.mm(x, x)
+                torch.mm(x, x)
+"""
+
+
+def around(call, calls):
+    return [call] + around(calls[call["parent"]], calls) if "parent" in call else [call]
+
+
+def test_scopes_under_dispatch_modes(tmp_path):
+    cases = [f"{levels}-{modes}" for levels in (4, 24, 14, "04", "01234") for modes in (1, 2)]
+    ended = python(UNDER_MODES, tmp_path, *cases).check()
+    for case in cases:
+        calls = {call["call"]: call for call in ended.calls(case) if "call" in call}
+        scope = one(calls.values(), "scope")
+        assert scope["outcome"] == "returned", case
+        assert "PythonDispatchMode" not in {call["api"] for call in around(scope, calls)}, case
+        operators = [call for call in calls.values() if call["api"] == "aten::mm"]
+        assert len(operators) >= 2 and all(scope in around(call, calls) for call in operators), case
+
+
 def test_backward_nodes_have_the_numbers_of_the_forward_call(recorded):
     calls = lines(recorded)
     forward, node = one(calls, "aten::addmm"), one(calls, "AddmmBackward0")
