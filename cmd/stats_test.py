@@ -315,6 +315,41 @@ def test_flops_are_those_of_flop_counter(tmp_path):
     assert data["by_level"][0]["total_flops"] - forward - backward == total
 
 
+# What has a formula of its own, and the products in it.
+FUSED = """
+import torch
+x = torch.randn(2, 7, 16)
+with torch.no_grad():
+    torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()(x)
+    torch.nn.Bilinear(16, 12, 8)(x, torch.randn(2, 7, 12))
+    torch.nn.GRU(16, 12, 2, bidirectional=True)(x)
+    torch.nn.LSTM(16, 12)(x)
+"""
+
+
+@pytest.mark.torch
+def test_flops_of_fused_layers_are_those_of_the_products_in_them(tmp_path):
+    (tmp_path / "fused.py").write_text(FUSED)
+    options = ["-qo", "out", "-l2,4", "--formats=none", "--python", tool.PYTHON]
+    run = tool.torchtrace("run", *options, "fused.py", cwd=tmp_path)
+    assert run.status == 0, run.err
+    data = stats_json(tmp_path / "out", "--by", "shapes")
+    levels = {level["level"]: level for level in data["by_level"]}
+    tokens = 2 * 7
+    encoder = 2 * tokens * (4 * 16 * 16 + 2 * 16 * 32) + 4 * 2 * 7 * 7 * 16
+    bilinear = 2 * tokens * 8 * 12 * (16 + 1)
+    gru = 2 * tokens * 2 * 36 * ((16 + 12) + (24 + 12))
+    lstm = 2 * tokens * 48 * (16 + 12)
+    for level in levels.values():
+        assert level["total_flops"] == encoder + bilinear + gru + lstm
+        assert level["total_calls_without_formula"] == 0
+    # The products alone.
+    where = ["--where", "level = 4", "--include", "aten::mm", "--include", "aten::addmm"]
+    where += ["--include", "aten::bmm", "--include", "aten::linear"]
+    data = stats_json(tmp_path / "out", "--by", "shapes", *where)
+    assert data["by_level"][0]["total_flops"] == encoder + bilinear + gru
+
+
 # ---- some calls ----
 
 

@@ -58,14 +58,14 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
   app->add_flag("--all", all,
-                "All nodes; a terminal else gets a screen of those that took longest, unless --depth or --min-time "
-                "says what to show");
+                "All nodes, also what importing modules called, else one node \"(import)\"; a terminal else gets a "
+                "screen of those that took longest, unless --depth or --min-time says what to show");
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")
       ->check(OneOf(FirstCalledFirst()));
   app->add_flag("--backward-at-forward", options.backward_at_forward,
-                "Show backward calls of level 4 under the forward call that they belong to");
+                "Show backward calls of level 4, and their time, under the forward call or module that they belong to");
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   app->add_option("--format", format, "text or json (default: text)")
@@ -81,6 +81,7 @@ int Run(const std::vector<std::string>& args) {
   options.first_called_first = *FirstCalledFirst().Parse(sort);
   selection.Apply(&options.calls);
   options.json = *TextOrJson().Parse(format);
+  options.imports = all || options.json;
   options.color = UseColor(*Whens().Parse(color));
   options.width = TerminalWidth();
   // Who says what to leave out gets the rest.

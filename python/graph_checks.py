@@ -129,6 +129,90 @@ class Values(torch.nn.Module):
         return total
 
 
+@torch.jit.script
+def repeat_add(x: torch.Tensor, times: int):
+    for _ in range(times):
+        x = x + 1.0
+    return x
+
+
+def check_what_a_program_returns():
+    def tested(x):
+        x = (x * 2).cos()
+        while x.norm() > 1:
+            x = x / 2
+        return x
+
+    def dead(x):
+        y = x * 2
+        torch.add(x, 1)
+        return y
+
+    def item(x):
+        y = torch.mul(x, 3)
+        y[0].add_(1)
+        if y.sum().item() > 0:
+            return y
+        return None
+
+    x = torch.ones(4)
+    for function in (tested, dead, item, lambda x: x.sort()[0], lambda x: x.clone().add_(1)):
+        for level in (1, 2):
+            folder, result = record(function, x.clone(), levels=[level])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                same(torchtrace.graph(folder, level=level)(x.clone()), result)
+    # What nobody has is told.
+    folder, _ = record(lambda x: tested(x) is None, x)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        same(torchtrace.graph(folder)(x), tested(x))
+    assert "if only by a test" in str(told[0].message), told
+    folder, results = record(lambda x: (x.sum(), x.mean()), x)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        same(torchtrace.graph(folder)(x), results[1])
+    assert "outputs=[0, 1] returns all" in str(told[0].message), told
+
+
+def check_tensors_that_nobody_made():
+    def program(x):
+        return repeat_add(x * 2, 3).cos()
+
+    x = torch.ones(4)
+    folder, result = record(program, x, levels=[1, 2])
+    same(torchtrace.graph(folder, level=2)(x), result)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        same(run(torchtrace.graph(folder)), result)
+    text = str(told[0].message)
+    assert "x_1, which call" in text and "aten::add" in text and "ScriptFunction" in text, text
+    folder, result = record(program, x)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torchtrace.graph(folder)
+    assert "x_1, which call 1 of torch.Tensor.cos takes: made while" in str(told[0].message), told
+
+
+def check_a_call_that_raised():
+    def program(x):
+        try:
+            torch.mm(x, x)
+        except RuntimeError:
+            return None
+
+    folder, _ = record(program, torch.ones(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = torchtrace.graph(folder)
+    try:
+        run(module)
+    except RuntimeError as error:
+        assert "must be a matrix" in str(error) or "2D" in str(error), error
+        return
+    raise AssertionError("nothing was raised")
+
+
 def check_gpt2():
     model = GPT2(**TINY).eval()
     tokens = torch.randint(0, 50, (2, 9))

@@ -400,8 +400,29 @@ bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
   return returned != nullptr;
 }
 
+// {"results": [(value, call, whole), ...], "asked": False, "others": [call, ...]}; null with a Python error.
+PyObject* OutcomeDict(const FlowOutcome& outcome) {
+  PyObject* const results = PyList_New(0);
+  PyObject* const others = PyList_New(0);
+  bool good = results != nullptr && others != nullptr;
+  const auto append = [&good](PyObject* list, PyObject* item) {
+    good = good && item != nullptr && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+  };
+  for (const FlowOutcome::Result& one : outcome.results) {
+    append(results, Py_BuildValue("IKO", one.value, one.call, one.whole ? Py_True : Py_False));
+  }
+  for (const uint64_t call : outcome.others) append(others, PyLong_FromUnsignedLongLong(call));
+  PyObject* const dict = good ? Py_BuildValue("{sOsOsO}", "results", results, "asked",
+                                              outcome.asked ? Py_True : Py_False, "others", others)
+                              : nullptr;
+  Py_XDECREF(results);
+  Py_XDECREF(others);
+  return dict;
+}
+
 // read_flow(trace, level, calls, threads, visit): the steps of a program (flow.h), each given to `visit`. Returns
-// what was left out: {"other_processes": 0, ...}. `calls` and `threads` may be empty.
+// what was left out, {"other_processes": 0, ...}, and the outcome. `calls` and `threads` may be empty.
 PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   const char *path, *calls;
   int level;
@@ -423,11 +444,13 @@ PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   const absl::StatusOr<FlowSummary> summary = ReadFlow(trace->get(), selection, [&](const FlowStep& step) {
     raised = !VisitStep(**trace, step, visit);
     return raised ? absl::CancelledError() : absl::OkStatus();
-  });
+  }, {.surroundings = true});
   if (raised) return nullptr;
   if (!summary.ok()) return Raise(summary.status());
-  return Py_BuildValue("{sKsKsK}", "other_processes", summary->other_processes, "without_id", summary->without_id,
-                       "without_result", summary->without_result);
+  PyObject* const outcome = OutcomeDict(summary->outcome);
+  if (outcome == nullptr) return nullptr;
+  return Py_BuildValue("{sKsKsKsN}", "other_processes", summary->other_processes, "without_id", summary->without_id,
+                       "without_result", summary->without_result, "outcome", outcome);
 }
 
 // A dict of all levels' numbers by name.

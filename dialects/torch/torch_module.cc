@@ -3,6 +3,8 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "dialects/torch/common/compile_contexts.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
+#include "dialects/torch/describe/object_numbers.h"
 #include "dialects/torch/describe/operator_plan.h"
 #include "dialects/torch/describe/tensor_notes.h"
 #include "dialects/torch/dispatch/torch_dispatch_hook.h"
@@ -121,6 +124,41 @@ class SchemasHook final : public TracingHook {
   bool installed_ = false;
 };
 
+// Tells which of the numbers of objects (docs/VALUES.md) are of what was there before, and which objects the program
+// still has in the end: what a part of a program takes, and what it is for.
+class ObjectsHook final : public TracingHook {
+ public:
+  explicit ObjectsHook(int level) : level_(level) {}
+
+  int level() const override { return level_; }
+  std::string name() const override { return "objects that were there before"; }
+  absl::Status Install() override {
+    before_ = NumberTensorsOfPython();
+    if (before_.has_value()) {
+      const nlohmann::json json = {{"objects", {{"before", *before_}}}};
+      Recorder::Get()->AddMetadata(json.dump());
+    }
+    return absl::OkStatus();
+  }
+  void Uninstall() override {
+    if (!before_.has_value()) return;
+    std::vector<uint64_t> ranges;  // first, last, first, last, ...
+    for (const uint64_t number : LivingNumbers(*std::exchange(before_, std::nullopt))) {
+      if (!ranges.empty() && ranges.back() + 1 == number) {
+        ranges.back() = number;
+      } else {
+        ranges.insert(ranges.end(), {number, number});
+      }
+    }
+    const nlohmann::json json = {{"objects", {{"living", ranges}}}};
+    Recorder::Get()->AddOwnMetadata(json.dump());
+  }
+
+ private:
+  const int level_;
+  std::optional<uint64_t> before_;
+};
+
 class Module final : public TorchModule {
  public:
   absl::Status CreateHooks(Recorder* recorder, const RecordingOptions& options, const TorchVersion& torch,
@@ -140,6 +178,7 @@ class Module final : public TorchModule {
     }
     if (SomethingIsCompiled()) NoteCompiledCode();
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
+    if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));
     const auto wanted = [&](int level) {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };

@@ -59,8 +59,8 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     `modules`, the model whose modules level 3 recorded, makes those of torch.nn without modules of
     their own nodes: call_module. It is the state, too.
 
-    `outputs` are the numbers of the calls whose results are returned; by default it is the result
-    of the last one that returned a tensor.
+    `outputs` are the numbers of the calls whose results are returned; by default it is the last
+    value that no call used, of those that the program still had when recording ended, if any.
     """
     if getattr(trace, "is_open", False):
         raise ValueError(f"{trace!r} is still written: graph() takes one that was closed")
@@ -99,7 +99,7 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
     builder = _Builder(steps, modules if state is None else state)
     if modules is not None:
         builder.find_modules(dict(modules.named_modules()))
-    module = builder.build(outputs)
+    module = builder.build(outputs, told["outcome"])
     left_out = dict.fromkeys(builder.left_out)
     if told["other_processes"]:
         left_out[f"{told['other_processes']} calls of other processes"] = None
@@ -133,6 +133,11 @@ def _numbers(calls):
     if isinstance(calls, range) and calls.step == 1:
         return f"{_number(calls[0])}-{calls[-1]}"
     return ",".join(str(_number(number)) for number in calls)
+
+
+def _few(items):
+    more = f" and {len(items) - 3} more" if len(items) > 3 else ""
+    return ", ".join(map(str, items[:3])) + more
 
 
 def _number(call):
@@ -449,6 +454,8 @@ class _Builder:
         self.gradients = True
         self.empty = 0
         self.left_out = []
+        self.told = []  # warnings
+        self.unseen = []  # inputs that appeared while the calls were made
         for step in steps:
             self._describe(step)
         for number, source in [*self.described.items()]:
@@ -469,6 +476,7 @@ class _Builder:
     def _describe(self, step):
         for source in step["sources"]:
             self.described[source["id"]] = source
+            source["taken"] = f"call {step['call']} of {step['api']}"
             self.first_modules[source["id"]] = [
                 (module["path"], module["api"])
                 for module in step["modules"]
@@ -502,11 +510,13 @@ class _Builder:
             if call.is_simple({t for t, users in takers.items() if users - set(steps)}):
                 self.inside.update(dict.fromkeys((self.steps[i]["call"] for i in steps), call))
 
-    def build(self, outputs):
+    def build(self, outputs, outcome):
         results = {}
-        last = None
+        raising = None
         for step in self.steps:
-            if "raised" in step:
+            # A graph can't go on behind it.
+            raised = "raised" in step
+            if raised and step is not self.steps[-1]:
                 self.left_out.append(f"call {step['call']} of {step['api']}, which raised")
                 continue
             result = step.get("result", [])
@@ -533,29 +543,49 @@ class _Builder:
                 self.described[tensor["id"]] = {**tensor, "contents": None}
             self._bind(node, step)
             results[step["call"]] = node
-            if any(True for _ in _tensors(result)):
-                last = node
-            elif result == [None] and (taken := next(_tensors(step["args"]), None)) is not None:
-                # It wrote to what it took first, as x[0] = 1 does.
-                last = self._tensor(taken["id"])
+            if raised:
+                self._tell(f"call {step['call']} raised {step['raised']}: so does the graph")
+                raising = node
         self._set_gradients(True)
-        self._output(outputs, results, last)
+        if raising is not None:
+            self.graph.output(raising)
+        elif outputs is None:
+            self.graph.output(self._outcome(outcome, results))
+        else:
+            self._output(outputs, results)
         self.graph.lint()
         module = torch.fx.GraphModule(self.root, self.graph, "TracedCalls")
         module.meta["example_inputs"] = self.example_inputs
         self._warn()
         return module
 
-    def _output(self, outputs, results, last):
-        if outputs is None:
-            if last is None:
-                why = "; ".join(list(dict.fromkeys(self.left_out))[:3])
-                raise ValueError(
-                    "none of these calls returned a tensor that a graph can return"
-                    + (f"; it lacks {why}" if why else "")
+    def _outcome(self, outcome, results):
+        for i, (value, call, whole) in enumerate(outcome["results"]):
+            if whole and call in results:
+                node = results[call]
+            elif value in self.nodes:
+                node = self._tensor(value)
+            else:
+                continue  # what made it is left out
+            if i == 0 and outcome["asked"]:
+                self._tell(
+                    f"all that these calls made was used, if only by a test: the graph returns what "
+                    f"call {call} made; outputs= names another"
                 )
-            self.graph.output(last)
-            return
+            elif i == 0 and outcome["others"]:
+                calls = outcome["others"]
+                self._tell(
+                    f"the graph returns what call {call} made, and no call used that of "
+                    f"{_few(calls)}: outputs={[*sorted([*calls, call])]} returns all"
+                )
+            return node
+        why = "; ".join(list(dict.fromkeys(self.left_out))[:3])
+        raise ValueError(
+            "none of these calls returned a tensor that a graph can return"
+            + (f"; it lacks {why}" if why else "")
+        )
+
+    def _output(self, outputs, results):
         single = not isinstance(outputs, (list, tuple))
         chosen = []
         for call in [outputs] if single else outputs:
@@ -568,7 +598,18 @@ class _Builder:
             chosen.append(results[call])
         self.graph.output(chosen[0] if single else tuple(chosen))
 
+    def _tell(self, text):
+        self.told.append(text)
+
     def _warn(self):
+        if self.unseen:
+            self._tell(
+                f"{_few(self.unseen)}: made while these calls were, by nothing that was recorded at "
+                "this level (a ScriptFunction, an operator of an extension, another library); inputs "
+                "of the graph"
+            )
+        for text in self.told:
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
         if self.empty:
             warnings.warn(
                 f"the contents of {self.empty} parameters are not in the trace (values=...), and "
@@ -773,6 +814,10 @@ class _Builder:
         with place:
             node = self.last_input = self.graph.placeholder(name, type_expr=torch.Tensor)
         node.meta["type"] = torch.Tensor
+        if plain.get("unseen"):
+            maker = plain.get("maker")
+            made = f", made by call {maker['call']} of {maker['api']}" if maker else ""
+            self.unseen.append(f"{name}, which {plain['taken']} takes{made}")
         example = _tensor_of(plain, plain["contents"])
         if example is not None and plain.get("requires_grad") and not self.operators:
             example.requires_grad_()

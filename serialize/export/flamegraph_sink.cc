@@ -44,6 +44,7 @@ class TreeSink : public CallSink {
     trace_label_ = label;
     labels_.Begin(trace);
     tree_.emplace(CallTreeOptions{.label = [this](const CallRecord& record) { return labels_.Of(record); },
+                                  .outside = [this](const CallRecord&) { return Outside(); },
                                   .fold_equal = options_.by == LabelBy::kLine});
     return absl::OkStatus();
   }
@@ -81,6 +82,12 @@ class TreeSink : public CallSink {
   std::optional<bool> timed_;
 
  private:
+  // So that all of the time is there.
+  std::optional<uint32_t> Outside() {
+    if (options_.by == LabelBy::kApi) return std::nullopt;
+    return labels_.Outside();
+  }
+
   const Trace* trace_ = nullptr;
   std::string trace_label_;
   std::optional<CallTree> tree_;

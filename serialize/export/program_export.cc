@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,29 +25,6 @@ namespace {
 constexpr std::string_view kParameter = "torch.nn.parameter.Parameter";
 constexpr std::string_view kBuffer = "torch.nn.parameter.Buffer";
 constexpr size_t kMostComment = 160;
-
-// Of a call that returned neither tensors nor objects: it has only read, and what it told went into the program's path.
-bool OnlyTells(const Value& value) {
-  switch (value.tag) {
-    case ValueTag::kTensor:
-    case ValueTag::kUndefined:
-    case ValueTag::kGenerator:
-    case ValueTag::kStorage:
-    case ValueTag::kFunction:
-    case ValueTag::kObject:
-    case ValueTag::kSymbol:
-    case ValueTag::kDeep:
-      return false;
-    default:
-      return std::all_of(value.items.begin(), value.items.end(), OnlyTells);
-  }
-}
-
-bool OnlyTells(const std::vector<Value>& result) {
-  return !result.empty() && std::all_of(result.begin(), result.end(), [](const Value& value) {
-    return value.tag != ValueTag::kNone && OnlyTells(value);
-  });
-}
 
 // torch.fx writes an argument into its code as its repr.
 bool FitsGraph(const Value& value) {
@@ -73,13 +51,15 @@ class ProgramWriter {
     if (absl::Status s = ChooseLevel(trace, &selection); !s.ok()) return s;
     level_ = selection.levels[0];
     const absl::StatusOr<FlowSummary> summary =
-        ReadFlow(trace, selection, [this](const FlowStep& step) { return Visit(step), absl::OkStatus(); });
+        ReadFlow(trace, selection, [&](const FlowStep& step) { return Visit(*trace, step), absl::OkStatus(); },
+                 {.surroundings = true});
     if (!summary.ok()) return summary.status();
     if (summary->steps == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(label_, " has no calls of level ", level_, " among those that were asked for"));
     }
     SetGradients(true);
+    Return(summary->outcome);
     *out << Text(*summary);
     Tell(*summary, notes);
     return FinishStream(out);
@@ -102,6 +82,7 @@ class ProgramWriter {
     bool other_dtype = false;
     int64_t shift = 0;
     std::string shape, stride, dtype, device;
+    std::string unseen = {};  // who takes it, of one that appeared while the calls were made
   };
 
   static absl::Status ChooseLevel(Trace* trace, CallSelection* selection) {
@@ -152,14 +133,21 @@ class ProgramWriter {
     return origin;
   }
 
-  void Visit(const FlowStep& step) {
-    for (const FlowSource& source : step.sources) origins_[source.value] = OriginOf(source, *step.config);
+  void Visit(const Trace& trace, const FlowStep& step) {
+    for (const FlowSource& source : step.sources) {
+      Origin& origin = origins_[source.value] = OriginOf(source, *step.config);
+      if (!source.unseen) continue;
+      origin.unseen = absl::StrCat("call ", step.call, " of ", step.config->api, " takes");
+      if (source.maker == kNoCall || source.maker_config == kLostId) continue;
+      absl::StrAppend(&origin.unseen, ", made by call ", source.maker, " of ",
+                      std::string(ReadConfigHead(trace.identity(source.maker_config)).api));
+    }
     NoteGradients(step);
     if (IsMark(step.config->api)) return;
-    if (step.outcome == CallOutcome::kRaised) {
-      return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
-    }
-    if (step.result_known && OnlyTells(step.result)) return;
+    const bool raised = step.outcome == CallOutcome::kRaised;
+    // A graph can't go on behind it.
+    if (raised && fx_ && !step.last) return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
+    if (OnlyTells(step)) return;
     if (fx_ && !FitsGraph(*step.config)) return LeaveOut(step, "a graph can't hold a set or a torch.Generator");
     const CallTarget target = TargetOf(step.config->api, step.config->level);
     // First whether it can be written, before anything is made for it.
@@ -179,7 +167,7 @@ class ProgramWriter {
         WriteArguments(*step.config, [&](const Value&, uint64_t position) -> absl::StatusOr<std::string> {
           return NameOf(step.arguments[position]);
         });
-    const bool returns = !step.results.empty();
+    const bool returns = !step.results.empty() || (raised && fx_);
     std::string line, variable;
     if (fx_) {
       line = *WriteNode(target, *arguments);
@@ -191,16 +179,64 @@ class ProgramWriter {
       variable = absl::StrCat("t", results_++);
       line = absl::StrCat(variable, " = ", line);
     }
-    Line(absl::StrCat(line, "  # call ", step.call));
+    line += absl::StrCat("  # call ", step.call);
+    if (raised) absl::StrAppend(&line, ": it raised ", QuotedInComment(step.exception));
     ++written_;
-    if (returns) {
-      Bind(step, variable);
+    if (raised && !step.last) return Try(line, step.exception);
+    Line(line);
+    if (raised) {
+      raises_ = true;
       last_ = variable;
-    } else if (step.result_known && step.result.size() == 1 && step.result[0].tag == ValueTag::kNone &&
-               !step.arguments.empty()) {
-      // It wrote to what it took first, as x[0] = 1 does.
-      last_ = NameOf(step.arguments[0]);
     }
+    if (!returns) return;
+    variables_[step.call] = variable;
+    Bind(step, variable);
+  }
+
+  // The call raised, and the program went on.
+  void Try(const std::string& line, std::string_view exception) {
+    static constexpr std::string_view kBuiltIn[] = {"ArithmeticError", "AssertionError", "AttributeError",
+                                                    "FloatingPointError", "IndexError", "KeyError", "LookupError",
+                                                    "MemoryError", "NotImplementedError", "OverflowError",
+                                                    "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError"};
+    const bool known = std::find(std::begin(kBuiltIn), std::end(kBuiltIn), exception) != std::end(kBuiltIn);
+    Line("try:");
+    Line(absl::StrCat("    ", line));
+    Line(absl::StrCat("except ", known ? std::string(exception) : "Exception", ":"));
+    Line("    pass");
+    ++tried_;
+  }
+
+  // What the program is for, as far as the calls are written.
+  void Return(const FlowOutcome& outcome) {
+    for (size_t i = 0; i < outcome.results.size() && last_.empty(); ++i) {
+      const FlowOutcome::Result& result = outcome.results[i];
+      const auto variable = variables_.find(result.call);
+      if (result.whole && variable != variables_.end()) {
+        last_ = variable->second;
+      } else if (places_.contains(result.value)) {
+        last_ = NameOf(result.value);
+      } else {
+        continue;  // what made it is left out
+      }
+      if (i != 0) continue;
+      if (outcome.asked) {
+        told_.push_back(absl::StrCat("all that the calls made was used, if only by a test: what call ", result.call,
+                                     " made is returned"));
+      } else if (!outcome.others.empty()) {
+        told_.push_back(absl::StrCat("what call ", result.call, " made is returned; no call used that of ",
+                                     Few(outcome.others), " either"));
+      }
+    }
+  }
+
+  template <typename Item>
+  static std::string Few(const std::vector<Item>& items) {
+    constexpr size_t kMost = 3;
+    const size_t count = std::min(items.size(), kMost);
+    std::string text = absl::StrJoin(items.begin(), items.begin() + count, ", ");
+    if (items.size() > count) absl::StrAppend(&text, " and ", items.size() - count, " more");
+    return text;
   }
 
   // Operators were recorded below autograd, where the mode doesn't matter.
@@ -304,6 +340,7 @@ class ProgramWriter {
     std::vector<std::pair<std::string, std::string>>& inputs = origin.parameter ? parameters_ : inputs_;
     std::string name = absl::StrCat(origin.parameter ? "p" : "x", inputs.size());
     inputs.emplace_back(name, *origin.made);
+    if (!origin.unseen.empty() && !origin.parameter) unseen_.push_back(absl::StrCat(name, ", which ", origin.unseen));
     return name;
   }
 
@@ -440,6 +477,14 @@ class ProgramWriter {
         notes->push_back(absl::StrCat(format, ": ", Counted(count, "call", "calls"), " ", std::string(what)));
     };
     for (const auto& [why, count] : left_out_) tell(count, absl::StrCat("left out: ", why));
+    tell(tried_, "raised, and the program went on: so does the script");
+    if (raises_) notes->push_back(absl::StrCat(format, ": the last call raised: so does what is written"));
+    for (const std::string& text : told_) notes->push_back(absl::StrCat(format, ": ", text));
+    if (!unseen_.empty()) {
+      notes->push_back(absl::StrCat(format, ": ", Few(unseen_),
+                                    ": made while the calls were, by nothing that was recorded at this level (a "
+                                    "ScriptFunction, an operator of an extension, another library); inputs"));
+    }
     tell(summary.other_processes, "left out: of other processes than the first, and a program is of one");
     tell(summary.never_returned, "left out: they never returned");
     tell(summary.opened, "can't be made again: what was called in them stands in their place");
@@ -465,6 +510,11 @@ class ProgramWriter {
   absl::flat_hash_map<FlowValue, bool> gradient_;  // of what calls took, whether one has been seen
   bool any_gradient_ = false;
   std::map<std::string, uint64_t> left_out_;  // calls by reason
+  absl::flat_hash_map<uint64_t, std::string> variables_;  // of results, by calls
+  std::vector<std::string> told_;
+  std::vector<std::string> unseen_;  // inputs that appeared while the calls were made
+  bool raises_ = false;
+  uint64_t tried_ = 0;
   uint64_t written_ = 0;
   uint64_t results_ = 0;
   uint64_t views_ = 0;

@@ -11,6 +11,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "serialize/flow/outcome.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
@@ -50,7 +52,11 @@ class StepReader {
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
-  absl::Status Read(const std::function<absl::Status(const EndedCall&)>& visit) {
+  // `other` is told of what is neither a step nor in one.
+  using OtherVisitor = std::function<void(const CallRecord& record)>;
+
+  absl::Status Read(const std::function<absl::Status(const EndedCall&)>& visit, const OtherVisitor& other = nullptr) {
+    other_ = other;
     threads_.clear();
     summary_ = FlowSummary();
     process_.reset();
@@ -136,6 +142,7 @@ class StepReader {
       open.module = true;
       thread.modules.push_back({record.call, record.config});
     }
+    if (other_ && !thread.in_step) other_(record);
   }
 
   bool IsSelected(const Kind& kind, const CallRecord& record) {
@@ -151,7 +158,10 @@ class StepReader {
     Close(&thread, [&](const OpenCall& open) { return open.call > record.call; });
     if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
     const OpenCall open = Pop(&thread);
-    if (!open.step && !open.refused) return absl::OkStatus();
+    if (!open.step && !open.refused) {
+      if (other_ && !thread.in_step) other_(record);
+      return absl::OkStatus();
+    }
     ++summary_.steps;
     return visit({&record, open.notes, open.gradients, &open.modules});
   }
@@ -178,6 +188,7 @@ class StepReader {
   Trace* const trace_;
   CallSelector selector_;
   const FlowOptions& options_;
+  OtherVisitor other_;
   FlowSummary summary_;
   std::optional<uint32_t> process_;
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
@@ -295,8 +306,17 @@ class Flow {
     if (absl::Status s = reader_.Prepare(); !s.ok()) return s;
     if (absl::Status s = reader_.Read([this](const EndedCall& call) { return LookAhead(call); }); !s.ok()) return s;
     step_ = 0;
-    if (absl::Status s = reader_.Read([this](const EndedCall& call) { return Tell(call); }); !s.ok()) return s;
+    StepReader::OtherVisitor other;
+    if (options_.surroundings) {
+      process_ = reader_.summary().process;
+      ReadObjects();
+      other = [this](const CallRecord& record) { LookAside(record); };
+    }
+    if (absl::Status s = reader_.Read([this](const EndedCall& call) { return Tell(call); }, other); !s.ok()) return s;
     FlowSummary summary = reader_.summary();
+    if (options_.surroundings) {
+      summary.outcome = outcome_.Find([this](FlowValue value) { return IsKept(value); });
+    }
     summary.without_id = without_id_;
     summary.without_result = without_result_;
     return summary;
@@ -329,6 +349,55 @@ class Flow {
     Value tensor;
     uint64_t offset = 0;
   };
+
+  // What the trace tells of the numbers of objects (docs/FORMAT.md, `objects`).
+  void ReadObjects() {
+    if (process_ >= trace_->processes().size()) return;
+    const nlohmann::json& metadata = *trace_->processes()[process_].metadata;
+    const auto objects = metadata.find("objects");
+    if (objects == metadata.end() || !objects->is_object()) return;
+    if (const auto before = objects->find("before"); before != objects->end() && before->is_number_unsigned()) {
+      before_ = before->get<uint64_t>();
+    }
+    const auto living = objects->find("living");
+    if (living == objects->end() || !living->is_array()) return;
+    for (size_t i = 0; i + 1 < living->size(); i += 2) {
+      const nlohmann::json& first = (*living)[i];
+      const nlohmann::json& last = (*living)[i + 1];
+      if (first.is_number_unsigned() && last.is_number_unsigned()) living_[first.get<uint64_t>()] = last.get<uint64_t>();
+    }
+  }
+
+  bool IsKept(FlowValue value) const {
+    const auto number = numbers_.find(value);
+    if (number == numbers_.end()) return false;
+    if (taken_behind_.contains(number->second)) return true;
+    const auto range = living_.upper_bound(number->second);
+    return range != living_.begin() && std::prev(range)->second >= number->second;
+  }
+
+  // A call that is no step, nor in one.
+  void LookAside(const CallRecord& record) {
+    if (record.process != process_) return;
+    const bool ends = record.kind != CallRecord::kEnter;
+    for (const TensorNote& note : ReadTensorNotes(ends ? record.result.notes : record.notes)) {
+      if (!note.identity) continue;
+      if (step_ == 0) earlier_.insert({note.identity->tensor, note.identity->storage});
+      if (!ends) taken_behind_.insert(note.identity->tensor);
+      if (ends) makers_[note.identity->tensor] = {record.call, record.config};
+    }
+  }
+
+  // Whether a source of that identity was made while the steps were, unseen.
+  void LookBack(const TensorNote::Identity& identity, FlowSource* source) const {
+    if (!before_.has_value() || identity.tensor <= *before_ || earlier_.contains(identity.tensor)) return;
+    if (identity.storage != 0 && (identity.storage <= *before_ || earlier_.contains(identity.storage))) return;
+    source->unseen = true;
+    if (const auto maker = makers_.find(identity.tensor); maker != makers_.end()) {
+      source->maker = maker->second.call;
+      source->maker_config = maker->second.config;
+    }
+  }
 
   const Parsed& ParsedOf(const CallRecord& record) {
     if (parsed_.size() >= kMostParsed) parsed_.clear();
@@ -366,6 +435,7 @@ class Flow {
       storage->second.last = step_;
       if (is_new) storage->second.made = true;
     }
+    if (!IsMark(parsed.config.api)) last_step_ = step_;
     ++step_;
     return absl::OkStatus();
   }
@@ -417,6 +487,7 @@ class Flow {
     const std::vector<TensorNote> result_notes = ReadTensorNotes(record.result.notes);
     FlowStep step;
     step.number = step_;
+    step.last = step_ == last_step_;
     step.call = record.call;
     step.thread = record.thread;
     step.config_id = record.config;
@@ -449,6 +520,10 @@ class Flow {
     } else if (step.outcome == CallOutcome::kReturned) {
       ++without_result_;
     }
+    if (options_.surroundings) {
+      taken_behind_.clear();
+      outcome_.Add(step, StoragesOf(step.arguments.size(), notes), StoragesOf(step.results.size(), result_notes));
+    }
     Release();
     std::sort(step.released.begin(), step.released.end());
     ++step_;
@@ -458,6 +533,14 @@ class Flow {
       bases_.clear();
     }
     return visited;
+  }
+
+  static std::vector<uint64_t> StoragesOf(size_t count, const std::vector<TensorNote>& notes) {
+    std::vector<uint64_t> storages(count);
+    for (const TensorNote& note : notes) {
+      if (note.identity && note.position < count) storages[note.position] = note.identity->storage;
+    }
+    return storages;
   }
 
   FlowValue Take(const Value& tensor, const TensorFacet* facet, const TensorNote* note,
@@ -486,7 +569,9 @@ class Flow {
     }
     source.value = next_++;
     tensors_[identity.tensor] = {source.value, identity.storage};
+    if (options_.surroundings) numbers_[source.value] = identity.tensor;
     if (source.kind == FlowSource::kInput) {
+      LookBack(identity, &source);
       AddBase(source.value, tensor, identity);
       const auto ahead = storages_ahead_.find(identity.storage);
       const std::optional<Extent> extent = ExtentOf(tensor, identity.offset);
@@ -519,6 +604,7 @@ class Flow {
       whole.note.range = note.range;
       AddContents(tensor, note, {.least = 0, .most = ahead->second.extent.most}, &ahead->second, &whole);
       AddBase(whole.value, whole.tensor, {.storage = identity.storage});
+      LookBack(identity, &whole);
       sources->push_back(std::move(whole));
       bases = bases_.find(identity.storage);
     }
@@ -551,6 +637,7 @@ class Flow {
     Touch(identity);
     const auto [known, is_new] = tensors_.try_emplace(identity.tensor);
     if (is_new) known->second.value = next_++;
+    if (options_.surroundings) numbers_[known->second.value] = identity.tensor;
     if (!is_new && known->second.storage != identity.storage) RemoveBase(known->second);
     known->second.storage = identity.storage;
     AddBase(known->second.value, tensor, identity);
@@ -628,11 +715,47 @@ class Flow {
   std::vector<FlowValue>* released_ = nullptr;                   // of the step
   FlowValue next_ = 0;
   uint64_t step_ = 0;
+  uint64_t last_step_ = 0;
   uint64_t without_id_ = 0;
   uint64_t without_result_ = 0;
+  // Where surroundings are looked at:
+  struct Maker {
+    uint64_t call = kNoCall;
+    ConfigId config = kLostId;
+  };
+  uint32_t process_ = 0;
+  std::optional<uint64_t> before_;                         // the last number of what was there before
+  std::map<uint64_t, uint64_t> living_;                    // in the end: ranges of numbers
+  absl::flat_hash_set<uint64_t> earlier_;                  // numbers, in calls before the first step
+  absl::flat_hash_set<uint64_t> taken_behind_;             // the last step
+  absl::flat_hash_map<uint64_t, Maker> makers_;            // other calls, by a tensor's number
+  absl::flat_hash_map<FlowValue, uint64_t> numbers_;       // of tensors
+  OutcomeFinder outcome_;
 };
 
+bool IsTold(const Value& value) {
+  switch (value.tag) {
+    case ValueTag::kTensor:
+    case ValueTag::kUndefined:
+    case ValueTag::kGenerator:
+    case ValueTag::kStorage:
+    case ValueTag::kFunction:
+    case ValueTag::kObject:
+    case ValueTag::kSymbol:
+    case ValueTag::kDeep:
+      return false;
+    default:
+      return std::all_of(value.items.begin(), value.items.end(), IsTold);
+  }
+}
+
 }  // namespace
+
+bool OnlyTells(const FlowStep& step) {
+  return step.result_known && !step.result.empty() &&
+         std::all_of(step.result.begin(), step.result.end(),
+                     [](const Value& value) { return value.tag != ValueTag::kNone && IsTold(value); });
+}
 
 bool IsMark(std::string_view api) { return api.starts_with("profiler::") || api.starts_with("torch.ops.profiler."); }
 

@@ -46,6 +46,11 @@ struct FlowSource {
   int64_t shift = 0;         // in elements of `tensor`
   bool same = false;         // kView: with the shape, strides, offset and dtype of `base`
   bool other_dtype = false;  // kView: than that of `base`; as_strided alone doesn't do
+  // kInput, kStorage: it wasn't there before tracing began, nor before the first step, and no step made it. Where another
+  // call of the trace did, that is `maker`.
+  bool unseen = false;
+  uint64_t maker = kNoCall;
+  ConfigId maker_config = kLostId;
 };
 
 // A call of level 3 that a step is in.
@@ -57,6 +62,7 @@ struct FlowModule {
 // A call of the selection, an outermost one of those that can be called. All views are valid during the visit.
 struct FlowStep {
   uint64_t number = 0;  // from 0
+  bool last = false;    // but for marks
   uint64_t call = 0;    // in the trace
   uint32_t thread = 0;
   ConfigId config_id = kLostId;
@@ -78,6 +84,18 @@ struct FlowStep {
   std::vector<FlowModule> modules;  // outermost first
 };
 
+// What a program returns.
+struct FlowOutcome {
+  struct Result {
+    FlowValue value = kNoFlowValue;
+    uint64_t call = 0;   // that made it, or wrote to it last
+    bool whole = false;  // all that the call returned
+  };
+  std::vector<Result> results;   // the best first: one is meant, the others are for who can't make it
+  bool asked = false;            // the first is one that only told the program its way
+  std::vector<uint64_t> others;  // calls that made what nobody used either, and the program has
+};
+
 struct FlowSummary {
   uint64_t steps = 0;
   uint32_t process = 0;          // index into the trace's
@@ -87,7 +105,11 @@ struct FlowSummary {
   uint64_t opened = 0;           // selected calls in place of which the selected ones in them are steps
   uint64_t without_id = 0;       // tensors that were taken
   uint64_t without_result = 0;   // steps that returned, nobody knows what
+  FlowOutcome outcome;           // where FlowOptions::surroundings asks for it
 };
+
+// Whether the call returned neither tensors nor objects: it has only read, and what it told went into the program's path.
+bool OnlyTells(const FlowStep& step);
 
 // Whether calls of that name mark a part of the program for a profiler, and do nothing else.
 bool IsMark(std::string_view api);
@@ -98,6 +120,8 @@ struct FlowOptions {
   std::function<bool(const Config&)> can_call = CanCall;
   // Asked after each step: whether all tensors that there were are lost. What later steps take are sources anew.
   std::function<bool()> lost = [] { return false; };
+  // Whether other calls are looked at, and what was there before and in the end: FlowSource::unseen, FlowOutcome.
+  bool surroundings = false;
 };
 
 // Reads the trace twice. Calls `visit` for each step, in the order in which they ended; two that one thread made come
@@ -114,7 +138,8 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
 //    "gradients": false, "mark": true, "result": [...], "raised": ..., "released": [...],
 //    "modules": [{"call": 3, "api": ..., "path": ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
-// "same", "other_dtype", "memory", "min", "max" and, where `contents` has it, "contents" in base 64.
+// "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max" and, where `contents` has it,
+// "contents" in base 64.
 nlohmann::ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents);
 
 }  // namespace torchtrace

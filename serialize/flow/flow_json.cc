@@ -65,6 +65,7 @@ ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool
     if (source.other_dtype) json["other_dtype"] = true;
   }
   if (source.memory) json["memory"] = true;
+  if (source.unseen) json["unseen"] = true;
   AddNote({.range = source.note.range, .contents = contents ? source.note.contents : std::nullopt}, &json);
   return json;
 }
@@ -85,8 +86,13 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
   json.update(call);
   json["target"] = TargetToJson(TargetOf(step.config->api, step.config->level));
   json["sources"] = ordered_json::array();
-  for (const FlowSource& source : step.sources)
-    json["sources"].push_back(SourceToJson(source, step.config->api, contents));
+  for (const FlowSource& source : step.sources) {
+    ordered_json& one = json["sources"].emplace_back(SourceToJson(source, step.config->api, contents));
+    if (source.maker != kNoCall && source.maker_config != kLostId) {
+      const ConfigHead head = ReadConfigHead(trace.identity(source.maker_config));
+      one["maker"] = {{"call", source.maker}, {"api", FormatApi(head.api)}};
+    }
+  }
   if (step.result_known) {
     ordered_json& result = json["result"] = ordered_json::array();
     for (const Value& value : step.result) result.push_back(ValueToJson(value));

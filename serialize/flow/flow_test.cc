@@ -295,6 +295,82 @@ TEST(FlowTest, GapsOfATensorHaveWhatOthersHaveThere) {
             (Lines{"memory aaaabbbbccccddddeeee", "bbbbdddd", std::string(24, 'x'), "yyyy", "aaaabbbb", "cccc"}));
 }
 
+// What is returned: `value`, or `call N` for all of a call's, and the calls of others.
+std::string Outcome(FakeTrace* trace) {
+  const absl::StatusOr<FlowSummary> summary = ReadFlow(
+      trace, OfLevel(1), [](const FlowStep&) { return absl::OkStatus(); }, {.surroundings = true});
+  EXPECT_TRUE(summary.ok()) << summary.status();
+  if (!summary.ok() || summary->outcome.results.empty()) return "none";
+  const FlowOutcome& outcome = summary->outcome;
+  const FlowOutcome::Result& result = outcome.results[0];
+  return absl::StrCat(result.whole ? "call " : "%", result.whole ? result.call : result.value,
+                      outcome.asked ? " asked" : "", outcome.others.empty() ? "" : " and ",
+                      absl::StrJoin(outcome.others, " "));
+}
+
+// `x * 2`, which a test is about: numbers 12, 13 and 14 are the product, its norm and a bool.
+void AddTest(FakeTrace* trace) {
+  Value scalar = TensorValue({}), truth = TensorValue({}), yes;
+  truth.text = "bool";
+  yes.tag = ValueTag::kTrue;
+  Call(trace, "torch.Tensor.mul", {k2x3, IntValue(2)}, {{1, 2, 0}}, {k2x3}, {{12, 22, 0}});
+  Call(trace, "torch.Tensor.norm", {k2x3}, {{12, 22, 0}}, {scalar}, {{13, 23, 0}});
+  Call(trace, "torch.Tensor.gt", {scalar, IntValue(1)}, {{13, 23, 0}}, {truth}, {{14, 24, 0}});
+  Call(trace, "torch.Tensor.__bool__", {truth}, {{14, 24, 0}}, {yes}, {});
+}
+
+TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
+  const nlohmann::json has_12 = {{"objects", {{"before", 2}, {"living", {12, 12, 22, 22}}}}};
+  for (const nlohmann::json& metadata : {has_12, nlohmann::json::object()}) {
+    FakeTrace trace(metadata);
+    AddTest(&trace);
+    EXPECT_EQ(Outcome(&trace), metadata.empty() ? "call 0 asked" : "call 0");
+  }
+  FakeTrace dead(has_12);  // one more value, which the program doesn't have
+  AddTest(&dead);
+  Call(&dead, "torch.add", {k2x3, k2x3}, {{12, 22, 0}, {12, 22, 0}}, {k2x3}, {{15, 25, 0}});
+  EXPECT_EQ(Outcome(&dead), "call 0");
+  FakeTrace pair({{"objects", {{"before", 2}, {"living", {11, 11, 21, 21, 12, 12, 22, 22}}}}});
+  Call(&pair, "torch.abs", {k2x3}, {{1, 2, 0}}, {k2x3}, {{11, 21, 0}});
+  AddTest(&pair);
+  EXPECT_EQ(Outcome(&pair), "call 1 and 0");
+  // Of what a call returned one; in place, through a view.
+  FakeTrace view({{"objects", {{"before", 2}, {"living", {12, 12, 22, 22}}}}});
+  Call(&view, "torch.max", {k2x3, IntValue(0)}, {{1, 2, 0}}, {k2x3, k2x3}, {{12, 22, 0}, {13, 23, 0}});
+  EXPECT_EQ(Outcome(&view), "%1");
+  Call(&view, "torch.abs", {k2x3}, {{12, 22, 0}}, {k2x3}, {{15, 25, 0}});
+  Call(&view, "torch.Tensor.__getitem__", {k2x3, IntValue(0)}, {{12, 22, 0}}, {TensorValue({3})}, {{14, 22, 0}});
+  Call(&view, "torch.Tensor.add_", {TensorValue({3}), IntValue(1)}, {{14, 22, 0}}, {TensorValue({3})}, {{14, 22, 0}});
+  EXPECT_EQ(Outcome(&view), "%1");
+}
+
+TEST(FlowTest, TensorsThatAppearAreTold) {
+  FakeTrace trace({{"objects", {{"before", 2}}}});
+  const auto take = [&trace](uint64_t number) {
+    Call(&trace, "torch.neg", {k2x3}, {{number, number + 1, 0}}, {k2x3}, {{number + 2, number + 3, 0}});
+  };
+  trace.Enter(MakeConfig(2, "aten::view", {k2x3}), "", Identities({{31, 32, 0}}));
+  trace.Return({k2x3}, Identities({{33, 34, 0}}));
+  take(1);
+  trace.Call(MakeConfig(2, "aten::rand"));
+  trace.Enter(MakeConfig(2, "aten::zeros"));
+  trace.Return({k2x3}, Identities({{51, 52, 0}}));
+  for (const uint64_t number : {31, 33, 41, 51}) take(number);
+  Lines lines;
+  ASSERT_TRUE(ReadFlow(
+                  &trace, OfLevel(1),
+                  [&](const FlowStep& step) {
+                    const FlowSource& source = step.sources[0];
+                    lines.push_back(!source.unseen              ? "seen"
+                                    : source.maker == kNoCall ? "unseen"
+                                                                : absl::StrCat("made by ", source.maker));
+                    return absl::OkStatus();
+                  },
+                  {.surroundings = true})
+                  .ok());
+  EXPECT_EQ(lines, (Lines{"seen", "seen", "seen", "unseen", "made by 3"}));
+}
+
 TEST(FlowTest, JsonNumbersTensorsWhereverTheyStand) {
   FakeTrace trace;
   Value dict;

@@ -70,11 +70,13 @@ std::optional<uint32_t> CallLabels::Of(const CallRecord& record) {
     if (known == kUnknown) known = OfConfig(record.config);
     label = known;
   }
-  return label == kNone ? std::nullopt : std::optional(label);
+  if (label == kNone) return std::nullopt;
+  found_ = true;
+  return label;
 }
 
 absl::Status CallLabels::Check() const {
-  if (!asked_ || !labels_.empty()) return absl::OkStatus();
+  if (!asked_ || found_) return absl::OkStatus();
   return NothingLabelled(by_, traces_ == 1 ? "the trace has" : "the traces have");
 }
 

@@ -44,6 +44,10 @@ class CallLabels {
   void Begin(const Trace& trace);
   // At a call's entry. None: it has no label.
   std::optional<uint32_t> Of(const CallRecord& record);
+  // `(backward)` and the like, for what has none.
+  uint32_t Other(std::string_view text) { return Number(kNoLevel, std::string(text)); }
+  // `(no module)`, `(no stack)`.
+  uint32_t Outside() { return Other(by_ == LabelBy::kLine ? "(no stack)" : "(no module)"); }
   // NothingLabelled where calls were asked for and none had a label: a tree of them would be empty.
   absl::Status Check() const;
 
@@ -55,6 +59,7 @@ class CallLabels {
     std::string text;
     int level;
   };
+  static constexpr int kNoLevel = -1;
   static constexpr uint32_t kUnknown = UINT32_MAX;
   static constexpr uint32_t kNone = UINT32_MAX - 1;
 
@@ -67,6 +72,7 @@ class CallLabels {
   const Trace* trace_ = nullptr;
   size_t traces_ = 0;
   bool asked_ = false;
+  bool found_ = false;
   std::optional<StackText> stack_text_;
   std::vector<uint32_t> of_config_;  // of trace_
   absl::flat_hash_map<LineId, uint32_t> of_line_;

@@ -1,6 +1,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "serialize/reports/reports.h"
 
@@ -32,6 +33,7 @@ class Summer {
   }
 
   TraceTotals Take() {
+    for (auto& [key, thread] : threads_) Close(0, &thread);
     totals_.has_times = totals_.has_times || empty_;
     return std::move(totals_);
   }
@@ -44,12 +46,16 @@ class Summer {
     bool accepted = true;
     bool outermost = true;  // of its row
     bool costs = false;
+    bool lacks = false;  // until a call that costs something is in it
     uint8_t level = 0;
+    ConfigId config = kLostId;
+    uint64_t count = 0;
   };
   struct ThreadState {
     std::vector<OpenCall> open;                           // by depth
     absl::flat_hash_map<uint32_t, uint32_t> open_rows;    // how many calls of the row are open
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
+    std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
   };
 
   void Grow(size_t configs) {
@@ -57,6 +63,8 @@ class Summer {
       rows_.push_back(options_.row(static_cast<ConfigId>(config)));
       costs_.push_back(rows_.back() != kNoRow && options_.costs != nullptr &&
                        options_.costs(static_cast<ConfigId>(config)));
+      lacks_.push_back(rows_.back() != kNoRow && options_.lacks != nullptr &&
+                       options_.lacks(static_cast<ConfigId>(config)));
     }
     totals_.configs.resize(configs);
     seen_at_.resize(configs, kNoPlace);
@@ -72,9 +80,12 @@ class Summer {
   }
 
   // Those at this depth and deeper have ended, seen or not.
-  static void Close(uint32_t depth, ThreadState* thread) {
+  void Close(uint32_t depth, ThreadState* thread) {
     for (; thread->open.size() > depth; thread->open.pop_back()) {
       const OpenCall& call = thread->open.back();
+      if (call.lacks && --thread->open_lacks[call.level] == 0 && thread->open_costs[call.level] == 0) {
+        totals_.configs[call.config].lacking += call.count;
+      }
       if (call.row != kNoRow) --thread->open_rows[call.row];
       if (call.costs) --thread->open_costs[call.level];
     }
@@ -95,6 +106,11 @@ class Summer {
         open.outermost = thread->open_rows[open.row]++ == 0;
         open.level = call.level;
         open.costs = costs_[call.config];
+        open.lacks = lacks_[call.config];
+        open.config = call.config;
+        open.count = call.count;
+        if (open.costs) Excuse(call.level, thread);
+        thread->open_lacks[open.level] += open.lacks;
       }
       thread->open.resize(call.depth);
       thread->open.push_back(open);
@@ -110,6 +126,12 @@ class Summer {
     if (seen_at_[call.config] == open.place) return;
     seen_at_[call.config] = open.place;
     place.configs.insert(call.config);
+  }
+
+  // What is around a call that costs something is counted by it.
+  static void Excuse(uint8_t level, ThreadState* thread) {
+    if (std::exchange(thread->open_lacks[level], 0) == 0) return;
+    for (OpenCall& around : thread->open) around.lacks = around.lacks && around.level != level;
   }
 
   PlaceTotal& PlaceAt(PlaceId place) {
@@ -148,6 +170,7 @@ class Summer {
   std::optional<CallSelector> selector_;
   std::vector<uint32_t> rows_;  // by ConfigId
   std::vector<bool> costs_;     // by ConfigId
+  std::vector<bool> lacks_;     // the same
   TraceTotals totals_;
   std::vector<PlaceId> seen_at_;  // by ConfigId: where it was called last
   bool empty_ = true;

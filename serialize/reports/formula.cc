@@ -148,10 +148,13 @@ std::optional<Numbers> Formula::Evaluate(const Values& values) const {
     stack.pop_back();
     Numbers& left = stack.back();
     if (step.kind == Step::kAt) {
-      if (right.size() != 1) return std::nullopt;
-      const double position = right[0] < 0 ? right[0] + static_cast<double>(left.size()) : right[0];
-      if (!(position >= 0 && position < static_cast<double>(left.size()))) return std::nullopt;
-      left = {left[static_cast<size_t>(position)]};
+      Numbers chosen;
+      for (const double number : right) {
+        const double position = number < 0 ? number + static_cast<double>(left.size()) : number;
+        if (!(position >= 0 && position < static_cast<double>(left.size()))) return std::nullopt;
+        chosen.push_back(left[static_cast<size_t>(position)]);
+      }
+      left = std::move(chosen);
       continue;
     }
     const size_t size = left.size() == 1 ? right.size() : left.size();

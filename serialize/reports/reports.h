@@ -37,6 +37,7 @@ struct CallTotal {
   uint64_t calls = 0;
   uint64_t raised = 0;
   uint64_t outermost = 0;       // of the calls that cost something: those in no other such call of their level
+  uint64_t lacking = 0;         // of the calls that should cost something: those with no such call around or inside
   int64_t time_ns = 0;          // from entering to leaving; of calls that are in no other call of their row
   int64_t self_time_ns = 0;     // without the recorded calls inside
   uint64_t first = UINT64_MAX;  // number of the first call
@@ -47,6 +48,7 @@ struct CallTotal {
     calls += other.calls;
     raised += other.raised;
     outermost += other.outermost;
+    lacking += other.lacking;
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
     first = first < other.first ? first : other.first;
@@ -79,6 +81,8 @@ struct SumOptions {
   std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
   // Whether its calls cost something, for CallTotal::outermost. Asked once per config that has a row.
   std::function<bool(ConfigId)> costs = nullptr;
+  // Whether its calls should, and nobody knows how much, for CallTotal::lacking.
+  std::function<bool(ConfigId)> lacks = nullptr;
   // Those that it doesn't mean don't count. Names and levels are left to `row`.
   const CallSelection* selection = nullptr;
   bool durations = false;
@@ -117,7 +121,7 @@ enum class StatsBy : uint8_t {
   kTag
 };
 // kCalls, kConfigs, kTime and kSelf: the most first.
-enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst };
+enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops };
 
 struct StatsGrouping {
   StatsBy by = StatsBy::kApi;
@@ -264,6 +268,7 @@ struct TreeOptions {
   size_t width = 0;                 // of a line of text, in characters; names are clipped for it; 0: any
   bool first_called_first = false;  // else the longest
   bool backward_at_forward = false;
+  bool imports = false;      // of api: what imports call, which else is in nodes `(import)`
   CallSelection calls = {};  // what it leaves out belongs to the call around it
   bool json = false;
   bool color = false;  // ANSI colours; text only

@@ -28,7 +28,8 @@ constexpr char kBuiltIn[] =
 // `mm` of torch.mm, torch.Tensor.mm_ and aten::mm.out.
 std::string_view BareName(std::string_view api) {
   for (const std::string_view prefix :
-       {"torch.nn.functional.", "torch.ops.aten.", "torch.special.", "torch.Tensor.", "torch.", "aten::special_",
+       {"torch.nn.functional.", "torch.ops.aten.", "torch.special.", "torch.Tensor.",
+        "torch._C._VariableFunctions.", "torch._C._nn.", "torch._VF.", "torch.", "aten::special_",
         "aten::", "paddle.nn.functional.", "paddle.Tensor.", "paddle."}) {
     if (!api.starts_with(prefix)) continue;
     api.remove_prefix(prefix.size());
@@ -269,6 +270,19 @@ absl::StatusOr<ShapeRules> ShapeRules::Parse(const std::string& text) {
       const auto wrong = [number](absl::string_view what) {
         return absl::InvalidArgumentError(absl::StrCat("rule ", number, ": ", what));
       };
+      if (node["costly"]) {
+        const auto list = [&node](const char* key) {
+          return node[key] ? node[key].as<std::vector<std::string>>() : std::vector<std::string>();
+        };
+        for (const std::string& group : list("costly")) rules.costly_.apis.include.push_back("%" + group);
+        const absl::StatusOr<std::vector<std::string>> globs = ApiGroups::BuiltIn().Expand(rules.costly_.apis.include);
+        if (!globs.ok()) return wrong(globs.status().message());
+        rules.costly_.apis.include = *globs;
+        for (const std::string& glob : list("globs")) rules.costly_.apis.include.push_back(glob);
+        rules.costly_.names = list("names");
+        rules.costly_.free = list("free");
+        continue;
+      }
       Rule rule;
       std::string out;
       for (const auto& entry : node) {
@@ -418,7 +432,28 @@ bool ShapeRules::Fits(const Rule& rule, const Config& config, Variables* variabl
   return true;
 }
 
+bool ShapeRules::IsCostly(const std::string& api) const {
+  const std::string bare(BareName(api));
+  const auto is_of = [&](const std::vector<std::string>& names) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return name == bare || name == api || GlobMatch(name, api);
+    });
+  };
+  if (is_of(costly_.free)) return false;
+  return is_of(costly_.names) || (!costly_.apis.include.empty() && costly_.apis.Accepts(api));
+}
+
 CallShapes ShapeRules::Find(const Config& config) {
+  CallShapes shapes = FindSizes(config);
+  if (shapes.cost.flops.has_value() || !IsCostly(config.api)) return shapes;
+  Tensors tensors;
+  for (const Value& value : config.args) tensors.Add(value);
+  for (const auto& [name, value] : config.kwargs) tensors.Add(value);
+  shapes.lacks_formula = !tensors.all.empty();
+  return shapes;
+}
+
+CallShapes ShapeRules::FindSizes(const Config& config) {
   CallShapes shapes;
   const std::vector<size_t>& rules = RulesOf(config.api);
   if (rules.empty()) return shapes;
@@ -436,6 +471,18 @@ CallShapes ShapeRules::Find(const Config& config) {
   always["in"] = One(tensors.bytes(tensors.all.size()));
   always["first"] = One(tensors.bytes(tensors.of_first));
   always["tensors"] = Numbers{static_cast<double>(tensors.all.size())};
+  // Weights of recurrent layers come as lists.
+  std::optional<double> matrices = 0;
+  const auto add_matrices = [&matrices](const Value& list) {
+    for (const Value& item : list.items) {
+      if (item.tag != ValueTag::kTensor || item.shape.size() != 2) continue;
+      const std::optional<double> size = Tensors::ElementsOf(item);
+      matrices = matrices.has_value() && size.has_value() ? std::optional(*matrices + *size) : std::nullopt;
+    }
+  };
+  for (const Value& value : config.args) add_matrices(value);
+  for (const auto& [name, value] : config.kwargs) add_matrices(value);
+  always["matrices"] = One(matrices);
   std::optional<double> elements = 0, largest = 0;
   std::optional<std::vector<Dim>> together = std::vector<Dim>();
   for (const Value* tensor : tensors.all) {

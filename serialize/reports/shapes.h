@@ -32,6 +32,8 @@ struct CallSize {
 };
 
 struct CallShapes {
+  // It has no FLOPs, and is of an API that costs some.
+  bool lacks_formula = false;
   std::vector<CallSize> sizes;  // none: no rule is known of this call
   std::string dtype;            // of the first tensor of floating point, else of the first one; with `sizes`
   CallCost cost;
@@ -49,6 +51,8 @@ class ShapeRules {
   CallShapes Find(const Config& config);
 
  private:
+  CallShapes FindSizes(const Config& config);
+
   struct Parameter {
     std::vector<std::string> names;
     bool optional = false;
@@ -74,6 +78,13 @@ class ShapeRules {
   };
   using Variables = std::map<std::string, std::optional<Numbers>>;
 
+  // Globs.
+  struct Costly {
+    GlobFilter apis;
+    std::vector<std::string> names, free;
+  };
+  bool IsCostly(const std::string& api) const;
+
   static absl::StatusOr<std::vector<Parameter>> ParseCall(const std::string& text);
   static absl::StatusOr<std::vector<ShownSize>> ParseSizes(const std::string& text);
   static bool Bind(const Parameter& parameter, const Value* value, Variables* variables);
@@ -82,6 +93,7 @@ class ShapeRules {
   const std::vector<size_t>& RulesOf(const std::string& api);
 
   std::vector<Rule> rules_;
+  Costly costly_;
   std::map<std::string, std::vector<size_t>> by_api_;  // of those that were asked for, into rules_
 };
 

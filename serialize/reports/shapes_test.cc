@@ -50,6 +50,35 @@ TEST(Shapes, Table) {
        "B=2 M=3 N=5 K=4 | float32 | 240 | 376"},
       {"torch.einsum(\"ij,jk\", " + T("3, 4") + ", " + T("4, 5") + ")", "M=3 N=5 K=4 | float32 | 120 | 188"},
       {"torch.einsum(\"ii,jk\", " + T("3, 3") + ", " + T("4, 5") + ")", " |  | - | -"},
+      {"torch.outer(" + T("4") + ", " + T("5") + ")", "M=4 N=5 | float32 | 40 | 116"},
+      {"aten::inner(" + T("2, 3, 5") + ", " + T("4, 5") + ")", "M=6 N=4 K=5 | float32 | 240 | 296"},
+      {"aten::tensordot(" + T("2, 3, 4") + ", " + T("4, 3, 5") + ", [1, 2], [1, 0])",
+       "M=2 N=5 K=12 | float32 | 240 | -"},
+      {"torch.tensordot(" + T("2, 3, 4") + ", " + T("3, 4, 5") + ")", "M=2 N=5 K=12 | float32 | 240 | -"},
+      {"torch.tensordot(" + T("2, 4") + ", " + T("4, 5") + ", dims=1)", "M=2 N=5 K=4 | float32 | 80 | -"},
+      {"torch.linalg.matmul(" + T("4, 5") + ", " + T("5, 6") + ")", "M=4 N=6 K=5 | float32 | 240 | 296"},
+      {"torch.sparse.mm(" + T("4, 5") + ", " + T("5, 6") + ")", "M=4 N=6 K=5 | float32 | 240 | 296"},
+      {"aten::_grouped_mm(" + T("8, 5", "bfloat16") + ", " + T("2, 5, 6", "bfloat16") + ", " + T("2", "int32") + ")",
+       "M=8 N=6 K=5 | bfloat16 | 480 | -"},
+      {"aten::_weight_int4pack_mm(" + T("4, 64", "bfloat16") + ", " + T("1, 1, 32, 4", "int32") + ", 32, " +
+           T("2, 8, 2", "bfloat16") + ")",
+       "M=4 N=8 K=64 | bfloat16 | 4096 | -"},
+      {"torch.nn.functional.bilinear(" + T("7, 3") + ", " + T("7, 4") + ", " + T("5, 3, 4") + ", " + T("5") + ")",
+       "N=7 I=3 J=4 O=5 | float32 | 1120 | 596"},
+      // Two layers of 4 gates of 6 numbers: 3 + 6 and 6 + 6 numbers come in.
+      {"torch.lstm(" + T("5, 2, 3") + ", [" + T("2, 2, 6") + ", " + T("2, 2, 6") + "], [" + T("24, 3") + ", " +
+           T("24, 6") + ", " + T("24") + ", " + T("24") + ", " + T("24, 6") + ", " + T("24, 6") + ", " + T("24") +
+           ", " + T("24") + "], True, 2, 0.0, False, False, False)",
+       "tokens=10 I=3 weights=504 | float32 | 10080 | -"},
+      {"aten::mkldnn_rnn_layer(" + T("5, 2, 3") + ", " + T("24, 3") + ", " + T("24, 6") + ")",
+       "tokens=10 I=3 H=6 | float32 | 4320 | -"},
+      {"torch.gru_cell(" + T("2, 3") + ", " + T("2, 6") + ", " + T("18, 3") + ", " + T("18, 6") + ")",
+       "tokens=2 I=3 H=6 | float32 | 648 | -"},
+      {"torch.nn.functional.multi_head_attention_forward(" + T("7, 2, 16") + ", " + T("7, 2, 16") + ", " +
+           T("7, 2, 16") + ", 16, 4, " + T("48, 16") + ")",
+       "B=2 L=7 S=7 E=16 | float32 | 34944 | -"},
+      {"aten::conv_transpose1d(" + T("4, 5") + ", " + T("4, 6, 2") + ")",
+       "N=1 C=4 L=5 O=6 kernel=2 stride=1 padding=0 | float32 | 480 | 416"},
       // A size that isn't known.
       {"aten::mm(Tensor([4, SymInt], \"float32\"), " + T("5, 6") + ")", "M=4 N=6 K=5 | float32 | 240 | -"},
       {"aten::convolution(" + T("8, 64, 56, 30") + ", " + T("128, 32, 3, 5") +
@@ -88,6 +117,23 @@ TEST(Shapes, Table) {
       {"torch.mm(" + T("4, 5") + ", " + T("6, 7") + ")", " |  | - | -"},
   };
   for (const auto& row : kRows) EXPECT_EQ(Shapes(row.call), row.shapes) << row.call;
+}
+
+TEST(Shapes, WhatShouldHaveAFormulaIsKnown) {
+  ShapeRules rules = ShapeRules::BuiltIn();
+  const auto lacks = [&rules](const std::string& call) { return rules.Find(*ParseConfigText(call)).lacks_formula; };
+  for (const std::string call :
+       {"torch.einsum(\"ij,jk,kl\", " + T("2, 2") + ", " + T("2, 2") + ", " + T("2, 2") + ")",
+        "aten::linalg_multi_dot([" + T("2, 2") + "])", "torch.fft.fft(" + T("8") + ")", "aten::_linalg_svd(" + T("2, 2") + ")",
+        "aten::mm(Tensor([SymInt, SymInt], \"float32\"), Tensor([SymInt, SymInt], \"float32\"))"}) {
+    EXPECT_TRUE(lacks(call)) << call;
+  }
+  for (const std::string call :
+       {"torch.mm(" + T("2, 2") + ", " + T("2, 2") + ")", "aten::view(" + T("4") + ", [2, 2])",
+        "torch.relu(" + T("4") + ")", "aten::_fused_sdp_choice(" + T("4") + ")", "torch.fft.fftfreq(8)",
+        "torch.fft.fftshift(" + T("8") + ")"}) {
+    EXPECT_FALSE(lacks(call)) << call;
+  }
 }
 
 TEST(Shapes, ForPrograms) {

@@ -64,6 +64,8 @@ struct Totals {
   uint64_t configs = 0;
   int64_t self_time_ns = 0;
   double flops = 0;
+  uint64_t lacking = 0;                                     // calls that have no formula
+  std::set<std::pair<int, std::string_view>> lacking_apis;  // with their levels
 
   void Add(const Totals& other) {
     calls += other.calls;
@@ -71,6 +73,8 @@ struct Totals {
     configs += other.configs;
     self_time_ns += other.self_time_ns;
     flops += other.flops;
+    lacking += other.lacking;
+    lacking_apis.insert(other.lacking_apis.begin(), other.lacking_apis.end());
   }
 };
 // Of all traces together, and of each one side by side.
@@ -85,6 +89,7 @@ struct GlobalConfig {
   ConfigHead head;
   uint32_t row = 0;  // into rows_; where these are of configs
   CallCost cost = {};
+  bool lacks_formula = false;
   CallTotal all = {};
   std::vector<CallTotal> traces = {};  // side by side
 };
@@ -153,6 +158,9 @@ class StatsReport {
                                 " no times")
                  : std::string("--no-times leaves them out")));
     }
+    if (sort_ == StatsSort::kFlops && by_ != StatsBy::kShapes) {
+      return absl::InvalidArgumentError("cannot sort by flops: only --by shapes has them");
+    }
     MakeRows();
     Sort();
     return Write();
@@ -195,7 +203,10 @@ class StatsReport {
       return configs_[ids[id]].row;
     };
     if (by_place()) sums.place = places_.Of(number);
-    if (by_ == StatsBy::kShapes) sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
+    if (by_ == StatsBy::kShapes) {
+      sums.costs = [&](ConfigId id) { return configs_[ids[id]].cost.flops.has_value(); };
+      sums.lacks = [&](ConfigId id) { return configs_[ids[id]].lacks_formula; };
+    }
     if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums.row);
@@ -282,6 +293,7 @@ class StatsReport {
                                       shapes.dtype.empty() ? "" : " ", shapes.dtype);
         row.labels = {std::string(api), {SizesJson(shapes.sizes), FormatSizes(shapes.sizes)}, shapes.dtype, level};
         config->cost = shapes.cost;
+        config->lacks_formula = shapes.lacks_formula;
         key += row.text_label;
         row.order = index;
         break;
@@ -310,6 +322,8 @@ class StatsReport {
       ++totals->configs;
       totals->self_time_ns += total.self_time_ns;
       totals->flops += config.cost.flops.value_or(0) * static_cast<double>(total.outermost);
+      totals->lacking += total.lacking;
+      if (total.lacking > 0) totals->lacking_apis.insert({config.head.level, config.head.api});
     };
     for (const GlobalConfig& config : configs_) {
       if (config.all.calls == 0) continue;
@@ -364,23 +378,25 @@ class StatsReport {
   void Sort() {
     // Long labels are made only for what is shown, unless they decide it.
     if (sort_ == StatsSort::kName) LabelConfigs();
-    const auto amount = [this](const Row& row) -> int64_t {
+    const auto amount = [this](const Row& row) -> double {
       switch (sort_) {
         case StatsSort::kCalls:
-          return static_cast<int64_t>(row.all.total.calls);
+          return static_cast<double>(row.all.total.calls);
         case StatsSort::kConfigs:
-          return static_cast<int64_t>(row.all.configs);
+          return static_cast<double>(row.all.configs);
         case StatsSort::kTime:
-          return row.all.total.time_ns;
+          return static_cast<double>(row.all.total.time_ns);
         case StatsSort::kSelf:
-          return row.all.total.self_time_ns;
+          return static_cast<double>(row.all.total.self_time_ns);
+        case StatsSort::kFlops:
+          return row.all.cost.flops.value_or(-1);
         default:
           return 0;
       }
     };
     std::sort(rows_.begin(), rows_.end(), [&](const Row& a, const Row& b) {
       if (grouping_.by_level && a.level != b.level) return a.level < b.level;
-      if (const int64_t left = amount(a), right = amount(b); left != right) return left > right;
+      if (const double left = amount(a), right = amount(b); left != right) return left > right;
       if (sort_ == StatsSort::kName) {
         // Numbers before texts, and by their value.
         if (a.number.has_value() != b.number.has_value()) return a.number.has_value();
@@ -426,14 +442,28 @@ class StatsReport {
         Counted(totals.configs, "config", "configs"),
         traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : "",
         has_times_ && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
-        totals.flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(totals.flops), "FLOP") : "");
+        totals.flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(totals.flops), "FLOP") : "",
+        side_by_side_ ? "" : WithoutFormula(totals));
+  }
+
+  static std::string WithoutFormula(const Totals& totals) {
+    if (totals.lacking == 0) return "";
+    constexpr size_t kMostNames = 3;
+    std::vector<std::string> names;
+    for (const auto& [level, api] : totals.lacking_apis) {
+      if (names.size() < kMostNames) names.push_back(FormatApi(api));
+    }
+    if (totals.lacking_apis.size() > names.size()) names.emplace_back("...");
+    return absl::StrCat("; ", Counted(totals.lacking, "call", "calls"), " of ",
+                        Counted(totals.lacking_apis.size(), "API", "APIs"), totals.lacking == 1 ? " has" : " have",
+                        " no formula: ", absl::StrJoin(names, ", "));
   }
 
   absl::Status Write() const {
     ReportWriter report(options_.format, out_, options_.screen, /*rows_fit=*/!options_.top.has_value());
     // At several levels, FLOPs are counted at each.
     Totals all = totals_.all;
-    if (levels_.size() > 1) all.flops = 0;
+    if (levels_.size() > 1) all.flops = all.lacking = 0;
     report.AddLine(CallsLine(all));
     AddTotals(&report);
     for (const Table& table : tables_) {
@@ -467,7 +497,10 @@ class StatsReport {
       for (const auto& [level, totals] : levels_) {
         ordered_json of_level = {{"level", level}};
         of_level.update(members(totals.all));
-        if (by_ == StatsBy::kShapes) of_level["total_flops"] = AmountJson(totals.all.flops);
+        if (by_ == StatsBy::kShapes) {
+          of_level["total_flops"] = AmountJson(totals.all.flops);
+          of_level["total_calls_without_formula"] = totals.all.lacking;
+        }
         lists["by_level"].push_back(std::move(of_level));
       }
     }
@@ -621,7 +654,8 @@ const Choices<StatsSort>& StatsSorts() {
                                                            {"time", StatsSort::kTime},
                                                            {"self", StatsSort::kSelf},
                                                            {"name", StatsSort::kName},
-                                                           {"first", StatsSort::kFirst}});
+                                                           {"first", StatsSort::kFirst},
+                                                           {"flops", StatsSort::kFlops}});
   return sorts;
 }
 

@@ -520,6 +520,30 @@ TEST(StatsReport, Shapes) {
   EXPECT_EQ(stats["shapes"][3]["flops"], nullptr);
 }
 
+TEST(StatsReport, CallsWithoutAFormulaAreTold) {
+  FakeTrace trace;
+  const auto multi_dot = MakeConfig(2, "aten::linalg_multi_dot", {TensorValue({4, 5}), TensorValue({5, 6})});
+  const auto mm = MakeConfig(2, "aten::mm", {TensorValue({4, 5}), TensorValue({5, 6})});
+  trace.Call(multi_dot);
+  // What is in this one has FLOPs.
+  trace.Enter(multi_dot);
+  trace.Call(mm);
+  trace.Leave();
+  trace.Call(MakeConfig(2, "aten::view", {TensorValue({8, 5})}));
+  StatsOptions options;
+  options.grouping.by = StatsBy::kShapes;
+  options.sort = StatsSort::kFlops;
+  EXPECT_THAT(Stats({&trace}, options),
+              testing::StartsWith("4 calls of 3 APIs in 3 configs, self time 50 ns, 240 FLOP; 1 call of 1 API has no "
+                                  "formula: aten::linalg_multi_dot\n"));
+  const json stats = StatsJson({&trace}, options);
+  EXPECT_EQ(stats["by_level"][0]["total_calls_without_formula"], 1);
+  EXPECT_EQ(stats["shapes"][0]["api"], "aten::mm");
+  options.grouping.by = StatsBy::kApi;
+  std::ostringstream out;
+  EXPECT_THAT(std::string(WriteStats(Named({&trace}), options, &out).message()), HasSubstr("only --by shapes"));
+}
+
 TEST(StatsReport, PeopleSeeAScreenful) {
   FakeTrace trace;
   for (int level = 0; level < 5; ++level) {

@@ -12,6 +12,7 @@
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/model/levels.h"
 #include "serialize/reports/reports.h"
 #include "serialize/trace/call_tree.h"
 #include "serialize/trace/run_facts.h"
@@ -26,6 +27,7 @@ constexpr char kDim[] = "\x1b[2m";
 constexpr char kBold[] = "\x1b[1m";
 constexpr char kRed[] = "\x1b[31m";
 constexpr char kReset[] = "\x1b[0m";
+constexpr char kImport[] = "(import)";
 constexpr int kTimeWidth = 8;
 constexpr uint32_t kMostIndent = 100;
 
@@ -39,6 +41,8 @@ class TreeReport {
         labels_(options.by),
         tree_({.label = [this](const CallRecord& record) { return Label(record); },
                .backward_at_forward = options.backward_at_forward,
+               .backward = [this](const CallRecord& record) { return BackwardLabel(record); },
+               .closed = options.imports ? std::nullopt : std::optional(labels_.Other(kImport)),
                .fold_equal = options.by == LabelBy::kLine}) {}
 
   absl::Status Run() {
@@ -63,7 +67,20 @@ class TreeReport {
     if (record.config == kLostId || !selector_.Accepts(record)) return std::nullopt;
     ++calls_;
     backward_ += record.facts.forward_thread != 0;
+    if (!options_.imports && options_.by == LabelBy::kApi && IsImport(record)) return labels_.Other(kImport);
     return labels_.Of(record);
+  }
+
+  std::optional<uint32_t> BackwardLabel(const CallRecord& record) {
+    if (record.config == kLostId || !selector_.Accepts(record)) return std::nullopt;
+    return labels_.Other("(backward)");
+  }
+
+  // Of the body of a module, but for the program's own.
+  bool IsImport(const CallRecord& record) const {
+    if (record.level != kFrameLevel) return false;
+    const ConfigHead head = ReadConfigHead(trace_->identity(record.config));
+    return head.api.ends_with(".<module>") && head.api != "__main__.<module>";
   }
 
   uint64_t Weight(uint32_t i) const {

@@ -62,11 +62,54 @@ TEST(TreeReportTest, BackwardCallsHangUnderTheirForwardCalls) {
   AddSteps(&trace);
   EXPECT_EQ(Tree(&trace, {.depth = 4, .min_time_ns = 100, .backward_at_forward = true}),
             "   total      self      calls\n"
-            " 12.1 us   2.06 us          2  Net_0\n"
-            " 10.1 us     40 ns          2    linear (Linear)\n"
-            " 10.0 us   10.0 us          2      aten::addmm\n"
+            " 16.1 us   2.06 us          2  Net_0\n"
+            " 14.1 us     40 ns          2    linear (Linear)\n"
+            " 14.0 us   10.0 us          2      aten::addmm\n"
             " 4.02 us   4.02 us          2        AddmmBackward0  1 raised\n"
             "1 branch is left out (--depth, --min-time)\n");
+}
+
+TEST(TreeReportTest, BackwardCallsTakeTheirTimeAlong) {
+  FakeTrace trace;
+  trace.Enter(Module("torch.nn.Linear", "linear"));
+  trace.Enter(MakeConfig(4, "aten::addmm"));
+  trace.SetFacts({.thread = 1, .sequence = 0});
+  trace.Leave();
+  trace.Leave();
+  trace.Enter(MakeConfig(4, "evaluate_function: AddmmBackward0"));
+  trace.Enter(MakeConfig(4, "AddmmBackward0"));
+  trace.SetFacts({.scope = kBackwardScope, .thread = 1, .sequence = 0, .forward_thread = 1});
+  trace.Wait(2000);
+  trace.Leave();
+  trace.Leave();
+  EXPECT_EQ(Tree(&trace, {.first_called_first = true, .backward_at_forward = true}),
+            "   total      self      calls\n"
+            " 2.04 us     20 ns          1  linear (Linear)\n"
+            " 2.02 us     10 ns          1    aten::addmm\n"
+            " 2.01 us   2.01 us          1      AddmmBackward0\n"
+            "   20 ns     20 ns          1  evaluate_function: AddmmBackward0\n");
+  EXPECT_EQ(Tree(&trace, {.by = LabelBy::kModule, .backward_at_forward = true}),
+            "   total      self      calls\n"
+            " 2.04 us     30 ns          1  linear (Linear)\n"
+            " 2.01 us   2.01 us          1    (backward)\n");
+}
+
+TEST(TreeReportTest, ImportsAreOneNode) {
+  FakeTrace trace;
+  trace.Enter(MakeConfig(3, "__main__.<module>"));
+  for (const char* const module : {"torch.<module>", "numpy.<module>"}) {
+    trace.Enter(MakeConfig(3, module));
+    trace.Call(MakeConfig(3, "torch.helper"));
+    trace.Leave();
+  }
+  trace.Call(MakeConfig(3, "__main__.f"));
+  trace.Leave();
+  EXPECT_EQ(Tree(&trace, {.first_called_first = true}),
+            "   total      self      calls\n"
+            "  110 ns     40 ns          1  __main__.<module>\n"
+            "   60 ns     60 ns          2    (import)\n"
+            "   10 ns     10 ns          1    __main__.f\n");
+  EXPECT_THAT(Tree(&trace, {.imports = true}), HasSubstr("torch.helper"));
 }
 
 TEST(TreeReportTest, OfModulesAlone) {

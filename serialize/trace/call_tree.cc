@@ -24,17 +24,32 @@ void CallTree::Add(const CallRecord& record) {
     nodes_[thread.open.back().node].raised += record.kind == CallRecord::kRaise;
     return Close(&thread, record.time_ns);
   }
-  const std::optional<uint32_t> label = options_.label(record);
-  if (!label.has_value()) return;
-  uint32_t parent = thread.open.empty() ? thread.root : thread.open.back().node;
-  if (options_.fold_equal && !thread.open.empty() && nodes_[parent].label == *label) return;
-  if (options_.backward_at_forward) {
-    if (const uint32_t* const forward = forward_nodes_.Find(record.facts)) parent = *forward;
+  Enter(record, &thread);
+}
+
+void CallTree::Enter(const CallRecord& record, Thread* thread) {
+  const bool is_outermost = thread->open.empty();
+  uint32_t parent = is_outermost ? thread->root : thread->open.back().node;
+  if (options_.closed.has_value() && !is_outermost && nodes_[parent].label == *options_.closed) return;
+  const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record.facts) : nullptr;
+  std::optional<uint32_t> label = options_.label(record);
+  const bool labelled = label.has_value();
+  // One in another that hangs there is a part of it.
+  const bool is_part = !is_outermost && thread->open.back().moved && forward != nullptr &&
+                       nodes_[parent].parent == *forward;
+  if (!labelled && forward != nullptr && !is_part && options_.backward) label = options_.backward(record);
+  if (!label.has_value() && is_outermost && options_.outside) label = options_.outside(record);
+  if (!label.has_value()) {
+    if (options_.backward_at_forward && !is_outermost) forward_nodes_.Add(record.facts, parent);
+    return;
   }
+  if (options_.fold_equal && !is_outermost && nodes_[parent].label == *label) return;
+  const bool moved = forward != nullptr && (labelled || !is_part);
+  if (moved) parent = *forward;
   const uint32_t node = NodeOf(parent, *label);
   nodes_[node].calls += record.count;
   if (options_.backward_at_forward) forward_nodes_.Add(record.facts, node);
-  thread.open.push_back({record.call, node, record.time_ns, 0});
+  thread->open.push_back({.call = record.call, .node = node, .start_ns = record.time_ns, .moved = moved});
 }
 
 void CallTree::End() {
@@ -84,11 +99,18 @@ void CallTree::Close(Thread* thread, int64_t end_ns) {
   const int64_t duration_ns = std::max<int64_t>(end_ns - call.start_ns, 0);
   CallNode& node = nodes_[call.node];
   node.self_ns += duration_ns - call.inside_ns;
-  node.total_ns += duration_ns;
+  // Without what hangs elsewhere.
+  const int64_t own_ns = duration_ns - call.moved_ns;
+  node.total_ns += own_ns;
+  if (call.moved) {
+    for (uint32_t i = node.parent; i != CallNode::kNone; i = nodes_[i].parent) nodes_[i].total_ns += own_ns;
+  }
+  const int64_t moved_ns = call.moved ? duration_ns : call.moved_ns;
   if (thread->open.empty()) {
-    nodes_[thread->root].total_ns += duration_ns;
+    nodes_[thread->root].total_ns += duration_ns - moved_ns;
   } else {
     thread->open.back().inside_ns += duration_ns;
+    thread->open.back().moved_ns += moved_ns;
   }
 }
 

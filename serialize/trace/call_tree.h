@@ -36,8 +36,15 @@ struct CallTreeOptions {
   // What a call is called: a number of the caller's choice, asked at its entry. None: it is no node, and what it calls
   // belongs to the call around it.
   std::function<std::optional<uint32_t>(const CallRecord&)> label;
-  // Backward calls of level 4 hang under the forward call to which they belong.
+  // What it is called where it has no label and no node is around it; none: it is no node.
+  std::function<std::optional<uint32_t>(const CallRecord&)> outside = nullptr;
+  // Backward calls of level 4 hang under the forward call to which they belong, or the node around that, and their time
+  // is that node's and not that of the calls around them.
   bool backward_at_forward = false;
+  // What one is called that has no label.
+  std::function<std::optional<uint32_t>(const CallRecord&)> backward = nullptr;
+  // What calls of this label call is no node.
+  std::optional<uint32_t> closed = {};
   // A call whose label is that of the call around it is no node.
   bool fold_equal = false;
 };
@@ -65,7 +72,9 @@ class CallTree {
     uint64_t call;
     uint32_t node;
     int64_t start_ns;
-    int64_t inside_ns;  // of the calls in it
+    int64_t inside_ns = 0;  // of the calls in it
+    bool moved = false;     // it hangs under its forward call
+    int64_t moved_ns = 0;   // of the calls in it, at any depth
   };
   struct Thread {
     uint32_t root = 0;
@@ -74,6 +83,7 @@ class CallTree {
 
   Thread& ThreadOf(const CallRecord& record);
   uint32_t NodeOf(uint32_t parent, uint32_t label);
+  void Enter(const CallRecord& record, Thread* thread);
   void Close(Thread* thread, int64_t end_ns);
 
   const CallTreeOptions options_;

@@ -38,6 +38,9 @@ std::string_view MemoryFormatName(c10::MemoryFormat format);
 // with a Python error set, when torch lacks one or its objects have another size than torch's headers say.
 bool InitDescribePython();
 
+// Calls `visit` for each tensor that Python has an object of. False where nobody can tell them. Needs the GIL.
+bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor));
+
 // torch.Tensor itself.
 bool IsTensorType(const PyTypeObject* type);
 

@@ -155,6 +155,21 @@ bool InitDescribePython() {
 
 bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
 
+bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor)) {
+  PyObject* const gc = ImportedModule("gc");
+  PyObject* const objects = gc == nullptr ? nullptr : PyObject_CallMethod(gc, "get_objects", nullptr);
+  const bool known = objects != nullptr && PyList_Check(objects);
+  for (Py_ssize_t i = 0; known && i < PyList_GET_SIZE(objects); ++i) {
+    PyObject* const object = PyList_GET_ITEM(objects, i);
+    if (!PyType_IsSubtype(Py_TYPE(object), g_types.tensor)) continue;
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    if (tensor.defined()) visit(tensor);
+  }
+  PyErr_Clear();
+  Py_XDECREF(objects);
+  return known;
+}
+
 void DescribePython(PyObject* value, ConfigBuilder* config) { ValueDescriber<TorchValues>(config).Value(value); }
 
 void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {

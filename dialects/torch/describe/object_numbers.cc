@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -83,6 +84,21 @@ class Numbers {
     return entry->second;
   }
 
+  uint64_t last() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return last_;
+  }
+
+  std::vector<uint64_t> Living(uint64_t least) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<uint64_t> living;
+    for (const auto& [object, number] : numbers_) {
+      if (number > least) living.push_back(number);
+    }
+    std::sort(living.begin(), living.end());
+    return living;
+  }
+
  private:
   struct Watched {
     VirtualTable table;
@@ -142,6 +158,8 @@ class Numbers {
 
 void BeginObjectNumbers() { Numbers::Get().Begin(); }
 void EndObjectNumbers() { Numbers::Get().End(); }
+uint64_t LastNumber() { return Numbers::Get().last(); }
+std::vector<uint64_t> LivingNumbers(uint64_t least) { return Numbers::Get().Living(least); }
 uint64_t NumberOf(const c10::intrusive_ptr_target& object) { return Numbers::Get().Of(object); }
 
 }  // namespace torchtrace::torch_dialect

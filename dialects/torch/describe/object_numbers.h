@@ -11,6 +11,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace torchtrace::torch_dialect {
 
@@ -23,6 +24,10 @@ void EndObjectNumbers();
 // The object's number, the same as long as it lives; 0: it can't be told, or numbers aren't given. The caller holds a
 // reference. Runs no code of anyone's.
 uint64_t NumberOf(const c10::intrusive_ptr_target& object);
+
+// The last number that was given, and the numbers above `least` whose objects live, in order.
+uint64_t LastNumber();
+std::vector<uint64_t> LivingNumbers(uint64_t least);
 
 }  // namespace torchtrace::torch_dialect
 

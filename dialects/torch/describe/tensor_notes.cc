@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/object_numbers.h"
 #include "serialize/model/tensor_notes.h"
 #include "tracer/record/recorder.h"
@@ -213,6 +214,18 @@ void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
   } catch (const c10::Error& error) {
     Recorder::Get()->CountLost("tensors without notes", error.what_without_backtrace());
   }
+}
+
+std::optional<uint64_t> NumberTensorsOfPython() {
+  const bool known = VisitTensorsOfPython([](const at::Tensor& tensor) {
+    try {
+      const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+      IdentityOf(impl);
+      if (const at::Tensor& gradient = impl.grad(); gradient.defined()) IdentityOf(*gradient.unsafeGetTensorImpl());
+    } catch (const c10::Error&) {  // it can't be asked, nor will a call's be
+    }
+  });
+  return known ? std::optional(LastNumber()) : std::nullopt;
 }
 
 absl::Status TensorNotesHook::Install() {

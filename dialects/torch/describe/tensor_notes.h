@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 
 #include "serialize/model/config_builder.h"
 #include "serialize/model/levels.h"
@@ -18,6 +20,10 @@ inline std::atomic<bool> g_tensor_notes_wanted{false};
 // What DescribeTensor adds after each tensor. As passive as it is: elements are read on the CPU alone, from memory that
 // is there already; for first notes (ConfigBuilder), which nobody asked for, only where that is sure to be so.
 void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config);
+
+// Numbers the tensors that Python has objects of, and their gradients, where nobody asked for them yet: what is above the
+// last of these numbers is made later. Nothing: nobody can tell. Needs the GIL.
+std::optional<uint64_t> NumberTensorsOfPython();
 
 // Has them taken while it is installed. It comes before the hooks that describe calls.
 class TensorNotesHook : public TracingHook {

@@ -1,0 +1,159 @@
+#include "serialize/flow/outcome.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace torchtrace {
+namespace {
+
+// Who can't have the first ones takes one of these.
+constexpr size_t kMostResults = 64;
+
+bool Has(const std::vector<FlowValue>& values, FlowValue value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool HasSeveralElements(const Value& tensor) {
+  if (tensor.text == "bool") return false;  // what a test is about
+  for (const Dim& dim : tensor.shape) {
+    if (dim != 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void OutcomeFinder::NoteTensors(const Value& value, const std::vector<FlowValue>& values, bool made, size_t* position) {
+  if (value.tag == ValueTag::kTensor && *position < values.size()) {
+    const auto [about, is_new] = about_.try_emplace(values[(*position)++]);
+    if (is_new) about->second.made = made;
+    about->second.several = HasSeveralElements(value);
+  }
+  for (const Value& item : value.items) NoteTensors(item, values, made, position);
+}
+
+void OutcomeFinder::Add(const FlowStep& step, const std::vector<uint64_t>& argument_storages,
+                        const std::vector<uint64_t>& result_storages) {
+  if (step.outcome == CallOutcome::kRaised || IsMark(step.config->api)) return;
+  size_t position = 0;
+  for (const Value& value : step.config->args) NoteTensors(value, step.arguments, /*made=*/false, &position);
+  for (const auto& [name, value] : step.config->kwargs) {
+    NoteTensors(value, step.arguments, /*made=*/false, &position);
+  }
+  position = 0;
+  for (const Value& value : step.result) NoteTensors(value, step.results, /*made=*/true, &position);
+  for (size_t i = 0; i < step.arguments.size(); ++i) about_[step.arguments[i]].storage = argument_storages[i];
+  for (size_t i = 0; i < step.results.size(); ++i) about_[step.results[i]].storage = result_storages[i];
+  Step& own = steps_.emplace_back();
+  own.call = step.call;
+  own.tells = OnlyTells(step);
+  own.writes_first = step.result_known && step.result.size() == 1 && step.result[0].tag == ValueTag::kNone &&
+                     !step.arguments.empty();
+  own.arguments = step.arguments;
+  own.results = step.results;
+}
+
+std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(FlowValue)>& kept,
+                                                    bool kept_alone) const {
+  std::vector<End> ends;
+  absl::flat_hash_map<FlowValue, Use> uses;            // behind the step
+  absl::flat_hash_map<uint64_t, size_t> written_last;  // storages, by the last step that wrote to them
+  absl::flat_hash_set<FlowValue> ended;
+  const auto end = [&](FlowValue value, size_t step) {
+    if (!ended.insert(value).second) return;
+    const auto known = about_.find(value);
+    const About about = known == about_.end() ? About() : known->second;
+    if (const auto at = written_last.find(about.storage); about.storage != 0 && at != written_last.end()) {
+      step = std::max(step, at->second);
+    }
+    ends.push_back({value, step, kept(value), uses[value]});
+  };
+  for (size_t i = steps_.size(); i-- > 0;) {
+    const Step& step = steps_[i];
+    std::vector<FlowValue> written;
+    if (step.writes_first) written.push_back(step.arguments[0]);
+    for (const FlowValue result : step.results) {
+      if (Has(step.arguments, result)) written.push_back(result);
+    }
+    // Whether what it makes is for more than a test.
+    bool matters = !step.tells && step.results.empty() && written.empty();
+    const auto look = [&](FlowValue value) {
+      const Use use = uses[value];
+      matters |= use == kUsed || kept(value) || (use == kNone && !kept_alone);
+    };
+    for (const FlowValue result : step.results) look(result);
+    for (const FlowValue value : written) {
+      const auto about = about_.find(value);
+      // What comes from outside goes there.
+      if (about == about_.end() || !about->second.made) matters = true;
+      look(value);
+      // Also through a view.
+      if (about != about_.end() && about->second.storage != 0) {
+        written_last.try_emplace(about->second.storage, i);
+      }
+    }
+    for (const FlowValue value : written) end(value, i);
+    for (const FlowValue result : step.results) end(result, i);
+    for (const FlowValue argument : step.arguments) {
+      if (Has(written, argument)) continue;
+      uses[argument] = std::max(uses[argument], matters ? kUsed : kAsked);
+    }
+  }
+  // A value that steps took and none made or wrote to is none of the program's.
+  std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.step > b.step; });
+  return ends;
+}
+
+FlowOutcome::Result OutcomeFinder::ResultOf(const End& end, const std::function<bool(FlowValue)>& kept) const {
+  const Step& step = steps_[end.step];
+  FlowOutcome::Result result;
+  result.value = end.value;
+  result.call = step.call;
+  const auto has = [&](FlowValue value) { return kept(value); };
+  const auto count = std::count_if(step.results.begin(), step.results.end(), has);
+  // Of a tuple all, but where the program has one of them alone.
+  result.whole = Has(step.results, end.value) && !(end.kept && count == 1);
+  return result;
+}
+
+FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) const {
+  FlowOutcome outcome;
+  const auto several = [this](FlowValue value) {
+    const auto about = about_.find(value);
+    return about == about_.end() || about->second.several;
+  };
+  const auto made = [this](FlowValue value) {
+    const auto about = about_.find(value);
+    return about != about_.end() && about->second.made;
+  };
+  std::vector<End> all;
+  for (const End& end : Ends(kept, /*kept_alone=*/true)) {
+    if (end.kept && made(end.value) && end.use != kUsed) all.push_back(end);
+  }
+  const size_t sure = all.size();
+  std::vector<End> asked;
+  for (const End& end : Ends(kept, /*kept_alone=*/false)) {
+    if (end.use == kNone || (end.use == kAsked && several(end.value))) {
+      all.push_back(end);
+    } else if (end.use == kAsked) {
+      asked.push_back(end);
+    }
+  }
+  all.insert(all.end(), asked.begin(), asked.end());
+  if (all.empty()) return outcome;
+  for (size_t i = 0; i < all.size() && i < kMostResults; ++i) outcome.results.push_back(ResultOf(all[i], kept));
+  outcome.asked = all[0].use == kAsked && sure == 0;
+  // What else the program has that it computed and didn't use.
+  absl::flat_hash_set<uint64_t> storages = {about_.at(all[0].value).storage};
+  for (size_t i = 1; i < sure; ++i) {
+    const Step& step = steps_[all[i].step];
+    const uint64_t storage = about_.at(all[i].value).storage;
+    if (all[i].step == all[0].step || storage == 0 || !storages.insert(storage).second) continue;
+    if (!step.results.empty() && step.results[0] == all[i].value) outcome.others.push_back(step.call);
+  }
+  return outcome;
+}
+
+}  // namespace torchtrace
