@@ -93,11 +93,11 @@ int Run(const std::vector<std::string>& args) {
           ->option_text("WHAT")
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
-  CLI::Option* const sort_option =
-      app->add_option("--sort", sort,
-                      "calls, configs, time, self (time), name, first (call) or, of shapes, flops (default: calls; of shapes time)")
-          ->option_text("ORDER")
-          ->check(OneOf(StatsSorts()));
+  CLI::Option* const sort_option = app->add_option("--sort", sort,
+                                                   "calls, configs, time, self (time), name, first (call) or, of "
+                                                   "shapes, flops (default: calls; of shapes time)")
+                                       ->option_text("ORDER")
+                                       ->check(OneOf(StatsSorts()));
   CLI::Option* const top_option =
       app->add_option(
              "--top", top,

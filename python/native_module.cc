@@ -441,10 +441,12 @@ PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   if (!trace.ok()) return Raise(trace.status());
   bool raised = false;
-  const absl::StatusOr<FlowSummary> summary = ReadFlow(trace->get(), selection, [&](const FlowStep& step) {
-    raised = !VisitStep(**trace, step, visit);
-    return raised ? absl::CancelledError() : absl::OkStatus();
-  }, {.surroundings = true});
+  const absl::StatusOr<FlowSummary> summary = ReadFlow(trace->get(), selection,
+                                                       [&](const FlowStep& step) {
+                                                         raised = !VisitStep(**trace, step, visit);
+                                                         return raised ? absl::CancelledError() : absl::OkStatus();
+                                                       },
+                                                       {.surroundings = true});
   if (raised) return nullptr;
   if (!summary.ok()) return Raise(summary.status());
   PyObject* const outcome = OutcomeDict(summary->outcome);

@@ -195,10 +195,10 @@ class ProgramWriter {
 
   // The call raised, and the program went on.
   void Try(const std::string& line, std::string_view exception) {
-    static constexpr std::string_view kBuiltIn[] = {"ArithmeticError", "AssertionError", "AttributeError",
-                                                    "FloatingPointError", "IndexError", "KeyError", "LookupError",
-                                                    "MemoryError", "NotImplementedError", "OverflowError",
-                                                    "RuntimeError", "TypeError", "ValueError", "ZeroDivisionError"};
+    static constexpr std::string_view kBuiltIn[] = {
+        "ArithmeticError", "AssertionError", "AttributeError", "FloatingPointError",  "IndexError",
+        "KeyError",        "LookupError",    "MemoryError",    "NotImplementedError", "OverflowError",
+        "RuntimeError",    "TypeError",      "ValueError",     "ZeroDivisionError"};
     const bool known = std::find(std::begin(kBuiltIn), std::end(kBuiltIn), exception) != std::end(kBuiltIn);
     Line("try:");
     Line(absl::StrCat("    ", line));
@@ -509,7 +509,7 @@ class ProgramWriter {
   absl::flat_hash_map<FlowValue, Origin> origins_;
   absl::flat_hash_map<FlowValue, bool> gradient_;  // of what calls took, whether one has been seen
   bool any_gradient_ = false;
-  std::map<std::string, uint64_t> left_out_;  // calls by reason
+  std::map<std::string, uint64_t> left_out_;              // calls by reason
   absl::flat_hash_map<uint64_t, std::string> variables_;  // of results, by calls
   std::vector<std::string> told_;
   std::vector<std::string> unseen_;  // inputs that appeared while the calls were made

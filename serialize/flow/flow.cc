@@ -364,7 +364,8 @@ class Flow {
     for (size_t i = 0; i + 1 < living->size(); i += 2) {
       const nlohmann::json& first = (*living)[i];
       const nlohmann::json& last = (*living)[i + 1];
-      if (first.is_number_unsigned() && last.is_number_unsigned()) living_[first.get<uint64_t>()] = last.get<uint64_t>();
+      if (first.is_number_unsigned() && last.is_number_unsigned())
+        living_[first.get<uint64_t>()] = last.get<uint64_t>();
     }
   }
 
@@ -724,12 +725,12 @@ class Flow {
     ConfigId config = kLostId;
   };
   uint32_t process_ = 0;
-  std::optional<uint64_t> before_;                         // the last number of what was there before
-  std::map<uint64_t, uint64_t> living_;                    // in the end: ranges of numbers
-  absl::flat_hash_set<uint64_t> earlier_;                  // numbers, in calls before the first step
-  absl::flat_hash_set<uint64_t> taken_behind_;             // the last step
-  absl::flat_hash_map<uint64_t, Maker> makers_;            // other calls, by a tensor's number
-  absl::flat_hash_map<FlowValue, uint64_t> numbers_;       // of tensors
+  std::optional<uint64_t> before_;                    // the last number of what was there before
+  std::map<uint64_t, uint64_t> living_;               // in the end: ranges of numbers
+  absl::flat_hash_set<uint64_t> earlier_;             // numbers, in calls before the first step
+  absl::flat_hash_set<uint64_t> taken_behind_;        // the last step
+  absl::flat_hash_map<uint64_t, Maker> makers_;       // other calls, by a tensor's number
+  absl::flat_hash_map<FlowValue, uint64_t> numbers_;  // of tensors
   OutcomeFinder outcome_;
 };
 

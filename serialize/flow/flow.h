@@ -46,8 +46,8 @@ struct FlowSource {
   int64_t shift = 0;         // in elements of `tensor`
   bool same = false;         // kView: with the shape, strides, offset and dtype of `base`
   bool other_dtype = false;  // kView: than that of `base`; as_strided alone doesn't do
-  // kInput, kStorage: it wasn't there before tracing began, nor before the first step, and no step made it. Where another
-  // call of the trace did, that is `maker`.
+  // kInput, kStorage: it wasn't there before tracing began, nor before the first step, and no step made it. Where
+  // another call of the trace did, that is `maker`.
   bool unseen = false;
   uint64_t maker = kNoCall;
   ConfigId maker_config = kLostId;
@@ -108,7 +108,8 @@ struct FlowSummary {
   FlowOutcome outcome;           // where FlowOptions::surroundings asks for it
 };
 
-// Whether the call returned neither tensors nor objects: it has only read, and what it told went into the program's path.
+// Whether the call returned neither tensors nor objects: it has only read, and what it told went into the program's
+// path.
 bool OnlyTells(const FlowStep& step);
 
 // Whether calls of that name mark a part of the program for a profiler, and do nothing else.
@@ -138,8 +139,8 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
 //    "gradients": false, "mark": true, "result": [...], "raised": ..., "released": [...],
 //    "modules": [{"call": 3, "api": ..., "path": ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
-// "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max" and, where `contents` has it,
-// "contents" in base 64.
+// "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max" and, where `contents` has
+// it, "contents" in base 64.
 nlohmann::ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents);
 
 }  // namespace torchtrace

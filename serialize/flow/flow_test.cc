@@ -295,10 +295,14 @@ TEST(FlowTest, GapsOfATensorHaveWhatOthersHaveThere) {
             (Lines{"memory aaaabbbbccccddddeeee", "bbbbdddd", std::string(24, 'x'), "yyyy", "aaaabbbb", "cccc"}));
 }
 
+nlohmann::json Objects(const std::string& living) {
+  return nlohmann::json::parse(absl::StrCat(R"({"objects": {"before": 2, "living": )", living, "}}"));
+}
+
 // What is returned: `value`, or `call N` for all of a call's, and the calls of others.
 std::string Outcome(FakeTrace* trace) {
-  const absl::StatusOr<FlowSummary> summary = ReadFlow(
-      trace, OfLevel(1), [](const FlowStep&) { return absl::OkStatus(); }, {.surroundings = true});
+  const absl::StatusOr<FlowSummary> summary =
+      ReadFlow(trace, OfLevel(1), [](const FlowStep&) { return absl::OkStatus(); }, {.surroundings = true});
   EXPECT_TRUE(summary.ok()) << summary.status();
   if (!summary.ok() || summary->outcome.results.empty()) return "none";
   const FlowOutcome& outcome = summary->outcome;
@@ -320,7 +324,7 @@ void AddTest(FakeTrace* trace) {
 }
 
 TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
-  const nlohmann::json has_12 = {{"objects", {{"before", 2}, {"living", {12, 12, 22, 22}}}}};
+  const nlohmann::json has_12 = Objects("[12, 12, 22, 22]");
   for (const nlohmann::json& metadata : {has_12, nlohmann::json::object()}) {
     FakeTrace trace(metadata);
     AddTest(&trace);
@@ -330,12 +334,12 @@ TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
   AddTest(&dead);
   Call(&dead, "torch.add", {k2x3, k2x3}, {{12, 22, 0}, {12, 22, 0}}, {k2x3}, {{15, 25, 0}});
   EXPECT_EQ(Outcome(&dead), "call 0");
-  FakeTrace pair({{"objects", {{"before", 2}, {"living", {11, 11, 21, 21, 12, 12, 22, 22}}}}});
+  FakeTrace pair(Objects("[11, 12, 21, 22]"));
   Call(&pair, "torch.abs", {k2x3}, {{1, 2, 0}}, {k2x3}, {{11, 21, 0}});
   AddTest(&pair);
   EXPECT_EQ(Outcome(&pair), "call 1 and 0");
   // Of what a call returned one; in place, through a view.
-  FakeTrace view({{"objects", {{"before", 2}, {"living", {12, 12, 22, 22}}}}});
+  FakeTrace view(has_12);
   Call(&view, "torch.max", {k2x3, IntValue(0)}, {{1, 2, 0}}, {k2x3, k2x3}, {{12, 22, 0}, {13, 23, 0}});
   EXPECT_EQ(Outcome(&view), "%1");
   Call(&view, "torch.abs", {k2x3}, {{12, 22, 0}}, {k2x3}, {{15, 25, 0}});
@@ -345,9 +349,9 @@ TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
 }
 
 TEST(FlowTest, TensorsThatAppearAreTold) {
-  FakeTrace trace({{"objects", {{"before", 2}}}});
+  FakeTrace trace(Objects("[]"));
   const auto take = [&trace](uint64_t number) {
-    Call(&trace, "torch.neg", {k2x3}, {{number, number + 1, 0}}, {k2x3}, {{number + 2, number + 3, 0}});
+    Call(&trace, "torch.neg", {k2x3}, {{number, number + 1, 0}}, {k2x3}, {{number + 100, number + 101, 0}});
   };
   trace.Enter(MakeConfig(2, "aten::view", {k2x3}), "", Identities({{31, 32, 0}}));
   trace.Return({k2x3}, Identities({{33, 34, 0}}));
@@ -357,16 +361,15 @@ TEST(FlowTest, TensorsThatAppearAreTold) {
   trace.Return({k2x3}, Identities({{51, 52, 0}}));
   for (const uint64_t number : {31, 33, 41, 51}) take(number);
   Lines lines;
-  ASSERT_TRUE(ReadFlow(
-                  &trace, OfLevel(1),
-                  [&](const FlowStep& step) {
-                    const FlowSource& source = step.sources[0];
-                    lines.push_back(!source.unseen              ? "seen"
-                                    : source.maker == kNoCall ? "unseen"
-                                                                : absl::StrCat("made by ", source.maker));
-                    return absl::OkStatus();
-                  },
-                  {.surroundings = true})
+  ASSERT_TRUE(ReadFlow(&trace, OfLevel(1),
+                       [&](const FlowStep& step) {
+                         const FlowSource& source = step.sources[0];
+                         lines.push_back(!source.unseen            ? "seen"
+                                         : source.maker == kNoCall ? "unseen"
+                                                                   : absl::StrCat("made by ", source.maker));
+                         return absl::OkStatus();
+                       },
+                       {.surroundings = true})
                   .ok());
   EXPECT_EQ(lines, (Lines{"seen", "seen", "seen", "unseen", "made by 3"}));
 }

@@ -49,14 +49,13 @@ void OutcomeFinder::Add(const FlowStep& step, const std::vector<uint64_t>& argum
   Step& own = steps_.emplace_back();
   own.call = step.call;
   own.tells = OnlyTells(step);
-  own.writes_first = step.result_known && step.result.size() == 1 && step.result[0].tag == ValueTag::kNone &&
-                     !step.arguments.empty();
+  own.writes_first =
+      step.result_known && step.result.size() == 1 && step.result[0].tag == ValueTag::kNone && !step.arguments.empty();
   own.arguments = step.arguments;
   own.results = step.results;
 }
 
-std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(FlowValue)>& kept,
-                                                    bool kept_alone) const {
+std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(FlowValue)>& kept, bool kept_alone) const {
   std::vector<End> ends;
   absl::flat_hash_map<FlowValue, Use> uses;            // behind the step
   absl::flat_hash_map<uint64_t, size_t> written_last;  // storages, by the last step that wrote to them

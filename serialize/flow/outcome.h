@@ -13,8 +13,8 @@
 namespace torchtrace {
 
 // Is told of the steps, in order, and chooses. A result is the last value that nobody used, of those that the program
-// still has where that is known. Whoever asked a tensor for a number, as `if x.norm() > 1` does, didn't use it, nor what
-// it was computed of for that alone.
+// still has where that is known. Whoever asked a tensor for a number, as `if x.norm() > 1` does, didn't use it, nor
+// what it was computed of for that alone.
 class OutcomeFinder {
  public:
   // `storages`: of the step's arguments and results, 0 where there is none.
@@ -44,8 +44,8 @@ class OutcomeFinder {
     Use use = kNone;
   };
 
-  // Each value, with how it is used behind the step that wrote to it last. `kept_alone`: what isn't kept, and isn't used
-  // for what is, doesn't use anything.
+  // Each value, with how it is used behind the step that wrote to it last. `kept_alone`: what isn't kept, and isn't
+  // used for what is, doesn't use anything.
   std::vector<End> Ends(const std::function<bool(FlowValue)>& kept, bool kept_alone) const;
   void NoteTensors(const Value& value, const std::vector<FlowValue>& values, bool made, size_t* position);
   FlowOutcome::Result ResultOf(const End& end, const std::function<bool(FlowValue)>& kept) const;

@@ -22,8 +22,8 @@ using Numbers = std::vector<double>;
 //   at(X, dim)
 //
 // Operators are those of Python: + - * / // ==, of lists item by item, where a single number stands for as many as the
-// other side has. Functions: prod and len of a list, at of a list and a position, or several, which count from the end where
-// they are negative. Immutable once parsed; callable from any thread.
+// other side has. Functions: prod and len of a list, at of a list and a position, or several, which count from the end
+// where they are negative. Immutable once parsed; callable from any thread.
 class Formula {
  public:
   // InvalidArgument names the column and what was expected there.

@@ -28,9 +28,9 @@ constexpr char kBuiltIn[] =
 // `mm` of torch.mm, torch.Tensor.mm_ and aten::mm.out.
 std::string_view BareName(std::string_view api) {
   for (const std::string_view prefix :
-       {"torch.nn.functional.", "torch.ops.aten.", "torch.special.", "torch.Tensor.",
-        "torch._C._VariableFunctions.", "torch._C._nn.", "torch._VF.", "torch.", "aten::special_",
-        "aten::", "paddle.nn.functional.", "paddle.Tensor.", "paddle."}) {
+       {"torch.nn.functional.", "torch.ops.aten.", "torch.special.", "torch.Tensor.", "torch._C._VariableFunctions.",
+        "torch._C._nn.", "torch._VF.", "torch.", "aten::special_", "aten::", "paddle.nn.functional.", "paddle.Tensor.",
+        "paddle."}) {
     if (!api.starts_with(prefix)) continue;
     api.remove_prefix(prefix.size());
     if (prefix.starts_with("aten") || prefix == "torch.ops.aten.") api = api.substr(0, api.find('.'));
@@ -435,9 +435,8 @@ bool ShapeRules::Fits(const Rule& rule, const Config& config, Variables* variabl
 bool ShapeRules::IsCostly(const std::string& api) const {
   const std::string bare(BareName(api));
   const auto is_of = [&](const std::vector<std::string>& names) {
-    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return name == bare || name == api || GlobMatch(name, api);
-    });
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return name == bare || name == api || GlobMatch(name, api); });
   };
   if (is_of(costly_.free)) return false;
   return is_of(costly_.names) || (!costly_.apis.include.empty() && costly_.apis.Accepts(api));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "serialize/forms/forms.h"
@@ -122,16 +123,17 @@ TEST(Shapes, Table) {
 TEST(Shapes, WhatShouldHaveAFormulaIsKnown) {
   ShapeRules rules = ShapeRules::BuiltIn();
   const auto lacks = [&rules](const std::string& call) { return rules.Find(*ParseConfigText(call)).lacks_formula; };
-  for (const std::string call :
-       {"torch.einsum(\"ij,jk,kl\", " + T("2, 2") + ", " + T("2, 2") + ", " + T("2, 2") + ")",
-        "aten::linalg_multi_dot([" + T("2, 2") + "])", "torch.fft.fft(" + T("8") + ")", "aten::_linalg_svd(" + T("2, 2") + ")",
-        "aten::mm(Tensor([SymInt, SymInt], \"float32\"), Tensor([SymInt, SymInt], \"float32\"))"}) {
+  for (const std::string& call : std::vector<std::string>{
+           "torch.einsum(\"ij,jk,kl\", " + T("2, 2") + ", " + T("2, 2") + ", " + T("2, 2") + ")",
+           "aten::linalg_multi_dot([" + T("2, 2") + "])", "torch.fft.fft(" + T("8") + ")",
+           "aten::_linalg_svd(" + T("2, 2") + ")",
+           "aten::mm(Tensor([SymInt, SymInt], \"float32\"), Tensor([SymInt, SymInt], \"float32\"))"}) {
     EXPECT_TRUE(lacks(call)) << call;
   }
-  for (const std::string call :
-       {"torch.mm(" + T("2, 2") + ", " + T("2, 2") + ")", "aten::view(" + T("4") + ", [2, 2])",
-        "torch.relu(" + T("4") + ")", "aten::_fused_sdp_choice(" + T("4") + ")", "torch.fft.fftfreq(8)",
-        "torch.fft.fftshift(" + T("8") + ")"}) {
+  for (const std::string& call :
+       std::vector<std::string>{"torch.mm(" + T("2, 2") + ", " + T("2, 2") + ")", "aten::view(" + T("4") + ", [2, 2])",
+                                "torch.relu(" + T("4") + ")", "aten::_fused_sdp_choice(" + T("4") + ")",
+                                "torch.fft.fftfreq(8)", "torch.fft.fftshift(" + T("8") + ")"}) {
     EXPECT_FALSE(lacks(call)) << call;
   }
 }

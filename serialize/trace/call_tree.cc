@@ -35,8 +35,8 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   std::optional<uint32_t> label = options_.label(record);
   const bool labelled = label.has_value();
   // One in another that hangs there is a part of it.
-  const bool is_part = !is_outermost && thread->open.back().moved && forward != nullptr &&
-                       nodes_[parent].parent == *forward;
+  const bool is_part =
+      !is_outermost && thread->open.back().moved && forward != nullptr && nodes_[parent].parent == *forward;
   if (!labelled && forward != nullptr && !is_part && options_.backward) label = options_.backward(record);
   if (!label.has_value() && is_outermost && options_.outside) label = options_.outside(record);
   if (!label.has_value()) {

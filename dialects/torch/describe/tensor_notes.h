@@ -21,8 +21,8 @@ inline std::atomic<bool> g_tensor_notes_wanted{false};
 // is there already; for first notes (ConfigBuilder), which nobody asked for, only where that is sure to be so.
 void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config);
 
-// Numbers the tensors that Python has objects of, and their gradients, where nobody asked for them yet: what is above the
-// last of these numbers is made later. Nothing: nobody can tell. Needs the GIL.
+// Numbers the tensors that Python has objects of, and their gradients, where nobody asked for them yet: what is above
+// the last of these numbers is made later. Nothing: nobody can tell. Needs the GIL.
 std::optional<uint64_t> NumberTensorsOfPython();
 
 // Has them taken while it is installed. It comes before the hooks that describe calls.
