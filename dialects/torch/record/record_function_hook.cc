@@ -41,7 +41,11 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
     const OperatorPlan& plan = t_plans.Get(*schema);
-    if (plan.arguments.size() == inputs.size()) return DescribeOperatorCall(plan, inputs.data(), config);
+    // A boxed call tells of all that is on the stack; the operator's own are the last. Of how many a variadic one takes
+    // nobody tells.
+    if (plan.arguments.size() <= inputs.size() && !schema->is_vararg()) {
+      return DescribeOperatorCall(plan, inputs.data() + (inputs.size() - plan.arguments.size()), config);
+    }
     config->Begin(plan.head);
   } else {
     config->Begin(ConfigBuilder::EncodeHead(kRecordLevel, function.name()));
