@@ -105,25 +105,6 @@ void AddOperators(Recorder* recorder) {
   Py_XDECREF(names);
 }
 
-// Tells at the end what the operators that were called are: their schemas. Readers that write them for other tools need
-// them (`export et`).
-class SchemasHook final : public TracingHook {
- public:
-  int level() const override { return kDispatchLevel; }
-  std::string name() const override { return "schemas of operators"; }
-  absl::Status Install() override {
-    installed_ = true;
-    return absl::OkStatus();
-  }
-  void Uninstall() override {
-    if (!std::exchange(installed_, false)) return;
-    Recorder::Get()->AddOwnMetadata(R"({"schemas":)" + OperatorPlans::Schemas() + "}");
-  }
-
- private:
-  bool installed_ = false;
-};
-
 // Tells which of the numbers of objects (docs/VALUES.md) are of what was there before, and which objects the program
 // still has in the end: what a part of a program takes, and what it is for.
 class ObjectsHook final : public TracingHook {
@@ -169,6 +150,8 @@ class Module final : public TorchModule {
     }
     AddTorchMetadata(recorder);
     AddOperators(recorder);
+    // Readers that write operators for other tools need them (`export et`).
+    Recorder::SetSchemaOf(SchemaTextOf);
     static bool watched = false;
     if (!watched) {
       for (const char* name : kCompilingModules) {
@@ -187,7 +170,6 @@ class Module final : public TorchModule {
       hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(level, "torch._C._dynamo.eval_frame"));
       break;
     }
-    if (wanted(kDispatchLevel) || wanted(kRecordLevel)) hooks->push_back(std::make_unique<SchemasHook>());
     if (wanted(kFunctionLevel)) hooks->push_back(std::make_unique<TorchFunctionHook>(torch, options.include_getters));
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<TorchDispatchHook>());
     if (wanted(kDispatchLevel)) hooks->push_back(std::make_unique<ForeignThreadsHook>());

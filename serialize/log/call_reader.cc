@@ -109,6 +109,8 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
       if (!reader.String(&text_)) return kBroken;
       facets_ = body.substr(reader.offset());
       return kResult;
+    case OtherRecord::kSchema:
+      return reader.String(&text_) && reader.String(&facets_) ? kSchema : kBroken;
     default:
       return kUnknown;
   }

@@ -36,6 +36,7 @@ class CallReader {
     kFacts,    // facts_of_call()
     kNotes,    // text(): tensor_notes.h
     kResult,   // result()
+    kSchema,   // schema_name(), schema()
     kUnknown,  // of a later version
     kLast = kUnknown,
     kEnd,     // the part ends behind a whole record
@@ -111,6 +112,8 @@ class CallReader {
   const PlaceRecord& place() const { return place_; }
   const RecordFacts& facts_of_call() const { return facts_of_call_; }
   CallResult result() const { return {text_, facets_}; }
+  std::string_view schema_name() const { return text_; }
+  std::string_view schema() const { return facets_; }
 
  private:
   // More than an enter record's two varints.

@@ -124,6 +124,17 @@ class CallWriter {
     Append(OtherRecord::kPlace, {body, static_cast<size_t>(b - body)});
     return places_++;
   }
+  // Of an operator, as definitions name it.
+  void Schema(std::string_view name, std::string_view schema) {
+    char lengths[2 * kMaxVarintBytes];
+    char* const first = EncodeVarint(name.size(), lengths);
+    char* const second = EncodeVarint(schema.size(), first);
+    char* to = Other(OtherRecord::kSchema, (second - lengths) + name.size() + schema.size());
+    to = Copy(lengths, first - lengths, to);
+    to = Copy(name.data(), name.size(), to);
+    to = Copy(first, second - first, to);
+    Commit(Copy(schema.data(), schema.size(), to));
+  }
   // A record whose body is encoded already.
   void Append(OtherRecord record, std::string_view body) {
     Commit(Copy(body.data(), body.size(), Other(record, body.size())));

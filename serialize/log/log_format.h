@@ -102,6 +102,9 @@ enum class OtherRecord : uint8_t {
   kNotes = 9,
   // Body: string values (varint n, value * n), notes on their tensors: what the thread's innermost call returns.
   kResult = 10,
+  // Body: string name, string schema: of an operator, before the log's first definition that names it. The last of a
+  // process's counts.
+  kSchema = 11,
 };
 
 }  // namespace torchtrace

@@ -131,6 +131,25 @@ void WriteNotesLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
+// The schema of an operator before its first definition; where it comes again with another one, that counts.
+void WriteSchemasLog(const std::string& path) {
+  const auto writer = LogWriter::Create(path).value();
+  ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"schemas":{"own::f":"told as metadata"}})").ok());
+  const Frame frame = writer->Reserve(FrameType::kCalls, 1000).value();
+  CallWriter calls(frame);
+  calls.Thread(0, 4711, 1000, 0, 0, "main");
+  calls.Schema("aten::t", "aten::t(Tensor(a) self) -> Tensor(a)");
+  calls.Enter(calls.Define(SampleIdentity(2, "aten::t"), ""), 1005);
+  calls.Leave(1010);
+  calls.Schema("own::g", "own::g() -> ()");
+  calls.Enter(calls.Define(SampleIdentity(2, "own::g"), ""), 1015);
+  calls.Leave(1020);
+  calls.Schema("own::g", "own::g(int n) -> ()");
+  calls.Enter(calls.Define(SampleIdentity(2, "own::g", 1), ""), 1025);
+  calls.Leave(1030);
+  LogWriter::Close(frame, calls.calls());
+}
+
 // One process that ended in order, one that was killed, one whose calls were
 // written one by one.
 void WriteMergedLog(const std::string& path) {
@@ -159,6 +178,7 @@ const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/stacks", WriteStacksLog},
     {"v1/facts", WriteFactsLog},
     {"v1/notes", WriteNotesLog},
+    {"v1/schemas", WriteSchemasLog},
     {"v1/sample", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kInOrder); }},
     {"v1/killed", [](const std::string& path) { WriteSampleLog(path, SampleEnd::kKilled); }},
     {"v2/merged", WriteMergedLog},
@@ -168,6 +188,7 @@ std::string DumpLog(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path);
   if (!trace.ok()) return trace.status().ToString();
   std::string dump;
+  EXPECT_TRUE((*trace)->Count().ok());
   for (const ProcessInfo& process : (*trace)->processes()) absl::StrAppend(&dump, process.metadata->dump(), "\n");
   absl::StrAppend(&dump, DumpTrace(trace->get()));
   for (ConfigId config = 0; config < (*trace)->config_count(); ++config) {

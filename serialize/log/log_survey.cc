@@ -197,6 +197,10 @@ class Surveyor {
           survey_.dropped[std::string(reader.text())] += reader.count();
           other_bytes_ += reader.next_offset() - reader.offset();
           break;
+        case CallReader::kSchema:
+          survey_.schemas.insert_or_assign(std::string(reader.schema_name()), std::string(reader.schema()));
+          other_bytes_ += reader.next_offset() - reader.offset();
+          break;
         case CallReader::kTags:
         case CallReader::kCode:
         case CallReader::kPlace:

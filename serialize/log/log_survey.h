@@ -55,8 +55,9 @@ struct LogSurvey {
   uint64_t open_calls = 0;  // without a leave
   uint64_t event_bytes = 0;
   uint64_t definition_bytes = 0;
-  std::map<std::string, uint64_t> dropped;  // by reason
-  Damage damage;                            // of call frames
+  std::map<std::string, uint64_t> dropped;     // by reason
+  std::map<std::string, std::string> schemas;  // by operator
+  Damage damage;                               // of call frames
 };
 
 // `process` is an index into log.processes(). Adds definitions to `configs`, and

@@ -211,6 +211,11 @@ void LogTrace::Survey() {
     info.event_bytes = survey.event_bytes;
     info.definition_bytes = survey.definition_bytes;
     info.dropped = std::move(survey.dropped);
+    if (!survey.schemas.empty()) {
+      auto metadata = std::make_shared<nlohmann::json>(*info.metadata);
+      metadata->merge_patch({{"schemas", survey.schemas}});
+      info.SetMetadata(std::move(metadata));
+    }
     AddDamage(survey.damage, &info.damage);
     AddDamage(log.source_damage, &info.damage);
     for (const LogThread& thread : survey.threads) {

@@ -333,14 +333,18 @@ bool ThreadRecorder::Prepare(InternTable::Entry* entry, CallExtras* extras) {
   if (takes_notes) extras->notes = extras->first_notes->Take();
   const bool takes_stack = entry->stacks < stacks_wanted_;
   RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
-  const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
-  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes;
   const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
+  const std::string_view api = ReadConfigHead(entry->identity()).api;
+  const std::string schema = defined ? std::string() : recorder_->NewSchema(api);
+  const uint64_t schema_bytes = schema.empty() ? 0 : CallWriter::kMaxRecordOverhead + api.size() + schema.size();
+  const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes + schema_bytes;
   if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
       !NextFrame(bytes + StackBytes(stack, 0))) {
     return false;
   }
   if (entry->defined_in != frame_number_) {
+    if (!schema.empty()) writer_.Schema(api, schema);
     entry->definition = static_cast<uint32_t>(writer_.Define(entry->identity(), entry->facets()));
     entry->defined_in = frame_number_;
   }
@@ -411,6 +415,7 @@ std::atomic<uint64_t> Recorder::epoch_{0};
 std::atomic<uint64_t> Recorder::session_on_{0};
 std::atomic<bool> Recorder::wants_results_{false};
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
+std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
 absl::Status Recorder::Start(RecorderOptions options) {
   try {
@@ -436,6 +441,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   ended_threads_.clear();
   added_metadata_.clear();
   own_metadata_.clear();
+  told_schemas_.clear();
   not_seen_.clear();
   cut_.clear();
   started_.clear();
@@ -609,6 +615,17 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
   }
   thread->WriteThreadRecord();
   return true;
+}
+
+std::string Recorder::NewSchema(std::string_view api) {
+  auto* const schema_of = schema_of_.load(std::memory_order_acquire);
+  if (schema_of == nullptr || api.find("::") == std::string_view::npos) return {};
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (told_schemas_.contains(api)) return {};
+    told_schemas_.emplace(api);
+  }
+  return schema_of(api);
 }
 
 void Recorder::EndThread(ThreadRecorder* thread) {
@@ -855,6 +872,7 @@ void Recorder::AfterForkInChild() {
   auto own_entry = recorder->threads_.extract(own);  // empty, unless it recorded in this session
   recorder->threads_.clear();
   recorder->ended_threads_.clear();
+  recorder->told_schemas_.clear();
   recorder->not_seen_.clear();
   recorder->cut_.clear();
   recorder->started_.clear();

@@ -307,6 +307,12 @@ class TORCHTRACE_EXPORT Recorder {
   // nobody is. There is one.
   static void SetEnterOpenCalls(void (*enter)()) { enter_open_calls_.store(enter, std::memory_order_release); }
 
+  // `schema_of` tells of an API's name what its calls take, an operator's schema; empty: it doesn't know. Called on any
+  // thread, once for each log and operator ("aten::t"), before its first definition. Null: nobody knows.
+  static void SetSchemaOf(std::string (*schema_of)(std::string_view api)) {
+    schema_of_.store(schema_of, std::memory_order_release);
+  }
+
   // For who handles SIGBUS: when `address` is in a frame of a log, whose file was cut or
   // whose disk is gone, recording stops and the access works when it is done again. Async-signal-safe.
   static bool RecoverFrame(const void* address);
@@ -344,6 +350,8 @@ class TORCHTRACE_EXPORT Recorder {
   std::string FirstMetadata(const char* role);
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
+  // The schema of an operator that the log doesn't tell of yet, else empty.
+  std::string NewSchema(std::string_view api);
   void EndThread(ThreadRecorder* thread);
   // Needs the lock: the clock against CLOCK_MONOTONIC again, for a log that will have no end.
   void TellClockAgain();
@@ -362,6 +370,7 @@ class TORCHTRACE_EXPORT Recorder {
   static std::atomic<uint64_t> session_on_;  // its number; 0: none
   static std::atomic<bool> wants_results_;
   static std::atomic<void (*)()> enter_open_calls_;
+  static std::atomic<std::string (*)(std::string_view)> schema_of_;
 
   const StandardErrorWatch standard_error_;
   std::atomic<bool> quiet_{false};
@@ -382,7 +391,8 @@ class TORCHTRACE_EXPORT Recorder {
   std::set<ThreadRecorder*> threads_;
   std::map<uint64_t, ThreadTotals> ended_threads_;
   std::vector<std::string> added_metadata_;
-  std::vector<std::string> own_metadata_;  // for a log that isn't there yet
+  std::vector<std::string> own_metadata_;            // for a log that isn't there yet
+  std::set<std::string, std::less<>> told_schemas_;  // operators
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
   std::map<std::string, StartedProgram> started_;

@@ -384,6 +384,44 @@ TEST(RecorderTest, MemoryRunsOut) {
   EXPECT_LT(stops, 60u);
 }
 
+// With the first call of each operator in each log: a process may be gone with the next.
+TEST(RecorderTest, SchemasOfOperators) {
+  const std::string folder = NewFolder();
+  RecorderOptions options;
+  options.max_frame_bytes = 64 << 10;
+  Recorder::SetSchemaOf([](std::string_view api) {
+    if (api == "own::unknown") return std::string();
+    static std::atomic<int> told{0};
+    return absl::StrCat(std::string(api), "(", std::string(60'000, ' '), "int told=", told++, ") -> ()");
+  });
+  ASSERT_TRUE(Start(folder, options).ok());
+  for (int i = 0; i < 100; ++i) {
+    for (const char* const api : {"own::f", "torch.f", "own::g.out", "own::unknown"}) Call(Described(api));
+    std::thread([] { Call(Described("own::f")); }).join();
+  }
+  EXPECT_FALSE(Succeeded(InChild([] {
+    Call(Described("own::g.out"));
+    Call(Described("own::h"));
+    kill(getpid(), SIGKILL);
+    return 0;
+  })));
+  EndSession();
+  Recorder::SetSchemaOf(nullptr);
+  const auto trace = OpenLogs(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  const auto told = [&](size_t process) {
+    Json schemas = trace->processes().at(process).metadata->at("schemas");
+    for (Json& schema : schemas) {
+      std::string& text = schema.get_ref<std::string&>();
+      text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+    }
+    return schemas;
+  };
+  EXPECT_EQ(trace->processes().at(0).calls, 500u);
+  EXPECT_EQ(told(0), Json({{"own::f", "own::f(inttold=0)->()"}, {"own::g.out", "own::g.out(inttold=1)->()"}}));
+  EXPECT_EQ(told(1), Json({{"own::g.out", "own::g.out(inttold=2)->()"}, {"own::h", "own::h(inttold=3)->()"}}));
+}
+
 // Nor does a process that is forked then.
 TEST(RecorderTest, ForkWithoutMemory) {
   const std::string folder = NewFolder();

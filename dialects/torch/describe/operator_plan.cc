@@ -1,14 +1,11 @@
 #include "dialects/torch/describe/operator_plan.h"
 
-#include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/enum_names.h"
-#include "nlohmann/json.hpp"
 
 namespace torchtrace::torch_dialect {
 namespace {
@@ -44,22 +41,6 @@ bool ElementsAreRead(const c10::FunctionSchema& schema, const c10::Argument& arg
   std::string_view name = schema.name();
   name.remove_prefix(name.rfind(':') + 1);
   return !name.starts_with("new_") && !name.ends_with("_like");
-}
-
-struct KnownSchemas {
-  std::mutex mutex;
-  std::map<std::string, std::string> by_name;
-};
-KnownSchemas& Known() {
-  // Never destroyed: threads may record up to the process's end.
-  static auto* const known = new KnownSchemas;
-  return *known;
-}
-
-void RememberSchema(const std::string& name, const c10::FunctionSchema& schema) {
-  std::string text = c10::toString(schema);
-  const std::lock_guard<std::mutex> lock(Known().mutex);
-  Known().by_name[name] = std::move(text);
 }
 
 class Describer {
@@ -152,10 +133,11 @@ void OperatorPlans::WatchRemovals() {
   static_cast<void>(registration);
 }
 
-std::string OperatorPlans::Schemas() {
-  const std::lock_guard<std::mutex> lock(Known().mutex);
-  return nlohmann::json(Known().by_name)
-      .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+std::string SchemaTextOf(std::string_view api) {
+  const size_t dot = api.find('.', api.find("::"));
+  const std::string overload(dot == std::string_view::npos ? std::string_view() : api.substr(dot + 1));
+  const auto op = c10::Dispatcher::singleton().findSchema({std::string(api.substr(0, dot)), overload});
+  return op.has_value() ? c10::toString(op->schema()) : "";
 }
 
 std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& schema, int level) {
@@ -163,7 +145,6 @@ std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& sch
   std::string shown = schema.name();
   if (!schema.overload_name().empty()) shown += "." + schema.overload_name();
   plan->head = ConfigBuilder::EncodeHead(level, shown);
-  RememberSchema(shown, schema);
   const std::string_view space = std::string_view(shown).substr(0, shown.find(':'));
   plan->foreign = space != "aten" && space != "prim" && space != "prims" && space != "quantized" && space != "mkldnn" &&
                   space != "mkl" && space != "onednn" && space != "inductor" && space != "c10d" &&

@@ -99,9 +99,6 @@ class OperatorPlans {
 
   static std::unique_ptr<OperatorPlan> Make(const c10::FunctionSchema& schema, int level);
 
-  // The schemas of all operators that plans were made of in this process, by name: a JSON object's text.
-  static std::string Schemas();
-
  private:
   static inline std::atomic<uint64_t> removals_{0};
 
@@ -111,6 +108,9 @@ class OperatorPlans {
   const void* last_key_ = nullptr;
   const OperatorPlan* last_ = nullptr;
 };
+
+// The schema of an operator of that name, "aten::add.Tensor", as PyTorch writes it; empty: there is none.
+std::string SchemaTextOf(std::string_view api);
 
 // Describes a call argument by argument, in the schema's order, as __torch_dispatch__ would show
 // it: enums by name, wrapped numbers as numbers, defaults at the end left out.

@@ -143,6 +143,45 @@ def test_failing_operators_are_closed(recorded):
     assert "parent" not in one(calls, "aten::sin")
 
 
+STACKS = """
+import torch
+from torch.library import Library
+
+own = Library("own", "DEF")
+own.define("half(Tensor x, *, bool up=False) -> (Tensor, Tensor)")
+own.impl("half", lambda x, *, up=False: (x / 2, x * 2), "CompositeExplicitAutograd")
+x, w = torch.ones(5, 3), torch.ones(3, 2)
+torch.func.grad(lambda t: torch.mm(t, w).sin().sum())(x)
+torch.func.jvp(torch.sin, (x,), (x,))
+torch.func.vmap(lambda t: torch.ops.own.half(t, up=True)[0])(x)
+torch.ops.own.half(w)
+scripted = torch.jit.CompilationUnit('''
+def add_twice(x: Tensor, times: int):
+    for _ in range(times):
+        x = torch.add(x + 1.0, x, alpha=3)
+    return x
+''')
+scripted.add_twice(x, 2)
+"""
+
+
+def test_a_boxed_call_has_the_operators_own_arguments_and_results():
+    run = trace(STACKS, levels="2,4", options=["--outputs"]).check()
+    seen = {2: set(), 4: set()}
+    calls = lines(run)
+    for call in calls:
+        told = json.dumps([call["api"], call["args"], call["kwargs"], call.get("result")])
+        seen[call["level"]].add(told.replace(', "requires_grad": true', ""))
+    # What reaches a device at level 2 was an operator at level 4.
+    assert len(seen[2]) > 8 and seen[2] <= seen[4]
+    assert one(calls, "add_twice")["args"] == [tensor(5, 3), 2]
+    halves = [call for call in calls if call["api"] == "own::half" and call["level"] == 4]
+    assert {str((call["args"], call["kwargs"], call["result"])) for call in halves} == {
+        str(([tensor(3)], {"up": True}, [tensor(3)] * 2)),
+        str(([tensor(3, 2)], {}, [tensor(3, 2)] * 2)),
+    }
+
+
 def test_all_names_are_read_back(recorded, tmp_path):
     """Names of any form stand in the text that torchtrace reads."""
     text = tmp_path / "configs.txt"
@@ -185,7 +224,7 @@ def test_the_profiler_is_told_of_the_same(levels):
 
 
 SESSIONS = """
-import os, torch, torchtrace
+import os, signal, torch, torchtrace
 from torch.profiler import ProfilerActivity, profile, record_function
 
 x = torch.ones(2)
@@ -208,7 +247,7 @@ with torchtrace.trace(output="c", levels=[4]):
     child = os.fork()
     if child == 0:
         torch.neg(x)
-        os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
 ours = [e for e in profiled.profiler.kineto_results.events() if e.name() == "aten::log"]
 assert len(ours) == 1
@@ -221,6 +260,12 @@ def test_nothing_is_recorded_outside(tmp_path):
     assert done.apis("b") == ["aten::cos", "cut short", "aten::tan"]
     own = {"aten::sin", "aten::exp", "aten::log", "aten::neg"}
     assert [api for api in done.apis("c") if api in own] == ["aten::exp", "aten::log", "aten::neg"]
+    # An operator has its schema however its process ended.
+    (log,) = (tmp_path / "c/log").glob("fork-*")
+    nodes = json.loads(tool("export", "et", log))["nodes"]
+    (neg,) = [node for node in nodes if node["name"] == "aten::neg"]
+    attributes = {attribute["name"]: attribute["value"] for attribute in neg["attrs"]}
+    assert attributes["op_schema"] == "aten::neg(Tensor self) -> Tensor"
 
 
 MY_MODULE = """
