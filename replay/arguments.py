@@ -244,11 +244,8 @@ class Parser:
         return device
 
     def _symbol(self, plain, depth):
-        raise Skip(
-            "a number was symbolic"
-            if plain.get("value") != "*"
-            else "an argument was forgotten (*)"
-        )
+        unknown = {"*": "an argument was forgotten (*)", "...": "its arguments aren't known"}
+        raise Skip(unknown.get(plain.get("value"), "a number was symbolic"))
 
     def _object(self, plain, depth):
         stand_in = self.names.object(plain.get("value"))

@@ -9,6 +9,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/model/config.h"
+#include "serialize/model/unknown_arguments.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {
@@ -189,7 +190,9 @@ std::string Coarsening::Choices() { return absl::StrJoin(Names(), ", "); }
 Config Coarsening::Apply(Config config) const {
   if (empty()) return config;
   const Forgetter forgetter(parts_);
-  for (Value& arg : config.args) forgetter.Forget(&arg);
+  if (!HasUnknownArguments(config)) {
+    for (Value& arg : config.args) forgetter.Forget(&arg);
+  }
   for (auto& [name, value] : config.kwargs) forgetter.ForgetNamed(name, &value);
   if ((parts_ & kLevel) != 0) config.level = kAnyLevel;
   // Of values that are forgotten nobody can tell whose they were.

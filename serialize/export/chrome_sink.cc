@@ -24,6 +24,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/forward_calls.h"
 #include "serialize/trace/run_facts.h"
 
@@ -347,7 +348,7 @@ class ChromeSink final : public CallSink {
   }
 
   static void AddInputs(const Config& config, std::string* arguments) {
-    if (config.args.empty()) return;
+    if (HasUnknownArguments(config)) return;
     ordered_json concrete = ordered_json::array(), types = concrete, dims = concrete, strides = concrete;
     for (const Value& value : config.args) {
       Input input = DescribeInput(value);

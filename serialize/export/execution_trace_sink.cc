@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/json_member.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
@@ -30,6 +32,7 @@
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/forward_calls.h"
 #include "serialize/trace/run_facts.h"
 
@@ -121,11 +124,19 @@ class Teller {
         return Simple("GenericDict", R"("<GenericDict>")");
       default:
         Skip(value);
-        return Simple("Object", R"("<Object>")");
+        return IsKind(value) ? Simple(value.text, Quoted(absl::StrCat("<", value.text, ">")))
+                             : Simple("Object", R"("<Object>")");
     }
   }
 
  private:
+  // An object of which an execution trace told its kind.
+  static bool IsKind(const Value& value) {
+    constexpr std::string_view kKinds[] = {"ComplexDouble", "GenericDict", "Storage", "PyObject", "Stream", "Capsule"};
+    return value.tag == ValueTag::kObject &&
+           std::find(std::begin(kKinds), std::end(kKinds), value.text) != std::end(kKinds);
+  }
+
   static Told Simple(std::string_view type, std::string_view value) {
     Told told;
     told.type = type;
@@ -271,7 +282,7 @@ class ExecutionTraceSink final : public CallSink {
     if (!begun_) return absl::InvalidArgumentError("an execution trace is of one trace; none is given");
     out_.BeginItem();
     WritePlainNode(kProcessNode, "process", 0);
-    absl::StrAppend(&out_.text, "\n],\"finish_ts\":", Milliseconds(last_ns_), "}\n");
+    absl::StrAppend(&out_.text, "\n],\"finish_ts\":", std::max(finish_ms_, Milliseconds(last_ns_)), "}\n");
     return out_.Finish();
   }
 
@@ -327,23 +338,33 @@ class ExecutionTraceSink final : public CallSink {
   }
 
   void WriteHead() {
-    int64_t pid = 0, start_ns = 0, start_realtime_ns = 0;
+    int64_t pid = 0, start_ms = 0;
+    std::string time = LocalTime(0);  // what isn't known
     if (process_ < trace_->processes().size()) {
       const ProcessInfo& info = trace_->processes()[process_];
       pid = info.known.pid.value_or(0);
       if (info.known.has_clock) {
-        start_ns = ReadProcessClock(*info.metadata).origin_ns;
-        start_realtime_ns = info.known.origin_realtime_ns.value_or(0);
+        last_ns_ = ReadProcessClock(*info.metadata).origin_ns;
+        start_ms = Milliseconds(last_ns_);
+        time = LocalTime(info.known.origin_realtime_ns.value_or(0));
+      } else if (const nlohmann::json* const told = FindMember(*info.metadata, "execution_trace"); told != nullptr) {
+        // It was read from one.
+        if (std::string said = TextMember(*told, "time"); !said.empty()) time = std::move(said);
+        start_ms = IntMember(*told, "start_ts").value_or(0);
+        finish_ms_ = IntMember(*told, "finish_ts").value_or(start_ms);
       }
     }
-    last_ns_ = start_ns;
-    const auto seconds = static_cast<time_t>(start_realtime_ns / 1'000'000'000);
+    out_.text = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":)", Quoted(time),
+                             R"(,"start_ts":)", start_ms, ",\"nodes\":[");
+  }
+
+  static std::string LocalTime(int64_t realtime_ns) {
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
     tm local = {};
     localtime_r(&seconds, &local);
     char time[32] = "";
     std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &local);
-    out_.text = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":")", time, R"(","start_ts":)",
-                             Milliseconds(start_ns), ",\"nodes\":[");
+    return time;
   }
 
   Thread& ThreadOf(const CallRecord& record) {
@@ -377,8 +398,9 @@ class ExecutionTraceSink final : public CallSink {
     std::optional<OpSchema> parsed;
     if (schema != schemas_.end()) parsed = ParseOpSchema(schema->second);
     spelled.schema_missing = schema == schemas_.end() && !packet.empty();
+    const bool known = !HasUnknownArguments(config);
     const std::optional<std::vector<ArgumentSource>> sources =
-        parsed.has_value() ? SourcesOfArguments(*parsed, config) : std::nullopt;
+        parsed.has_value() && known ? SourcesOfArguments(*parsed, config) : std::nullopt;
     Kernel kernel;
     if (sources.has_value()) {
       defaults.reserve(sources->size());
@@ -390,7 +412,7 @@ class ExecutionTraceSink final : public CallSink {
           inputs.push_back(&defaults.back());
         }
       }
-    } else {
+    } else if (known) {
       for (size_t i = 0; i < config.args.size(); ++i) inputs.push_back(&told[i]);
       kernel = KernelOf(config);
       for (const size_t keyword : kernel.inputs) inputs.push_back(&told[config.args.size() + keyword]);
@@ -510,6 +532,7 @@ class ExecutionTraceSink final : public CallSink {
   uint32_t process_ = 0;
   int level_ = kRecordLevel;
   int64_t last_ns_ = 0;
+  int64_t finish_ms_ = 0;  // as the trace was told it
   uint64_t next_id_ = kProcessNode + 1;
   // Tensors of which nothing is known, by numbers that no other has: Chakra's storage ids are of 63 bits.
   uint64_t unknown_tensors_ = uint64_t{1} << 62;

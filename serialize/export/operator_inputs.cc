@@ -105,7 +105,7 @@ class InputsWriter final : private PythonWriter {
       case ValueTag::kDevice:
         return Text(std::string_view(value.text).substr(0, value.text.find(':')));
       default:
-        return Cannot(ValueKind(value.tag));
+        return Cannot(ValueKind(value));
     }
   }
 };

@@ -157,7 +157,7 @@ class PaddleWriter : private SpellingWriter {
         absl::StrAppend(&out_, "type(", value.text, ")");
         return;
       default:
-        return Cannot(ValueKind(value.tag));
+        return Cannot(ValueKind(value));
     }
   }
 };

@@ -138,7 +138,7 @@ class PythonValues final : private PythonWriter {
         // What a function is called with, a trace of anyone's would decide.
         return SpellingWriter::Cannot("a function");
       default:
-        return SpellingWriter::Cannot(ValueKind(value.tag));
+        return SpellingWriter::Cannot(ValueKind(value));
     }
   }
 

@@ -3,6 +3,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/export/spellings.h"
+#include "serialize/model/config.h"
+#include "serialize/model/unknown_arguments.h"
 
 namespace torchtrace {
 namespace {
@@ -78,8 +80,8 @@ void SpellingWriter::AppendDims(const std::vector<Dim>& dims, char open, char cl
   out_ += close;
 }
 
-std::string_view ValueKind(ValueTag tag) {
-  switch (tag) {
+std::string_view ValueKind(const Value& value) {
+  switch (value.tag) {
     case ValueTag::kBytes:
       return "bytes";
     case ValueTag::kSet:
@@ -109,7 +111,7 @@ std::string_view ValueKind(ValueTag tag) {
     case ValueTag::kObject:
       return "an object of another library";
     case ValueTag::kSymbol:
-      return "a symbolic number";
+      return value.text == kUnknownArguments ? "arguments that aren't known" : "a symbolic number";
     case ValueTag::kDeep:
       return "a container nested too deeply";
     case ValueTag::kNone:

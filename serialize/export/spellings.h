@@ -112,7 +112,7 @@ class PythonWriter : protected SpellingWriter {
 // have no notation for it.
 
 // With its article; "a value" for what every format can write.
-std::string_view ValueKind(ValueTag tag);
+std::string_view ValueKind(const Value& value);
 
 }  // namespace torchtrace
 

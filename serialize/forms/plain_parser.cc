@@ -15,6 +15,7 @@
 #include "serialize/forms/plain_form.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
+#include "serialize/model/unknown_arguments.h"
 
 namespace torchtrace {
 namespace {
@@ -455,6 +456,8 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
     }
     config.level = static_cast<int>(level->integer);
   }
+  // A list of names, or of counts.
+  if (FindField(item, "args") == nullptr && FindField(item, "kwargs") == nullptr) config.args = {UnknownArguments()};
   Converter converter;
   if (const Plain* const args = FindField(item, "args"); args != nullptr && args->kind != Plain::kNull) {
     if (args->kind != Plain::kList) return Expected("args", "a list", *args);

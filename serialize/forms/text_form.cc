@@ -8,6 +8,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/unknown_arguments.h"
 
 namespace torchtrace {
 namespace {
@@ -475,6 +476,7 @@ std::string Format(const Config& config, bool folded) {
   const Spelling spelling = {
       .framework = config.framework(), .of_tensors = !config.other_framework.empty(), .folded = folded};
   std::string out = FormatApi(config.api);
+  if (HasUnknownArguments(config)) return out.append("(...)");
   out.push_back('(');
   const char* separator = "";
   for (const Value& arg : config.args) {

@@ -246,6 +246,11 @@ TEST(TextParser, OtherSpellings) {
        "numpy_scalar(*))",
        "f(Tensor([2, 2], \"int8\", stride=[*, 1]), Storage(*, *), torch.Generator(*), ndarray([*], *), "
        "numpy_scalar(*))"},
+      // arguments that aren't known
+      {"f(...)", "f(...)"},
+      {"f( ... )", "f(...)"},
+      {"f(..., )", "f(Ellipsis)"},
+      {R"(f(symbol("..."), 1))", R"(f(symbol("..."), 1))"},
       // people
       {" f ( 1 ,2,  x = [1, (2,), {'a': 3}, {4}] ) ", R"(f(1, 2, x=list[1, tuple(2), dict{"a": 3}, set(4)]))"},
       {R"(f(...,+5, 'it\'s'))", R"(f(Ellipsis, 5, "it's"))"},

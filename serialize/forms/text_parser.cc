@@ -6,6 +6,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/text_parts.h"
 #include "serialize/model/levels.h"
+#include "serialize/model/unknown_arguments.h"
 
 namespace torchtrace {
 namespace {
@@ -38,6 +39,13 @@ absl::Status Arguments(TextScanner* scanner, Config* config) {
   // api_tracer's, where there are no positional ones: `f(, alpha=1)`.
   const size_t begin = scanner->at();
   if (scanner->Take(',') && scanner->Take(')')) scanner->MoveTo(begin);
+  scanner->SkipSpaces();
+  const size_t first = scanner->at();
+  if (scanner->TakeWord("...") && scanner->Take(')')) {
+    config->args.push_back(UnknownArguments());
+    return absl::OkStatus();
+  }
+  scanner->MoveTo(first);
   while (!scanner->Take(')')) {
     std::string name;
     Value value;

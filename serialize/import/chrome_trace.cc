@@ -17,6 +17,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/unknown_arguments.h"
 #include "serialize/model/value.h"
 #include "serialize/trace/tables.h"
 
@@ -26,6 +27,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kNoThread = UINT32_MAX;
+constexpr int64_t kLeastRealtimeNs = 1'000'000'000'000'000'000;  // September 2001
 // What a field says that the format leaves out.
 constexpr std::string_view kUnknown = "unknown";
 
@@ -186,8 +188,15 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       metadata["levels"] = {2};
       int64_t pid = 0;
       if (absl::SimpleAtoi(pids_[i], &pid)) metadata["pid"] = pid;
-      metadata["clock"] = {
-          {"unit_ns", 1}, {"origin_units", 0}, {"origin_monotonic_ns", 0}, {"origin_realtime_ns", base_ns_}};
+      // It began with its first event, whose time is one since the base.
+      const auto start = starts_.find(pids_[i]);
+      const int64_t origin = start == starts_.end() ? 0 : std::max<int64_t>(0, start->second);
+      metadata["clock"] = {{"unit_ns", 1}, {"origin_units", origin}, {"origin_monotonic_ns", origin}};
+      // Without a base times are of any clock, of the time of day if they look like one.
+      int64_t realtime = 0;
+      if (!__builtin_add_overflow(base_ns_, origin, &realtime) && realtime > kLeastRealtimeNs) {
+        metadata["clock"]["origin_realtime_ns"] = realtime;
+      }
     }
   }
 
@@ -204,8 +213,12 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       if (!saw_concrete_) lacks.push_back("values of numbers");
       if (!saw_strides_) lacks.push_back("strides of tensors");
       if (device_ == kUnknown) lacks.push_back("devices of tensors");
-    } else if (!events_.empty()) {
-      lacks.push_back("arguments, which record_shapes=True makes the profiler write");
+    }
+    if (without_arguments_ > 0) {
+      lacks.push_back(absl::StrCat("the arguments ",
+                                   without_arguments_ == events_.size()
+                                       ? std::string("of all calls, which record_shapes=True makes the profiler write")
+                                       : absl::StrCat("of ", Counted(without_arguments_, "call", "calls"))));
     }
     const std::string last = std::move(lacks.back());
     lacks.pop_back();
@@ -254,7 +267,9 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       return absl::OkStatus();
     }
     const std::string_view category = Text(FindMember(event, "cat"));
-    if (phase != "X" || (category != "cpu_op" && category != "Operator")) return absl::OkStatus();
+    if (phase != "X") return absl::OkStatus();
+    if (const std::optional<int64_t> start = Nanoseconds(FindMember(event, "ts"))) NoteStart(event, *start);
+    if (category != "cpu_op" && category != "Operator") return absl::OkStatus();
     saw_cpu_op_ = true;
     if (!IsOperatorName(name)) return absl::OkStatus();
 
@@ -267,31 +282,39 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     Config config;
     config.level = kDispatchLevel;
     config.api = name;
-    if (const json* const args = FindMember(event, "args")) {
-      if (absl::Status status = ReadArguments(*args, &config.args); !status.ok()) return status;
-    }
+    const json* const args = FindMember(event, "args");
+    if (absl::Status status = ReadArguments(args, &config.args); !status.ok()) return status;
     Event added = {};
     added.start_ns = *start;
     const int64_t length = std::max<int64_t>(*duration, 0);
     added.end_ns = *start > INT64_MAX - length ? INT64_MAX : *start + length;
     added.config = configs_.config_of(configs_.Intern(EncodeConfig(config), ""));
     added.thread = ThreadOf(event);
-    added.order = OrderOf(FindMember(event, "args"));
+    added.order = OrderOf(args);
     events_.push_back(added);
     return absl::OkStatus();
   }
 
-  absl::Status ReadArguments(const json& args, std::vector<Value>* out) {
-    const json* const dims = FindMember(args, "Input Dims");
-    const json* const types = FindMember(args, "Input type");
-    if (dims == nullptr && types == nullptr) return absl::OkStatus();
+  void NoteStart(const json& event, int64_t start_ns) {
+    const auto [known, is_new] = starts_.try_emplace(IdText(FindMember(event, "pid")), start_ns);
+    known->second = std::min(known->second, start_ns);
+  }
+
+  absl::Status ReadArguments(const json* args, std::vector<Value>* out) {
+    const json* const dims = args == nullptr ? nullptr : FindMember(*args, "Input Dims");
+    const json* const types = args == nullptr ? nullptr : FindMember(*args, "Input type");
+    if (dims == nullptr && types == nullptr) {
+      ++without_arguments_;
+      out->push_back(UnknownArguments());
+      return absl::OkStatus();
+    }
     if (dims == nullptr || !dims->is_array() || types == nullptr || !types->is_array() ||
         dims->size() != types->size()) {
       return absl::InvalidArgumentError("expected \"Input Dims\" and \"Input type\" as lists of the same length");
     }
     saw_arguments_ = true;
-    const json* const strides = ListOf(args, "Input Strides", dims->size());
-    const json* const concrete = ListOf(args, "Concrete Inputs", dims->size());
+    const json* const strides = ListOf(*args, "Input Strides", dims->size());
+    const json* const concrete = ListOf(*args, "Concrete Inputs", dims->size());
     saw_strides_ |= strides != nullptr;
     saw_concrete_ |= concrete != nullptr;
     out->reserve(dims->size());
@@ -410,6 +433,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   ConfigTable configs_;
   std::map<ThreadKey, uint32_t> thread_ids_;  // while loading: what Event::thread means
   std::map<ThreadKey, std::string> thread_names_;
+  std::map<std::string, int64_t> starts_;  // of the first event, by pid
   ThreadKey last_key_;
   uint32_t last_thread_ = 0;
   std::vector<Thread> threads_;
@@ -424,6 +448,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   bool saw_concrete_ = false;
   bool saw_strides_ = false;
   bool saw_tensor_list_ = false;
+  uint64_t without_arguments_ = 0;
   uint64_t shortened_ = 0;
 };
 

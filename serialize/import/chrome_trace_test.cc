@@ -48,18 +48,18 @@ TEST(ChromeTrace, CallsNestAsTheirTimesDo) {
       Lines(Trace(absl::StrCat(Op("a::inner", 2, 1, R"("Ev Idx": 3)"), ",", Op("a::around", 1, 4, R"("Ev Idx": 1)"),
                                ",", Op("a::same", 1, 4, R"("Ev Idx": 2)"), ",", Op("b::other", 2, 0.5, "", 2), ",",
                                Op("a::next", 5, 1), ",", Op("a::point", 5.5, 0)))),
-      "a::around() [1000, 5000]\n"
-      "  a::same() [1000, 5000]\n"
-      "    a::inner() [2000, 3000]\n"
-      "b::other() @0.1 [2000, 2500]\n"
-      "a::next() [5000, 6000]\n"
-      "  a::point() [5500, 5500]\n");
+      "a::around(...) [1000, 5000]\n"
+      "  a::same(...) [1000, 5000]\n"
+      "    a::inner(...) [2000, 3000]\n"
+      "b::other(...) @0.1 [2000, 2500]\n"
+      "a::next(...) [5000, 6000]\n"
+      "  a::point(...) [5500, 5500]\n");
 }
 
 TEST(ChromeTrace, OverlapIsShortenedAndTold) {
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(
       Trace(absl::StrCat(Op("a::x", 1, 2, R"("Input Dims": [], "Input type": [])"), ",", Op("a::y", 2, 5)))));
-  EXPECT_EQ(CallLines(source.get()), "a::x() [1000, 3000]\n  a::y() [2000, 3000]\n");
+  EXPECT_EQ(CallLines(source.get()), "a::x() [1000, 3000]\n  a::y(...) [2000, 3000]\n");
   EXPECT_EQ(source->notes().back(),
             "file.json has 1 calls that ended after the call around them; they are shown to end with it");
 }
@@ -71,7 +71,7 @@ TEST(ChromeTrace, OtherEventsAreLeftOut) {
                                      Op("autograd::engine::evaluate_function: AddBackward0", 1, 1), ",",
                                      Op("torch::autograd::AccumulateGrad", 1, 1), ",", Op("AddBackward0", 1, 1), ",",
                                      Op("record_param_comms", 1, 1), ",", Op("::", 1, 1), ",", Op("aten::add", 1, 1)))),
-            "aten::add() [1000, 2000]\n");
+            "aten::add(...) [1000, 2000]\n");
 }
 
 TEST(ChromeTrace, Arguments) {
@@ -108,6 +108,39 @@ TEST(ChromeTrace, Arguments) {
   }
 }
 
+TEST(ChromeTrace, TellsWhoseArgumentsAreNotKnown) {
+  const std::string known = Op("a::x", 1, 1, R"("Input type": [], "Input Dims": [])"), unknown = Op("a::y", 3, 1);
+  const auto note = [](const std::string& events) {
+    const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(Trace(events)));
+    CallLines(source.get());
+    return source->notes().at(0);
+  };
+  EXPECT_EQ(note(unknown + "," + unknown)
+                .find("file.json lacks overloads (aten::add is any of aten::add.*), outcomes "
+                      "and the arguments of all calls, which record_shapes=True makes the "
+                      "profiler write;"),
+            0u);
+  EXPECT_NE(note(known + "," + unknown).find(" and the arguments of 1 call;"), std::string::npos);
+  EXPECT_EQ(note(known).find("the arguments"), std::string::npos);
+}
+
+// Of each process: its first event, of whatever kind, and the base that times count from.
+TEST(ChromeTrace, StartsWithTheFirstEvent) {
+  const auto start = [](std::string_view base, std::string_view ts) {
+    const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(absl::StrCat(
+        "{", std::string(base),
+        R"("traceEvents": [{"ph": "X", "cat": "python_function", "name": "f", "pid": 7, "ts": )", std::string(ts),
+        R"(, "dur": 9000000}, {"ph": "i", "pid": 7, "ts": 0}, {"ph": "X", "pid": 8, "ts": 1},)",
+        R"({"ph": "X", "cat": "cpu_op", "name": "a::x", "pid": 7, "tid": 1, "ts": 1700000009000000, "dur": 1}]})")));
+    CallLines(source.get());
+    return source->processes().at(0).metadata["clock"].value("origin_realtime_ns", int64_t{0});
+  };
+  EXPECT_EQ(start(R"("baseTimeNanoseconds": 1700000000000000000, )", "4000000000.5"), 1700004000000000500);
+  // Without a base, of the time of day or of any clock.
+  EXPECT_EQ(start("", "1700000005000000"), 1700000005000000000);
+  EXPECT_EQ(start("", "5000000"), 0);
+}
+
 TEST(ChromeTrace, DevicesAreKnownOnlyWithoutAccelerator) {
   const std::string op = Op("a::x", 1, 1, R"("Input type": ["float"], "Input Dims": [[]])");
   EXPECT_EQ(Lines(Trace(op)), "a::x(Tensor([], \"float32\")) [1000, 2000]\n");
@@ -119,15 +152,16 @@ TEST(ChromeTrace, DevicesAreKnownOnlyWithoutAccelerator) {
 
 TEST(ChromeTrace, SeveralProcesses) {
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(absl::StrCat(
-      R"({"host_name": "h", "distributedInfo": {"rank": 3, "world_size": 8}, "baseTimeNanoseconds": 5000,
+      R"({"host_name": "h", "distributedInfo": {"rank": 3, "world_size": 8}, "baseTimeNanoseconds": 1700000000000000000,
           "traceEvents": [{"ph": "M", "name": "thread_name", "pid": 8, "tid": 1, "args": {"name": "main"}},)",
       Op("a::x", 1, 1), ",",
       R"({"ph": "X", "cat": "cpu_op", "name": "a::y", "pid": 8, "tid": 1, "ts": 0.0005, "dur": 1})", "]}")));
-  EXPECT_EQ(CallLines(source.get()), "a::y() [1, 1001]\na::x() @1.0 [1000, 2000]\n");
+  EXPECT_EQ(CallLines(source.get()), "a::y(...) [1, 1001]\na::x(...) @1.0 [1000, 2000]\n");
   ASSERT_EQ(source->processes().size(), 2u);
-  EXPECT_EQ(source->processes()[0].metadata.dump(),
-            R"({"clock":{"origin_monotonic_ns":0,"origin_realtime_ns":5000,"origin_units":0,"unit_ns":1},)"
-            R"("dialect":"torch","host":"h","levels":[2],"pid":8,"rank":3,"world_size":8})");
+  EXPECT_EQ(
+      source->processes()[0].metadata.dump(),
+      R"({"clock":{"origin_monotonic_ns":1,"origin_realtime_ns":1700000000000000001,"origin_units":1,"unit_ns":1},)"
+      R"("dialect":"torch","host":"h","levels":[2],"pid":8,"rank":3,"world_size":8})");
   EXPECT_EQ(source->processes()[0].thread_names, std::vector<std::string>{"main"});
   EXPECT_EQ(source->processes()[1].metadata["pid"], 7);
   EXPECT_EQ(source->processes()[1].thread_names, std::vector<std::string>{"thread 1"});
@@ -135,9 +169,9 @@ TEST(ChromeTrace, SeveralProcesses) {
 
 TEST(ChromeTrace, WhatIsCutIsReadAsFarAsItGoes) {
   const std::string json = absl::StrCat("[", Op("a::x", 1, 1), ",\n", Op("a::y", 2, 1));
-  EXPECT_EQ(Lines(json), "a::x() [1000, 2000]\na::y() [2000, 3000]\n");
+  EXPECT_EQ(Lines(json), "a::x(...) [1000, 2000]\na::y(...) [2000, 3000]\n");
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(json.substr(0, json.size() - 1)));
-  EXPECT_EQ(CallLines(source.get()), "a::x() [1000, 2000]\n");
+  EXPECT_EQ(CallLines(source.get()), "a::x(...) [1000, 2000]\n");
   EXPECT_EQ(source->notes()[0],
             absl::StrCat("file.json ends at offset ", json.size() - 1, " in the middle; 1 whole events were read"));
 }

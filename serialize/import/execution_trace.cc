@@ -15,8 +15,10 @@
 #include "serialize/import/importer.h"
 #include "serialize/import/json_stream.h"
 #include "serialize/model/config.h"
+#include "serialize/model/record_facts.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/unknown_arguments.h"
 #include "serialize/model/value.h"
 #include "serialize/trace/tables.h"
 
@@ -301,7 +303,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
 
   absl::Status Load() {
     const absl::StatusOr<JsonStreamEnd> end =
-        ReadJsonStream(file_, {.array = "nodes", .members = {"schema", "pid", "time", "start_ts"}}, this);
+        ReadJsonStream(file_, {.array = "nodes", .members = {"schema", "pid", "time", "start_ts", "finish_ts"}}, this);
     if (!end.ok()) return end.status();
     if (!end->found_array) {
       return absl::InvalidArgumentError(absl::StrCat(path_, ": ", end->cut ? "the file ends" : "the object ends",
@@ -314,6 +316,9 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     std::stable_sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
     for (size_t i = 0; i < nodes_.size(); ++i) LinkToParent(i);
     NumberThreads();
+    for (const auto& [text, schema] : schemas_) {
+      if (!schema.name.empty()) processes_[0].metadata["schemas"][schema.name] = text;
+    }
     schemas_.clear();
     result_numbers_.clear();
     TakeNotes(*end);
@@ -359,8 +364,12 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
                                     " calls with a schema that can't be read: their arguments are all positional"));
     }
     if (without_inputs_ > 0) {
-      notes_.push_back(
-          absl::StrCat(path_, " has ", without_inputs_, " calls without arguments, though their schema has some"));
+      notes_.push_back(absl::StrCat(path_, " has ", without_inputs_, " calls of which it doesn't tell the arguments"));
+    }
+    if (without_schema_ > 0) {
+      notes_.push_back(absl::StrCat(path_, " has ", without_schema_,
+                                    " calls of operators without a schema: their overloads aren't known, their "
+                                    "arguments are all positional, and enums are numbers"));
     }
   }
 
@@ -407,6 +416,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     }
     const json* tid = FindMember(node, "tid");
     const json* schema = FindMember(node, "op_schema");
+    const json* scope = FindMember(node, "scope");
     Inputs inputs, outputs;
     if (attributes != nullptr) {
       if (!attributes->is_array()) return absl::InvalidArgumentError("expected a list of \"attrs\"");
@@ -416,6 +426,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
           return absl::InvalidArgumentError("expected a \"name\" in each of \"attrs\"");
         if (*key == "tid") tid = FindMember(attribute, "value");
         if (*key == "op_schema") schema = FindMember(attribute, "value");
+        if (*key == "scope") scope = FindMember(attribute, "value");
       }
       const auto members = [&node](const char* name) {
         const json* const all = FindMember(node, name);
@@ -430,10 +441,15 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
       outputs = {FindMember(node, "outputs"), FindMember(node, "output_shapes"), FindMember(node, "output_types"),
                  nullptr};
     }
-    if (schema != nullptr && schema->is_string() && !schema->get_ref<const std::string&>().empty()) {
-      if (absl::Status status =
-              AddCall(name->get_ref<const std::string&>(), schema->get_ref<const std::string&>(), inputs, &added);
-          !status.ok()) {
+    const std::string& api = name->get_ref<const std::string&>();
+    const bool has_schema = schema != nullptr && schema->is_string() && !schema->get_ref<const std::string&>().empty();
+    uint64_t scope_number = kFunctionScope;
+    GetUint(scope, &scope_number);
+    if (has_schema || (scope_number == kFunctionScope && !OperatorPacket(api).empty())) {
+      if (!has_schema) {
+        AddCallWithoutSchema(api, inputs, &added);
+      } else if (absl::Status status = AddCall(schema->get_ref<const std::string&>(), api, inputs, &added);
+                 !status.ok()) {
         return status;
       }
       AddResult(outputs, &added);
@@ -443,28 +459,52 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     return absl::OkStatus();
   }
 
-  absl::Status AddCall(const std::string& name, const std::string& schema_text, const Inputs& inputs, Node* node) {
+  absl::Status AddCall(const std::string& schema_text, const std::string& name, const Inputs& inputs, Node* node) {
     std::vector<Value> values;
-    InputReader reader;
-    if (absl::Status status = reader.Read(inputs, &values); !status.ok()) return status;
-    node->extras = extras_.size();
-    node->notes_bytes = AddExtra(reader.TakeNotes());
-    if (inputs.strides != nullptr) saw_strides_ = true;
-    ++calls_;
+    if (absl::Status status = ReadInputs(inputs, &values, node); !status.ok()) return status;
     const auto [cached, is_new] = schemas_.try_emplace(schema_text);
     if (is_new) {
       if (std::optional<OpSchema> parsed = ParseOpSchema(schema_text)) cached->second = std::move(*parsed);
     }
-    Config config;
-    if (!cached->second.name.empty()) {
-      if (values.empty() && !cached->second.arguments.empty()) ++without_inputs_;
-      config = CallOfSchema(cached->second, std::move(values), /*six_decimals=*/true);
-    } else {
-      ++bad_schemas_;
-      config = CallOfSchema(OpSchema{name, {}}, std::move(values), /*six_decimals=*/true);
-    }
-    node->config = configs_.config_of(configs_.Intern(EncodeConfig(config), ""));
+    const bool is_schema = !cached->second.name.empty();
+    const OpSchema unknown = {name, {}};
+    const OpSchema& schema = is_schema ? cached->second : unknown;
+    bad_schemas_ += !is_schema;
+    Config config = CallOfSchema(schema, std::move(values), /*six_decimals=*/true);
+    // The observer writes all arguments, those by default too.
+    if (inputs.values->empty() && !schema.arguments.empty()) ForgetArguments(&config);
+    AddConfig(config, node);
     return absl::OkStatus();
+  }
+
+  // An operator of which the file has only the name, and what was boxed.
+  void AddCallWithoutSchema(const std::string& name, const Inputs& inputs, Node* node) {
+    std::vector<Value> values;
+    const bool read = ReadInputs(inputs, &values, node).ok();
+    Config config = CallOfSchema(OpSchema{name, {}}, std::move(values), /*six_decimals=*/true);
+    if (!read) ForgetArguments(&config);
+    ++without_schema_;
+    AddConfig(config, node);
+  }
+
+  absl::Status ReadInputs(const Inputs& inputs, std::vector<Value>* values, Node* node) {
+    InputReader reader;
+    node->extras = extras_.size();
+    if (absl::Status status = reader.Read(inputs, values); !status.ok()) return status;
+    node->notes_bytes = AddExtra(reader.TakeNotes());
+    if (inputs.strides != nullptr) saw_strides_ = true;
+    return absl::OkStatus();
+  }
+
+  void ForgetArguments(Config* config) {
+    ++without_inputs_;
+    config->args = {UnknownArguments()};
+    config->kwargs.clear();
+  }
+
+  void AddConfig(const Config& config, Node* node) {
+    ++calls_;
+    node->config = configs_.config_of(configs_.Intern(EncodeConfig(config), ""));
   }
 
   // What can't be read isn't known: other writers leave it out.
@@ -509,6 +549,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
   uint64_t calls_ = 0;
   uint64_t bad_schemas_ = 0;
   uint64_t without_inputs_ = 0;
+  uint64_t without_schema_ = 0;
 };
 
 }  // namespace

@@ -168,6 +168,28 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
   EXPECT_EQ(notes.back(), "file.json has 1 calls with a schema that can't be read: their arguments are all positional");
 }
 
+TEST(ExecutionTrace, OperatorsWithoutASchema) {
+  const std::string inputs = R"("values": [[5,6,0,6,4,"cpu"], 6], "shapes": [[2], []], "types": ["Tensor(float)", "Int"])";
+  const std::string scope = R"(, {"name": "scope", "type": "uint64", "value": 7}]})";
+  std::string label = Node(9, 1, "my::label");
+  label.replace(label.size() - 2, 2, scope);
+  const std::string json = Trace(
+      absl::StrCat(Node(2, 1, "a::x", "", inputs), ",", Node(3, 2, "a::y", "a::y.Over(int n) -> ()"), ",",
+                   Node(4, 1, "a::z", "", "\"n\": 1"), ",", label, ",", Node(10, 1, "torch::autograd::AccumulateGrad"),
+                   ",", Node(11, 1, "a::none", "a::none() -> ()")));
+  // Of a node whose schema has arguments and which has none, they aren't known; nor where they can't be read.
+  EXPECT_EQ(Lines(json), "a::x(Tensor([2], \"float32\"), 6)\n  a::y.Over(...)\na::z(...)\na::none()\n");
+  const std::unique_ptr<CallSource> source = MakeExecutionTraceSource(MemoryFile(json));
+  CallLines(source.get());
+  EXPECT_EQ(source->notes().at(1), "file.json has 2 calls of which it doesn't tell the arguments");
+  EXPECT_EQ(
+      source->notes().at(2),
+      "file.json has 2 calls of operators without a schema: their overloads aren't known, their arguments are all "
+      "positional, and enums are numbers");
+  EXPECT_EQ(source->processes().at(0).metadata["schemas"],
+            nlohmann::json({{"a::none", "a::none() -> ()"}, {"a::y.Over", "a::y.Over(int n) -> ()"}}));
+}
+
 TEST(ExecutionTrace, WhatIsCutIsReadAsFarAsItGoes) {
   const std::string json =
       Trace(absl::StrCat(Node(2, 1, "a::x", "a::x() -> ()"), ",\n", Node(3, 1, "a::y", "a::y() -> ()")));

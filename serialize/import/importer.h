@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/text.h"
 #include "serialize/import/imported_trace.h"
 #include "serialize/import/input_file.h"
 #include "serialize/import/json_stream.h"
@@ -43,19 +44,26 @@ const std::vector<const Importer*>& Importers();
 // Null when there is none of that name.
 const Importer* FindImporter(std::string_view name);
 
-// What lists of an operator's inputs (TorchBench's, TritonBench's) don't tell of calls.
+// What a list of operators' inputs (TorchBench's, TritonBench's) doesn't tell of calls.
+struct OperatorInputGaps {
+  uint64_t synthetic = 0;  // configurations without a count, which is 0 there
+  uint64_t numbers = 0;    // configurations of which only sizes are told (named_sizes.h)
 
-// `file`: its name. `synthetic`: how many configurations have no count, which is spelled
-// `zero` there: "cnt: 0".
-inline std::vector<std::string> OperatorInputNotes(const std::string& file, uint64_t synthetic, const char* zero) {
-  std::vector<std::string> notes = {absl::StrCat(
-      file, " has counts without order, times, outcomes and nesting, and no devices of tensors: cpu is shown")};
-  if (synthetic > 0) {
-    notes.push_back(absl::StrCat(synthetic, synthetic == 1 ? " configuration" : " configurations", " with ", zero,
-                                 " (synthetic): each counts as one call"));
+  // `file`: its name. `zero`: as it spells that count, "cnt: 0".
+  std::vector<std::string> Notes(const std::string& file, const char* zero) const {
+    std::vector<std::string> notes = {absl::StrCat(
+        file, " has counts without order, times, outcomes and nesting, and no devices of tensors: cpu is shown")};
+    if (synthetic > 0) {
+      notes.push_back(absl::StrCat(Counted(synthetic, "configuration", "configurations"), " with ", zero,
+                                   " (synthetic): each counts as one call"));
+    }
+    if (numbers > 0) {
+      notes.push_back(absl::StrCat(Counted(numbers, "configuration", "configurations"),
+                                   " with sizes by name: which tensors have them isn't known"));
+    }
+    return notes;
   }
-  return notes;
-}
+};
 
 // Calls as JSON lines: what `torchtrace dump --format jsonl` writes, with nesting,
 // times, threads and outcomes; or any lines with {api, args, kwargs}.

@@ -145,7 +145,7 @@ kwargs:
 }
 
 TEST(OpenTrace, YamlInOtherStyles) {
-  const Lines expected = {"1 x2 f(1)", "2 x3 aten::g()"};
+  const Lines expected = {"1 x2 f(1)", "2 x3 aten::g(...)"};
   EXPECT_EQ(
       Configs(Open(Write("flow.yaml", "[{api: f, args: [1]}, {api: f, args: [1]}, {api: aten::g, calls: 3}]")).get()),
       expected);
@@ -265,7 +265,7 @@ TEST(OpenTrace, JsonLinesOfOthers) {
 {"api":"h","calls":3,"level":1}
 )"));
   EXPECT_EQ(Configs(trace.get()), (Lines{"1 x4 torch.f(1, list[2], dict{\"a\": 3})",
-                                         "4 x1 aten::g(b=dict{\"level\": 3, \"level\": 4})", "1 x5 h()"}));
+                                         "4 x1 aten::g(b=dict{\"level\": 3, \"level\": 4})", "1 x5 h(...)"}));
   EXPECT_EQ(TraceNotes(*trace).size(), 1u);
   const std::string folder = testing::TempDir();
   EXPECT_EQ(Error(Write("bad.jsonl", "{\"api\": \"f\"}\n{\"api\": 3}\n")),
@@ -307,6 +307,29 @@ TEST(OpenTrace, TritonBench) {
   EXPECT_EQ(Configs(trace.get()),
             (Lines{"2 x3 aten::_foreach_add.List(list[Tensor([8], \"float32\")], list[Tensor([8], \"float32\")])",
                    "2 x1 aten::_foreach_add.List()", "2 x1 aten::relu_(1, a=2)"}));
+  // Sizes by name, as text.
+  const auto named = Open(Write("named.json", R"x({
+    "gemm": [{"count": 1, "duration_ms": 0.5, "inputs":
+              "((), {'M': '192', 'N': '512', 'K': '64', 'strides': '((64, 1), (1, 64))', 'dtype': 'bf16'})"}],
+    "addmm": [{"count": 2, "inputs":
+               "((), {'M': 4, 'N': 8, 'K': 2, 'strides': ((0, 1), (2, 1), (8, 1)), 'dtype': 'fp32'})"},
+              {"count": 1, "inputs": "((), {'M': '4', 'N': '8', 'K': '2', 'bias': '(8,)', 'dtype': 'fp8'})"}],
+    "fp8_gemm": [{"count": 1, "inputs": "((), {'M': '192', 'N': '512', 'K': '64'})"}],
+    "grouped_gemm": [{"count": 1, "inputs": "((), {'A_list': ['(2, 3)', [4, 3]], 'B': '(3, 5)'})"}],
+    "flash_attention": [{"count": 1, "inputs": "((), {'BATCH': '8', 'scale': '0.5', 'dtype': 'bf16'})"}],
+    "gemm_of_others": [{"count": 1, "inputs": "((T([2], f32),), {'M': '192'})"}],
+    "aten.f.default": [{"count": 1, "inputs": "((), {'mode': '192'})"}]})x"));
+  EXPECT_EQ(Configs(named.get()),
+            (Lines{R"(1 x1 gemm(Tensor([192, 64], "bfloat16"), Tensor([64, 512], "bfloat16", stride=[1, 64])))",
+                   R"(1 x2 addmm(Tensor([4, 8], "float32", stride=[0, 1]), Tensor([4, 2], "float32"), )"
+                   R"(Tensor([2, 8], "float32")))",
+                   R"(1 x1 addmm(Tensor([8], "unknown"), Tensor([4, 2], "unknown"), Tensor([2, 8], "unknown")))",
+                   R"(1 x1 fp8_gemm(Tensor([192, 64], "unknown"), Tensor([64, 512], "unknown")))",
+                   R"(1 x1 grouped_gemm(list[Tensor([2, 3], "unknown"), Tensor([4, 3], "unknown")], )"
+                   R"(Tensor([3, 5], "unknown")))",
+                   R"(1 x1 flash_attention(BATCH=8, scale=0.5, dtype="bf16"))",
+                   R"(1 x1 gemm_of_others(Tensor([2], "float32"), M="192"))", R"(2 x1 aten::f(mode="192"))"}));
+  EXPECT_EQ(TraceNotes(*named).at(1), "1 configuration with sizes by name: which tensors have them isn't known");
   const std::string folder = testing::TempDir();
   EXPECT_EQ(Error(Write("triton1.json", R"x({"aten.f.default": [{"count": 1, "inputs": "((?), {})"}]})x")),
             folder + "triton1.json \"aten.f.default\" item 1: inputs, column 3: expected a value, found \"?), {})\"");
@@ -322,7 +345,7 @@ TEST(OpenTrace, Folders) {
   Write("folder/api_configs.txt", "f(1)\n");
   EXPECT_EQ(Configs(Open(folder + "folder").get()), (Lines{"1 x1 f(1)"}));
   Write("folder/api_trace.yaml", "- api: g\n");
-  EXPECT_EQ(Configs(Open(folder + "folder/").get()), (Lines{"1 x1 g()"}));
+  EXPECT_EQ(Configs(Open(folder + "folder/").get()), (Lines{"1 x1 g(...)"}));
   std::filesystem::create_directories(folder + "nothing");
   const std::string nothing = Error(folder + "nothing");
   EXPECT_TRUE(nothing.starts_with(folder + "nothing holds no trace: expected logs named " + folder +

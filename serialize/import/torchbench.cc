@@ -11,6 +11,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/plain_form.h"
 #include "serialize/import/importer.h"
+#include "serialize/import/named_sizes.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 
@@ -26,13 +27,13 @@ class OperatorInputs : public CallSource {
 
   std::string format() const override { return "TorchBench operator inputs"; }
   const std::vector<ImportedProcess>& processes() const override { return processes_; }
-  std::vector<std::string> notes() const override { return OperatorInputNotes(file_->name(), synthetic_, "cnt: 0"); }
+  std::vector<std::string> notes() const override { return gaps_.Notes(file_->name(), "cnt: 0"); }
 
   absl::Status Scan(const Visitor& visit) override {
     LineReader lines(file_.get());
     std::string_view line;
     std::string api;
-    synthetic_ = 0;
+    gaps_ = {};
     while (true) {
       const absl::StatusOr<bool> more = lines.Next(&line);
       if (!more.ok()) return more.status();
@@ -72,8 +73,9 @@ class OperatorInputs : public CallSource {
     if (absl::Status s = ParseTorchBenchInputs(inputs, &config); !s.ok()) return s;
     config.api = *api;
     config.level = GuessLevel(config.api);
+    gaps_.numbers += ReadNamedSizes(&config) == NamedSizes::kNumbers;
     const std::string identity = EncodeConfig(config);
-    if (count == 0) ++synthetic_;
+    if (count == 0) ++gaps_.synthetic;
     ImportedCall call;
     call.identity = identity;
     call.count = count == 0 ? 1 : count;
@@ -82,7 +84,7 @@ class OperatorInputs : public CallSource {
 
   const std::unique_ptr<InputFile> file_;
   const std::vector<ImportedProcess> processes_{1};
-  uint64_t synthetic_ = 0;
+  OperatorInputGaps gaps_;
 };
 
 bool Sniff(const FileHead& head) {

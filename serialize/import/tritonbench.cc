@@ -10,6 +10,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/plain_form.h"
 #include "serialize/import/importer.h"
+#include "serialize/import/named_sizes.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 
@@ -85,7 +86,7 @@ class Handler : public nlohmann::json_sax<json> {
   }
 
   absl::Status status() const { return status_; }
-  uint64_t synthetic() const { return synthetic_; }
+  const OperatorInputGaps& gaps() const { return gaps_; }
 
  private:
   bool AtMember(std::string_view name) const { return depth_ == 3 && !in_metadata_ && member_ == name; }
@@ -116,8 +117,9 @@ class Handler : public nlohmann::json_sax<json> {
     }
     config.api = OperatorName(operator_);
     config.level = GuessLevel(config.api);
+    gaps_.numbers += ReadNamedSizes(&config) == NamedSizes::kNumbers;
     const std::string identity = EncodeConfig(config);
-    if (count_ == 0) ++synthetic_;
+    if (count_ == 0) ++gaps_.synthetic;
     ImportedCall call;
     call.identity = identity;
     call.count = count_ == 0 ? 1 : count_;
@@ -136,7 +138,7 @@ class Handler : public nlohmann::json_sax<json> {
   uint64_t count_ = 1;
   bool has_inputs_ = false;
   std::string inputs_;
-  uint64_t synthetic_ = 0;
+  OperatorInputGaps gaps_;
 };
 
 class TritonBench : public CallSource {
@@ -145,14 +147,14 @@ class TritonBench : public CallSource {
 
   std::string format() const override { return "TritonBench operator inputs"; }
   const std::vector<ImportedProcess>& processes() const override { return processes_; }
-  std::vector<std::string> notes() const override { return OperatorInputNotes(file_->name(), synthetic_, "count 0"); }
+  std::vector<std::string> notes() const override { return gaps_.Notes(file_->name(), "count 0"); }
 
   absl::Status Scan(const Visitor& visit) override {
     InputStream stream(file_.get());
     Handler handler(file_->name(), visit);
     const bool good = json::sax_parse(stream, &handler);
     if (!file_->status().ok()) return file_->status();
-    synthetic_ = handler.synthetic();
+    gaps_ = handler.gaps();
     if (!good && handler.status().ok()) {
       return absl::InvalidArgumentError(absl::StrCat(file_->name(), ": expected an object of operators"));
     }
@@ -162,7 +164,7 @@ class TritonBench : public CallSource {
  private:
   const std::unique_ptr<InputFile> file_;
   const std::vector<ImportedProcess> processes_{1};
-  uint64_t synthetic_ = 0;
+  OperatorInputGaps gaps_;
 };
 
 // Skips space and one character; false when another one comes.
@@ -187,7 +189,7 @@ bool Sniff(const FileHead& head) {
   if (!Take(':', &text) || !Take('[', &text)) return false;
   if (Take(']', &text)) return items;
   if (!Take('{', &text) || !Take('"', &text)) return false;
-  return text.starts_with("count\"") || text.starts_with("inputs\"");
+  return items || text.starts_with("count\"") || text.starts_with("inputs\"");
 }
 
 absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {

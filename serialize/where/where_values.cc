@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
+#include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/where_parts.h"
@@ -181,6 +182,7 @@ WhereValue OfArgument(const Value& value) {
 }
 
 WhereValue Argument(const WhereFieldUse& field, const Config& config) {
+  if (HasUnknownArguments(config)) return {};
   if (!field.name.has_value()) {
     const auto at = static_cast<uint64_t>(field.number);
     return at < config.args.size() ? OfArgument(config.args[at]) : WhereValue();
@@ -263,6 +265,7 @@ WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subjec
     case WhereField::kLevel:
       return WhereValue::Whole(subject.config->level);
     case WhereField::kNargs:
+      if (HasUnknownArguments(*subject.config)) return {};
       return WhereValue::Whole(static_cast<int64_t>(subject.config->args.size() + subject.config->kwargs.size()));
     case WhereField::kArg:
       return Argument(field, *subject.config);
