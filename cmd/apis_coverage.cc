@@ -214,23 +214,24 @@ int Run(const std::vector<std::string>& args) {
   }
 
   StandardOutput out(all ? "" : "--all");
-  const absl::StatusOr<CoverageTotals> totals = WriteCoverage(traces, *list, shown_name, options, &out);
+  CoverageTotals totals;
+  const absl::Status written = WriteCoverage(traces, *list, shown_name, options, &out, &totals);
   Remarks remarks(&filter);
   for (const StatsTrace& trace : traces) {
-    if (totals.ok()) remarks.Add(trace.name, *trace.trace);
+    if (written.ok()) remarks.Add(trace.name, *trace.trace);
   }
-  const int exit_code = out.Finish(totals.ok() ? remarks.Check() : totals.status());
+  const int exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   if (exit_code != kExitOk) return exit_code;
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
-  if (const size_t count = totals->repeated.size(); count > 0) {
+  if (const size_t count = totals.repeated.size(); count > 0) {
     remarks.Add(
         {absl::StrCat(Counted(count, "name", "names"), " of ", list_name, " are APIs that stand there under others, ",
-                      "and count once: ", totals->repeated.front(), count > 1 ? ", ..." : "")});
+                      "and count once: ", totals.repeated.front(), count > 1 ? ", ..." : "")});
   }
   remarks.Tell(quiet);
   const double bar = fail_under.empty() ? 0 : *ParsePercent(fail_under);
-  return totals->Reaches(bar) ? static_cast<int>(kExitOk)
-                              : Fail(kExitBelow, absl::StrCat("fewer than ", bar, "% of ", shown_name, " were called"));
+  return totals.Reaches(bar) ? static_cast<int>(kExitOk)
+                             : Fail(kExitBelow, absl::StrCat("fewer than ", bar, "% of ", shown_name, " were called"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/levels.h"
+#include "serialize/model/torch_names.h"
 #include "tracer/launch/find_python.h"
 
 namespace torchtrace {
@@ -38,15 +40,19 @@ constexpr char kFooter[] =
     "  torchtrace apis name numpy.linalg.norm --python ~/venvs/mine";
 
 const ApiEntry* Find(const ApiList& list, const std::string& name) {
+  const std::string canonical = CanonicalName(name);
+  const auto is_it = [&canonical](const std::string& other) { return CanonicalName(other) == canonical; };
   for (const ApiEntry& entry : list.apis) {
-    if (entry.name == name) return &entry;
+    if (is_it(entry.name)) return &entry;
   }
   for (const ApiEntry& entry : list.apis) {
-    if (std::find(entry.aliases.begin(), entry.aliases.end(), name) != entry.aliases.end()) return &entry;
-    if (std::find(entry.elsewhere.begin(), entry.elsewhere.end(), name) != entry.elsewhere.end()) return &entry;
+    if (std::any_of(entry.aliases.begin(), entry.aliases.end(), is_it)) return &entry;
+    if (std::any_of(entry.elsewhere.begin(), entry.elsewhere.end(), is_it)) return &entry;
   }
   return nullptr;
 }
+
+bool IsAten(std::string_view name) { return name.starts_with("aten::") || name.starts_with("prims::"); }
 
 std::string LastPart(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
@@ -84,7 +90,8 @@ std::string SuggestKnown(const std::string& name) {
   const std::string found = KnownApiNames().Suggest(name);
   if (found.empty()) return "";
   for (const std::string& other : KnownApiNames().Resolve(found)) {
-    if (other != found && KnownApiNames().Has(other) && !other.ends_with("__")) {
+    const bool is_spelling = CanonicalName(other) == CanonicalName(found);
+    if (!is_spelling && KnownApiNames().Has(other) && !other.ends_with("__")) {
       return absl::StrCat(", did you mean ", found, " (", other, ")?");
     }
   }
@@ -136,7 +143,8 @@ std::string FormatJson(const ApiEntry& entry, const ApiList& list) {
 
 // An operator: who is known to call it.
 int TellOperator(const std::string& name, const ApiList& list, bool json) {
-  const std::string packet = name.substr(0, name.find('.', name.find("::")));
+  const std::string canonical = CanonicalName(name);
+  const std::string packet(OperatorPacket(canonical));
   std::vector<std::string> callers, operators;
   for (const ApiEntry& entry : list.apis) {
     operators.insert(operators.end(), entry.operators.begin(), entry.operators.end());
@@ -197,7 +205,8 @@ int Run(const std::vector<std::string>& args) {
       ->check(OneOf(TextOrJson()));
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  const bool is_operator = name.find("::") != std::string::npos;
+  // As torch.ops.SPACE.NAME a library's own is an API of torch, which a Python tells of.
+  const bool is_operator = name.find("::") != std::string::npos || IsAten(CanonicalName(name));
   const size_t dot = name.find('.');
   const DialectInfo* const dialect = dot == std::string::npos ? nullptr : FindDialectInfo(name.substr(0, dot));
   if (is_operator && *python_option) return Fail(kExitTrouble, "--python: operators are looked for in a list");

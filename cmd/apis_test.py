@@ -52,6 +52,34 @@ def test_coverage_agrees_with_stats(backend):
     assert outside == others and report["outside"] == len(others)
 
 
+def test_operators_in_any_spelling(tmp_path):
+    calls = tmp_path / "calls.txt"
+    calls.write_text(
+        'aten::mm(Tensor([2, 2], "float32"))\n'
+        'torch.ops.aten.mul.Tensor(Tensor([2], "float32"), 2)\n'
+    )
+    spellings = ["aten::mm", "aten::mm.default", "aten.mm.default", "torch.ops.aten.mm"]
+    for one in spellings:
+        stats = tool.torchtrace("stats", "-q", calls, "--include", one, cwd=tmp_path)
+        assert stats.out.startswith("1 call of 1 API"), one
+        where = tool.torchtrace("dump", "-q", calls, "--where", f"api = {one}", cwd=tmp_path)
+        assert where.out.count("aten::mm(") == 1, one
+        for other in spellings:
+            (tmp_path / "list.txt").write_text(f"{one}\n{other}\n")
+            covered = apis(
+                "coverage", calls, "--list", "list.txt", "--fail-under", "100", cwd=tmp_path
+            )
+            assert covered.status == 0 and covered.out.startswith("1 of 1 operators"), (one, other)
+            assert ("count once" in covered.err) == (one != other)
+    assert tool.torchtrace(
+        "stats", "-q", calls, "--include", "aten::*", cwd=tmp_path
+    ).out.startswith("2 calls of 2 APIs")
+    other = tmp_path / "other.txt"
+    other.write_text(calls.read_text().replace("aten::mm(", "aten::mm.default("))
+    assert tool.torchtrace("diff", "-q", calls, other, cwd=tmp_path).status == 0
+    assert tool.torchtrace("dedup", "-q", calls, other, cwd=tmp_path).out.count("mm") == 1
+
+
 def test_coverage_by_namespace(backend):
     text = apis("coverage", SAMPLE, "--list", backend).out
     assert "(--show called,never lists them)" in text and "\nnever called" not in text
@@ -322,6 +350,11 @@ def test_name_of_an_operator():
     assert {"torch.relu_", "torch.Tensor.relu_", "torch.nn.functional.relu"} <= set(callers)
     data = json.loads(apis("name", "aten::relu_", "--format", "json").out)
     assert data["called_by"] == callers and data["levels"] == [2]
+    for spelling in ["aten.relu_", "aten.relu_.default", "torch.ops.aten.relu_.default"]:
+        told = apis("name", spelling)
+        assert (
+            told.status == 0 and told.out.split("called by")[1] == result.out.split("called by")[1]
+        )
     result = apis("name", "aten::reluu_")
     assert result.status == 2 and "did you mean aten::relu_?" in result.err
     assert "is no name of an API" in apis("name", "torch.add(x)").err

@@ -66,7 +66,8 @@ absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
   if (!arguments.generalize && !arguments.audit.empty()) {
     return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
   }
-  if (arguments.counts && exporter.name != std::string_view("text")) {
+  // Tables have a column of counts in any case.
+  if (arguments.counts && exporter.name != std::string_view("text") && exporter.make_table == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("--counts begins the lines of text: ", exporter.name, " is another format"));
   }
@@ -217,12 +218,13 @@ int Run(const std::vector<std::string>& args) {
   output.provenance = arguments.provenance;
   const absl::StatusOr<std::vector<std::string>> notes =
       WriteDedup(configs, dedup.sources(), output, &(*out)->stream());
-  if (audit != nullptr && notes.ok()) {
+  if (audit != nullptr) {
     if (absl::Status s = audit->Flush(); !s.ok()) return Fail(kExitTrouble, s);
   }
-  if (const int code = (*out)->Finish(notes.status()); code != kExitOk || !notes.ok()) return code;
+  // A reader that has gone away is no failure.
+  if (const int code = (*out)->Finish(notes.status()); code != kExitOk) return code;
   if (!arguments.quiet) {
-    missing.Add(*notes);
+    if (notes.ok()) missing.Add(*notes);
     missing.Tell(/*quiet=*/false);
     if ((*out)->is_file()) {
       Say(absl::StrCat("wrote ", arguments.output, ": ", Counted(configs.size(), "config", "configs")));

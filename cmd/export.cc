@@ -19,6 +19,7 @@
 #include "cmd/export_series.h"
 #include "cmd/reading/reading_options.h"
 #include "serialize/base/matching.h"
+#include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
@@ -83,6 +84,21 @@ absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vecto
                                                    "), or a file by -o that ends in ", ExporterSuffixes()));
   }
   return FindExporterOfFile(output);
+}
+
+// What a file's name promises and no format keeps.
+absl::Status CheckSuffix(const std::string& output, const std::string& format, const std::string& trace) {
+  for (const char* const packed : {".gz", ".zst", ".xz", ".bz2"}) {
+    if (!output.ends_with(packed)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(output, ": what is written is not compressed; torchtrace export ",
+                                                   format, " ", ShellQuote(trace), " | gzip > FILE.gz"));
+  }
+  for (const char* const picture : {".svg", ".png", ".pdf"}) {
+    if (!output.ends_with(picture)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(output, ": ", format, " is no picture; flamegraph writes .html for a browser"));
+  }
+  return absl::OkStatus();
 }
 
 // A trace is called by its path, without a slash at the end.
@@ -248,11 +264,16 @@ int Run(const std::vector<std::string>& all_args) {
   if (!args.ok()) return Fail(kExitTrouble, args.status());
   if (std::optional<int> done = ParseOptions(app.get(), *args, kExitTrouble)) return *done;
   if (*first_word) arguments.paths.insert(arguments.paths.begin(), format);
+  const size_t words = arguments.paths.size();
   const absl::StatusOr<const Exporter*> exporter = TakeFormat(arguments.output, &arguments.paths);
   if (!exporter.ok()) return Fail(kExitTrouble, series.CheckFormat(exporter.status()));
   if (arguments.paths.empty()) return Fail(kExitTrouble, absl::StrCat("TRACE is required", SeeHelp("export")));
+  const bool by_suffix = arguments.paths.size() == words;
   arguments.exporter = *exporter;
   format = arguments.exporter->name;
+  if (absl::Status s = CheckSuffix(arguments.output, format, arguments.paths.front()); !s.ok()) {
+    return Fail(kExitTrouble, s);
+  }
   arguments.by = *LabelKinds().Parse(by);
   arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
   arguments.calls.Apply(&arguments.selection);
@@ -267,7 +288,8 @@ int Run(const std::vector<std::string>& all_args) {
                                            HasTables(*arguments.exporter) ? " holds configs without --calls"
                                                                           : " holds configs only"));
   }
-  if (arguments.counts && format != "text") {
+  // Tables of configs have a column of counts in any case.
+  if (arguments.counts && format != "text" && (calls || !HasTables(*arguments.exporter))) {
     return Fail(kExitTrouble, absl::StrCat("--counts begins the lines of text: ", format, " is another format"));
   }
   if (*by_option && format != "flamegraph") {
@@ -292,6 +314,10 @@ int Run(const std::vector<std::string>& all_args) {
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));
+    // Other tools' files end so, too.
+    if (by_suffix && format == "json") {
+      Say(absl::StrCat(arguments.output, " holds configs, as .json says; torchtrace export chrome writes a timeline"));
+    }
   }
   return exit_code;
 }

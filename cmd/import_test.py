@@ -278,3 +278,60 @@ def test_every_config_of_a_program_reads_back(script, tmp_path):
         )
         assert again.status == 0, again.err
         assert (tmp_path / f"from-{name}/api_configs.txt").read_text() == lines
+
+
+def complete(trace, cwd):
+    info = tool.torchtrace("info", trace, cwd=cwd)
+    assert info.status == 0, info
+    return re.search(r"^complete +(.*)$", info.out, re.MULTILINE)[1]
+
+
+def test_complete_is_only_what_shows_its_end(tmp_path):
+    log = tool.ROOT / "testdata/logs/v1/tiny.ttlog"
+    assert complete(log, tmp_path).startswith("yes: no call")
+    for name in ["calls.txt", "calls.yaml", "calls.jsonl", "calls.csv"]:
+        assert tool.torchtrace("export", log, "-qo", name, cwd=tmp_path).status == 0
+        assert complete(name, tmp_path).startswith("unknown: "), name
+    event = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mm",
+        "pid": 1,
+        "tid": 1,
+        "ts": 5,
+        "dur": 2,
+        "args": {},
+    }
+    whole = json.dumps({"schemaVersion": 1, "traceEvents": [event, event | {"ts": 9}]})
+    (tmp_path / "whole.json").write_text(whole)
+    assert complete("whole.json", tmp_path).startswith("yes: the file has its end")
+    for cut in [2, 5, 40]:
+        (tmp_path / "cut.json").write_text(whole[:-cut])
+        assert complete("cut.json", tmp_path).startswith("no: the file ends in the middle"), cut
+    assert tool.torchtrace("filter", "calls.txt", "-qo", "kept", cwd=tmp_path).status == 0
+    assert complete("kept", tmp_path).startswith("no: it is what torchtrace filter kept")
+    assert tool.torchtrace("merge", "calls.txt", "-qo", "merged", cwd=tmp_path).status == 0
+    assert complete("merged", tmp_path).startswith("unknown: ")
+    assert tool.torchtrace("export", log, "-qo", "list.json", cwd=tmp_path).status == 0
+    text = (tmp_path / "list.json").read_text()
+    assert text.endswith("]\n")
+    (tmp_path / "list.json").write_text(text[:-2])
+    refused = tool.torchtrace("info", "list.json", cwd=tmp_path)
+    assert refused.status == 2 and "expected a ]" in refused.err
+
+
+def test_calls_without_times_have_no_sum(tmp_path):
+    log = tool.ROOT / "testdata/logs/v1/tiny.ttlog"
+    calls = tmp_path / "calls.txt"
+    calls.write_text('torch.never_there(Tensor([2], "float32"))\n' * 3)
+    both = tool.torchtrace("stats", log, calls, cwd=tmp_path)
+    (row,) = [line for line in both.out.splitlines() if line.startswith("torch.never_there")]
+    assert "0 ns" not in row and row.split()[-1] == "-"
+    assert f"{calls}: 3 calls have no times, and are in no sum of them" in both.err
+    rows = json.loads(
+        tool.torchtrace("stats", "--sum", log, calls, "--format=json", cwd=tmp_path).out
+    )["apis"]
+    times = {row["api"]: row["time_ns"] for row in rows}
+    assert times.pop("torch.never_there") is None and all(ns > 0 for ns in times.values())
+    refused = tool.torchtrace("stats", log, "--by", "thread", "--sort=time", "--no-times", cwd="/")
+    assert refused.status == 2 and "--no-times leaves them out" in refused.err

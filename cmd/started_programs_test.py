@@ -22,6 +22,8 @@ def started(tmp_path, code, status=0):
     text = torchtrace("info", "out", cwd=tmp_path).out
     sentences = [line for line in text.splitlines() if "started as" in line]
     assert len(sentences) == bool(info["started_programs"]) and "yes" not in text
+    if any(each["python"] for each in info["started_programs"]):
+        assert "; not seen: " in torchtrace("stats", "out", cwd=tmp_path).err
     names = {
         os.path.basename(each["program"]): (each["count"], each["python"])
         for each in info["started_programs"]

@@ -163,6 +163,7 @@ int Run(const std::vector<std::string>& args) {
   }
   StandardOutput out;
   absl::Status written;
+  std::vector<std::string> notes;
   if (census) {
     CensusOptions census_options;
     census_options.format = options.format;
@@ -171,13 +172,14 @@ int Run(const std::vector<std::string>& args) {
     census_options.filter = options.filter;
     written = WriteCensus(traces, census_options, &out);
   } else {
-    written = WriteStats(traces, options, &out);
+    written = WriteStats(traces, options, &out, &notes);
   }
   Remarks remarks(&selection);
   for (size_t i = 0; written.ok() && i < traces.size(); ++i) {
     remarks.Add(paths[i], *opened[i]);
     if (options.times && !census && !options.ChoosesCalls()) remarks.AddOpenCalls(paths[i], *opened[i]);
   }
+  remarks.Add(notes);
   const int exit_code = out.Finish(written.ok() ? remarks.Check() : written);
   if (exit_code == kExitOk) remarks.Tell(quiet);
   return exit_code;

@@ -255,3 +255,52 @@ def test_where_it_hangs(tmp_path):
     assert killed.status == 0
     assert re.match(r"main-\d+: killed; times are up to its last record\n", killed.out)
     assert "2 open calls" in killed.out and "Waits" in killed.out
+
+
+# A reader that goes early, as `| head` does: the exit code is what it would have been.
+WITHOUT_A_READER = {
+    **{
+        f"stats {f}": (0, ["stats", "T", "--format", f])
+        for f in ["text", "json", "csv", "markdown"]
+    },
+    **{
+        f"coverage {f}": (
+            1,
+            ["apis", "coverage", "T", "--list", "L", "--fail-under", "90", "--format", f],
+        )
+        for f in ["text", "json", "csv", "markdown"]
+    },
+    **{f"diff {f}": (1, ["diff", "T", "U", "--format", f]) for f in ["text", "json", "markdown"]},
+    **{f"dedup {f}": (0, ["dedup", "T", "--format", f]) for f in ["text", "json", "csv", "yaml"]},
+    **{f"export {f}": (0, ["export", f, "T"]) for f in ["text", "yaml", "json", "jsonl", "csv"]},
+    **{f"export {f}": (0, ["export", f, "T"]) for f in ["chrome", "flamegraph", "torchbench"]},
+    **{f"dump {f}": (0, ["dump", "T", "--format", f]) for f in ["text", "jsonl"]},
+    **{f"tree {f}": (0, ["tree", "T", "--format", f]) for f in ["text", "json"]},
+    **{f"info {f}": (0, ["info", "T", "--format", f]) for f in ["text", "json"]},
+    "diff --sequence": (1, ["diff", "--sequence", "T", "U"]),
+    "info --open": (0, ["info", "--open", "T"]),
+    "name": (0, ["apis", "name", "aten::relu"]),
+    "help": (0, ["help", "stats"]),
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_A_READER)
+def test_a_reader_that_has_gone(tmp_path, what):
+    expected, command = WITHOUT_A_READER[what]
+    logs = tool.ROOT / "testdata/logs"
+    (tmp_path / "L").write_text("aten::mm\naten::relu\naten::abs\naten::neg\n")
+    named = {"T": logs / "v1/sample.ttlog", "U": logs / "v2/merged.ttlog"}
+    command = [tool.TORCHTRACE, *(str(named.get(word, word)) for word in command)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as out:
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=tool.environment(),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == expected, done.stderr
+    assert "cannot write" not in done.stderr

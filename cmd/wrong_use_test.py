@@ -130,12 +130,12 @@ def test_our_own_words(args, sentence):
         (("dedup", "--budget", "3", TINY), "--budget needs --generalize"),
         (("dedup", "--seed", "3", TINY), "--seed needs --generalize"),
         (
-            ("dedup", "--counts", "--format", "csv", TINY),
-            "--counts begins the lines of text: csv is another format",
+            ("dedup", "--counts", "--format", "paddle", TINY),
+            "--counts begins the lines of text: paddle is another format",
         ),
         (
-            ("export", "csv", "--counts", TINY),
-            "--counts begins the lines of text: csv is another format",
+            ("export", "torchbench", "--counts", TINY),
+            "--counts begins the lines of text: torchbench is another format",
         ),
         (
             ("help", "--all", "stats"),
@@ -145,6 +145,35 @@ def test_our_own_words(args, sentence):
 )
 def test_options_without_effect(args, sentence):
     assert said(*args) == sentence
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["html", TINY], "unknown format 'html', did you mean flamegraph?"),
+        (
+            ["chrome", TINY, "-o", "y.json.gz"],
+            "y.json.gz: what is written is not compressed; torchtrace export chrome ",
+        ),
+        (
+            ["flamegraph", TINY, "-o", "p.svg"],
+            "p.svg: flamegraph is no picture; flamegraph writes .html for a browser",
+        ),
+    ],
+)
+def test_names_of_exports_that_promise_more(tmp_path, args, sentence):
+    assert said("export", *args, cwd=tmp_path).startswith(sentence)
+    assert os.listdir(tmp_path) == []
+
+
+def test_json_by_its_suffix_is_told(tmp_path):
+    result = torchtrace("export", TINY, "-o", "t.json", cwd=tmp_path)
+    assert result.status == 0 and "t.json holds configs, as .json says;" in result.err
+    assert (
+        "holds configs" not in torchtrace("export", "json", TINY, "-o", "u.json", cwd=tmp_path).err
+    )
+    counted = torchtrace("dedup", "--counts", TINY, "-o", "c.csv", cwd=tmp_path)
+    assert counted.status == 0 and "calls" in (tmp_path / "c.csv").read_text()
 
 
 def test_a_standing_variable_may_be_without_effect(tmp_path):

@@ -315,6 +315,7 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
         ("trace(render_limit=-1)", "ValueError: render_limit is -1"),
         ("trace(render_limit='many')", "TypeError: 'str' object cannot be interpreted"),
         ("trace(formats='pdf').start()", "ValueError: "),
+        ("trace(values='1XB')", "ValueError: values: '1XB' is no size"),
         ("trace(include='%nope').start()", "ValueError: "),
         ("trace(include=[1])", "TypeError: include must be a str"),
         ("trace(include='')", "ValueError: include names nothing: ''"),
@@ -332,6 +333,17 @@ def test_errors_are_exceptions_with_one_sentence(tmp_path, call, error):
     assert ended.status == 1
     assert ended.err.splitlines()[-1].startswith(error)
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
+def test_sizes_have_units_and_dir_has_all_names(tmp_path):
+    python(
+        """
+        for size in ["64KB", "1 MiB", "1m", "7", 7]:
+            torchtrace.trace(values=size)
+        assert set(torchtrace.__all__) <= set(dir(torchtrace))
+        """,
+        tmp_path,
+    ).check()
 
 
 def test_a_subinterpreter_is_refused(tmp_path):

@@ -18,6 +18,7 @@
 #include "serialize/import/open_trace.h"
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
+#include "serialize/trace/run_facts.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/selected_trace.h"
 
@@ -144,6 +145,22 @@ void Remarks::AddOpenCalls(const std::string& path, const Trace& trace) {
                     " never returned, and had no time: ", InfoCommand("--open ", path), " shows them")});
 }
 
+namespace {
+
+// Of a program that had others do its work, which were not followed.
+std::string CallsElsewhere(uint64_t calls, const Trace& trace) {
+  constexpr uint64_t kFew = 100;
+  if (calls >= kFew) return "";
+  const RunFacts facts = GatherFacts(trace);
+  const bool python = std::any_of(facts.started.begin(), facts.started.end(),
+                                  [](const auto& program) { return program.second.python; });
+  if (!python) return "";
+  return absl::StrCat(" has ", calls == 0 ? "no calls" : Counted(calls, "call", "calls"),
+                      "; not seen: ", facts.not_seen.back());
+}
+
+}  // namespace
+
 void Remarks::Add(const std::string& path, const Trace& trace) {
   read_ = true;
   leaves_some_ = leaves_some_ || filter_ == nullptr || filter_->LeavesSome(trace);
@@ -164,6 +181,9 @@ void Remarks::Add(const std::string& path, const Trace& trace) {
     } else if (nothing_left_.ok()) {
       nothing_left_ = absl::DataLossError(absl::StrCat(damage, ", and none is left", more));
     }
+  }
+  if (const std::string elsewhere = CallsElsewhere(calls, trace); !elsewhere.empty()) {
+    Add({absl::StrCat(path == "-" ? "standard input" : path, elsewhere)});
   }
   Add(TraceNotes(trace));
 }

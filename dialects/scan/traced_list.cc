@@ -19,6 +19,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/base/files.h"
 #include "serialize/model/levels.h"
+#include "serialize/model/torch_names.h"
 
 namespace torchtrace {
 namespace {
@@ -26,7 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::string_view kAtenOps = "torch.ops.aten.";
+constexpr std::string_view kOps = "torch.ops.";
+constexpr std::string_view kAten = "aten::";
 
 // Of a list that is kept: its first lines.
 constexpr char kVersionMark[] = "# version: ";
@@ -37,7 +39,9 @@ std::vector<std::string> TraceableNames(const ApiList& list) {
   for (const ApiEntry& api : list.apis) {
     const bool other_levels =
         !api.levels.empty() && std::find(api.levels.begin(), api.levels.end(), kSetattrLevel) == api.levels.end();
-    if (!other_levels && api.name.find(':') == std::string::npos) names.push_back(api.name);
+    // As torch.ops.SPACE.NAME it is an object that can be wrapped.
+    const bool is_operator = !api.name.starts_with(kOps) && CanonicalName(api.name).find(':') != std::string::npos;
+    if (!other_levels && !is_operator) names.push_back(api.name);
   }
   return names;
 }
@@ -166,13 +170,15 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
   std::vector<WrittenName> unknown;
   for (const ApiEntry& api : list.apis) {
-    if (api.known_by_user || KnownApiNames().Has(api.name)) continue;
+    if (api.known_by_user) continue;
     const WrittenName name = {api.name, absl::StrCat(options.api_list, ":", api.line, ": "), {}};
-    if (api.name.starts_with(kAtenOps)) {
-      return absl::InvalidArgumentError(absl::StrCat(name.where, api.name,
-                                                     " is an operator, which level 2 traces and not level 0: ",
-                                                     "run -l 2 --include aten::", api.name.substr(kAtenOps.size())));
+    if (const std::string canonical = CanonicalName(api.name);
+        api.name.starts_with(kOps) && canonical.starts_with(kAten)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name.where, api.name,
+                       " is an operator, which level 2 traces and not level 0: run -l 2 --include ", canonical));
     }
+    if (KnownApiNames().Has(api.name)) continue;
     if (api.name.starts_with(options.dialect + ".")) {
       unknown.push_back(name);
     } else if (!KnownApiNames().Near(api.name).empty()) {

@@ -40,6 +40,10 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
 getAPIName = api_name  # as TorchWrapper calls it
 
 __version__ = _native.__version__

@@ -105,6 +105,16 @@ def _not_negative(number, name, what):
     return number
 
 
+def _size(size, name):
+    """A number of bytes, or one with a unit, as the command line takes it: "64KB", "1 MiB"."""
+    if not isinstance(size, str):
+        return _not_negative(size, name, "bytes")
+    found = re.fullmatch(r"(\d+)\s*(?:B|([KMGT])(?:I?B)?)?\s*", size.upper(), re.ASCII)
+    if found is None:
+        raise ValueError(f"{name}: {size!r} is no size: a number of bytes, or as '64KB'")
+    return _not_negative(int(found[1]) << 10 * " KMGT".index(found[2] or " "), name, "bytes")
+
+
 def _strings(value, name):
     strings = [value] if isinstance(value, str) else list(value)
     if not all(isinstance(each, str) for each in strings):
@@ -222,7 +232,7 @@ class Trace:
             "outputs": bool(outputs),
             "ids": bool(ids),
             "int_ranges": _which_calls(int_ranges, "int_ranges"),
-            "values": _not_negative(values, "values", "bytes"),
+            "values": _size(values, "values"),
         }
         self.path = None
         self.joined = False

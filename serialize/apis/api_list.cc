@@ -18,6 +18,7 @@
 #include "serialize/base/version_spans.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
+#include "serialize/model/torch_names.h"
 #include "serialize/trace/run_facts.h"
 #include "yaml-cpp/yaml.h"
 
@@ -202,7 +203,7 @@ class Reader {
       ApiEntry entry;
       entry.kind = "operator";
       const std::string& name = item.Scalar();
-      entry.name = name.find(':') == std::string::npos ? "aten::" + name : name;
+      entry.name = CanonicalName(name).find("::") == std::string::npos ? "aten::" + name : name;
       if (absl::Status s = Add(std::move(entry), item.Mark().line + 1); !s.ok()) return s;
     }
     return absl::OkStatus();

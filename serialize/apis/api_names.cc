@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/model/torch_names.h"
 
 namespace torchtrace {
 namespace {
@@ -91,13 +92,17 @@ std::vector<std::string> ApiNames::Resolve(const std::string& pattern) const {
       if (!GlobMatch(pattern, name)) resolved.emplace_back(name);
     }
   }
-  if (IsGlob(pattern)) return resolved;
-  const size_t overload = OverloadStart(pattern);
-  if (overload != std::string::npos) {
-    if (pattern.substr(overload) == ".default") resolved.push_back(pattern.substr(0, overload));
-  } else if (pattern.find("::") != std::string::npos) {
-    resolved.push_back(pattern + ".*");
-  } else if (named) {
+  const std::string canonical = CanonicalName(pattern);
+  if (canonical.find("::") != std::string::npos) {
+    const auto add = [&resolved](const std::string& name) {
+      for (std::string& spelling : SpellingsOf(name)) {
+        if (spelling != resolved.front()) resolved.push_back(std::move(spelling));
+      }
+    };
+    add(canonical);
+    if (IsGlob(pattern) || OverloadStart(canonical) != std::string::npos) return resolved;
+    add(absl::StrCat(canonical, pattern.ends_with(".default") ? ".default" : ".*"));
+  } else if (named && !IsGlob(pattern)) {
     for (const std::string_view accessor : kAccessors) resolved.push_back(absl::StrCat(pattern, std::string(accessor)));
   }
   return resolved;
@@ -112,9 +117,10 @@ bool ApiNames::Has(const std::string& pattern) const {
 
 bool ApiNames::Knows(const std::string& pattern) const {
   if (Has(pattern)) return true;
-  const size_t overload = OverloadStart(pattern);
+  const std::string canonical = CanonicalName(pattern);
+  const size_t overload = OverloadStart(canonical);
   if (overload == std::string::npos) return false;
-  return ForEachMatch(std::string_view(pattern).substr(0, overload), [this](const Name& name) {
+  return ForEachMatch(std::string_view(canonical).substr(0, overload), [this](const Name& name) {
     const auto next = &name + 1;
     return OverloadStart(name.text) == std::string_view::npos &&
            (next == names_.data() + names_.size() ||
@@ -132,7 +138,9 @@ bool ApiNames::Knows(const WrittenName& name) const {
   return name.globs.empty() ? Knows(name.text) : std::any_of(name.globs.begin(), name.globs.end(), knows);
 }
 
-std::string ApiNames::Near(std::string_view pattern) const {
+std::string ApiNames::Near(std::string_view typed) const {
+  const std::string canonical = CanonicalName(typed);
+  const std::string_view pattern = canonical;
   const size_t begin = std::min(pattern.find_first_not_of('*'), pattern.size());
   const std::string_view core = pattern.substr(begin, pattern.find_last_not_of('*') + 1 - begin);
   if (core.size() < 2 || IsGlob(core)) return "";
@@ -153,7 +161,7 @@ std::string ApiNames::Near(std::string_view pattern) const {
 
 std::string ApiNames::Suggest(std::string_view pattern) const {
   std::string found = Near(pattern);
-  if (!found.empty() || IsGlob(pattern) || pattern.find("::") != std::string_view::npos) return found;
+  if (!found.empty() || IsGlob(pattern) || CanonicalName(pattern).find("::") != std::string_view::npos) return found;
   const auto shortest_ending_in = [this](std::string_view part) {
     std::string_view shortest;
     for (const Name& name : names_) {

@@ -78,8 +78,8 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
   const bool exact = options_.levels_apart && options_.ignore.empty() && !options_.folding.has_value();
   std::vector<uint32_t> entry_of(calls.size(), kNoEntry);
   for (ConfigId config = 0; config < calls.size(); ++config) {
-    const std::string_view identity = trace->identity(config);
-    if (calls[config] == 0 || !Accepts(identity)) continue;
+    if (calls[config] == 0 || !Accepts(trace->identity(config))) continue;
+    const std::string_view identity = spelling_.Apply(trace->identity(config));
     std::string coarse = exact ? "" : Coarsen(identity);
     std::optional<Folding::Folded> folded =
         options_.folding.has_value() ? options_.folding->Fold(coarse) : std::nullopt;

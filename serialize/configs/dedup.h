@@ -59,6 +59,18 @@ class Coarsening {
   unsigned parts_ = 0;
 };
 
+// Operators that traces spell differently, as one API: calls of aten::mm.default are calls of aten::mm (CanonicalName),
+// by the name that came first. Memory goes with the operators. Not thread-safe.
+class OneSpelling {
+ public:
+  // The identity with that name; valid until the next call.
+  std::string_view Apply(std::string_view identity);
+
+ private:
+  absl::flat_hash_map<std::string, std::string> first_;  // by canonical name
+  std::string respelled_;
+};
+
 // Dedup gathers the unique configurations of any number of traces. Each trace is
 // counted once and may be closed then: memory goes with the configurations (and,
 // with provenance, with the processes that each came from), not with calls or traces.
@@ -134,6 +146,7 @@ class Dedup {
   absl::Status CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of);
 
   DedupOptions options_;
+  OneSpelling spelling_;
   ConfigTable unfolded_;        // with a folding: each config before it
   ConfigTable table_;           // its ConfigIds number the entries, as they were first seen
   std::vector<Entry> entries_;  // by ConfigId

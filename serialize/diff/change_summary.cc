@@ -34,6 +34,7 @@ struct Differences {
   std::set<Texts> values;  // other numbers
   std::set<Texts> dtypes;
   std::set<Texts> devices;
+  bool other = false;  // layouts, or strides that one of them has
   // Tensors of more than one dimension, by what changed in them: whether that is only their first size.
   std::vector<std::pair<std::set<Size>, bool>> tensors;
 };
@@ -56,6 +57,7 @@ void CompareNames(const Value& a, const Value& b, Differences* differences) {
   switch (a.tag) {
     case ValueTag::kTensor:
       compare(a.device, b.device, &differences->devices);
+      if (a.layout != b.layout || a.tensor_bits != b.tensor_bits) differences->other = true;
       [[fallthrough]];
     case ValueTag::kNdarray:
     case ValueTag::kNumpyScalar:
@@ -68,6 +70,10 @@ void CompareNames(const Value& a, const Value& b, Differences* differences) {
     case ValueTag::kGenerator:
     case ValueTag::kStorage:
       compare(a.text, b.text, &differences->devices);
+      break;
+    case ValueTag::kLayout:
+    case ValueTag::kMemoryFormat:
+      if (a.text != b.text) differences->other = true;
       break;
     default:
       break;
@@ -249,6 +255,7 @@ class Summary {
       return std::all_of(all.begin(), all.end(),
                          [&](const Texts& texts) { return explained_texts_.contains({kind, texts}); });
     };
+    if (differences.other) return false;
     const bool any = !differences.sizes.empty() || !differences.dtypes.empty() || !differences.devices.empty() ||
                      !differences.values.empty();
     return any &&

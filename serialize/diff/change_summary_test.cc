@@ -92,6 +92,19 @@ TEST(ChangeSummary, TwiceTheLayers) {
   EXPECT_THAT(ChangesBetween(&a, &b), ElementsAre("calls 1 -> 2 in 4/4", R"(add_(Tensor([64, 64], "float32"), 0.1))"));
 }
 
+TEST(ChangeSummary, StridesAndLayoutsAreNone) {
+  FakeTrace a, b;
+  AddLayer(&a, 2, 64);
+  AddLayer(&b, 2, 64, "float16");
+  a.Call(MakeConfig(1, "neg", {Tensor({2, 3})}));
+  Value strided = Tensor({2, 3}, "float16");
+  strided.tensor_bits |= kTensorHasStride;
+  strided.strides = {1, 2};
+  b.Call(MakeConfig(1, "neg", {strided}));
+  EXPECT_THAT(ChangesBetween(&a, &b),
+              ElementsAre("dtype float32 -> float16 in 6/6", R"(neg(Tensor([2, 3], "float32")))"));
+}
+
 TEST(ChangeSummary, OneConfigIsNoCommonChange) {
   FakeTrace a, b;
   a.Call(MakeConfig(1, "relu", {Tensor({2, 3})}));

@@ -21,8 +21,8 @@ bool DiffScope::Accepts(const ConfigHead& head) const {
 std::vector<uint32_t> CommonConfigs::Add(const Trace& trace, const DiffScope& scope) {
   std::vector<uint32_t> symbols(trace.config_count(), kLeftOut);
   for (ConfigId id = 0; id < symbols.size(); ++id) {
-    const std::string_view identity = trace.identity(id);
-    if (!scope.Accepts(ReadConfigHead(identity))) continue;
+    if (!scope.Accepts(ReadConfigHead(trace.identity(id)))) continue;
+    const std::string_view identity = spelling_.Apply(trace.identity(id));
     // Without facets the variant is the config.
     const VariantId variant = scope.coarsening.empty() ? configs_.Intern(identity, {})
                                                        : configs_.Intern(scope.coarsening.Apply(identity), {});
@@ -60,8 +60,9 @@ struct Lone {
   uint32_t symbol;
   uint64_t calls;
   std::vector<FamilyNumber> numbers;
-  std::string family;  // as FamilyName has it
-  std::string kind;    // the same without dtypes and devices
+  std::string family;        // as FamilyName has it
+  std::string kind;          // the same without dtypes, devices, strides and layouts
+  std::string same_numbers;  // of those that differ in these alone
 };
 
 double ToDouble(const FamilyNumber& number) {
@@ -201,7 +202,7 @@ class Comparison {
 
   void CompareAllConfigs() {
     // Few symbols differ mostly: only those are taken apart.
-    const Coarsening kinds = Coarsening::Parse({"dtype", "device"}).value();
+    const Coarsening kinds = Coarsening::Parse({"dtype", "device", "stride", "layout"}).value();
     std::vector<Lone> a_lones, b_lones;
     for (uint32_t symbol = 0; symbol < configs_.size(); ++symbol) {
       const uint64_t a = a_calls_[symbol], b = b_calls_[symbol];
@@ -221,9 +222,12 @@ class Comparison {
         row.change = Change::kCount;
         continue;
       }
-      std::string kind = FamilyName(symbol, FindFamily(kinds.Apply(ReadableConfig(configs_.identity(symbol)))).key);
+      const FamilyMember coarse = FindFamily(kinds.Apply(ReadableConfig(configs_.identity(symbol))));
+      std::string kind = FamilyName(symbol, coarse.key);
+      std::string same_numbers = kind + NumbersKey(coarse.numbers);
       (a > 0 ? a_lones : b_lones)
-          .push_back({symbol, a + b, std::move(member.numbers), std::move(rows_.back().family), std::move(kind)});
+          .push_back({symbol, a + b, std::move(member.numbers), std::move(rows_.back().family), std::move(kind),
+                      std::move(same_numbers)});
       rows_.pop_back();
     }
     PairLones(&a_lones, &b_lones);
@@ -238,8 +242,8 @@ class Comparison {
 
   // Pairs what belongs together; what is left was removed, or added.
   void PairLones(std::vector<Lone>* a, std::vector<Lone>* b) {
-    // What differs in dtypes or devices alone belongs together, then what differs in numbers alone, then in both.
-    Pair(a, b, [](const Lone& lone) { return lone.kind + NumbersKey(lone.numbers); });
+    // What differs in names and strides alone belongs together, then what differs in numbers alone, then in both.
+    Pair(a, b, [](const Lone& lone) { return lone.same_numbers; });
     Pair(a, b, [](const Lone& lone) { return lone.family; });
     Pair(a, b, [](const Lone& lone) { return lone.kind; });
     for (const Lone& lone : *a) {

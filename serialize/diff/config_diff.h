@@ -51,6 +51,7 @@ class CommonConfigs {
   FamilyMember Member(uint32_t symbol) const;
 
  private:
+  OneSpelling spelling_;
   ConfigTable configs_;
   std::vector<uint32_t> families_;
   size_t family_count_ = 0;

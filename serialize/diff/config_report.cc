@@ -156,7 +156,8 @@ class ConfigReport {
     if (row.change != Change::kChanged) {
       return configs_.Text(row.a != CommonConfigs::kLeftOut ? row.a : row.b);
     }
-    return FormatPieces(CompareLines(configs_.Text(row.a), configs_.Text(row.b)), color);
+    return FormatPieces(
+        CompareTexts(ReadableConfig(configs_.identity(row.a)), ReadableConfig(configs_.identity(row.b))), color);
   }
   static std::string Line(const ApiDifference& row, bool /*color*/) { return FormatApi(row.api); }
 
@@ -294,7 +295,8 @@ class ConfigReport {
     if (!b.empty()) json["b"] = b;
     if (row.change == Change::kChanged) {
       json["differences"] = ordered_json::array();
-      for (const TextPiece& piece : CompareLines(a, b)) {
+      for (const TextPiece& piece :
+           CompareTexts(ReadableConfig(configs_.identity(row.a)), ReadableConfig(configs_.identity(row.b)))) {
         if (!piece.same) json["differences"].push_back({{"a", piece.before}, {"b", piece.after}});
       }
     }

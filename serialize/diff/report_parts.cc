@@ -2,11 +2,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/base/text.h"
 #include "serialize/diff/reports.h"
 #include "serialize/diff/sequence_diff.h"
+#include "serialize/forms/text_parts.h"
+#include "serialize/model/torch_names.h"
+#include "serialize/model/value.h"
 
 namespace torchtrace {
 namespace {
@@ -39,11 +44,25 @@ std::vector<std::string_view> Tokens(std::string_view text) {
   return tokens;
 }
 
+// Of a dtype, a device, a layout.
+bool IsQuotedName(std::string_view token) {
+  return token.size() > 2 && token.front() == '"' && token.back() == '"' &&
+         std::all_of(token.begin() + 1, token.end() - 1,
+                     [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':'; });
+}
+
 class Pieces {
  public:
   void AddSame(std::string_view text) {
     if (pieces_.empty() || !pieces_.back().same) pieces_.emplace_back();
     pieces_.back().before.append(text);
+  }
+  // Names share their quotes.
+  void AddChangedToken(std::string_view before, std::string_view after) {
+    if (!IsQuotedName(before) || !IsQuotedName(after)) return AddChanged(before, after);
+    AddSame("\"");
+    AddChanged(before.substr(1, before.size() - 2), after.substr(1, after.size() - 2));
+    AddSame("\"");
   }
   void AddChanged(std::string_view before, std::string_view after) {
     if (pieces_.empty() || pieces_.back().same) pieces_.push_back({.same = false, .before = "", .after = ""});
@@ -67,7 +86,7 @@ std::vector<TextPiece> CompareLines(std::string_view before, std::string_view af
       if (a[i] == b[i]) {
         pieces.AddSame(a[i]);
       } else {
-        pieces.AddChanged(a[i], b[i]);
+        pieces.AddChangedToken(a[i], b[i]);
       }
     }
     return pieces.Take();
@@ -93,6 +112,47 @@ std::vector<TextPiece> CompareLines(std::string_view before, std::string_view af
     }
   }
   return pieces.Take();
+}
+
+namespace {
+
+// Tells of two tensors, or of those in two containers, what only one of them tells.
+void TellSameParts(Value* a, Value* b, std::set<const Value*>* with_device) {
+  if (a->tag == ValueTag::kTensor && b->tag == ValueTag::kTensor) {
+    if (a->device != b->device) with_device->insert({a, b});
+    const auto tell = [](Value* tensor, const Value& other) {
+      const uint64_t lacks = other.tensor_bits & ~tensor->tensor_bits;
+      const bool sized =
+          !tensor->shape.empty() && std::all_of(tensor->shape.begin(), tensor->shape.end(),
+                                                [](Dim size) { return size.has_value() && *size != kAnySize; });
+      if ((lacks & kTensorHasStride) != 0 && sized && !StridesOf(*tensor).empty()) {
+        tensor->strides = StridesOf(*tensor);
+        tensor->tensor_bits |= kTensorHasStride;
+      }
+      if ((lacks & kTensorHasLayout) != 0) {
+        tensor->layout = "strided";
+        tensor->tensor_bits |= kTensorHasLayout;
+      }
+    };
+    tell(a, *b);
+    tell(b, *a);
+  }
+  for (size_t i = 0; i < std::min(a->items.size(), b->items.size()); ++i) {
+    TellSameParts(&a->items[i], &b->items[i], with_device);
+  }
+}
+
+}  // namespace
+
+std::vector<TextPiece> CompareTexts(Config before, Config after) {
+  std::set<const Value*> with_device;
+  for (size_t i = 0; i < std::min(before.args.size(), after.args.size()); ++i) {
+    TellSameParts(&before.args[i], &after.args[i], &with_device);
+  }
+  for (size_t i = 0; i < std::min(before.kwargs.size(), after.kwargs.size()); ++i) {
+    TellSameParts(&before.kwargs[i].second, &after.kwargs[i].second, &with_device);
+  }
+  return CompareLines(FormatWithDevices(before, with_device), FormatWithDevices(after, with_device));
 }
 
 std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color) {

@@ -2,7 +2,10 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "serialize/diff/reports.h"
+#include "serialize/forms/forms.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {
@@ -27,6 +30,41 @@ TEST(ChangedText, WholeTokens) {
       {"f(\"\\", "f(\"\\", "f(\"\\"},
   };
   for (const auto& c : cases) EXPECT_EQ(FormatPieces(CompareLines(c.before, c.after), false), c.line);
+}
+
+// What one of two tensors leaves out as the default is told where the other one has another.
+TEST(ChangedText, PartsOfTensors) {
+  const auto parsed = [](const std::string& line) {
+    const absl::StatusOr<Config> config = ParseConfigText(line);
+    EXPECT_TRUE(config.ok()) << line << ": " << config.status();
+    return config.value_or(Config());
+  };
+  const struct {
+    const char *before, *after, *line, *back;
+  } cases[] = {
+      {R"(f(Tensor([2], "float32")))", R"(f(Tensor([2], "float32", device="cuda:0")))",
+       R"(f(Tensor([2], "float32", device="cpu -> cuda:0")))", R"(f(Tensor([2], "float32", device="cuda:0 -> cpu")))"},
+      {R"(f(Tensor([2], "float32", device="cuda:1")))", R"(f(Tensor([2], "float32", device="cuda:0")))",
+       R"(f(Tensor([2], "float32", device="cuda:1 -> cuda:0")))",
+       R"(f(Tensor([2], "float32", device="cuda:0 -> cuda:1")))"},
+      {R"(f(Tensor([2], "float32")))", R"(f(Tensor([2], "float16", device="meta")))",
+       R"(f(Tensor([2], "float32 -> float16", device="cpu -> meta")))",
+       R"(f(Tensor([2], "float16 -> float32", device="meta -> cpu")))"},
+      {R"(f(Tensor([2, 3], "float32")))", R"(f(Tensor([2, 3], "float32", stride=[1, 2])))",
+       R"(f(Tensor([2, 3], "float32", stride=[3 -> 1, 1 -> 2])))",
+       R"(f(Tensor([2, 3], "float32", stride=[1 -> 3, 2 -> 1])))"},
+      {R"(f(Tensor([2], "float32")))", R"(f(Tensor([2], "float32", layout="sparse_coo")))",
+       R"(f(Tensor([2], "float32", layout="strided -> sparse_coo")))",
+       R"(f(Tensor([2], "float32", layout="sparse_coo -> strided")))"},
+      {R"(f(list[Tensor([2], "float32")], a=Tensor([3], "float32")))",
+       R"(f(list[Tensor([2], "float32", device="cuda:0")], a=Tensor([3], "float32")))",
+       R"(f(list[Tensor([2], "float32", device="cpu -> cuda:0")], a=Tensor([3], "float32")))",
+       R"(f(list[Tensor([2], "float32", device="cuda:0 -> cpu")], a=Tensor([3], "float32")))"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(FormatPieces(CompareTexts(parsed(c.before), parsed(c.after)), false), c.line);
+    EXPECT_EQ(FormatPieces(CompareTexts(parsed(c.after), parsed(c.before)), false), c.back);
+  }
 }
 
 TEST(ChangedText, Colors) {

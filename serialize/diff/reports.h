@@ -16,6 +16,7 @@
 #include "serialize/base/choices.h"
 #include "serialize/diff/config_diff.h"
 #include "serialize/diff/sequence_diff.h"
+#include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
 
 namespace torchtrace {
@@ -68,6 +69,9 @@ struct TextPiece {
 
 // Of two lines of the text form. Pieces are whole tokens: numbers, strings, names.
 std::vector<TextPiece> CompareLines(std::string_view before, std::string_view after);
+// Of two configs. A part of a tensor that one of them leaves out as the default is told where the other one's is
+// another: `device="cpu -> cuda:0"`.
+std::vector<TextPiece> CompareTexts(Config before, Config after);
 
 // The pieces as one line. With colour, what goes is red and what comes green.
 std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color);

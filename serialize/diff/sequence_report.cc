@@ -11,6 +11,7 @@
 #include "serialize/diff/reports.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
+#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {
@@ -136,7 +137,8 @@ class SequenceReport {
     if (line.kind != RunKind::kChanged) {
       return configs_.Text(line.a != CommonConfigs::kLeftOut ? line.a : line.b);
     }
-    return FormatPieces(CompareLines(configs_.Text(line.a), configs_.Text(line.b)), color);
+    return FormatPieces(
+        CompareTexts(ReadableConfig(configs_.identity(line.a)), ReadableConfig(configs_.identity(line.b))), color);
   }
 
   static uint32_t DepthOf(const HunkLine& line) {

@@ -38,12 +38,16 @@ const std::vector<const Exporter*>& Exporters() {
 }
 
 absl::StatusOr<const Exporter*> FindExporter(std::string_view name) {
+  std::string hint;
   for (const Exporter* const exporter : Exporters()) {
     if (name == exporter->name) return exporter;
+    for (const char* const suffix : exporter->suffixes) {
+      if (suffix != nullptr && name == suffix) hint = absl::StrCat(", did you mean ", exporter->name, "?");
+    }
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown format '", std::string(name), "'",
-                                                 DidYouMean(name, ExporterNameList()), "; there are ",
-                                                 ExporterNames()));
+  if (hint.empty()) hint = DidYouMean(name, ExporterNameList());
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown format '", std::string(name), "'", hint, "; there are ", ExporterNames()));
 }
 
 absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,

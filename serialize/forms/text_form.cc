@@ -3,9 +3,11 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <set>
 
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
+#include "serialize/forms/text_parts.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 #include "serialize/model/unknown_arguments.h"
@@ -171,6 +173,7 @@ struct Spelling {
   std::string_view framework;
   bool of_tensors = false;  // paddle.Tensor(...): the API doesn't tell whose they are
   bool folded = false;      // long containers are shortened
+  const std::set<const Value*>* with_device = nullptr;
 };
 
 // torch.float32 where that name is always of this kind, else torch.dtype("float32").
@@ -313,7 +316,7 @@ void AppendTensor(const Value& value, const Spelling& spelling, std::string* out
   }
   out->append(", ");
   AppendQuotedOrAny(value.text, out);
-  if (value.device != "cpu") {
+  if (value.device != "cpu" || (spelling.with_device != nullptr && spelling.with_device->contains(&value))) {
     out->append(", device=");
     AppendQuotedOrAny(value.device, out);
   }
@@ -472,9 +475,11 @@ std::string FormatApi(std::string_view api) { return IsBareApi(api) ? std::strin
 
 namespace {
 
-std::string Format(const Config& config, bool folded) {
-  const Spelling spelling = {
-      .framework = config.framework(), .of_tensors = !config.other_framework.empty(), .folded = folded};
+std::string Format(const Config& config, bool folded, const std::set<const Value*>* with_device = nullptr) {
+  const Spelling spelling = {.framework = config.framework(),
+                             .of_tensors = !config.other_framework.empty(),
+                             .folded = folded,
+                             .with_device = with_device};
   std::string out = FormatApi(config.api);
   if (HasUnknownArguments(config)) return out.append("(...)");
   out.push_back('(');
@@ -502,6 +507,9 @@ std::string Format(const Config& config, bool folded) {
 }  // namespace
 
 std::string FormatConfig(const Config& config) { return Format(config, /*folded=*/false); }
+std::string FormatWithDevices(const Config& config, const std::set<const Value*>& with_device) {
+  return Format(config, /*folded=*/false, &with_device);
+}
 std::string FormatFoldedConfig(const Config& config) { return Format(config, /*folded=*/true); }
 
 }  // namespace torchtrace

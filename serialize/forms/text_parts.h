@@ -1,17 +1,22 @@
-// What text_parser.cc is made of: the scanner, and the parsers of leaves, numbers, tensors and values.
+// What the text form and its parser are made of: the scanner, and the parsers of leaves, numbers, tensors and values.
 
 #ifndef TORCHTRACE_SERIALIZE_FORMS_TEXT_PARTS_H_
 #define TORCHTRACE_SERIALIZE_FORMS_TEXT_PARTS_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "serialize/model/config.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {
+
+// As FormatConfig; of these tensors the device is told where it is the default, too.
+std::string FormatWithDevices(const Config& config, const std::set<const Value*>& with_device);
 
 // The characters of one line in the text form: where the parser is, what comes next, quoted
 // strings, and the message that says what was expected there. The functions of

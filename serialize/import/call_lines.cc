@@ -26,14 +26,19 @@ class CallLines final : public RowSource {
     LineReader lines(file());
     IdentityCache cache;
     std::string_view line;
+    bool in_list = false;
     while (true) {
       const absl::StatusOr<bool> more = lines.Next(&line);
       if (!more.ok()) return more.status();
+      if (!*more && in_list) return At(lines, absl::InvalidArgumentError("the file ends in its list: expected a ]"));
       if (!*more) return absl::OkStatus();
       if (lines.number() == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
       if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
       // A list with a line for each item.
-      if (line == "[" || line == "]" || line == "[]") continue;
+      if (line == "[" || line == "]" || line == "[]") {
+        in_list = line == "[";
+        continue;
+      }
       if (line.ends_with("},")) line.remove_suffix(1);
       CallFacts facts;
       absl::StatusOr<const ParsedCall*> call = ParseLine(line, &cache, &facts);

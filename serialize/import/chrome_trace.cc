@@ -201,6 +201,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   }
 
   void TakeNotes(const JsonStreamEnd& end) {
+    processes_[0].metadata["file_end"] = end.cut ? "cut" : "whole";
     if (end.cut) {
       notes_.push_back(absl::StrCat(path_, " ends at offset ", end.bytes, " in the middle; ", end.elements,
                                     " whole events were read"));

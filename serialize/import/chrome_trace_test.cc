@@ -161,7 +161,7 @@ TEST(ChromeTrace, SeveralProcesses) {
   EXPECT_EQ(
       source->processes()[0].metadata.dump(),
       R"({"clock":{"origin_monotonic_ns":1,"origin_realtime_ns":1700000000000000001,"origin_units":1,"unit_ns":1},)"
-      R"("dialect":"torch","host":"h","levels":[2],"pid":8,"rank":3,"world_size":8})");
+      R"("dialect":"torch","file_end":"whole","host":"h","levels":[2],"pid":8,"rank":3,"world_size":8})");
   EXPECT_EQ(source->processes()[0].thread_names, std::vector<std::string>{"main"});
   EXPECT_EQ(source->processes()[1].metadata["pid"], 7);
   EXPECT_EQ(source->processes()[1].thread_names, std::vector<std::string>{"thread 1"});

@@ -251,7 +251,10 @@ void ImportedTrace::ReadProcesses(size_t first) {
   }
   for (size_t i = first; i < infos_.size() && i < processes.size(); ++i) {
     infos_[i].path = ProcessPath(path_, processes[i], i, processes.size() == 1);
-    infos_[i].SetMetadata(std::make_shared<const nlohmann::json>(processes[i].metadata));
+    nlohmann::json metadata = processes[i].metadata;
+    // Most formats don't show their end.
+    if (i == 0 && !metadata.contains("file_end")) metadata["file_end"] = "unknown";
+    infos_[i].SetMetadata(std::make_shared<const nlohmann::json>(std::move(metadata)));
   }
 }
 

@@ -158,12 +158,13 @@ class TritonBench : public CallSource {
     if (!good && handler.status().ok()) {
       return absl::InvalidArgumentError(absl::StrCat(file_->name(), ": expected an object of operators"));
     }
+    if (handler.status().ok()) processes_[0].metadata["file_end"] = "whole";
     return handler.status();
   }
 
  private:
   const std::unique_ptr<InputFile> file_;
-  const std::vector<ImportedProcess> processes_{1};
+  std::vector<ImportedProcess> processes_ = std::vector<ImportedProcess>(1);
   OperatorInputGaps gaps_;
 };
 

@@ -61,6 +61,14 @@ inline std::string OperatorName(std::string_view name) {
   return result;
 }
 
+// The one spelling of an operator, as level 2 has it, under which calls, lists and patterns meet: aten::mm of
+// aten::mm.default, aten.mm, aten.mm.default, torch.ops.aten.mm and torch.ops.aten.mm.default. Of a glob its beginning
+// is spelled so. Other names stay as they are.
+std::string CanonicalName(std::string_view name);
+
+// The canonical name as it is, and how else calls of it may be called: aten::mm, torch.ops.aten.mm, aten.mm.
+std::vector<std::string> SpellingsOf(std::string_view canonical);
+
 // `aten::add` of `aten::add.Tensor`, and of itself; empty for what is no operator's name, such as that of an autograd
 // node.
 inline std::string_view OperatorPacket(std::string_view name) {

@@ -23,7 +23,7 @@ class Summer {
   void Add(const CallRecord& call) {
     if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
     empty_ = false;
-    totals_.has_times = totals_.has_times || call.time_ns != 0;
+    totals_.has_times = totals_.has_times || IsTimed(call);
     ThreadState& thread = ThreadOf(call);
     if (call.kind == CallRecord::kEnter) {
       Enter(call, &thread);
@@ -118,6 +118,7 @@ class Summer {
     if (!accepted) return;
     CallTotal& total = totals_.configs[call.config];
     Count(call, &total);
+    if (!IsTimed(call)) totals_.untimed += call.count;
     if (open.costs && thread->open_costs[call.level]++ == 0) total.outermost += call.count;
     if (!by_place_) return;
     PlaceTotal& place = PlaceAt(open.place);
@@ -142,7 +143,11 @@ class Summer {
   static void Count(const CallRecord& call, CallTotal* total) {
     if (total->calls == 0) total->first = call.call;
     total->calls += call.count;
+    total->timed = total->timed || IsTimed(call);
   }
+
+  // No clock of a machine shows 0: other tools' files have none.
+  static bool IsTimed(const CallRecord& call) { return call.time_ns != 0; }
 
   void Leave(const CallRecord& call, ThreadState* thread) {
     const int64_t time_ns = call.total_duration_ns();
@@ -163,6 +168,7 @@ class Summer {
     total->self_time_ns += time_ns - open.inside_ns;
     if (options_.durations && open.outermost) total->durations.Add(call.duration_ns, call.count);
     if (call.kind == CallRecord::kRaise) total->raised += call.count;
+    total->timed = total->timed || IsTimed(call);
   }
 
   const SumOptions& options_;

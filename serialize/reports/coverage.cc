@@ -15,6 +15,7 @@
 #include "serialize/apis/api_names.h"
 #include "serialize/base/bytes.h"
 #include "serialize/base/text.h"
+#include "serialize/configs/dedup.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
@@ -25,25 +26,6 @@ namespace torchtrace {
 namespace {
 
 bool IsOperator(std::string_view name) { return name.find("::") != std::string_view::npos; }
-
-// The one spelling of a name under which calls and entries meet.
-std::string Canonical(std::string_view name) {
-  constexpr std::string_view kOps = "torch.ops.";
-  if (name.substr(0, kOps.size()) == kOps) {
-    name.remove_prefix(kOps.size());
-    const size_t dot = name.find('.');
-    if (dot == std::string_view::npos) return std::string(name);
-    std::string result = absl::StrCat(std::string(name.substr(0, dot)), "::", std::string(name.substr(dot + 1)));
-    constexpr std::string_view kDefault = ".default";
-    if (result.size() > kDefault.size() &&
-        std::string_view(result).substr(result.size() - kDefault.size()) == kDefault) {
-      result.resize(result.size() - kDefault.size());
-    }
-    return result;
-  }
-  const bool aten = name.substr(0, 5) == "aten." || name.substr(0, 6) == "prims.";
-  return aten ? OperatorName(name) : std::string(name);
-}
 
 // `torch.Tensor.shape` of `torch.Tensor.shape.__get__`; empty for other names.
 std::string_view PropertyOf(std::string_view name) {
@@ -59,7 +41,7 @@ std::string_view PropertyOf(std::string_view name) {
 // `aten` of aten::add.Tensor. A class is no place but torch.Tensor, which has as many methods as torch has functions.
 std::string NamespaceOf(std::string_view name) {
   constexpr size_t kDeepest = 3;
-  const std::string canonical = Canonical(name);
+  const std::string canonical = CanonicalName(name);
   if (IsOperator(canonical)) return canonical.substr(0, canonical.find("::"));
   const std::vector<std::string> parts = absl::StrSplit(canonical, '.');
   size_t count = 0;
@@ -101,17 +83,17 @@ class Coverage {
       : list_name_(list_name), options_(options), out_(out), filter_(options.filter) {
     for (const ApiEntry& entry : list.apis) {
       if (!filter_.Accepts(entry.name)) continue;
-      const auto same = by_name_.find(Canonical(entry.name));
+      const auto same = by_name_.find(CanonicalName(entry.name));
       const size_t index = same == by_name_.end() ? entries_.size() : same->second.front();
       if (index == entries_.size()) {
         entries_.push_back({&entry, {}});
-        AddKeys(entry.name, index);
       } else {
         repeated_.push_back(entry.name);
       }
+      AddKeys(entry.name, index);
       for (const std::string& alias : entry.aliases) AddKeys(alias, index);
       for (const std::string& alias : entry.elsewhere) AddKeys(alias, index);
-      (IsOperator(Canonical(entry.name)) ? lists_operators_ : lists_apis_) = true;
+      (IsOperator(CanonicalName(entry.name)) ? lists_operators_ : lists_apis_) = true;
     }
   }
 
@@ -131,7 +113,7 @@ class Coverage {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<CoverageTotals> Write() {
+  absl::Status Write(CoverageTotals* totals) {
     std::vector<Row> called, never, outside;
     size_t invisible = 0;
     for (const auto& [entry, tally] : entries_) {
@@ -143,7 +125,7 @@ class Coverage {
       (was_called ? called : never).push_back({entry->name, &tally, visible});
     }
     for (const auto& [api, tally] : outside_) outside.push_back({api, &tally, true});
-    const CoverageTotals totals{entries_.size(), called.size(), repeated_};
+    *totals = {entries_.size(), called.size(), repeated_};
 
     ReportWriter report(options_.format, out_);
     report.AddLine(absl::StrCat(called.size(), " of ", entries_.size(), " ", What(), " of ", list_name_,
@@ -170,8 +152,7 @@ class Coverage {
     AddSection("called", "called", "apis", &called, &report);
     AddSection("never called", "never", "apis", &never, &report);
     if (options_.outside) AddSection("not in the list", "outside", "not_in_list", &outside, &report);
-    if (absl::Status s = report.Finish("the coverage"); !s.ok()) return s;
-    return totals;
+    return report.Finish("the coverage");
   }
 
  private:
@@ -181,7 +162,7 @@ class Coverage {
   };
 
   void AddKeys(const std::string& name, size_t entry) {
-    const std::string key = Canonical(name);
+    const std::string key = CanonicalName(name);
     by_name_[key].push_back(entry);
     // Unless it says `.default`, it stands for all overloads.
     const bool says_default = name.size() > 8 && name.compare(name.size() - 8, 8, ".default") == 0;
@@ -189,14 +170,15 @@ class Coverage {
     by_packet_[key].push_back(entry);
   }
 
-  void AddConfig(std::string_view identity, uint64_t calls) {
+  void AddConfig(std::string_view spelled, uint64_t calls) {
+    const std::string_view identity = spelling_.Apply(spelled);
     const ConfigHead head = ReadConfigHead(identity);
     if (head.api.empty()) return;
     if (!options_.levels.empty() &&
         std::find(options_.levels.begin(), options_.levels.end(), head.level) == options_.levels.end()) {
       return;
     }
-    const std::string name = Canonical(head.api);
+    const std::string name = CanonicalName(head.api);
     const uint64_t config = Hash64(identity.data() + 1, identity.size() - 1);
     std::set<size_t> entries;
     Find(by_name_, name, &entries);
@@ -288,6 +270,7 @@ class Coverage {
   const CoverageOptions& options_;
   std::ostream* const out_;
   GlobMemo filter_;
+  OneSpelling spelling_;
   std::vector<Entry> entries_;                                       // those of the list that the filter accepts
   absl::flat_hash_map<std::string, std::vector<size_t>> by_name_;    // index into entries_
   absl::flat_hash_map<std::string, std::vector<size_t>> by_packet_;  // operators without overload
@@ -315,20 +298,30 @@ std::vector<int> RecordedLevels(const Trace& trace) {
 
 absl::Status CheckListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
                             bool knows_operators) {
+  std::vector<const ApiEntry*> unknown;
   for (const ApiEntry& entry : list.apis) {
-    const std::string name = Canonical(entry.name);
+    const std::string name = CanonicalName(entry.name);
     const bool found_by_scan = !entry.kind.empty() && !IsOperator(name);
     if (entry.known_by_user || found_by_scan || names.Knows(name) || names.Knows(std::string(PropertyOf(name))))
       continue;
     if (IsOperator(name) && !knows_operators && names.Near(name).empty()) continue;
-    return UnknownName({entry.name, absl::StrCat(list_name, ":", entry.line, ": "), {}}, names);
+    unknown.push_back(&entry);
   }
-  return absl::OkStatus();
+  if (unknown.empty()) return absl::OkStatus();
+  const ApiEntry& first = *unknown.front();
+  const absl::Status status = UnknownName({first.name, absl::StrCat(list_name, ":", first.line, ": "), {}}, names);
+  if (unknown.size() == 1) return status;
+  constexpr size_t kNamed = 10;
+  std::string others;
+  for (size_t i = 1; i < std::min(unknown.size(), kNamed); ++i) {
+    absl::StrAppend(&others, i == 1 ? "" : ", ", unknown[i]->name, " (line ", unknown[i]->line, ")");
+  }
+  if (unknown.size() > kNamed) absl::StrAppend(&others, " and ", unknown.size() - kNamed, " more");
+  return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()), "; nor is any: ", others));
 }
 
-absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list,
-                                             const std::string& list_name, const CoverageOptions& options,
-                                             std::ostream* out) {
+absl::Status WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list, const std::string& list_name,
+                           const CoverageOptions& options, std::ostream* out, CoverageTotals* totals) {
   Coverage coverage(list, list_name, options, out);
   if (coverage.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--include and --exclude leave nothing of ", list_name));
@@ -336,7 +329,7 @@ absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& trac
   for (const StatsTrace& trace : traces) {
     if (absl::Status s = coverage.Add(trace.trace); !s.ok()) return s;
   }
-  return coverage.Write();
+  return coverage.Write(totals);
 }
 
 }  // namespace torchtrace

@@ -2,8 +2,10 @@
 
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "serialize/reports/reports.h"
 #include "serialize/testing/fake_trace.h"
@@ -26,14 +28,9 @@ class CoverageTest : public testing::Test {
     const absl::StatusOr<ApiList> parsed = ParseApiList(list, "list");
     EXPECT_TRUE(parsed.ok()) << parsed.status();
     std::ostringstream out;
-    const absl::StatusOr<CoverageTotals> totals =
-        WriteCoverage({{&trace_, "t"}, {&more_, "more"}}, *parsed, "ops.txt", options, &out);
-    if (totals.ok()) {
-      totals_ = *totals;
-    } else {
-      return std::string(totals.status().message());
-    }
-    return out.str();
+    const absl::Status written =
+        WriteCoverage({{&trace_, "t"}, {&more_, "more"}}, *parsed, "ops.txt", options, &out, &totals_);
+    return written.ok() ? out.str() : std::string(written.message());
   }
 
   FakeTrace trace_;
@@ -104,9 +101,23 @@ TEST_F(CoverageTest, Operators) {
     EXPECT_TRUE(absl::StrContains(report, ",called,3,2,2\n")) << report;
     EXPECT_TRUE(absl::StrContains(report, "\naten::mm,outside,1,1,2\n")) << report;
   }
-  for (const char* const spelling : {"aten::mm", "aten.mm.default", "torch.ops.aten.mm.default", "torch.ops.aten.mm"}) {
+  const std::vector<std::string> spellings = {"aten::mm",        "aten::mm.default",  "aten.mm",
+                                              "aten.mm.default", "torch.ops.aten.mm", "torch.ops.aten.mm.default"};
+  for (const std::string& spelling : spellings) {
     EXPECT_TRUE(absl::StrContains(Report(spelling, options), ",called,1,1,2\n")) << spelling;
+    for (const std::string& other : spellings) {
+      if (other == spelling) continue;
+      Report(absl::StrCat(spelling, "\n", other), options);
+      EXPECT_EQ(totals_.listed, 1U) << spelling << " " << other;
+      EXPECT_EQ(totals_.called, 1U) << spelling << " " << other;
+      EXPECT_EQ(totals_.repeated, std::vector<std::string>{other});
+    }
   }
+  // One that stands for one overload alone doesn't hide one that stands for all.
+  Report("aten::add.default\naten::add", options);
+  EXPECT_EQ(totals_.called, 1U);
+  trace_.Call(MakeConfig(2, "aten::mm.default", {TensorValue({4})}));
+  EXPECT_TRUE(absl::StrContains(Report("aten::mm", options), "aten::mm,called,2,1,2\n"));
   EXPECT_TRUE(absl::StrContains(Report("aten.add.default", options), "\naten.add.default,never,0,0,\n"));
   options.exact_overloads = true;
   EXPECT_TRUE(absl::StrContains(Report("aten::add", options), "\naten::add,never,0,0,\n"));

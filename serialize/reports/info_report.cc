@@ -1,4 +1,6 @@
 #include <cstdint>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/command_name.h"
+#include "serialize/base/json_member.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/render/render.h"
@@ -174,10 +177,28 @@ class InfoReport {
   void Completeness() {
     std::vector<std::string> ranks;
     if (IsMerged(trace_)) ranks = RankSentences(FindRankGaps(trace_.processes()));
+    std::vector<std::string> lines = DescribeCompleteness(facts_, CountCapped(trace_, statistics_), ranks);
+    const bool yes = lines[0].starts_with("yes");
+    const std::string other = OtherThanComplete();
+    if (yes && !other.empty()) lines[0] = other;
+    if (!yes && !other.empty()) lines.insert(lines.begin(), other);
     std::string label = "complete";
-    for (const std::string& line : DescribeCompleteness(facts_, CountCapped(trace_, statistics_), ranks)) {
-      Line(std::exchange(label, ""), line);
+    for (const std::string& line : lines) Line(std::exchange(label, ""), line);
+  }
+
+  // What nobody counted: the end of another tool's file, and what `filter` left out. Empty: there is nothing such.
+  std::string OtherThanComplete() const {
+    std::set<std::string> ends;
+    bool filtered = false;
+    for (const ProcessInfo& process : trace_.processes()) {
+      if (process.metadata == nullptr) continue;
+      ends.insert(TextMember(*process.metadata, "file_end"));
+      filtered = filtered || FindMember(*process.metadata, "filtered") != nullptr;
     }
+    if (ends.contains("cut")) return "no: the file ends in the middle";
+    if (filtered) return "no: it is what torchtrace filter kept of another trace";
+    if (ends.contains("unknown")) return "unknown: nothing in such a file tells whether all of it is there";
+    return ends.contains("whole") ? "yes: the file has its end; what its writer lost isn't known" : "";
   }
 
   // Members of run.json's processes, for merged traces.

@@ -41,6 +41,7 @@ struct CallTotal {
   int64_t time_ns = 0;          // from entering to leaving; of calls that are in no other call of their row
   int64_t self_time_ns = 0;     // without the recorded calls inside
   uint64_t first = UINT64_MAX;  // number of the first call
+  bool timed = false;           // some of them have times
   Durations durations = {};     // of the calls whose time counts, where asked for
 
   void Add(const CallTotal& other) {
@@ -52,6 +53,7 @@ struct CallTotal {
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
     first = first < other.first ? first : other.first;
+    timed = timed || other.timed;
   }
 };
 
@@ -68,6 +70,7 @@ struct TraceTotals {
   std::vector<CallTotal> configs;  // by ConfigId
   std::vector<PlaceTotal> places;  // by PlaceId, where asked for
   bool has_times = false;          // else all of them are 0: none were kept
+  uint64_t untimed = 0;            // calls of processes without times
 };
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;
@@ -162,8 +165,9 @@ struct StatsOptions : CallSelection {
 // sorted by come by first appearance. Time is what passed between entering and leaving, summed over the calls that are
 // in no other call of the row; self time leaves out the recorded calls inside. docs/STATS.md lists the keys of JSON and
 // the columns of CSV. InvalidArgument for an order that needs times which the traces don't have, Aborted when `out`
-// fails.
-absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out);
+// fails. `notes` gets what is to be said beside the report.
+absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out,
+                        std::vector<std::string>* notes = nullptr);
 
 // The census of `torchtrace stats --census`: which operators (level 2) ran inside an
 // API call (level 1) and which did not, so that level 1 did not see them. One
@@ -221,10 +225,9 @@ absl::Status CheckListNames(const ApiList& list, const std::string& list_name, c
 // when a read or write of it was called (`NAME.__get__`). Operators go by any spelling
 // (`aten::add.Tensor`, `aten.add.Tensor`, `torch.ops.aten.add.Tensor`). A config that several
 // levels saw counts once, and so do its calls. `list_name` is how the report calls the list.
-// InvalidArgument when the filter leaves nothing of it, Aborted when `out` fails.
-absl::StatusOr<CoverageTotals> WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list,
-                                             const std::string& list_name, const CoverageOptions& options,
-                                             std::ostream* out);
+// InvalidArgument when the filter leaves nothing of it; Aborted when `out` fails, and then the totals are there.
+absl::Status WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list, const std::string& list_name,
+                           const CoverageOptions& options, std::ostream* out, CoverageTotals* totals);
 
 // The levels that a trace was recorded at; where its metadata doesn't tell, those of its
 // calls. It was counted or read before.

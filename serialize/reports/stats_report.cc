@@ -63,6 +63,7 @@ struct Totals {
   uint64_t apis = 0;
   uint64_t configs = 0;
   int64_t self_time_ns = 0;
+  bool timed = false;
   double flops = 0;
   uint64_t lacking = 0;                                     // calls that have no formula
   std::set<std::pair<int, std::string_view>> lacking_apis;  // with their levels
@@ -72,6 +73,7 @@ struct Totals {
     apis += other.apis;
     configs += other.configs;
     self_time_ns += other.self_time_ns;
+    timed = timed || other.timed;
     flops += other.flops;
     lacking += other.lacking;
     lacking_apis.insert(other.lacking_apis.begin(), other.lacking_apis.end());
@@ -154,9 +156,9 @@ class StatsReport {
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "cannot sort by time: ",
-          reads_ ? absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
-                                " no times")
-                 : std::string("--no-times leaves them out")));
+          options_.times ? absl::StrCat(traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have"),
+                                        " no times")
+                         : std::string("--no-times leaves them out")));
     }
     if (sort_ == StatsSort::kFlops && by_ != StatsBy::kShapes) {
       return absl::InvalidArgumentError("cannot sort by flops: only --by shapes has them");
@@ -164,6 +166,17 @@ class StatsReport {
     MakeRows();
     Sort();
     return Write();
+  }
+
+  // Of times beside those that are shown.
+  std::vector<std::string> Notes() const {
+    std::vector<std::string> notes;
+    for (const auto& [trace, calls] : untimed_) {
+      if (!has_times_) break;
+      notes.push_back(absl::StrCat(traces_[trace].name, ": ", Counted(calls, "call has", "calls have"),
+                                   " no times, and are in no sum of them"));
+    }
+    return notes;
   }
 
  private:
@@ -212,6 +225,7 @@ class StatsReport {
     absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums.row);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
+    if (totals->untimed > 0) untimed_.emplace_back(number, totals->untimed);
     // Calls of a later trace come after those of the earlier ones.
     const uint64_t first_call = calls_before_;
     for (ConfigId id = 0; id < totals->configs.size(); ++id) {
@@ -321,6 +335,7 @@ class StatsReport {
       totals->calls += total.calls;
       ++totals->configs;
       totals->self_time_ns += total.self_time_ns;
+      totals->timed = totals->timed || total.timed;
       totals->flops += config.cost.flops.value_or(0) * static_cast<double>(total.outermost);
       totals->lacking += total.lacking;
       if (total.lacking > 0) totals->lacking_apis.insert({config.head.level, config.head.api});
@@ -436,12 +451,15 @@ class StatsReport {
     }
   }
 
+  // A trace without calls lacks none.
+  bool HasTimes(const Totals& totals) const { return has_times_ && (totals.timed || totals.calls == 0); }
+
   std::string CallsLine(const Totals& totals) const {
     return absl::StrCat(
         Counted(totals.calls, "call", "calls"), " of ", Counted(totals.apis, "API", "APIs"), " in ",
         Counted(totals.configs, "config", "configs"),
         traces_.size() > 1 ? absl::StrCat(" in ", Counted(traces_.size(), "trace", "traces")) : "",
-        has_times_ && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
+        HasTimes(totals) && !side_by_side_ ? absl::StrCat(", self time ", FormatDuration(totals.self_time_ns)) : "",
         totals.flops > 0 && !side_by_side_ ? absl::StrCat(", ", FormatAmount(totals.flops), "FLOP") : "",
         side_by_side_ ? "" : WithoutFormula(totals));
   }
@@ -481,7 +499,9 @@ class StatsReport {
     const auto members = [this](const Totals& totals) {
       ordered_json json = {
           {"total_calls", totals.calls}, {"total_apis", totals.apis}, {"total_configs", totals.configs}};
-      if (has_times_) json["total_self_time_ns"] = totals.self_time_ns;
+      if (has_times_) {
+        json["total_self_time_ns"] = HasTimes(totals) ? ordered_json(totals.self_time_ns) : ordered_json(nullptr);
+      }
       return json;
     };
     report->AddMembers(members(totals_.all));
@@ -559,11 +579,16 @@ class StatsReport {
     if (grouping_.configs) add(shapes ? "" : "configs", "configs", cells.configs);
     add("", "percent", percent);
     if (has_times_) {
-      add(side_by_side_ && self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
-      add(self ? "self time" : "", "self_time_ns", TimeCell(cells.total.self_time_ns));
-      add(alone("self %"), "self_percent",
-          PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
-                      static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
+      // Of calls without times there is no sum.
+      const bool timed = cells.total.timed || (cells.total.calls == 0 && HasTimes(totals));
+      const auto add_timed = [&](const char* title, const char* name, const ReportCell& cell) {
+        add(title, name, timed ? cell : ReportCell(nullptr, "-"));
+      };
+      add_timed(side_by_side_ && self ? "" : "time", "time_ns", TimeCell(cells.total.time_ns));
+      add_timed(self ? "self time" : "", "self_time_ns", TimeCell(cells.total.self_time_ns));
+      add_timed(alone("self %"), "self_percent",
+                PercentCell(static_cast<uint64_t>(std::max<int64_t>(cells.total.self_time_ns, 0)),
+                            static_cast<uint64_t>(std::max<int64_t>(totals.self_time_ns, 0))));
     }
     if (shapes) {
       const auto amount = [](const std::optional<double>& sum) {
@@ -611,6 +636,7 @@ class StatsReport {
   absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
   uint64_t calls_before_ = 0;
   bool has_times_ = false;
+  std::vector<std::pair<size_t, uint64_t>> untimed_;  // traces, and how many of their calls have no times
   StatsSort sort_ = StatsSort::kCalls;
   std::map<int, TotalsOfTraces> levels_;
   TotalsOfTraces totals_;
@@ -659,8 +685,12 @@ const Choices<StatsSort>& StatsSorts() {
   return sorts;
 }
 
-absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out) {
-  return StatsReport(traces, options, out).Run();
+absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out,
+                        std::vector<std::string>* notes) {
+  StatsReport report(traces, options, out);
+  const absl::Status written = report.Run();
+  if (notes != nullptr) *notes = report.Notes();
+  return written;
 }
 
 }  // namespace torchtrace

@@ -177,8 +177,9 @@ class TreeReport {
   std::string Columns(const CallNode& node, bool of_thread) const {
     std::string columns;
     if (tree_.has_times()) {
-      columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, FormatDuration(node.total_ns), kTimeWidth,
-                                of_thread ? "" : FormatDuration(node.self_ns));
+      const auto shown = [&node](int64_t ns) { return node.timed ? FormatDuration(ns) : "-"; };
+      columns = absl::StrFormat("%*s  %*s  ", kTimeWidth, shown(node.total_ns), kTimeWidth,
+                                of_thread ? "" : shown(node.self_ns));
     }
     return absl::StrCat(columns, of_thread ? std::string(9, ' ') : absl::StrFormat("%9d", node.calls));
   }
@@ -214,7 +215,7 @@ class TreeReport {
         json["calls"] = node.calls;
         if (node.raised > 0) json["raised"] = node.raised;
         if (node.never_returned > 0) json["never_returned"] = node.never_returned;
-        if (tree_.has_times()) {
+        if (node.timed) {
           json["total_ns"] = node.total_ns;
           json["self_ns"] = node.self_ns;
         }

@@ -30,6 +30,7 @@ struct CallNode {
   uint64_t never_returned = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;  // without the calls in it that are nodes
+  bool timed = false;   // some of its calls have times; of a thread, of those in it
 };
 
 struct CallTreeOptions {
