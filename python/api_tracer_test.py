@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import textwrap
 
 import pytest
 import yaml
@@ -222,6 +223,76 @@ def test_api_names(tmp_path):
     assert all(wanted == name for wanted, name in json.loads(found).items()), found
     assert "torch.functional.norm" in json.loads(aliases)
     assert error == "int objects have no API name"
+
+
+def test_no_name_leads_to_something_else(tmp_path):
+    (tmp_path / "decorated.py").write_text(
+        textwrap.dedent(
+            """
+            import functools, torch
+
+            @functools.wraps(torch.relu)
+            def copied(x):
+                return torch.relu(x)
+
+            def decorate(function):
+                return functools.wraps(function)(lambda *args: function(*args))
+
+            @decorate
+            def own(x):
+                return x
+
+            class Holder:
+                @functools.wraps(torch.relu)
+                def method(self):
+                    pass
+                stolen = decorate(torch.Tensor.add)
+                @decorate
+                def decorated(self):
+                    pass
+
+            shown = decorate(torch.relu)
+            hidden = [decorate(torch.relu), decorate(len), functools.partial(own), lambda: 0]
+            by_lambda = lambda: 0
+
+            def local():
+                class Local:
+                    pass
+                return [local.__code__, lambda: 0, Local]
+            """
+        )
+    )
+    ended = python(
+        """
+        import json, torch, torchtrace, decorated
+        from decorated import Holder, hidden, local
+        known = [decorated.copied, decorated.own, Holder.method, Holder().method, Holder.stolen]
+        known += [Holder.decorated, decorated.shown, decorated.by_lambda, *hidden[:2]]
+        for api in known:
+            print(torchtrace.api_name(api))
+        for api in [*hidden[2:], *local()]:
+            try:
+                print("named", torchtrace.api_name(api))
+            except ValueError as error:
+                print(error)
+        """,
+        tmp_path,
+    ).check()
+    names = ended.out.splitlines()
+    assert names[:10] == [
+        "decorated.copied",
+        "decorated.own",
+        "decorated.Holder.method",
+        "decorated.Holder.method",
+        "torch.Tensor.add",
+        "decorated.Holder.decorated",
+        "decorated.shown",
+        "decorated.by_lambda",
+        "torch.relu",
+        "len",
+    ]
+    assert all("no API name" in each for each in names[10:])
+    assert len(names) == 15
 
 
 def test_names_are_those_of_the_list(tmp_path):

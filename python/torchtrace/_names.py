@@ -64,7 +64,7 @@ def _unbound(api):
             if name in vars(base):
                 found = vars(base)[name]
                 return getattr(found, "__func__", found)
-    return api
+    return getattr(api, "__func__", api)
 
 
 def _operator_name(api):
@@ -87,9 +87,13 @@ def _paths(api):
     names = [] if _is_foreign(api) else _torch_names.names_of(api)
     names += [each for each in _module_paths(api) if each not in names]
     # What torch names has its order; a class may have a shorter one where it is shown.
-    if not names:
-        raise ValueError(f"{type(api).__qualname__} objects have no API name")
-    return names
+    if names:
+        return names
+    if callable(getattr(api, "__wrapped__", None)):
+        return _paths(api.__wrapped__)
+    if isinstance(api, type | types.FunctionType):
+        raise ValueError(f"{api.__qualname__} has no API name: no module has it")
+    raise ValueError(f"{type(api).__qualname__} objects have no API name")
 
 
 def _is_foreign(api):
@@ -101,7 +105,8 @@ def _is_foreign(api):
 
 
 def _module_paths(api):
-    """Where the modules around its own show it, the shortest first; at last where it is."""
+    """Where the modules around its own show it, the shortest first; at last where it is. A name
+    that leads to something else is none: functools.wraps gives a function another's."""
     owner = getattr(api, "__objclass__", None)
     if owner is not None and not inspect.ismodule(owner):
         return [f"{each}.{api.__name__}" for each in _paths(owner)]
@@ -111,23 +116,28 @@ def _module_paths(api):
     module = getattr(api, "__module__", None)
     if not qualname or not isinstance(module, str):
         return []
+    found = _paths_from(module, qualname, api)
+    if not found and isinstance(api, types.FunctionType):
+        # Where it was defined.
+        module = api.__globals__.get("__name__", module)
+        found = _paths_from(module, getattr(api.__code__, "co_qualname", api.__code__.co_name), api)
+    return found or [f"{module}.{name}" for name in _public_names(module, api)]
+
+
+def _paths_from(module, qualname, api):
     outer, _, last = qualname.rpartition(".")
-    if outer and "<locals>" not in outer:
-        holder = _attribute(module, outer)
-        if isinstance(holder, type):
-            return [
-                f"{each}.{name}" for each in _paths(holder) for name in _members(holder, api, last)
-            ]
-    if module == "builtins":
+    holder = _attribute(module, outer) if outer else None
+    if isinstance(holder, type) and (names := _members(holder, api, last)):
+        return [f"{each}.{name}" for each in _paths(holder) for name in names]
+    if module == "builtins" and _attribute(module, qualname) is api:
         return [qualname]
     found = []
     for place in _places(module):
-        if _attribute(place, qualname) is api:
+        if _is(_attribute(place, qualname), api):
             found.append(f"{place}.{qualname}")
         if qualname.startswith("_"):
             found += [f"{place}.{name}" for name in _public_names(place, api)]
-    found.sort(key=lambda name: name.rpartition(".")[2].startswith("_"))
-    return found or [f"{module}.{qualname}"]
+    return sorted(found, key=lambda name: name.rpartition(".")[2].startswith("_"))
 
 
 def _places(module):
@@ -145,10 +155,21 @@ def _places(module):
 def _members(owner, api, name):
     """What a class calls a function that is defined in it as `name`: a private one may stand
     behind a public one, or an operator's."""
-    if not name.startswith("_"):
+    names = [each for each, member in list(vars(owner).items()) if _is(member, api)]
+    if name in names and not name.startswith("_"):
         return [name]
-    names = [each for each, member in list(vars(owner).items()) if member is api] or [name]
     return sorted(names, key=lambda each: (each.startswith("_"), not each.endswith("__")))
+
+
+def _is(member, api):
+    """Whether it is the API, as a dictionary holds it, perhaps decorated since."""
+    if isinstance(member, property):
+        member = member.fget
+    elif isinstance(member, (staticmethod, classmethod)):
+        member = member.__func__
+    return member is api or (
+        "__wrapped__" in getattr(member, "__dict__", ()) and _is(member.__wrapped__, api)
+    )
 
 
 def _public_names(module, api):

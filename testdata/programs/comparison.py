@@ -26,7 +26,29 @@ def schema_of(name):
 
 # ---- The modes: every call that they saw is recorded, in order ----
 
-Call = collections.namedtuple("Call", "level api args kwargs")
+# `told`: whether a mode would be told of it.
+Call = collections.namedtuple("Call", "level api args kwargs told", defaults=[True])
+
+PROTOCOL = pathlib.Path(__file__).parents[2] / "dialects/torch/function/function_protocol.tsv"
+
+
+@functools.cache
+def told_to_nobody():
+    rows = (row.split("\t")[1:] for row in PROTOCOL.read_text("utf-8").splitlines()[1:])
+    return {function for function, told, *_ in rows if told == "nobody"}
+
+
+def are_told(calls):
+    """For each of [(number, parent, level, API)] whether a mode at the bottom of the stack would be
+    told of it: it isn't what autograd calls back, within a call of level 1."""
+    inside = set()
+    told = []
+    for number, parent, level, api in calls:
+        within = parent in inside
+        if within or level == 1:
+            inside.add(number)
+        told.append(level != 1 or not (within or api in told_to_nobody()))
+    return told
 
 
 def recorded_calls(dump, run):
@@ -40,8 +62,10 @@ def recorded_calls(dump, run):
     }
     calls = collections.defaultdict(list)
     others = []
-    for line in dump:
-        call = Call(line["level"], line["api"], line["args"], line["kwargs"])
+    dump = list(dump)
+    told = are_told((line["call"], line.get("parent"), line["level"], line["api"]) for line in dump)
+    for line, is_told in zip(dump, told):
+        call = Call(line["level"], line["api"], line["args"], line["kwargs"], is_told)
         pid = int(line["process"].rpartition("-")[2])
         (calls[pid] if (pid, line["thread"]) in main_threads else others).append(call)
     return dict(calls), others

@@ -55,10 +55,10 @@ std::unique_ptr<ArgumentForm> ArgumentForm::Parse(std::string_view text, PyObjec
     const bool tuple = TakePrefix(&word, '(') && word.ends_with(')');
     if (tuple) word.remove_suffix(1);
     if (TakePrefix(&word, '*')) {
-      if (!form->takes_rest_) return nullptr;
-      item.kind = tuple ? Kind::kRestTuple : Kind::kRest;
+      if (!form->takes_rest_ || tuple) return nullptr;
+      item.kind = Kind::kRest;
       item.parameter = kMaxParameters;
-      form->star_ = form->star_ || !tuple;
+      form->star_ = true;
     } else {
       item.kind = tuple ? Kind::kTupleOf : Kind::kValue;
       const size_t bar = word.find('|');

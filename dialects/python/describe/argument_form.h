@@ -6,7 +6,6 @@
 //     input          the parameter's value, positional
 //     inplace=drop   by the keyword `inplace`, the value of the parameter `drop`
 //     *sizes         the positional arguments that no parameter takes, each for itself
-//     (*args)        the same, as one tuple; or the one list or tuple that is given instead
 //     a=b|c          the value of `b`; where that is None, of `c`
 //     (inputs)       as one tuple: the argument, or the items of a list, tuple or dict
 //     ?input         it hands on only where the type of one of these is not plain
@@ -52,8 +51,6 @@ class ArgumentForm {
   // False: this call is not handed on. `is_plain(type)` tells types that nobody overrides.
   template <typename IsPlain>
   bool HandsOn(const Bound& bound, IsPlain&& is_plain) const {
-    // Nobody overrides a call without arguments.
-    if (star_ && positional_ == 1 && bound.rest_count == 0) return false;
     return conditions_.empty() || !std::all_of(conditions_.begin(), conditions_.end(), [&](size_t parameter) {
              return is_plain(Py_TYPE(bound.values[parameter]));
            });
@@ -75,7 +72,7 @@ class ArgumentForm {
   }
 
  private:
-  enum class Kind : char { kValue, kTupleOf, kRest, kRestTuple };
+  enum class Kind : char { kValue, kTupleOf, kRest };
   struct Item {
     Kind kind = Kind::kValue;
     size_t parameter = 0;
@@ -85,9 +82,6 @@ class ArgumentForm {
 
   template <typename Describe>
   void DescribeItem(const Item& item, const Bound& bound, ConfigBuilder* config, Describe&& describe) const {
-    const auto rest = [&] {
-      for (Py_ssize_t i = 0; i < bound.rest_count; ++i) describe(bound.rest[i]);
-    };
     const auto tuple = [&](Py_ssize_t size, auto&& item) {
       config->Container(ValueTag::kTuple, static_cast<size_t>(size), [&](size_t i) { describe(item(i)); });
     };
@@ -97,10 +91,8 @@ class ArgumentForm {
       case Kind::kValue:
         return describe(value);
       case Kind::kRest:
-        return rest();
-      case Kind::kRestTuple:
-        if (bound.rest_count == 1 && (PyList_Check(bound.rest[0]) || PyTuple_Check(bound.rest[0]))) return rest();
-        return tuple(bound.rest_count, [&](size_t i) { return bound.rest[i]; });
+        for (Py_ssize_t i = 0; i < bound.rest_count; ++i) describe(bound.rest[i]);
+        return;
       case Kind::kTupleOf:
         break;
     }

@@ -31,7 +31,13 @@ struct TracedApi {
   const ArgumentForm* form = nullptr;
   // Not 0: what is told is the call of the first argument, with those from this one on.
   Py_ssize_t first_argument = 0;
-  bool asks = false;  // no API, but how a function asks whether it is overridden
+  enum class Kind : char {
+    kCall,
+    kUntold,     // a call of which nobody who overrides functions is told
+    kAsks,       // no API, but how a function asks whether it is overridden
+    kCallsBack,  // no API, but what calls code of the program
+  };
+  Kind kind = Kind::kCall;
   // The callable or descriptor as Python code holds it. A reference of ours
   // keeps it alive.
   PyObject* object = nullptr;

@@ -144,6 +144,41 @@ std::string Dotted(const std::string& module, const std::string& name) {
   return module.empty() || module == "builtins" ? name : module + "." + name;
 }
 
+// The function in what stands for it in a dictionary: a member of that object's C struct, which holds it.
+PyObject* FunctionIn(PyObject* member) {
+  const PyTypeObject* const type = Py_TYPE(member);
+  const bool is_property = type == &PyProperty_Type;
+  if (!is_property && type != &PyStaticMethod_Type && type != &PyClassMethod_Type) return member;
+  PyObject* const function = PyObject_GetAttrString(member, is_property ? "fget" : "__func__");
+  Py_XDECREF(function);
+  return function;
+}
+
+// Whether the object stands under this name: in a module, or in classes in it.
+bool StandsAt(const std::string& module, std::string_view qualname, PyObject* object) {
+  PyObject* found = Find(PyImport_GetModuleDict(), module);
+  while (found != nullptr && !qualname.empty()) {
+    PyObject* const dict = PyModule_Check(found) ? PyModule_GetDict(found)
+                           : PyType_Check(found) ? DictOf(reinterpret_cast<PyTypeObject*>(found))
+                                                 : nullptr;
+    const std::string_view name = qualname.substr(0, qualname.find('.'));
+    qualname.remove_prefix(std::min(name.size() + 1, qualname.size()));
+    found = dict == nullptr ? nullptr : Find(dict, name);
+  }
+  return found != nullptr && FunctionIn(found) == object;
+}
+
+// Decorators give functions the name of what they decorate, which may stand there no more, or never have
+// (functools.wraps(torch.relu)): then it is the one under which it was defined.
+std::string FunctionName(PyFunctionObject* function) {
+  const std::string module = TextOf(function->func_module), name = TextOf(function->func_qualname);
+  const std::string home = TextOf(Find(function->func_globals, "__name__"));
+  const std::string defined = TextOf(QualifiedName(reinterpret_cast<PyCodeObject*>(function->func_code)));
+  const bool is_own = module == home && (name == defined || name.ends_with("." + defined));
+  if (is_own || StandsAt(module, name, reinterpret_cast<PyObject*>(function))) return Dotted(module, name);
+  return Dotted(home, defined);
+}
+
 }  // namespace
 
 PyObject* InstanceAttribute(PyObject* object, std::string_view name) {
@@ -201,14 +236,15 @@ std::string ObjectName(PyObject* object) {
 
 std::string CallableName(PyObject* callable) {
   if (PyMethod_Check(callable)) return CallableName(PyMethod_GET_FUNCTION(callable));
-  if (PyFunction_Check(callable)) {
-    const auto* const function = reinterpret_cast<PyFunctionObject*>(callable);
-    return Dotted(TextOf(function->func_module), TextOf(function->func_qualname));
-  }
+  if (PyFunction_Check(callable)) return FunctionName(reinterpret_cast<PyFunctionObject*>(callable));
   if (PyCFunction_Check(callable)) {
     const auto* const function = reinterpret_cast<PyCFunctionObject*>(callable);
     if (function->m_self != nullptr && PyType_Check(function->m_self)) {
       return TypeName(reinterpret_cast<PyTypeObject*>(function->m_self)) + "." + function->m_ml->ml_name;
+    }
+    // A method of an object.
+    if (function->m_self != nullptr && function->m_module == nullptr && !PyCapsule_CheckExact(function->m_self)) {
+      return TypeName(Py_TYPE(function->m_self)) + "." + function->m_ml->ml_name;
     }
     return Dotted(TextOf(function->m_module), function->m_ml->ml_name);
   }

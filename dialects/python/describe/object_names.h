@@ -60,8 +60,8 @@ std::string ObjectName(PyObject* object);
 // {name: (member, documentation)} of pybind11's enumerations; borrowed, null for other types.
 PyObject* PybindEntries(PyTypeObject* type);
 
-// "module.qualname" of a function, builtin, method descriptor or bound method;
-// the type's name for any other object.
+// "module.qualname" of a function, builtin, method descriptor or bound method, a function's where it
+// was defined if it doesn't stand there; the type's name for any other object.
 std::string CallableName(PyObject* callable);
 
 // What stands in the object's own __dict__, or where CPython keeps what one

@@ -109,9 +109,18 @@ class ValueDescriberTest : public ::testing::Test {
 
 TEST_F(ValueDescriberTest, EveryKind) {
   RunAll(R"(
+import functools
+def decorate(function):
+    def inner(): pass
+    return functools.wraps(function)(inner)
 class Own:
     def method(self): pass
+    @staticmethod
+    @decorate
+    def decorated(): pass
 class Items(list): pass
+@functools.wraps(len)
+def wrapped(): pass
 )");
   for (const auto& [expression, text] : std::vector<std::pair<std::string, std::string>>{
            {"None", "None"},
@@ -131,7 +140,10 @@ class Items(list): pass
            {"Own", R"(type("__main__.Own"))"},
            {"Own()", R"(object("__main__.Own"))"},
            {"Own().method", R"(function("__main__.Own.method"))"},
-           {"[].append", R"(function("append"))"},
+           {"[].append", R"(function("list.append"))"},
+           {"wrapped", R"(function("__main__.wrapped"))"},
+           {"functools.wraps(len)(lambda: 0)", R"(function("__main__.<lambda>"))"},
+           {"Own.decorated", R"(function("__main__.Own.decorated"))"},
            {"len", R"(function("len"))"},
            {"str.join", R"(function("str.join"))"},
        }) {

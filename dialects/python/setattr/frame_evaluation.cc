@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "dialects/python/setattr/attribute_path.h"
@@ -22,12 +24,16 @@ struct Frames {
   size_t taken_bytes = 0;                   // of C stack, by frames that take none untraced
   const InterpreterFrame* frame = nullptr;  // what that evaluates
 };
+// See WhenInnermostCallEnds.
+struct Awaited {
+  const InterpreterFrame* frame;
+  void (*ended)(PyObject* result);
+  Awaited* outer;
+};
 struct ThreadFrames {
   Frames now;
   size_t most_bytes = 0;  // may be taken; 0: not known yet
-  // See WhenInnermostCallEnds.
-  const InterpreterFrame* awaited = nullptr;
-  void (*ended)(PyObject* result) = nullptr;
+  Awaited* awaited = nullptr;
 };
 thread_local ThreadFrames t_frames;
 
@@ -112,9 +118,9 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
     result = _PyEval_EvalFrameDefault(thread, frame, throwing);
   }
   frames.now = before;
-  if (frames.awaited == frame) [[unlikely]] {
-    frames.awaited = nullptr;
-    frames.ended(result);
+  if (frames.awaited != nullptr && frames.awaited->frame == frame) [[unlikely]] {
+    const std::unique_ptr<Awaited> awaited(std::exchange(frames.awaited, frames.awaited->outer));
+    awaited->ended(result);
   }
   if (g_end != nullptr) g_end(frame, begun, result);
   return result;
@@ -141,9 +147,7 @@ PyObject* RunningCall::Local(Py_ssize_t index) const {
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
-  ThreadFrames& frames = t_frames;
-  frames.awaited = frames.now.frame;
-  frames.ended = ended;
+  t_frames.awaited = new Awaited{t_frames.now.frame, ended, t_frames.awaited};
 }
 
 bool FrameIsEvaluated() { return t_frames.now.frame != nullptr; }

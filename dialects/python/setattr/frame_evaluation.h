@@ -44,7 +44,7 @@ class TORCHTRACE_EXPORT RunningCall {
 // False where that can't be known: no frame, or the frame takes no C stack of its own. Needs the GIL.
 TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
 // After InnermostCall has said true: has `ended` called when that call ends, with its result; null
-// means that a Python error is set. One at a time on a thread: the last one counts.
+// means that a Python error is set. Once for each call.
 TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 
 // Whoever sees all frames that are evaluated: calls of functions, of the bodies of modules and classes, steps of

@@ -11,6 +11,12 @@ def torch_facts(found):
 class TorchFacts:
     # Functions in C that level 1 sees although no operator has their name.
     _SEEN = ("tensor", "as_tensor", "asarray")
+    # What it sees though no mode is told of it, beside the types of tensors.
+    _UNTOLD = frozenset(
+        "torch.Tensor torch.Tensor.as_subclass torch.from_dlpack torch.from_numpy torch.frombuffer "
+        "torch.nested.nested_tensor torch.nn.Buffer torch.nn.Parameter "
+        "torch.nn.UninitializedBuffer torch.nn.UninitializedParameter".split()
+    )
     # Where C functions that are made from operators are.
     _OWNERS = ("torch", "torch._C", "torch._C._nn", "torch._C._fft", "torch._C._linalg")
     _OWNERS += ("torch._C._special", "torch._C._sparse", "torch._C._nested")
@@ -74,6 +80,10 @@ class TorchFacts:
 
     def _level_1(self, item):
         thing = item.thing
+        if not self._UNTOLD.isdisjoint(item.names) or (
+            isinstance(thing, type) and thing in self.torch._tensor_classes
+        ):
+            return True
         if item.kind == "slot":
             return self._told_of(thing)
         try:

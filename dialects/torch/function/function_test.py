@@ -245,3 +245,112 @@ def test_refused_calls_raise_type_error():
 
 def test_classes_are_named():
     assert "type" not in names().apis(1)
+
+
+@functools.cache
+def called_back():
+    return trace("called_back.py", levels="1", options=["--formats", "trace.txt"]).check()
+
+
+BACKWARD = "torch.Tensor.backward"
+GRAD = "torch.autograd.grad"
+
+# What stands in a call of level 1, by the section's name.
+CALLED_BACK = {
+    "hook": [(BACKWARD, "torch.neg")],
+    "grad": [(GRAD, "torch.mul")],
+    "post accumulate": [(BACKWARD, "torch.neg")],
+    "own function": [(BACKWARD, "torch.nn.functional.relu")],
+    "vmap": [(GRAD, "torch.nn.functional.relu")],
+    "checkpoint": [(BACKWARD, "torch.cos")],
+    "twice": [(GRAD, "torch.sin"), (BACKWARD, "torch.sin")],
+    "saved": [(BACKWARD, "torch.neg")] * 2,
+    "module": [(BACKWARD, "torch.neg")],
+    "callback": [(BACKWARD, "torch.tan")],
+    "failing": [(BACKWARD, "torch.neg")],
+    "overridable": [("__main__.overridable", "torch.abs")],
+    "fake": [],
+    "in thread": [(BACKWARD, "torch.neg")],
+}
+
+
+def test_what_a_backward_pass_calls_of_python_stands_within_it():
+    by_number = {call.number: call for call in called_back().calls}
+    found = {
+        name: [
+            (by_number[call.parent].api, call.api) for call in section if call.parent is not None
+        ]
+        for name, section in called_back().sections.items()
+    }
+    # What checkpoint itself calls.
+    own = ("torch._C._set_grad_enabled", "torch.device")
+    found["checkpoint"] = [pair for pair in found["checkpoint"] if pair[1] not in own]
+    assert {name: found[name] for name in CALLED_BACK} == CALLED_BACK
+    assert (BACKWARD, "torch.cos") in found["reentrant"]
+    assert (BACKWARD, "torch.autograd.backward") in found["reentrant"]
+    # Autograd's own threads too, to which it goes on where passes are in one another.
+    deep = [call.api for call in called_back().calls if call.api in ("torch.cos", "torch.tan")]
+    assert (deep.count("torch.cos"), deep.count("torch.tan")) == (71 + 4, 71 + 1)
+    assert found["after"] == [] and called_back().section_apis("after", 1) == ["torch.neg"]
+
+
+MADE = """
+torch.Tensor(2, 3)
+torch.Tensor(list[1.0, 2.0])
+torch.LongTensor(list[1])
+torch.FloatTensor(2, 3)
+torch.HalfTensor()
+torch.from_numpy(ndarray([2], "float64"))
+torch.frombuffer(object("bytearray"), dtype=torch.int32)
+torch.from_dlpack(Tensor([2], "float32"))
+torch.nn.Parameter(Tensor([2], "float32"), requires_grad=False)
+torch.nn.Parameter()
+torch.nn.Buffer(Tensor([2], "float32"), persistent=False)
+torch.nn.UninitializedParameter()
+torch.nested.nested_tensor(list[Tensor([2], "float32"), Tensor([3], "float32")])
+torch.range(0, 2)
+torch.Tensor.set_(Tensor([2], "float32"))
+torch.Tensor.as_subclass(Tensor([2], "float32"), type("torch.nn.parameter.Parameter"))
+marks.mark("in a mode")
+torch.nn.Parameter(Tensor([2], "float32"))
+marks.mark("subclass")
+torch.nn.Parameter(Tensor([1], "float32"))
+torch.nn.Parameter(Tensor([2, 2], "float32"))
+torch.nn.Parameter(Tensor([2], "float32"))
+"""
+
+
+def test_what_makes_tensors():
+    lines = (called_back().folder / "api_trace.txt").read_text().splitlines()
+    made = lines[lines.index('marks.mark("made")') + 1 : lines.index('marks.mark("end")')]
+    others = ("torch.ones", "torch.empty", "torch.nn.init", "torch.Tensor.dim", "torch.Tensor.size")
+    made = [line for line in made if not line.startswith(others)]
+    assert made == MADE.strip().splitlines()
+    assert called_back().stdout == untraced("called_back.py").check().stdout
+
+
+STARS = """
+torch.broadcast_tensors()
+torch.broadcast_tensors(Tensor([2], "float32"))
+torch.atleast_1d()
+torch.atleast_2d(list[Tensor([2], "float32")])
+torch.cartesian_prod(Tensor([2], "float32"), Tensor([2], "float32"))
+torch.block_diag()
+torch.meshgrid(list[Tensor([2], "float32")], indexing="ij")
+torch.chain_matmul(Tensor([2, 2], "float32"), out=Tensor([2, 2], "float32"))
+"""
+
+STARRED = """
+import torch
+a, b = torch.ones(2), torch.ones(2, 2)
+torch.broadcast_tensors(), torch.broadcast_tensors(a), torch.atleast_1d(), torch.atleast_2d([a])
+torch.cartesian_prod(a, a), torch.block_diag(), torch.meshgrid([a], indexing="ij")
+torch.chain_matmul(b, out=torch.empty(2, 2))
+"""
+
+
+def test_any_number_of_arguments_is_written_as_called():
+    run = trace(STARRED, levels="1", options=["--formats", "trace.txt"]).check()
+    lines = (run.folder / "api_trace.txt").read_text().splitlines()
+    makers = ("torch.ones", "torch.empty")
+    assert [line for line in lines if not line.startswith(makers)] == STARS.strip().splitlines()

@@ -48,6 +48,23 @@ SINGLE = (
 # Operators whose functions don't ask.
 NEVER_ASK = ("range", "set_")
 
+# What makes tensors, or has one share another's memory, and tells nobody: level 1 records it all
+# the same.
+UNTOLD = (
+    "torch.Tensor",
+    "torch.Tensor.as_subclass",
+    "torch.Tensor.set_",
+    "torch.from_dlpack",
+    "torch.from_numpy",
+    "torch.frombuffer",
+    "torch.nested.nested_tensor",
+    "torch.nn.Buffer",
+    "torch.nn.Parameter",
+    "torch.nn.UninitializedBuffer",
+    "torch.nn.UninitializedParameter",
+    "torch.range",
+)
+
 # Objects whose call is the operator's own.
 OPERATORS = (
     "torch._ops.OpOverload.__call__",
@@ -60,11 +77,13 @@ OPERATORS = (
 # "" is as written.
 RULES = {
     "torch.functional.einsum": "",
+    "torch.functional.chain_matmul": "",  # a mode is not told of `out`
     "torch.autograd.grad": "(outputs) (inputs) grad_outputs=grad_outputs retain_graph=retain_graph "
     "create_graph=create_graph only_inputs=only_inputs allow_unused=allow_unused|materialize_grads "
     "is_grads_batched=is_grads_batched materialize_grads=materialize_grads",
     "torch.autograd.backward": "(tensors) grad_tensors=grad_tensors retain_graph=retain_graph "
     "create_graph=create_graph inputs=(inputs)",
+    "torch.sym_sum": "*args",
 }
 
 
@@ -271,13 +290,10 @@ def form_of(told, stands, parameters):
     """The form in which a call was handed on; None where a stand-in can't tell."""
     _, args, kwargs = told
     names = {id(stand): name for name, stand in stands.items()}
-    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     items = []
     for arg in args:
         if id(arg) in names:
             items.append(names[id(arg)])
-        elif type(arg) is tuple and rest is not None and [names.get(id(a)) for a in arg] == [rest]:
-            items.append(f"(*{rest})")
         else:
             return None
     for name, value in kwargs.items():
@@ -349,9 +365,15 @@ def python_functions():
             yield path, *filter(None, read)
 
 
+def untold():
+    yield from UNTOLD
+    yield from (name for name in map(torch.typename, torch._tensor_classes))
+
+
 def rows_of_this_torch():
-    """(function, told[, form]) of each function that asks."""
+    """(function, told[, form]) of each function that asks, or is recorded though it doesn't."""
     warnings.simplefilter("ignore")
+    yield from ((path, "nobody") for path in untold())
     yield from c_functions()
     yield from ((path, "self") for path in OPERATORS)
     yield from python_functions()

@@ -1,9 +1,11 @@
 #include "dialects/torch/function/torch_function_hook.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -49,6 +51,8 @@ std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch) {
 struct OpenFunction {
   bool open = false;      // the thread is inside a call of level 1: what it calls is its own affair
   bool recorded = false;  // and that call was recorded
+  // What a backward pass that is under way interrupted: what that calls of Python is the program's again.
+  OpenFunction* interrupted = nullptr;
 };
 constinit thread_local OpenFunction t_function TORCHTRACE_STATIC_TLS;
 
@@ -62,9 +66,19 @@ using python_dialect::EntryOptions;
 using python_dialect::NativeEntries;
 using python_dialect::TracedApi;
 
+// Whether PyTorch runs the program to see what it does, on tensors without contents: what it calls of Python then is
+// mostly its own.
+bool TracesGraph() {
+  using Modes = c10::impl::TorchDispatchModeTLS;
+  for (int8_t key = 0; key < static_cast<int8_t>(c10::impl::TorchDispatchModeKey::NUM_MODE_KEYS); ++key) {
+    if (Modes::get_mode(static_cast<c10::impl::TorchDispatchModeKey>(key)).has_value()) return true;
+  }
+  return false;
+}
+
 // False in a backward pass on a thread that came from C++: autograd has lent it the levels of the
-// thread that called it, which is inside a call.
-bool ArmOrInside() {
+// thread that called it.
+bool Arm() {
   if (ThisThreadIsArmed()) return true;
   if (torch::autograd::get_current_graph_task_id() != -1) return false;
   ArmThisThread();
@@ -80,7 +94,20 @@ bool ModeWouldBeTold() {
   return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED;
 }
 
+void BeginBackward() {
+  auto* const interrupted = new OpenFunction(t_function);
+  t_function = {.interrupted = interrupted};
+}
+
+void EndBackward() {
+  const std::unique_ptr<OpenFunction> interrupted(t_function.interrupted);
+  t_function = *interrupted;
+}
+
 void EndFunction(PyObject* result) {
+  if (!t_function.open) [[unlikely]] {
+    return EndBackward();
+  }
   t_function.open = false;
   if (t_function.recorded) EndCall(result, DescribePython);
 }
@@ -89,6 +116,12 @@ void EndFunction(PyObject* result) {
 constexpr std::string_view kAsks = "torch._C._has_torch_function";
 
 constexpr char kHandler[] = "torch.overrides.handle_torch_function";
+
+// In the place of the function that is told (torch_function_hook.h).
+constexpr std::string_view kNobody = "nobody";
+
+// Through which all backward passes go that Python code asks for.
+constexpr char kRunsBackward[] = "torch._C._ImperativeEngine.run_backward";
 
 // The program's own functions that ask whether they are overridden, and hand their call on if so. A
 // mode is told from a call's question on, and of no call that asks nothing; so that is what is recorded.
@@ -134,13 +167,10 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   explicit FunctionCalls(const TorchVersion& torch) : rows_(Rows(torch)) {}
 
   bool Begin(const TracedApi& api, const CallArguments& arguments) override {
-    if (t_function.open || t_thread.suspended != 0 || !ArmOrInside() ||
-        !ModeWouldBeTold<at::impl::PythonTorchFunctionTLS>())
-      return false;
-    if (api.asks) {
-      ProgramFunctions::Asked(api, arguments);
-      return false;
-    }
+    if (t_function.open || t_thread.suspended != 0) return CallsBack(api);
+    if (!Arm() && TracesGraph()) return false;
+    if (api.kind != Kind::kCall) return BeginOther(api, arguments);
+    if (!ModeWouldBeTold<Modes>()) return false;
     if (api.getter && !include_getters) {
       t_thread.CountGetter();
       // What it calls is inside it all the same.
@@ -166,9 +196,10 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   void CountGetter() override {}
 
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
-    if (name.starts_with(kAsks)) {
+    if (const Kind kind = KindOf(name); kind != Kind::kCall) {
+      if (kind == Kind::kUntold && IsOfProgram(object)) return nullptr;
       TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, name, object);
-      api->asks = true;
+      api->kind = kind;
       return api;
     }
     if (name == kHandler) {
@@ -197,6 +228,31 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   bool include_getters = false;
 
  private:
+  using Kind = TracedApi::Kind;
+  using Modes = at::impl::PythonTorchFunctionTLS;
+
+  Kind KindOf(const std::string& name) const {
+    if (name.starts_with(kAsks)) return Kind::kAsks;
+    if (name == kRunsBackward) return Kind::kCallsBack;
+    const auto row = rows_.find(name);
+    return row != rows_.end() && row->second.told == kNobody ? Kind::kUntold : Kind::kCall;
+  }
+
+  static bool BeginOther(const TracedApi& api, const CallArguments& arguments) {
+    if (api.kind == Kind::kAsks && ModeWouldBeTold<Modes>()) ProgramFunctions::Asked(api, arguments);
+    if (api.kind != Kind::kUntold) return false;
+    t_function.open = true;
+    t_function.recorded = Record(api.head, arguments);
+    return true;
+  }
+
+  // Within another call of this level. Autograd calls hooks, own functions and what is computed again as the program's.
+  static bool CallsBack(const TracedApi& api) {
+    if (api.kind != Kind::kCallsBack || !t_function.open || t_thread.suspended != 0 || TracesGraph()) return false;
+    BeginBackward();
+    return true;
+  }
+
   // A function that the program has put in the place of PyTorch's. functools.wraps gives it
   // everything of the other's but its globals.
   static bool IsOfProgram(PyObject* object) {
@@ -256,7 +312,7 @@ FunctionCalls& Calls(const TorchVersion& torch) {
 class Arming final : public EntryDialect {
  public:
   bool Begin(const TracedApi&, const CallArguments&) override {
-    ArmOrInside();
+    Arm();
     return false;
   }
   void End(PyObject*) override {}
@@ -283,6 +339,7 @@ absl::Status TorchFunctionHook::Install() {
   for (const auto& [function, row] : calls.rows()) options.names.push_back(function);
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
+  options.names.emplace_back(kRunsBackward);
   entries_ = std::make_shared<NativeEntries>(&calls, std::move(options));
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);

@@ -23,7 +23,7 @@ namespace torchtrace::torch_dialect {
 //   function   where it stands: "torch._C.TensorBase.__add__", "torch._tensor.Tensor.backward",
 //              "torch._C.TensorBase.data.__set__"
 //   told       the function that a mode is told of: "torch.Tensor.add"; "self": the first argument,
-//              an operator's object
+//              an operator's object; "nobody": none, as of what makes tensors (torch.from_numpy)
 //   form       of a function written in Python: how its arguments are handed on
 //              (dialects/python/describe/argument_form.h); empty or absent: as the call has them
 
@@ -44,6 +44,9 @@ std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch);
 // told of it: no mode of the program is on, which would be told first and then calls the function
 // again; torch functions aren't disabled; nothing compiles; and the thread is in no other call that a
 // mode was told of, since modes are off within.
+//
+// Two things more: what makes tensors and tells nobody, whatever modes are on; and what a backward pass calls
+// of Python (hooks, own functions, what is computed again), as if nothing were around it.
 
 class TorchFunctionHook : public TracingHook {
  public:
