@@ -12,6 +12,7 @@
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/compile_contexts.h"
+#include "dialects/torch/common/process_rank.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/object_numbers.h"
@@ -159,6 +160,7 @@ class Module final : public TorchModule {
       }
       watched = true;
     }
+    if (absl::Status status = WatchProcessRank(); !status.ok()) return status;
     if (SomethingIsCompiled()) NoteCompiledCode();
     hooks->push_back(std::make_unique<TensorNotesHook>(options.levels.front(), options));
     if (options.ids) hooks->push_back(std::make_unique<ObjectsHook>(options.levels.front()));

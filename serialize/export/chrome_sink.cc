@@ -19,6 +19,7 @@
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/list_writer.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/config.h"
@@ -141,6 +142,7 @@ class ChromeSink final : public CallSink {
   absl::Status Begin(const Trace& trace, std::string_view label) override {
     trace_ = &trace;
     spelled_.clear();
+    several_models_.reset();
     processes_.clear();
     forward_calls_ = ForwardCalls<ForwardCall>();
     std::vector<ProcessClock> clocks;
@@ -314,11 +316,13 @@ class ChromeSink final : public CallSink {
     if (config.level == kFrameLevel) {
       category = "python_function";
       spelled.of_python = true;
-      const std::string path = KeywordText(config, "path"), file = KeywordText(config, "file");
-      if (!path.empty()) {
-        const std::string type = config.api.substr(config.api.rfind('.') + 1);
-        name = absl::StrCat("nn.Module: ", path, path.starts_with(type + "_") ? "" : absl::StrCat(" (", type, ")"));
-        const auto module = module_ids_.try_emplace(absl::StrCat(config.api, " ", path), module_ids_.size()).first;
+      const ModuleLabel label = ModuleLabelOf(config);
+      const std::string file = KeywordText(config, "file");
+      if (!label.empty()) {
+        if (!several_models_.has_value()) several_models_ = SeveralModels::In(*trace_);
+        name = absl::StrCat("nn.Module: ", *several_models_ ? label.WholeText() : label.Text());
+        const auto module =
+            module_ids_.try_emplace(absl::StrCat(config.api, " ", label.WholePath()), module_ids_.size()).first;
         spelled.arguments = absl::StrCat(R"(,"Python module id":)", module->second);
       } else if (!file.empty()) {
         const Value* const line = Keyword(config, "line");
@@ -423,9 +427,10 @@ class ChromeSink final : public CallSink {
   std::map<std::string, size_t> module_ids_;
   // Of the trace that is read.
   const Trace* trace_ = nullptr;
-  bool has_records_ = false;        // calls of level 4
-  std::vector<Process> processes_;  // by index
-  std::vector<Spelled> spelled_;    // by ConfigId
+  std::optional<bool> several_models_;  // of trace_
+  bool has_records_ = false;            // calls of level 4
+  std::vector<Process> processes_;      // by index
+  std::vector<Spelled> spelled_;        // by ConfigId
   ForwardCalls<ForwardCall> forward_calls_;
 };
 

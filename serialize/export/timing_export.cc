@@ -11,6 +11,7 @@
 #include "serialize/base/text.h"
 #include "serialize/export/row_lists.h"
 #include "serialize/export/table_writer.h"
+#include "serialize/forms/call_labels.h"
 #include "serialize/forms/forms.h"
 #include "serialize/log/log_metadata.h"
 #include "serialize/model/levels.h"
@@ -321,7 +322,8 @@ std::string TimingApi(const Config& config) {
 
 std::string DetailedApiName(const Config& config) {
   if (config.level != kFrameLevel) return config.api;
-  if (const Value* const path = FindKwarg(config, "path")) return absl::StrCat(config.api, "@", path->text);
+  if (const ModuleLabel module = ModuleLabelOf(config); !module.empty())
+    return absl::StrCat(config.api, "@", module.WholePath());
   const Value* const file = FindKwarg(config, "file");
   const Value* const line = FindKwarg(config, "line");
   return file == nullptr || line == nullptr ? config.api

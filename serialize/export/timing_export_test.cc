@@ -180,6 +180,8 @@ TEST(TimingNames, SayOverloadsModulesAndLines) {
   EXPECT_EQ(names(MakeConfig(2, "my.lib::f")), "my.lib::f my.lib::f");
   EXPECT_EQ(names(MakeConfig(3, "torch.nn.Linear", {}, {{"path", TextValue("encoder.0")}})),
             "torch.nn.Linear torch.nn.Linear@encoder.0");
+  EXPECT_EQ(names(MakeConfig(3, "Linear", {}, {{"path", TextValue("fc")}, {"model", TextValue("Net_0")}})),
+            "Linear Linear@Net_0.fc");
   EXPECT_EQ(names(MakeConfig(3, "__main__.f", {}, {{"file", TextValue("a.py")}, {"line", IntValue(12)}})),
             "__main__.f __main__.f@a.py:12");
 }

@@ -173,7 +173,7 @@ class StepReader {
     kind.known = true;
     const ConfigHead head = ReadConfigHead(trace_->identity(id));
     kind.is_call = (head.level != kDispatchLevel && head.level != kRecordLevel) || !OperatorPacket(head.api).empty();
-    kind.module = head.level == kFrameLevel && !ModuleLabel(trace_->identity(id)).empty();
+    kind.module = head.level == kFrameLevel && !ModuleLabelOf(trace_->identity(id)).empty();
     if (!kind.is_call) return kind;
     const Config config = ReadableConfig(trace_->identity(id));
     if (config.api == "torch._C._set_grad_enabled" && config.args.size() == 1) {

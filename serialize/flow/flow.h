@@ -137,7 +137,7 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
 //   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...},
 //    "target": {"kind": "method", "name": "view"}, as target.h has it, "sources": [...],
 //    "gradients": false, "mark": true, "result": [...], "raised": ..., "released": [...],
-//    "modules": [{"call": 3, "api": ..., "path": ...}]}
+//    "modules": [{"call": 3, "api": ..., "path": ..., "model": ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
 // "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max" and, where `contents` has
 // it, "contents" in base 64.

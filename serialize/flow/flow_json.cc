@@ -107,7 +107,7 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
     const Config config = ReadableConfig(trace.identity(module.config));
     ordered_json& one = modules.emplace_back(ordered_json{{"call", module.call}, {"api", FormatApi(config.api)}});
     for (const auto& [name, value] : config.kwargs) {
-      if (name == "path" && value.tag == ValueTag::kString) one["path"] = ValueToJson(value);
+      if ((name == "path" || name == "model") && value.tag == ValueTag::kString) one[name] = ValueToJson(value);
     }
   }
   return json;

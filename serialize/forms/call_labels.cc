@@ -22,18 +22,30 @@ std::string Text(const Value* value) {
   return value != nullptr && value->tag == ValueTag::kString ? std::string(value->text) : std::string();
 }
 
-std::string LabelOf(const Config& config) {
-  const std::string path = Text(Keyword(config, "path"));
-  if (path.empty()) return {};
-  const std::string type = config.api.substr(config.api.rfind('.') + 1);
-  // A root's name begins with its class.
-  return path.starts_with(type + "_") ? path : absl::StrCat(path, " (", type, ")");
-}
-
 }  // namespace
 
-std::string ModuleLabel(std::string_view identity) {
-  return ReadConfigHead(identity).level == kFrameLevel ? LabelOf(ReadableConfig(identity)) : "";
+ModuleLabel ModuleLabelOf(const Config& config) {
+  if (config.level != kFrameLevel) return {};
+  return {Text(Keyword(config, "model")), Text(Keyword(config, "path")), config.api.substr(config.api.rfind('.') + 1)};
+}
+
+ModuleLabel ModuleLabelOf(std::string_view identity) {
+  return ReadConfigHead(identity).level == kFrameLevel ? ModuleLabelOf(ReadableConfig(identity)) : ModuleLabel();
+}
+
+std::string ModuleLabel::Text() const {
+  const bool is_model = model.empty() && path.starts_with(type + "_");
+  return path.empty() || is_model ? path : absl::StrCat(path, " (", type, ")");
+}
+
+std::string ModuleLabel::WholeText() const { return model.empty() ? Text() : absl::StrCat(model, ".", Text()); }
+
+std::string ModuleLabel::WholePath() const { return model.empty() ? path : absl::StrCat(model, ".", path); }
+
+bool SeveralModels::In(const Trace& trace) {
+  SeveralModels models;
+  for (ConfigId id = 0; id < trace.config_count(); ++id) models.Add(ModuleLabelOf(trace.identity(id)).model);
+  return static_cast<bool>(models);
 }
 
 const Choices<LabelBy>& LabelKinds() {
@@ -80,18 +92,18 @@ absl::Status CallLabels::Check() const {
   return NothingLabelled(by_, traces_ == 1 ? "the trace has" : "the traces have");
 }
 
-uint32_t CallLabels::Number(int level, std::string text) {
-  const auto at = numbers_.find({level, text});
+uint32_t CallLabels::Number(int level, std::string whole, size_t model_bytes) {
+  const auto at = numbers_.find({level, whole});
   if (at != numbers_.end()) return at->second;
   const auto number = static_cast<uint32_t>(labels_.size());
-  labels_.push_back({std::move(text), level});
-  numbers_.emplace(std::pair(level, std::string_view(labels_.back().text)), number);
+  labels_.push_back({std::move(whole), level, model_bytes});
+  numbers_.emplace(std::pair(level, std::string_view(labels_.back().whole)), number);
   return number;
 }
 
 uint32_t CallLabels::OfConfig(ConfigId id) {
   const Config config = ReadableConfig(trace_->identity(id));
-  const std::string module = config.level == kFrameLevel ? LabelOf(config) : "";
+  const ModuleLabel module = ModuleLabelOf(config);
   if (by_ == LabelBy::kLine) {
     const std::string file = config.level == kFrameLevel ? Text(Keyword(config, "file")) : "";
     if (file.empty()) return kNone;
@@ -99,7 +111,10 @@ uint32_t CallLabels::OfConfig(ConfigId id) {
     return Number(config.level, absl::StrCat(file, ":", line == nullptr ? "?" : FormatValue(*line), " in ",
                                              config.api.substr(config.api.rfind('.') + 1)));
   }
-  if (!module.empty()) return Number(config.level, module);
+  if (!module.empty()) {
+    several_models_.Add(module.model);
+    return Number(config.level, module.WholeText(), module.model.empty() ? 0 : module.model.size() + 1);
+  }
   return by_ == LabelBy::kModule ? kNone : Number(config.level, config.api);
 }
 

@@ -50,7 +50,14 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace)
   }
 }
 
-absl::Status StatsPlaces::Check() const {
+absl::Status StatsPlaces::Finish() {
+  SeveralModels several_models;
+  for (const StatsPlace& place : places_) several_models.Add(place.model);
+  for (StatsPlace& place : places_) {
+    if (!several_models || place.model.empty()) continue;
+    place.text = absl::StrCat(place.model, ".", place.text);
+    place.labels[0] = absl::StrCat(place.model, ".", place.labels[0].value.get<std::string>());
+  }
   // A row of calls that are nowhere says nothing alone.
   if (places_.size() > (nowhere_.has_value() ? 1 : 0)) return absl::OkStatus();
   const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
@@ -70,6 +77,7 @@ absl::Status StatsPlaces::Check() const {
 PlaceId StatsPlaces::Number(StatsPlace place) {
   std::string key;
   for (const ReportCell& cell : place.labels) absl::StrAppend(&key, DumpJson(cell.value), ",");
+  key += place.model;
   const auto [at, fresh] = numbers_.try_emplace(std::move(key), static_cast<PlaceId>(places_.size()));
   if (fresh) places_.push_back(std::move(place));
   return at->second;
@@ -156,15 +164,12 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t
   constexpr PlaceId kNoModule = kNoPlace - 1;
   return [this, of, known](const CallRecord& call, PlaceId around) {
     const PlaceId own = known->Get(call.config, [&] {
+      const ModuleLabel module = ModuleLabelOf(of->identity(call.config));
+      if (module.empty()) return kNoModule;
       StatsPlace place;
-      place.text = ModuleLabel(of->identity(call.config));
-      if (place.text.empty()) return kNoModule;
-      const Config module = ReadableConfig(of->identity(call.config));
-      place.labels.resize(2);
-      for (const auto& [keyword, value] : module.kwargs) {
-        if (keyword == "path") place.labels[0] = std::string(value.text);
-      }
-      place.labels[1] = std::string(module.api);
+      place.text = module.Text();
+      place.model = module.model;
+      place.labels = {module.path, std::string(ReadConfigHead(of->identity(call.config)).api)};
       return Number(std::move(place));
     });
     if (own != kNoModule) return own;

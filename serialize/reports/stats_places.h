@@ -22,6 +22,7 @@ struct StatsPlace {
   std::vector<ReportCell> labels;  // what programs read of it
   std::string text;                // the same for people
   std::optional<double> number;    // for sorting by name
+  std::string model;               // that a module is a part of; empty: none
 };
 
 // Numbers the threads, processes, ranks, labels, lines, modules or values of a tag of several traces. Those that have
@@ -37,8 +38,8 @@ class StatsPlaces {
   // For SumOptions::place of a trace that was counted. Valid until it is asked for another trace's.
   std::function<PlaceId(const CallRecord&, PlaceId)> Of(size_t trace);
 
-  // InvalidArgument where no call of any trace has what is asked for.
-  absl::Status Check() const;
+  // When all traces were counted. InvalidArgument where no call of any trace has what is asked for.
+  absl::Status Finish();
 
   const std::vector<StatsPlace>& all() const { return places_; }
 

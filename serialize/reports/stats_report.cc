@@ -150,7 +150,7 @@ class StatsReport {
       if (absl::Status s = Add(i); !s.ok()) return s;
     }
     if (by_place()) {
-      if (absl::Status s = places_.Check(); !s.ok()) return s;
+      if (absl::Status s = places_.Finish(); !s.ok()) return s;
     }
     sort_ = options_.sort.value_or(by_ == StatsBy::kShapes && has_times_ ? StatsSort::kTime : StatsSort::kCalls);
     if (!has_times_ && (sort_ == StatsSort::kTime || sort_ == StatsSort::kSelf)) {

@@ -401,8 +401,30 @@ TEST(StatsReport, OtherGroupings) {
   EXPECT_EQ(stats["configs"][1]["config"], "torch.add(1)");
 }
 
-Config Module(const std::string& type, const std::string& path) {
-  return MakeConfig(3, type, {}, {{"path", TextValue(path)}});
+Config Module(const std::string& type, const std::string& path, const std::string& model = "") {
+  if (model.empty()) return MakeConfig(3, type, {}, {{"path", TextValue(path)}});
+  return MakeConfig(3, type, {}, {{"path", TextValue(path)}, {"model", TextValue(model)}});
+}
+
+TEST(StatsReport, ModulesOfSeveralModels) {
+  const auto rows = [](const std::vector<std::string>& models) {
+    FakeTrace trace;
+    for (const std::string& model : models) {
+      trace.Enter(Module("Net", model));
+      trace.Call(Module("torch.nn.Linear", "fc", model));
+      trace.Leave();
+    }
+    StatsOptions options;
+    options.grouping.by = StatsBy::kModule;
+    options.format = StatsFormat::kJson;
+    std::vector<std::pair<std::string, int>> found;
+    for (const json& row : json::parse(Stats({&trace}, options))["modules"])
+      found.emplace_back(row["module"], row["calls"]);
+    return found;
+  };
+  using Rows = std::vector<std::pair<std::string, int>>;
+  EXPECT_EQ(rows({"Net_0", "Net_0"}), (Rows{{"Net_0", 2}, {"fc", 2}}));
+  EXPECT_EQ(rows({"Net_0", "Net_1", "Net_0"}), (Rows{{"Net_0", 2}, {"Net_0.fc", 2}, {"Net_1", 1}, {"Net_1.fc", 1}}));
 }
 
 TEST(StatsReport, Modules) {

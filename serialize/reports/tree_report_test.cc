@@ -13,6 +13,7 @@ namespace torchtrace {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Config Module(const std::string& type, const std::string& path) {
@@ -124,6 +125,13 @@ TEST(TreeReportTest, OfModulesAlone) {
   operators.levels = {4};
   EXPECT_THAT(Tree(&trace, {.by = LabelBy::kModule, .calls = operators}), HasSubstr("torchtrace run --levels 3"));
   EXPECT_THAT(Tree(&trace, {.by = LabelBy::kLine}), HasSubstr("torchtrace run --stacks"));
+}
+
+TEST(TreeReportTest, OfSeveralModels) {
+  FakeTrace trace;
+  for (const std::string model : {"Net_0", "Net_1"})
+    trace.Call(MakeConfig(3, "torch.nn.Linear", {}, {{"path", TextValue("fc")}, {"model", TextValue(model)}}));
+  EXPECT_THAT(Tree(&trace), AllOf(HasSubstr("Net_0.fc (Linear)\n"), HasSubstr("Net_1.fc (Linear)\n")));
 }
 
 TEST(TreeReportTest, ThreadsAndCallsThatNeverReturned) {

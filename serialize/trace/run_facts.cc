@@ -61,10 +61,10 @@ std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes) {
   std::map<std::string, Run> runs;  // by label
   for (const ProcessInfo& process : processes) {
     const auto& [rank, world_size] = process.known.ranked;
-    // A forked process has its parent's rank.
-    if (!rank || process.known.role == "fork") continue;
+    if (!rank) continue;
     Run& run = runs[process.known.label];
-    ++run.ranks[*rank];
+    int& count = run.ranks[*rank];
+    if (process.known.role != "fork") ++count;  // else it may be its parent's
     run.world_size = std::max(run.world_size, world_size.value_or(0));
   }
   std::vector<RankGap> gaps;

@@ -73,6 +73,11 @@ TEST(RanksTest, ForksHaveTheirParentsRank) {
   Json fork = Ranked(0, 1);
   fork["role"] = "fork";
   EXPECT_THAT(Sentences({Ranked(0, 1), fork, fork}), IsEmpty());
+  // Or ranks of their own.
+  Json other = Ranked(1, 2);
+  other["role"] = "fork";
+  EXPECT_THAT(Sentences({other, Ranked(0, 2)}), IsEmpty());
+  EXPECT_THAT(Sentences({Json::object(), other}), ElementsAre("rank 0 of 2 is missing"));
 }
 
 struct Case {

@@ -13,7 +13,8 @@ namespace torchtrace {
 
 // All objects that may be part of a cycle: functions, descriptors, modules, types of the program. Borrowed; none is
 // made and none goes. Empty where the collector is at work.
-std::vector<PyObject*> CollectedObjects();
+// Offered to the modules that the runtime library loads.
+__attribute__((visibility("default"))) std::vector<PyObject*> CollectedObjects();
 
 // Since CPython 3.11 calls of `len`, `isinstance` and `list.append` that have run some times don't look at what these
 // are defined as. Where the interpreter keeps them to tell that it calls them: with nothing there they are called as

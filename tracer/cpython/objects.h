@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 // Later headers hide what libpython exports.
 #if PY_VERSION_HEX >= 0x030D0000
@@ -163,6 +164,31 @@ inline void CopyBytes(PyObject* number, unsigned char* bytes, size_t size) {
 #endif
 }
 
+// ---- texts and dictionaries ----
+
+// False also for a str that deprecated functions of C have not filled yet.
+inline bool IsText(PyObject* text) { return text != nullptr && PyUnicode_Check(text) && PyUnicode_IS_READY(text); }
+
+inline std::string_view AsciiText(PyObject* text) {
+  return {static_cast<const char*>(PyUnicode_DATA(text)), static_cast<size_t>(PyUnicode_GET_LENGTH(text))};
+}
+
+// Compares without the str's own __eq__. `ascii` is.
+inline bool TextIs(PyObject* text, std::string_view ascii) {
+  return IsText(text) && PyUnicode_IS_ASCII(text) && AsciiText(text) == ascii;
+}
+
+// A dictionary's own look-up asks keys of the program's types whether they are equal, so it isn't used. Null: it has no
+// such key.
+inline PyObject* FindInDict(PyObject* dict, std::string_view name) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, &value) != 0) {
+    if (TextIs(key, name)) return value;
+  }
+  return nullptr;
+}
+
 // ---- sets ----
 
 // Its items one after another, from position 0 on; false at the end.
@@ -244,6 +270,32 @@ class InlineAttributes {
   PyObject* const* values_;
   const SharedKeys* keys_ = nullptr;
 };
+
+// What stands in the object's own __dict__, or where CPython keeps what one that nobody asked for would hold; null when
+// it has no such thing. `name` is ASCII.
+inline PyObject* InstanceAttribute(PyObject* object, std::string_view name) {
+  if (const InlineAttributes attributes(object); attributes.there()) {
+    for (Py_ssize_t i = 0; i < attributes.count(); ++i) {
+      if (TextIs(attributes.name(i), name)) return attributes.value(i);
+    }
+    return nullptr;
+  }
+  PyObject** const dict = _PyObject_GetDictPtr(object);
+  return dict == nullptr || *dict == nullptr ? nullptr : FindInDict(*dict, name);
+}
+
+// What a weak reference leads to; null where that is gone.
+inline PyObject* ReferredTo(PyObject* reference) {
+  PyObject* object = nullptr;
+  if (reference == nullptr) return nullptr;
+#if PY_VERSION_HEX >= 0x030D0000
+  if (PyWeakref_GetRef(reference, &object) == 1) Py_DECREF(object);  // the caller knows who holds it
+#else
+  object = PyWeakref_GET_OBJECT(reference);
+  if (object == Py_None) object = nullptr;
+#endif
+  return object;
+}
 
 // ---- threads ----
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -44,6 +45,12 @@ Json Environment(const std::vector<const char*>& prefixes) {
   }
   return environment;
 }
+
+// Variables by which launchers tell a process its rank, and how many there are.
+constexpr const char* kRankVariables[] = {
+    "RANK",       "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE",
+    "GROUP_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
+    "PMI_SIZE",   "SLURM_PROCID",         "SLURM_NTASKS"};
 
 std::string HostName() {
   char name[256] = "";
@@ -102,6 +109,15 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
   json["packages"] = Json::object();
   if (!metadata.package_version.empty()) json["packages"][options.dialect] = metadata.package_version;
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+std::string FormatRankVariables() {
+  Json environment = Json::object();
+  for (const char* name : kRankVariables) {
+    if (const char* const value = getenv(name)) environment[name] = value;
+  }
+  return Json{{"environment", std::move(environment)}}.dump(-1, ' ', /*ensure_ascii=*/false,
+                                                            Json::error_handler_t::replace);
 }
 
 }  // namespace torchtrace

@@ -45,6 +45,9 @@ struct RunMetadata {
 // A JSON object's text; `options` as the user gave them. Bytes that are no UTF-8 are replaced.
 std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options);
 
+// The same of the variables alone that tell which of several processes this is, as they are now.
+std::string FormatRankVariables();
+
 }  // namespace torchtrace
 
 #endif  // TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_

@@ -105,7 +105,7 @@ absl::StatusOr<int> RunProgram(const RuntimeRequest& request) {
   recorder_options.recording = *options;
   recorder_options.log_folder = request.log_folder;
   recorder_options.metadata_json = request.metadata_json;
-  recorder_options.make_stack = PythonStacksFor(options->dialect);
+  LetRecorderAsk(options->dialect, &recorder_options);
   if (absl::Status status = Recorder::Start(std::move(recorder_options)); !status.ok()) return status;
 
   ProgramEndOptions end;

@@ -11,9 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "serialize/model/levels.h"
 #include "tracer/cpython/frames.h"
+#include "tracer/launch/run_metadata.h"
 #include "tracer/python/import_watch.h"
 #include "tracer/python/program_end.h"
 #include "tracer/python/python_stack.h"
+#include "tracer/python/thread_names.h"
 #include "tracer/record/fatal_signals.h"
 #include "tracer/record/recorder.h"
 
@@ -25,7 +27,8 @@ struct Armed {
   std::string package;                              // whose import is waited for; empty: it came
   uint64_t session = 0;                             // how often levels were armed
   bool armed = false;
-  bool wants_package = true;  // calls of it are to be recorded
+  bool wants_package = true;   // calls of it are to be recorded
+  std::string rank_variables;  // as they were when the session began
 };
 
 // Never destroyed: hooks hold Python objects, and Python may be gone by then.
@@ -99,6 +102,7 @@ absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& option
   State().package = dialect->package();
   State().wants_package = WantsPackage(*dialect, options);
   State().armed = true;
+  KeepThreadName(nullptr);
   if (!CheckFrames()) {
     Recorder::Get()->NoteNotSeen(
         "stacks, and functions that ask for overrides: this Python's frames are not as in that which torchtrace was "
@@ -120,6 +124,10 @@ void DisarmLevels() {
   }
   UnwatchImports(&State());
   UninstallAll();
+  TellThreadName();
+  // The program may have told itself its rank. Who starts others sets theirs.
+  if (const std::string now = FormatRankVariables(); now != State().rank_variables && !recorder->has_children())
+    recorder->AddOwnMetadata(now);
 }
 
 absl::Status CheckDialect(const RecordingOptions& options, const std::string& package_version) {
@@ -147,11 +155,21 @@ std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string&
   };
 }
 
+void LetRecorderAsk(const std::string& dialect, RecorderOptions* options) {
+  options->make_stack = PythonStacksFor(dialect);
+  options->name_thread = PythonThreadName;
+  options->fork_metadata = [] {
+    std::string now = FormatRankVariables();
+    return now == State().rank_variables ? "" : now;
+  };
+  State().rank_variables = FormatRankVariables();
+}
+
 absl::Status BeginSession(SessionOptions options) {
   const RecordingOptions recording = options.recorder.recording;
   FrameworkDialect* const dialect = FindDialect(recording.dialect);
   if (dialect == nullptr) return CheckDialect(recording, "");
-  options.recorder.make_stack = PythonStacksFor(recording.dialect);
+  LetRecorderAsk(recording.dialect, &options.recorder);
   if (absl::Status status = Recorder::Start(std::move(options.recorder)); !status.ok()) return status;
 
   WatchBusErrors();

@@ -49,6 +49,9 @@ struct SessionOptions {
 // Takes the stacks of the calling thread's Python code, for RecorderOptions.
 TORCHTRACE_EXPORT std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect);
 
+// Sets what the recorder is to ask the program: its stacks, its threads' names, its forked processes' ranks.
+void LetRecorderAsk(const std::string& dialect, RecorderOptions* options);
+
 // Within a running interpreter. An error leaves no session and no hook.
 TORCHTRACE_EXPORT absl::Status BeginSession(SessionOptions options);
 

@@ -26,7 +26,6 @@ namespace torchtrace {
 namespace {
 
 constexpr uint32_t kFirstFrameBytes = 64 << 10;
-constexpr uint32_t kThreadNameBytes = 64;
 constexpr uint32_t kEndFrameBytes = 32 << 10;
 // Of last words with nothing in them that may grow.
 constexpr size_t kShortEndBytes = 2 << 10;
@@ -56,7 +55,7 @@ void ShareForksWithoutLog() {
   g_forks_without_log = memory == MAP_FAILED ? nullptr : new (memory) std::atomic<uint32_t>(0);
 }
 
-std::string ThreadName() {
+std::string SystemThreadName() {
   char name[kThreadNameBytes] = "";
   pthread_getname_np(pthread_self(), name, sizeof name);
   return name;
@@ -405,8 +404,19 @@ void ThreadRecorder::CloseFrame() {
 }
 
 void ThreadRecorder::WriteThreadRecord() {
-  writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, ThreadName());
+  name_ = options_->name_thread == nullptr ? "" : options_->name_thread();
+  if (name_.empty()) name_ = SystemThreadName();
+  writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, name_);
   if (!tags_.empty()) writer_.Tags(tags_);
+}
+
+void ThreadRecorder::TellName() {
+  if (!writer_.open() || session_ != Recorder::session_on_.load(std::memory_order_relaxed)) return;
+  recorder_->OrStop([this] {
+    const std::string name = options_->name_thread == nullptr ? "" : options_->name_thread();
+    const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + tags_.size();
+    if (!name.empty() && name != name_ && writer_.Fits(bytes)) WriteThreadRecord();
+  });
 }
 
 // ---- Recorder ----
@@ -449,6 +459,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
+  has_children_ = false;
   paused_ = was_paused_ = options_->recording.start_paused;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
   ShareForksWithoutLog();
@@ -537,6 +548,10 @@ absl::Status Recorder::OpenLog(const char* role) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
   own_metadata_.clear();
+  if (const std::string json = forked_ && options_->fork_metadata != nullptr ? options_->fork_metadata() : "";
+      !json.empty()) {
+    if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
+  }
   if (was_paused_) {
     if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
   }
@@ -707,6 +722,7 @@ void Recorder::CountStarted(const std::string& program, bool python) {
     }
     StartedProgram& started = started_[name];
     started.python = started.python || python;
+    if (python) has_children_ = true;
     // It may be the last that this process does: what is new is told at once, how often at the end.
     if (++started.count != 1) return;
     if (log_ == nullptr && !OpenLog("fork").ok()) return;
@@ -857,7 +873,10 @@ void Recorder::FinishFromSignal(int signal) {
 // hold it for ever in the child.
 void Recorder::BeforeFork() { Get()->mutex_.lock(); }
 
-void Recorder::AfterForkInParent() { Get()->mutex_.unlock(); }
+void Recorder::AfterForkInParent() {
+  Get()->has_children_ = true;
+  Get()->mutex_.unlock();
+}
 
 // The parent's frames are not mapped in the child (see LogWriter::Reserve), its
 // objects must not be touched, and nothing may be allocated for sure: other
@@ -879,6 +898,7 @@ void Recorder::AfterForkInChild() {
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
+  recorder->has_children_ = false;
   recorder->was_paused_ = recorder->paused_;
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->intern_bytes_ = 0;

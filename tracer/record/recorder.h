@@ -36,6 +36,9 @@ inline constexpr uint32_t kFirstStacks = 3;
 inline constexpr uint32_t kFirstNotes = 3;
 inline constexpr uint32_t kAllStacks = UINT32_MAX;
 
+// Of a thread's name, with its end.
+inline constexpr uint32_t kThreadNameBytes = 256;
+
 // A number that the log's frame knows something by.
 struct InFrame {
   uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet
@@ -101,6 +104,11 @@ struct RecorderOptions {
   std::string tags;  // what SetTags would say right at the start
   // For stacks, called on any thread.
   std::function<std::unique_ptr<ThreadStack>()> make_stack;
+  // What the program calls the calling thread; empty: nothing, or there is no such function. The system's name counts
+  // then.
+  std::function<std::string()> name_thread;
+  // What is to be told of a forked process when it makes its first call, as a JSON object's text; empty: nothing.
+  std::function<std::string()> fork_metadata;
 };
 
 // How the traced program ended, for the log's last words.
@@ -147,6 +155,9 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
   // `raised`: by an exception, of a type that isn't known.
   void CloseScope(uint64_t key, bool raised);
+
+  // Tells the thread's name again if it has changed.
+  void TellName();
 
   // Property reads and calls of the like that were left out as noise.
   void CountGetter();
@@ -239,6 +250,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   uint32_t next_frame_bytes_ = 0;
   uint64_t tags_version_ = 0;
   std::string tags_;                    // a JSON object's text; empty: no tags
+  std::string name_;                    // as it was told last
   std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
   uint32_t stacks_wanted_ = 0;          // of each configuration
   uint32_t first_notes_wanted_ = 0;     // the same
@@ -280,6 +292,9 @@ class TORCHTRACE_EXPORT Recorder {
   // A process was started as a new program, which isn't traced. A forked process that called
   // nothing gets a log for it.
   void CountStarted(const std::string& program, bool python);
+
+  // Processes were forked in this session, or programs started that are Pythons.
+  bool has_children() const { return has_children_.load(std::memory_order_relaxed); }
 
   // From now on no call's entry is recorded, on any thread; or again.
   void SetPaused(bool paused);
@@ -376,6 +391,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<bool> quiet_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finished_{true};
+  std::atomic<bool> has_children_{false};
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};
   std::atomic<uint64_t> thread_count_{0};

@@ -968,6 +968,51 @@ TEST(RecorderTest, StacksAreTakenOfTheFirstCallsOfEachThread) {
   }
 }
 
+TEST(RecorderTest, AThreadWithAnotherNameIsToldAgain) {
+  const std::string folder = NewFolder();
+  std::string name = "first";
+  RecorderOptions options;
+  options.name_thread = [&name] { return name; };
+  ASSERT_TRUE(Start(folder, options).ok());
+  for (const char* next : {"second", "second", "", "third"}) {
+    Call(Described("f"));
+    name = next;
+    Recorder::Get()->ThisThread()->TellName();
+  }
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  ASSERT_TRUE(trace->Count().ok());
+  const ProcessInfo& process = trace->processes().at(0);
+  ASSERT_EQ(process.threads.size(), 1u);
+  EXPECT_EQ(process.threads[0].name, "third");
+  EXPECT_EQ(process.threads[0].calls, 4u);
+  EXPECT_THAT(process.damage.sentences, IsEmpty());
+}
+
+TEST(RecorderTest, AForkedProcessIsAskedAtItsFirstCall) {
+  const std::string folder = NewFolder();
+  std::string said = R"({"environment":{"RANK":"1"}})";
+  RecorderOptions options;
+  options.metadata_json = R"({"environment":{"RANK":"0","OMP_NUM_THREADS":"2"}})";
+  options.fork_metadata = [&said] { return said; };
+  ASSERT_TRUE(Start(folder, options).ok());
+  EXPECT_FALSE(Recorder::Get()->has_children());
+  EXPECT_TRUE(Succeeded(InChild([] {
+    const bool has_children = Recorder::Get()->has_children();
+    Call(Described("f"));
+    EndSession();
+    return static_cast<int>(has_children);
+  })));
+  EXPECT_TRUE(Recorder::Get()->has_children());
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  std::map<std::string, Json> environments;
+  for (const ProcessInfo& process : trace->processes())
+    environments[process.known.role] = process.metadata->at("environment");
+  EXPECT_EQ(environments["main"], Json::parse(R"({"RANK":"0","OMP_NUM_THREADS":"2"})"));
+  EXPECT_EQ(environments["fork"], Json::parse(R"({"RANK":"1","OMP_NUM_THREADS":"2"})"));
+}
+
 // What they have at the moment of the fork is not the children's.
 TEST(RecorderTest, ForksWhileThreadsRecord) {
   const std::string folder = NewFolder();

@@ -8,17 +8,9 @@
 #include <cstring>
 
 #include "serialize/base/text.h"
-#include "tracer/cpython/objects.h"
 
 namespace torchtrace {
 namespace {
-
-// False also for a str that deprecated functions of C have not filled yet.
-bool IsText(PyObject* text) { return text != nullptr && PyUnicode_Check(text) && PyUnicode_IS_READY(text); }
-
-std::string_view AsciiText(PyObject* text) {
-  return {static_cast<const char*>(PyUnicode_DATA(text)), static_cast<size_t>(PyUnicode_GET_LENGTH(text))};
-}
 
 template <typename Char>
 uint64_t Utf8Bytes(const Char* text, size_t length) {
@@ -65,10 +57,6 @@ PythonText::PythonText(PyObject* text, size_t most_bytes) {
       whole_bytes_ = Encode<Py_UCS4>(text, most_bytes, &encoded_);
   }
   kept_ = encoded_;
-}
-
-bool TextIs(PyObject* text, std::string_view ascii) {
-  return IsText(text) && PyUnicode_IS_ASCII(text) && AsciiText(text) == ascii;
 }
 
 namespace {
@@ -123,21 +111,10 @@ std::string IntDigits(PyObject* number) {
 
 namespace {
 
-// A dictionary's own look-up asks keys of the program's types whether they are
-// equal, so it isn't used. Borrowed.
-PyObject* Find(PyObject* dict, std::string_view name) {
-  PyObject *key, *value;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(dict, &position, &key, &value)) {
-    if (TextIs(key, name)) return value;
-  }
-  return nullptr;
-}
-
 // A heap type's __module__ as the class statement stored it.
 std::string ModuleOf(PyTypeObject* type) {
   PyObject* const dict = DictOf(type);
-  return dict == nullptr ? "" : TextOf(Find(dict, "__module__"));
+  return dict == nullptr ? "" : TextOf(FindInDict(dict, "__module__"));
 }
 
 std::string Dotted(const std::string& module, const std::string& name) {
@@ -181,17 +158,6 @@ std::string FunctionName(PyFunctionObject* function) {
 
 }  // namespace
 
-PyObject* InstanceAttribute(PyObject* object, std::string_view name) {
-  if (const InlineAttributes attributes(object); attributes.there()) {
-    for (Py_ssize_t i = 0; i < attributes.count(); ++i) {
-      if (TextIs(attributes.name(i), name)) return attributes.value(i);
-    }
-    return nullptr;
-  }
-  PyObject** const dict = _PyObject_GetDictPtr(object);
-  return dict == nullptr || *dict == nullptr ? nullptr : Find(*dict, name);
-}
-
 std::string TypeName(PyTypeObject* type) {
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return type->tp_name;
   return Dotted(ModuleOf(type), TextOf(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname));
@@ -199,7 +165,7 @@ std::string TypeName(PyTypeObject* type) {
 
 PyObject* PybindEntries(PyTypeObject* type) {
   PyObject* const dict = DictOf(type);
-  PyObject* const entries = dict == nullptr ? nullptr : Find(dict, "__entries");
+  PyObject* const entries = dict == nullptr ? nullptr : FindInDict(dict, "__entries");
   return entries != nullptr && PyDict_Check(entries) ? entries : nullptr;
 }
 
@@ -208,7 +174,7 @@ namespace {
 // What tells the member from others; empty for what isn't one.
 std::string MemberOfEnum(PyObject* object, PyTypeObject* type) {
   PyObject* const dict = DictOf(type);
-  if (dict != nullptr && Find(dict, "_member_map_") != nullptr) {
+  if (dict != nullptr && FindInDict(dict, "_member_map_") != nullptr) {
     PyObject* const name = InstanceAttribute(object, "_name_");
     if (name != nullptr && PyUnicode_Check(name)) return "." + TextOf(name);
     PyObject* const value = InstanceAttribute(object, "_value_");

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "tracer/cpython/objects.h"
+
 namespace torchtrace {
 
 // The text of Python's strings, read from their own storage: PyUnicode_AsUTF8 would keep the
@@ -34,9 +36,6 @@ class PythonText {
 };
 
 inline std::string TextOf(PyObject* text) { return std::string(PythonText(text).kept()); }
-
-// Compares without the str's own __eq__. `ascii` is.
-bool TextIs(PyObject* text, std::string_view ascii);
 
 // Ints beyond 64 bits as text, made without a Python object. Needs the GIL.
 
@@ -63,11 +62,6 @@ PyObject* PybindEntries(PyTypeObject* type);
 // "module.qualname" of a function, builtin, method descriptor or bound method, a function's where it
 // was defined if it doesn't stand there; the type's name for any other object.
 std::string CallableName(PyObject* callable);
-
-// What stands in the object's own __dict__, or where CPython keeps what one
-// that nobody asked for would hold; borrowed, null when it has no such thing.
-// `name` is ASCII.
-PyObject* InstanceAttribute(PyObject* object, std::string_view name);
 
 }  // namespace torchtrace
 

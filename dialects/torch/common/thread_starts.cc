@@ -7,6 +7,8 @@
 
 #include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
+#include "tracer/python/thread_names.h"
+#include "tracer/record/recorder.h"
 
 namespace torchtrace::torch_dialect {
 
@@ -35,7 +37,10 @@ void ThreadBodyDealloc(PyObject* self) {
 PyObject* ThreadBodyCall(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   ArmThisThread();
   PyObject* const function = reinterpret_cast<ThreadBody*>(self)->function;
+  KeepThreadName(function);
   PyObject* const result = PyObject_Vectorcall(function, args, count, names);
+  KeepThreadName(function);  // it may have another by now
+  TellThreadName();
   // As Python does, which would name this object and not the function.
   if (kTellsRaisedInThread && result == nullptr && PyErr_ExceptionMatches(PyExc_SystemExit) == 0) {
     TellRaisedInThread(function);
@@ -59,8 +64,9 @@ BuiltinPatch g_start_joinable_thread;
 // The arguments with the function in first place in a body of ours; a new reference, null with an error. Any others as
 // they are.
 PyObject* WithBody(PyObject* args) {
-  if (Armers().empty() || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) < 1 ||
-      !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
+  // A thread that nothing arms has a name to be told.
+  const bool wanted = !Armers().empty() || Recorder::SessionIsOn();
+  if (!wanted || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) < 1 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
     return Py_NewRef(args);
   }
   auto* const body = PyObject_New(ThreadBody, &g_thread_body_type);

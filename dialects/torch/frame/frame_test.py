@@ -99,17 +99,89 @@ def test_paths_are_those_of_the_model(modules):
     swapped = [("ReLU", "linear"), ("Linear", "relu"), ("Identity", "blocks.0"), ("ReLU", "linear")]
     assert seen[12:18] == [own, *swapped, ("Tanh", "Tanh_0")]
     assert seen[18:24] == [twin, *swapped, ("Tanh", "Tanh_1")]
-    # forward() itself is no call of a module, and those that it calls have no root.
-    assert seen[24:29] == [
-        ("ReLU", "ReLU_0"),
-        ("Linear", "Linear_0"),
-        ("Identity", "Identity_0"),
-        ("ReLU", "ReLU_0"),
-        ("Tanh", "Tanh_0"),
-    ]
+    # forward() itself is no call of a module, but those that it calls are parts of the model.
+    assert seen[24:29] == seen[13:18]
     assert seen[29:35] == seen[12:18]
     assert seen[35:37] == [("Sequential", "Sequential_0"), ("__main__.Failing", "0")]
     assert seen[37:] == [("__main__.Recursive", "Recursive_0")] * 3
+
+
+PATHS = """
+import torch
+from torch.utils.checkpoint import checkpoint
+nn = torch.nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+    def forward(self, x):
+        return self.fc(x)
+
+class Lit(nn.Module):
+    def __init__(self, shared):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.shared = shared
+    def training_step(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return x.sum()
+    def forward(self, x):
+        return self.shared(x)
+
+def section(name):
+    getattr(nn, name)()(x)
+
+x = torch.ones(2, 2)
+shared = nn.ReLU()
+lit, twin = Lit(shared), Lit(shared)
+section("Tanh")
+lit.training_step(x).backward()
+section("Tanh")
+for net in [nn.Sequential(nn.Linear(2, 2)) for _ in range(2)]:
+    net[0](x)
+    net(x)
+section("Tanh")
+shared(x)
+twin(x)
+shared(x)
+lit(x)
+section("Tanh")
+late = nn.Linear(2, 2)
+late(x)
+other = nn.ModuleDict({"late": late, "new": nn.Identity()})
+late(x)
+other["new"](x)
+late(x)
+del other
+late(x)
+section("Tanh")
+for _ in range(3):
+    net = nn.Sequential(nn.Identity())
+    net(x)
+"""
+
+
+def test_paths_are_the_same_whatever_is_called_first(tmp_path):
+    seen = calls(tmp_path / "out", PATHS, "3", "--frames", "modules")
+    sections = [[]]
+    for call in seen:
+        path, model = call.kwargs["path"], call.kwargs.get("model")
+        if path == "Tanh_0":
+            sections.append([])
+        else:
+            sections[-1].append(path if model is None else f"{model}:{path}")
+    _, steps, sequences, shares, late, folds = sections
+    blocks = [f"Lit_0:blocks.{i}{fc}" for i in (0, 1) for fc in ("", ".fc")]
+    assert steps == [*blocks, *blocks[2:], *blocks[:2]]
+    assert sequences == [f"Sequential_{i}{part}" for i in (0, 1) for part in (":0", "", ":0")]
+    # What two models share is a part of the one that was seen first, or called last.
+    twin = "Lit_1:shared"
+    assert shares == ["Lit_0:shared", "Lit_1", twin, twin, "Lit_0", "Lit_0:shared"]
+    moved = ["ModuleDict_0:new", "ModuleDict_0:late"]
+    assert late == ["Linear_0", "Linear_0", *moved, "Linear_0"]
+    assert folds[::2] == ["Sequential_2", "Sequential_3", "Sequential_4"]
 
 
 def test_calls_nest_by_thread(modules):

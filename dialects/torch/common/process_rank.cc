@@ -1,0 +1,75 @@
+#include "dialects/torch/common/process_rank.h"
+
+#include <Python.h>
+
+#include <string>
+
+#include "tracer/cpython/objects.h"
+#include "tracer/python/import_watch.h"
+#include "tracer/python/python_patch.h"
+#include "tracer/record/recorder.h"
+#include "tracer/record/thread_state.h"
+
+namespace torchtrace::torch_dialect {
+namespace {
+
+constexpr char kModule[] = "torch.distributed.distributed_c10d";
+constexpr char kNative[] = "torch._C._distributed_c10d";
+
+// A method of C++; -1 where it fails.
+long Ask(PyObject* group, const char* method) {
+  PyObject* const number = PyObject_CallMethod(group, method, nullptr);
+  const long value = number != nullptr && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+  PyErr_Clear();
+  Py_XDECREF(number);
+  return value;
+}
+
+// Of the default group, where it is PyTorch's own class: others may be written in Python.
+void TellRank() {
+  PyObject* const module = ImportedModule(kModule);
+  PyObject* const native = ImportedModule(kNative);
+  if (!Recorder::SessionIsOn() || module == nullptr || native == nullptr || !PyModule_Check(module)) return;
+  PyObject* const world = FindInDict(PyModule_GetDict(module), "_world");
+  PyObject* const group = world == nullptr ? nullptr : InstanceAttribute(world, "_default_pg");
+  const PyObject* const type = PyModule_Check(native) ? FindInDict(PyModule_GetDict(native), "ProcessGroup") : nullptr;
+  if (group == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(group)) != type) return;
+  ++t_thread.suspended;
+  const long rank = Ask(group, "rank"), size = Ask(group, "size");
+  --t_thread.suspended;
+  if (rank < 0 || size <= rank) return;
+  // Forked processes have it too, until they have one of their own.
+  Recorder::Get()->AddMetadata("{\"rank\":" + std::to_string(rank) + ",\"world_size\":" + std::to_string(size) + "}");
+}
+
+// torch._C._distributed_c10d._set_global_rank, which distributed_c10d calls when it has another default group.
+BuiltinPatch g_set_global_rank;
+
+PyObject* SetGlobalRank(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* const result = g_set_global_rank.original<PyCFunctionWithKeywords>()(self, args, kwargs);
+  if (result != nullptr) TellRank();
+  return result;
+}
+
+void WatchGroups() {
+  PyObject* const native = ImportedModule(kNative);
+  if (native == nullptr || !PyModule_Check(native)) return;
+  if (!g_set_global_rank.Install(native, "_set_global_rank", METH_VARARGS | METH_KEYWORDS,
+                                 reinterpret_cast<void*>(SetGlobalRank))) {
+    Recorder::Get()->NoteNotSeen("the rank of a process that only torch.distributed is told of");
+  }
+}
+
+}  // namespace
+
+absl::Status WatchProcessRank() {
+  static bool watched = false;
+  if (!watched) {
+    if (absl::Status status = WatchImport(kModule, WatchGroups); !status.ok()) return status;
+    watched = true;
+  }
+  TellRank();
+  return absl::OkStatus();
+}
+
+}  // namespace torchtrace::torch_dialect
