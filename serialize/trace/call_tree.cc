@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace torchtrace {
+namespace {
+
+bool IsTimed(const CallRecord& record) { return record.time_ns != 0 || record.duration_ns != 0; }
+
+}  // namespace
 
 absl::Status CallTree::Read(Trace* trace) {
   const absl::Status read = trace->Read([this](const CallRecord& record) {
@@ -16,9 +21,8 @@ absl::Status CallTree::Read(Trace* trace) {
 void CallTree::Add(const CallRecord& record) {
   Thread& thread = ThreadOf(record);
   last_ns_[record.process] = record.time_ns;
-  const bool timed = record.time_ns != 0 || record.duration_ns != 0;
-  has_times_ = has_times_ || timed;
-  nodes_[thread.root].timed = nodes_[thread.root].timed || timed;
+  has_times_ = has_times_ || IsTimed(record);
+  nodes_[thread.root].timed = nodes_[thread.root].timed || IsTimed(record);
   if (record.kind != CallRecord::kEnter) {
     // Of calls in it the end may be lost; it may be no node itself.
     while (!thread.open.empty() && thread.open.back().call > record.call) Close(&thread, record.time_ns);
@@ -50,7 +54,7 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   if (moved) parent = *forward;
   const uint32_t node = NodeOf(parent, *label);
   nodes_[node].calls += record.count;
-  nodes_[node].timed = nodes_[node].timed || timed;
+  nodes_[node].timed = nodes_[node].timed || IsTimed(record);
   if (options_.backward_at_forward) forward_nodes_.Add(record.facts, node);
   thread->open.push_back({.call = record.call, .node = node, .start_ns = record.time_ns, .moved = moved});
 }
