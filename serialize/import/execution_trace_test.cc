@@ -169,7 +169,8 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
 }
 
 TEST(ExecutionTrace, OperatorsWithoutASchema) {
-  const std::string inputs = R"("values": [[5,6,0,6,4,"cpu"], 6], "shapes": [[2], []], "types": ["Tensor(float)", "Int"])";
+  const std::string inputs =
+      R"x("values": [[5,6,0,6,4,"cpu"], 6], "shapes": [[2], []], "types": ["Tensor(float)", "Int"])x";
   const std::string scope = R"(, {"name": "scope", "type": "uint64", "value": 7}]})";
   std::string label = Node(9, 1, "my::label");
   label.replace(label.size() - 2, 2, scope);
