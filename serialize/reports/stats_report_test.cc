@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -407,6 +408,7 @@ Config Module(const std::string& type, const std::string& path, const std::strin
 }
 
 TEST(StatsReport, ModulesOfSeveralModels) {
+  using Rows = std::map<std::string, int>;
   const auto rows = [](const std::vector<std::string>& models) {
     FakeTrace trace;
     for (const std::string& model : models) {
@@ -417,12 +419,11 @@ TEST(StatsReport, ModulesOfSeveralModels) {
     StatsOptions options;
     options.grouping.by = StatsBy::kModule;
     options.format = StatsFormat::kJson;
-    std::vector<std::pair<std::string, int>> found;
+    Rows found;
     for (const json& row : json::parse(Stats({&trace}, options))["modules"])
-      found.emplace_back(row["module"], row["calls"]);
+      found[row["module"].get<std::string>()] += row["calls"].get<int>();
     return found;
   };
-  using Rows = std::vector<std::pair<std::string, int>>;
   EXPECT_EQ(rows({"Net_0", "Net_0"}), (Rows{{"Net_0", 2}, {"fc", 2}}));
   EXPECT_EQ(rows({"Net_0", "Net_1", "Net_0"}), (Rows{{"Net_0", 2}, {"Net_0.fc", 2}, {"Net_1", 1}, {"Net_1.fc", 1}}));
 }

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string_view>
 
 #include "tracer/cpython/objects.h"
@@ -52,8 +53,8 @@ PyObject* ThisThread() {
   PyObject *key, *thread;
   Py_ssize_t position = 0;
   while (PyDict_Next(active, &position, &key, &thread) != 0) {
-    if (!PyLong_CheckExact(key) || SignOf(key) <= 0 || BitsOf(key) > 8 * sizeof(unsigned long)) continue;
-    if (PyLong_AsUnsignedLong(key) != PyThread_get_thread_ident()) continue;
+    if (!PyLong_CheckExact(key) || SignOf(key) <= 0 || BitsOf(key) > 8 * sizeof(uint64_t)) continue;
+    if (PyLong_AsUnsignedLongLong(key) != PyThread_get_thread_ident()) continue;
     return reinterpret_cast<PyObject*>(Py_TYPE(thread)) == made_up ? nullptr : thread;
   }
   return nullptr;

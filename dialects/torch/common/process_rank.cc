@@ -2,6 +2,7 @@
 
 #include <Python.h>
 
+#include <cstdint>
 #include <string>
 
 #include "tracer/cpython/objects.h"
@@ -17,9 +18,9 @@ constexpr char kModule[] = "torch.distributed.distributed_c10d";
 constexpr char kNative[] = "torch._C._distributed_c10d";
 
 // A method of C++; -1 where it fails.
-long Ask(PyObject* group, const char* method) {
+int64_t Ask(PyObject* group, const char* method) {
   PyObject* const number = PyObject_CallMethod(group, method, nullptr);
-  const long value = number != nullptr && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+  const int64_t value = number != nullptr && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
   PyErr_Clear();
   Py_XDECREF(number);
   return value;
@@ -35,7 +36,7 @@ void TellRank() {
   const PyObject* const type = PyModule_Check(native) ? FindInDict(PyModule_GetDict(native), "ProcessGroup") : nullptr;
   if (group == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(group)) != type) return;
   ++t_thread.suspended;
-  const long rank = Ask(group, "rank"), size = Ask(group, "size");
+  const int64_t rank = Ask(group, "rank"), size = Ask(group, "size");
   --t_thread.suspended;
   if (rank < 0 || size <= rank) return;
   // Forked processes have it too, until they have one of their own.

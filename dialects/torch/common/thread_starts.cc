@@ -113,6 +113,7 @@ void RemoveThreadArmer(ArmThread arm) { std::erase(Armers(), arm); }
 void ArmThisThread() {
   if (ThisThreadIsArmed()) return;
   t_armed = g_arming;
+  KeepThreadName(nullptr);
   for (const ArmThread arm : Armers()) arm();
 }
 

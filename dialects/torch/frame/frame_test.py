@@ -208,7 +208,8 @@ def test_what_is_left_out_leads_on(tmp_path):
 @pytest.mark.slow
 def test_compiles_as_untraced(tmp_path):
     seen = calls(tmp_path / "out", COMPILED, "3", "--frames", "modules")
-    assert [call.api for call in seen if call.kwargs["path"] == "Sequential_0"]
+    # Called by itself too, it is what the compiled module has inside.
+    assert "torch.nn.Sequential" in {call.api for call in seen}
 
 
 SESSIONS = """
