@@ -25,6 +25,7 @@ class Summer {
     empty_ = false;
     totals_.has_times = totals_.has_times || IsTimed(call);
     ThreadState& thread = ThreadOf(call);
+    thread.timed = thread.timed || IsTimed(call);
     if (call.kind == CallRecord::kEnter) {
       Enter(call, &thread);
     } else {
@@ -35,6 +36,7 @@ class Summer {
   TraceTotals Take() {
     for (auto& [key, thread] : threads_) Close(0, &thread);
     totals_.has_times = totals_.has_times || empty_;
+    for (const auto& [key, thread] : threads_) totals_.untimed += thread.timed ? 0 : thread.calls;
     return std::move(totals_);
   }
 
@@ -52,6 +54,8 @@ class Summer {
     uint64_t count = 0;
   };
   struct ThreadState {
+    uint64_t calls = 0;                                   // accepted
+    bool timed = false;                                   // a clock may begin at 0, but doesn't stay there
     std::vector<OpenCall> open;                           // by depth
     absl::flat_hash_map<uint32_t, uint32_t> open_rows;    // how many calls of the row are open
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
@@ -118,7 +122,7 @@ class Summer {
     if (!accepted) return;
     CallTotal& total = totals_.configs[call.config];
     Count(call, &total);
-    if (!IsTimed(call)) totals_.untimed += call.count;
+    thread->calls += call.count;
     if (open.costs && thread->open_costs[call.level]++ == 0) total.outermost += call.count;
     if (!by_place_) return;
     PlaceTotal& place = PlaceAt(open.place);

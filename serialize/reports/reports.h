@@ -70,7 +70,7 @@ struct TraceTotals {
   std::vector<CallTotal> configs;  // by ConfigId
   std::vector<PlaceTotal> places;  // by PlaceId, where asked for
   bool has_times = false;          // else all of them are 0: none were kept
-  uint64_t untimed = 0;            // calls of processes without times
+  uint64_t untimed = 0;            // calls of threads without times
 };
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;

@@ -106,6 +106,7 @@ void CallTree::Close(Thread* thread, int64_t end_ns) {
   const int64_t duration_ns = std::max<int64_t>(end_ns - call.start_ns, 0);
   CallNode& node = nodes_[call.node];
   node.self_ns += duration_ns - call.inside_ns;
+  node.timed = node.timed || end_ns != 0;
   // Without what hangs elsewhere.
   const int64_t own_ns = duration_ns - call.moved_ns;
   node.total_ns += own_ns;
