@@ -293,8 +293,10 @@ int Run(const std::vector<std::string>& args) {
                                       .device = workers.device,
                                       .seed = workers.seed,
                                       .sequence = arguments.sequence ? &facts : nullptr};
-  const absl::StatusOr<ReplaySummary> summary = WriteReplayReport(**results, report, &(*out)->stream());
-  if (const int code = (*out)->Finish(summary.status()); code != kExitOk || !summary.ok()) return code;
+  ReplaySummary summary;
+  const absl::Status written = WriteReplayReport(**results, report, &(*out)->stream(), &summary);
+  // A reader that has gone away is no failure.
+  if (const int code = (*out)->Finish(written); code != kExitOk) return code;
   if (!arguments.quiet) {
     missing.Tell(/*quiet=*/false);
     if ((*results)->reused() > 0) {
@@ -306,10 +308,10 @@ int Run(const std::vector<std::string>& args) {
     }
     if ((*out)->is_file())
       Say(absl::StrCat("wrote ", arguments.output, ": ",
-                       arguments.sequence ? Counted(summary->configs, "call", "calls")
-                                          : Counted(summary->configs, "config", "configs")));
+                       arguments.sequence ? Counted(summary.configs, "call", "calls")
+                                          : Counted(summary.configs, "config", "configs")));
   }
-  return summary->differ > 0 ? kExitDifferent : kExitOk;
+  return summary.differ > 0 ? kExitDifferent : kExitOk;
 }
 
 }  // namespace

@@ -253,9 +253,9 @@ struct ReplayReportOptions {
   const SequenceFacts* sequence = nullptr;  // of a sequence
 };
 
-// Aborted when `out` fails.
-absl::StatusOr<ReplaySummary> WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options,
-                                                std::ostream* out);
+// Aborted when `out` fails, and then the summary is there.
+absl::Status WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options, std::ostream* out,
+                               ReplaySummary* summary);
 
 }  // namespace torchtrace
 

@@ -230,28 +230,27 @@ const Choices<ReplayFormat>& ReplayFormats() {
   return formats;
 }
 
-absl::StatusOr<ReplaySummary> WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options,
-                                                std::ostream* out) {
-  ReplaySummary summary;
-  const absl::Status counted = results.ForEach([&summary](const ReplayResult& result) {
-    ++summary.results[result.result];
-    ++summary.configs;
-    summary.differ += result.differs ? 1 : 0;
-    summary.raised_as_recorded += result.result == "raised" && !result.differs ? 1 : 0;
+absl::Status WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options, std::ostream* out,
+                               ReplaySummary* summary) {
+  *summary = {};
+  const absl::Status counted = results.ForEach([summary](const ReplayResult& result) {
+    ++summary->results[result.result];
+    ++summary->configs;
+    summary->differ += result.differs ? 1 : 0;
+    summary->raised_as_recorded += result.result == "raised" && !result.differs ? 1 : 0;
     return absl::OkStatus();
   });
   if (!counted.ok()) return counted;
   const std::unique_ptr<Writer> writer = MakeWriter(options, out);
-  writer->Begin(summary);
+  writer->Begin(*summary);
   const absl::Status written = results.ForEach([&](const ReplayResult& result) {
     writer->Add(result);
     return StreamStatus(*out);
   });
   if (!written.ok()) return written;
-  writer->End(summary);
+  writer->End(*summary);
   out->flush();
-  if (absl::Status s = StreamStatus(*out); !s.ok()) return s;
-  return summary;
+  return StreamStatus(*out);
 }
 
 }  // namespace torchtrace
