@@ -57,9 +57,10 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--min-time", min_time, "Only what took so long in all, as 50us, 1.5ms or 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
-  app->add_flag("--all", all,
-                "All nodes, also what importing modules called, else one node \"(import)\"; a terminal else gets a "
-                "screen of those that took longest, unless --depth or --min-time says what to show");
+  app->add_flag(
+      "--all", all,
+      "All nodes, also within \"(import)\", what imports call; a terminal else gets a screen of those that took "
+      "longest, unless --depth or --min-time says what to show");
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")

@@ -137,10 +137,10 @@ class ProgramWriter {
     for (const FlowSource& source : step.sources) {
       Origin& origin = origins_[source.value] = OriginOf(source, *step.config);
       if (!source.unseen) continue;
-      origin.unseen = absl::StrCat("call ", step.call, " of ", step.config->api, " takes");
+      origin.unseen = absl::StrCat("call ", step.call, " of ", FormatApi(step.config->api), " takes");
       if (source.maker == kNoCall || source.maker_config == kLostId) continue;
       absl::StrAppend(&origin.unseen, ", made by call ", source.maker, " of ",
-                      std::string(ReadConfigHead(trace.identity(source.maker_config)).api));
+                      FormatApi(ReadConfigHead(trace.identity(source.maker_config)).api));
     }
     NoteGradients(step);
     if (IsMark(step.config->api)) return;
