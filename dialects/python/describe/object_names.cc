@@ -133,14 +133,14 @@ PyObject* FunctionIn(PyObject* member) {
 
 // Whether the object stands under this name: in a module, or in classes in it.
 bool StandsAt(const std::string& module, std::string_view qualname, PyObject* object) {
-  PyObject* found = Find(PyImport_GetModuleDict(), module);
+  PyObject* found = FindInDict(PyImport_GetModuleDict(), module);
   while (found != nullptr && !qualname.empty()) {
     PyObject* const dict = PyModule_Check(found) ? PyModule_GetDict(found)
                            : PyType_Check(found) ? DictOf(reinterpret_cast<PyTypeObject*>(found))
                                                  : nullptr;
     const std::string_view name = qualname.substr(0, qualname.find('.'));
     qualname.remove_prefix(std::min(name.size() + 1, qualname.size()));
-    found = dict == nullptr ? nullptr : Find(dict, name);
+    found = dict == nullptr ? nullptr : FindInDict(dict, name);
   }
   return found != nullptr && FunctionIn(found) == object;
 }
@@ -149,7 +149,7 @@ bool StandsAt(const std::string& module, std::string_view qualname, PyObject* ob
 // (functools.wraps(torch.relu)): then it is the one under which it was defined.
 std::string FunctionName(PyFunctionObject* function) {
   const std::string module = TextOf(function->func_module), name = TextOf(function->func_qualname);
-  const std::string home = TextOf(Find(function->func_globals, "__name__"));
+  const std::string home = TextOf(FindInDict(function->func_globals, "__name__"));
   const std::string defined = TextOf(QualifiedName(reinterpret_cast<PyCodeObject*>(function->func_code)));
   const bool is_own = module == home && (name == defined || name.ends_with("." + defined));
   if (is_own || StandsAt(module, name, reinterpret_cast<PyObject*>(function))) return Dotted(module, name);
