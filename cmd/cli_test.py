@@ -634,6 +634,7 @@ def test_values_that_may_follow():
         "self",
         "name",
         "first",
+        "flops",
     }
     assert set(words("stats", "x", "--by", "f")) == {"family"}
     assert set(words("stats", "--format=j")) == {"--format=json"}

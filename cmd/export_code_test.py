@@ -114,7 +114,13 @@ def test_a_script_does_what_the_program_did(traced):
     done = export(folder, "python", "out", "--force", "-o", "script.py")
     assert "1 call raised, and the program went on" in done.err
     code = (folder / "script.py").read_text()
-    for line in ("y[0, 1:] = 5", "2 - ", ".clamp_(max=0.5)", "[:, [0, 2]]", "    except RuntimeError:\n"):
+    for line in (
+        "y[0, 1:] = 5",
+        "2 - ",
+        ".clamp_(max=0.5)",
+        "[:, [0, 2]]",
+        "    except RuntimeError:\n",
+    ):
         assert line.removeprefix("y") in code, code
     code = """
 import torch, script
@@ -128,10 +134,14 @@ with torch.no_grad():
 @pytest.mark.torch
 def test_the_last_call_raises_as_it_did(traced):
     folder, _ = traced
-    calls = tool.torchtrace("dump", "out", "-l", "1", "--where", "raised", "--format", "jsonl", cwd=folder)
+    calls = tool.torchtrace(
+        "dump", "out", "-l", "1", "--where", "raised", "--format", "jsonl", cwd=folder
+    )
     number = str(json.loads(calls.out)["call"])
     for format in ("python", "fx"):
-        done = export(folder, format, "out", "-l", "1", "--calls", number, "-f", "-o", f"raise_{format}.py")
+        done = export(
+            folder, format, "out", "-l", "1", "--calls", number, "-f", "-o", f"raise_{format}.py"
+        )
         assert "the last call raised" in done.err
         run = "raise_fx.graph_module()(*raise_fx.example_inputs())"
         if format == "python":

@@ -346,6 +346,7 @@ def test_flops_of_fused_layers_are_those_of_the_products_in_them(tmp_path):
     # The products alone.
     where = ["--where", "level = 4", "--include", "aten::mm", "--include", "aten::addmm"]
     where += ["--include", "aten::bmm", "--include", "aten::linear"]
+    where += ["--include", "aten::_addmm_activation"]
     data = stats_json(tmp_path / "out", "--by", "shapes", *where)
     assert data["by_level"][0]["total_flops"] == encoder + bilinear + gru
 

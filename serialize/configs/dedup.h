@@ -67,7 +67,7 @@ class OneSpelling {
   std::string_view Apply(std::string_view identity);
 
  private:
-  absl::flat_hash_map<std::string, std::string> first_;  // by canonical name
+  absl::flat_hash_map<std::string, std::string> first_;  // by level and canonical name
   std::string respelled_;
 };
 

@@ -59,7 +59,8 @@ class TreeSink : public CallSink {
       return absl::FailedPreconditionError("some of these traces have times and some have none: export them apart");
     }
     timed_ = timed;
-    const absl::Status status = Take(*tree_);
+    // Where nothing has a label it is an error in the end, and nothing is written.
+    const absl::Status status = labels_.Check().ok() ? Take(*tree_) : absl::OkStatus();
     tree_.reset();
     return status;
   }

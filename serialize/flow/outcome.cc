@@ -1,6 +1,7 @@
 #include "serialize/flow/outcome.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -23,6 +24,11 @@ bool HasSeveralElements(const Value& tensor) {
   return false;
 }
 
+// A module's state: that it was written to last makes it no result.
+bool MakesState(std::string_view api) {
+  return api.starts_with("torch.nn.") && (api.ends_with("Parameter") || api.ends_with("Buffer"));
+}
+
 }  // namespace
 
 void OutcomeFinder::NoteTensors(const Value& value, const std::vector<FlowValue>& values, bool made, size_t* position) {
@@ -43,7 +49,8 @@ void OutcomeFinder::Add(const FlowStep& step, const std::vector<uint64_t>& argum
     NoteTensors(value, step.arguments, /*made=*/false, &position);
   }
   position = 0;
-  for (const Value& value : step.result) NoteTensors(value, step.results, /*made=*/true, &position);
+  const bool made = !MakesState(step.config->api);
+  for (const Value& value : step.result) NoteTensors(value, step.results, made, &position);
   for (size_t i = 0; i < step.arguments.size(); ++i) about_[step.arguments[i]].storage = argument_storages[i];
   for (size_t i = 0; i < step.results.size(); ++i) about_[step.results[i]].storage = result_storages[i];
   Step& own = steps_.emplace_back();

@@ -43,8 +43,16 @@ void TellRank() {
   Recorder::Get()->AddMetadata("{\"rank\":" + std::to_string(rank) + ",\"world_size\":" + std::to_string(size) + "}");
 }
 
-// torch._C._distributed_c10d._set_global_rank, which distributed_c10d calls when it has another default group.
+// torch._C._distributed_c10d._set_global_rank, which distributed_c10d calls when it has another default group. Newer
+// copies of pybind11 define their functions in the first form, older ones in the second.
 BuiltinPatch g_set_global_rank;
+
+using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
+PyObject* SetGlobalRankFast(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  PyObject* const result = g_set_global_rank.original<FastFunction>()(self, args, count, names);
+  if (result != nullptr) TellRank();
+  return result;
+}
 
 PyObject* SetGlobalRank(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* const result = g_set_global_rank.original<PyCFunctionWithKeywords>()(self, args, kwargs);
@@ -55,8 +63,11 @@ PyObject* SetGlobalRank(PyObject* self, PyObject* args, PyObject* kwargs) {
 void WatchGroups() {
   PyObject* const native = ImportedModule(kNative);
   if (native == nullptr || !PyModule_Check(native)) return;
-  if (!g_set_global_rank.Install(native, "_set_global_rank", METH_VARARGS | METH_KEYWORDS,
-                                 reinterpret_cast<void*>(SetGlobalRank))) {
+  const auto install = [native](int flags, void* function) {
+    return g_set_global_rank.Install(native, "_set_global_rank", flags | METH_KEYWORDS, function);
+  };
+  if (!install(METH_FASTCALL, reinterpret_cast<void*>(SetGlobalRankFast)) &&
+      !install(METH_VARARGS, reinterpret_cast<void*>(SetGlobalRank))) {
     Recorder::Get()->NoteNotSeen("the rank of a process that only torch.distributed is told of");
   }
 }

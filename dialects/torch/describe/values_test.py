@@ -107,7 +107,7 @@ PYTHON_VALUES = {
     "lambda": a_function("__main__.<lambda>"),
     "method": a_function("__main__.Outer.method"),
     "builtin function": a_function("len"),
-    "builtin method": a_function("append"),
+    "builtin method": a_function("list.append"),
     "operator": a_function("_operator.add"),
     "partial": an_object("functools.partial"),
     "torch function": a_function("torch.nn.functional.relu"),
@@ -221,7 +221,7 @@ HOSTILE_VALUES = {
     "members": described("set", an_object("__main__.Hashed")),
     "enum": an_object("__main__.Color.RED"),
     "slots": an_object("__main__.Slots"),
-    "renamed function": a_function("elsewhere.also.renamed"),
+    "renamed function": a_function("__main__.function"),
     "tensor": subclass("__main__.Tensor", 2, 3),
     "own sizes": subclass("__main__.Policy", 2, 3),
 }
