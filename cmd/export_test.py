@@ -519,7 +519,7 @@ def load_operators(text):
 def operator_calls(*traces):
     counts = Counter()
     for (level, config), calls in config_counts(*traces).items():
-        if level == 2:
+        if level == 2 and config.startswith("aten::"):
             api = config.partition("(")[0].removeprefix("aten::")
             counts["aten." + (api if "." in api else api + ".default")] += calls
     return counts

@@ -121,7 +121,11 @@ def _module_paths(api):
         # Where it was defined.
         module = api.__globals__.get("__name__", module)
         found = _paths_from(module, getattr(api.__code__, "co_qualname", api.__code__.co_name), api)
-    return found or [f"{module}.{name}" for name in _public_names(module, api)]
+    if not found:
+        found = [f"{module}.{name}" for name in _public_names(module, api)]
+    if not found and _is(_attribute(module, qualname), api):
+        found = [f"{module}.{qualname}"]
+    return found
 
 
 def _paths_from(module, qualname, api):

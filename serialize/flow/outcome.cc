@@ -120,7 +120,7 @@ FlowOutcome::Result OutcomeFinder::ResultOf(const End& end, const std::function<
   const auto has = [&](FlowValue value) { return kept(value); };
   const auto count = std::count_if(step.results.begin(), step.results.end(), has);
   // Of a tuple all, but where the program has one of them alone.
-  result.whole = Has(step.results, end.value) && !(end.kept && count == 1);
+  result.whole = Has(step.results, end.value) && !(end.kept && count == 1 && step.results.size() > 1);
   return result;
 }
 

@@ -121,7 +121,12 @@ def describe(value):
         return {"type": "type", "value": name_of_type(value)}
     if kind.__name__ in ("function", "builtin_function_or_method", "method"):
         return {"type": "function", "value": describe_function(value)}
-    return {"type": "object", "value": name_of_type(kind)}
+    # A member of an enumeration, of Python's or one that pybind11 made.
+    member = getattr(value, "_name_", None) or next(
+        (name for name, entry in getattr(kind, "__entries", {}).items() if entry[0] == value), None
+    )
+    name = name_of_type(kind)
+    return {"type": "object", "value": name if member is None else f"{name}.{member}"}
 
 
 # ---- Names of level 1 ----

@@ -2,6 +2,9 @@
 #define PY_SSIZE_T_CLEAN
 #include "dialects/python/describe/object_names.h"
 
+#include <Python.h>
+#include <structmember.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -121,14 +124,15 @@ std::string Dotted(const std::string& module, const std::string& name) {
   return module.empty() || module == "builtins" ? name : module + "." + name;
 }
 
-// The function in what stands for it in a dictionary: a member of that object's C struct, which holds it.
+// The function in what stands for it in a dictionary: a member of that object's C struct, by its own table.
 PyObject* FunctionIn(PyObject* member) {
   const PyTypeObject* const type = Py_TYPE(member);
-  const bool is_property = type == &PyProperty_Type;
-  if (!is_property && type != &PyStaticMethod_Type && type != &PyClassMethod_Type) return member;
-  PyObject* const function = PyObject_GetAttrString(member, is_property ? "fget" : "__func__");
-  Py_XDECREF(function);
-  return function;
+  if (type != &PyProperty_Type && type != &PyStaticMethod_Type && type != &PyClassMethod_Type) return member;
+  const std::string_view name = type == &PyProperty_Type ? "fget" : "__func__";
+  for (const PyMemberDef* field = type->tp_members; field != nullptr && field->name != nullptr; ++field) {
+    if (field->name == name) return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(member) + field->offset);
+  }
+  return nullptr;
 }
 
 // Whether the object stands under this name: in a module, or in classes in it.

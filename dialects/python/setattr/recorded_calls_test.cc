@@ -216,11 +216,8 @@ TEST_F(ArgumentFormTest, Values) {
 
 TEST_F(ArgumentFormTest, TheRest) {
   EXPECT_EQ(HandedOn("*args", "*args", "1, 2, 3"), "f(1, 2, 3)");
-  EXPECT_EQ(HandedOn("*args", "*args", ""), "not handed on");
+  EXPECT_EQ(HandedOn("*args", "*args", ""), "f()");
   EXPECT_EQ(HandedOn("a, *args, k=1", "a *args k=k", "0, 1, 2, k=5"), "f(0, 1, 2, k=5)");
-  EXPECT_EQ(HandedOn("*args", "(*args)", "1, 2"), "f(tuple(1, 2))");
-  EXPECT_EQ(HandedOn("*args", "(*args)", "[1, 2]"), "f(list[1, 2])");
-  EXPECT_EQ(HandedOn("*args", "(*args)", "(1, 2), 3"), "f(tuple(tuple(1, 2), 3))");
 }
 
 TEST_F(ArgumentFormTest, OneTuple) {
@@ -233,13 +230,9 @@ TEST_F(ArgumentFormTest, OneTuple) {
 
 // As everywhere, what is left out is counted.
 TEST_F(ArgumentFormTest, LongTuplesAreCut) {
-  for (const auto& [form, call] :
-       std::vector<std::pair<std::string, std::string>>{{"(*args)", "*range(2000)"},
-                                                        {"(*args)", "[*range(2000)]"},
-                                                        {"(args)", "[*range(2000)]"},
-                                                        {"(args)", "{i: i for i in range(2000)}"}}) {
-    const std::string text = HandedOn(form == "(args)" ? "args" : "*args", form, call);
-    EXPECT_TRUE(text.starts_with("f(tuple(") || text.starts_with("f(list[")) << text.substr(0, 200);
+  for (const char* const call : {"[*range(2000)]", "{i: i for i in range(2000)}"}) {
+    const std::string text = HandedOn("args", "(args)", call);
+    EXPECT_TRUE(text.starts_with("f(tuple(")) << text.substr(0, 200);
     EXPECT_THAT(text, testing::HasSubstr(" 1023, ...+976")) << text.substr(text.size() - 50);
   }
 }
