@@ -420,8 +420,8 @@ TEST(StatsReport, ModulesOfSeveralModels) {
     options.grouping.by = StatsBy::kModule;
     options.format = StatsFormat::kJson;
     Rows found;
-    for (const json& row : json::parse(Stats({&trace}, options))["modules"])
-      found[row["module"].get<std::string>()] += row["calls"].get<int>();
+    const json stats = json::parse(Stats({&trace}, options));
+    for (const json& row : stats["modules"]) found[row["module"].get<std::string>()] += row["calls"].get<int>();
     return found;
   };
   EXPECT_EQ(rows({"Net_0", "Net_0"}), (Rows{{"Net_0", 2}, {"fc", 2}}));
@@ -689,7 +689,7 @@ TEST(StatsReport, ChoicesAreNamed) {
   EXPECT_EQ(*StatsSorts().Parse("self"), StatsSort::kSelf);
   EXPECT_EQ(*StatsSorts().Parse("first"), StatsSort::kFirst);
   EXPECT_EQ(StatsSorts().Parse("tme").status().message(),
-            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first)");
+            "cannot sort by \"tme\", did you mean time? (known: calls, configs, time, self, name, first, flops)");
 }
 
 }  // namespace

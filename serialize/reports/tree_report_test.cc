@@ -63,7 +63,7 @@ TEST(TreeReportTest, BackwardCallsHangUnderTheirForwardCalls) {
   AddSteps(&trace);
   EXPECT_EQ(Tree(&trace, {.depth = 4, .min_time_ns = 100, .backward_at_forward = true}),
             "   total      self      calls\n"
-            " 16.1 us   2.06 us          2  Net_0\n"
+            " 16.2 us   2.06 us          2  Net_0\n"
             " 14.1 us     40 ns          2    linear (Linear)\n"
             " 14.0 us   10.0 us          2      aten::addmm\n"
             " 4.02 us   4.02 us          2        AddmmBackward0  1 raised\n"
