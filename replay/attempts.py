@@ -212,7 +212,7 @@ def dtypes_in(recorded):
     """Of described tensors, complex ones as the real ones that they are made of."""
     found = {}
     for plain in recorded:
-        dtype = results.DTYPES.get(plain["dtype"])
+        dtype = arguments.DTYPES.get(plain["dtype"])
         if dtype is not None:
             found[dtype.to_real() if dtype.is_complex else dtype] = True
     return list(found)
