@@ -569,8 +569,8 @@ class _Builder:
                 continue  # what made it is left out
             if i == 0 and outcome["asked"]:
                 self._tell(
-                    f"all that these calls made was used, if only by a test: the graph returns what "
-                    f"call {call} made; outputs= names another"
+                    "all that these calls made was used, if only by a test: the graph returns "
+                    f"what call {call} made; outputs= names another"
                 )
             elif i == 0 and outcome["others"]:
                 calls = outcome["others"]
@@ -604,9 +604,9 @@ class _Builder:
     def _warn(self):
         if self.unseen:
             self._tell(
-                f"{_few(self.unseen)}: made while these calls were, by nothing that was recorded at "
-                "this level (a ScriptFunction, an operator of an extension, another library); inputs "
-                "of the graph"
+                f"{_few(self.unseen)}: made while these calls were, by nothing that was recorded "
+                "at this level (a ScriptFunction, an operator of an extension, another library); "
+                "inputs of the graph"
             )
         for text in self.told:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
