@@ -121,6 +121,16 @@ def test_what_a_damaged_log_lost_is_told(tmp_path, backend):
     assert str(cut) in result.err
 
 
+def test_all_unknown_names_of_a_list_are_told(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("torch.add\ntorch.asb\n" + "".join(f"torch.no_{i}\n" for i in range(12)))
+    result = apis("coverage", SAMPLE, "--list", names)
+    assert result.status == 2
+    assert f"{names}:2: no API or operator is known that is called torch.asb" in result.err
+    assert "nor is any: torch.no_0 (line 3), " in result.err
+    assert "torch.no_8 (line 11)" in result.err and "torch.no_9 (" not in result.err
+
+
 def test_trouble(tmp_path, backend):
     bad = tmp_path / "bad.yaml"
     bad.write_text("apis:\n- torch.abs\n- torch.linalg.*\n")

@@ -191,6 +191,7 @@ int Run(const std::vector<std::string>& args) {
   if (!arguments.purpose.empty()) options.folding = *Folding::For(arguments.purpose);
   options.levels_apart = exporter.levels;
   options.provenance = arguments.provenance;
+  options.times = arguments.provenance || exporter.provenance == Provenance::kAlways;
   options.keep_first = arguments.keep_first;
   Dedup dedup(std::move(options));
   Remarks missing(&arguments.calls);

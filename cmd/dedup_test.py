@@ -111,6 +111,10 @@ def test_provenance(folder):
     )
 
 
+def csv_rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
 def test_provenance_in_columns(folder):
     out = lines_of(TINY, folder, "--provenance", "--format", "jsonl")
     rows = [json.loads(line) for line in out.splitlines()]
@@ -118,6 +122,12 @@ def test_provenance_in_columns(folder):
         (str(TINY), None),
         (str(folder), 41),
     }
+    # Of all configs together, the time that `export` tells.
+    for options in ([], ["--provenance"]):
+        rows = csv_rows(lines_of(SAMPLE, *options, "--format", "csv"))
+        exported = csv_rows(tool.torchtrace("export", "csv", SAMPLE, cwd="/").out)
+        times = [int(row["time_ns"]) for row in rows]
+        assert sum(times) == sum(int(row["time_ns"]) for row in exported) > 0
     refused = dedup(TINY, "--provenance", "--format", "torchbench")
     assert refused.status == 2 and "--provenance: torchbench has no place for it" in refused.err
 
@@ -235,8 +245,8 @@ def test_formats():
     configs = len(lines_of(SAMPLE).splitlines())
     rows = json.loads(lines_of(SAMPLE, "--format", "json"))
     assert len(rows) == configs and rows[0].keys() >= {"level", "api", "args", "kwargs", "calls"}
-    jsonl = lines_of(SAMPLE, "--format", "jsonl").splitlines()
-    assert [json.loads(line) for line in jsonl] == rows
+    timed = list(map(json.loads, lines_of(SAMPLE, "--format", "jsonl").splitlines()))
+    assert [row.pop("time_ns") for row in timed][0] > 0 and timed == rows
     table = list(csv.DictReader(io.StringIO(lines_of(SAMPLE, "--format", "csv"))))
     assert len(table) == configs
     assert sum(int(row["calls"]) for row in table) == sum(row["calls"] for row in rows)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,7 @@ struct ExportArguments {
   LabelBy by = LabelBy::kApi;
   CallSelectionOptions calls;  // what `filter` and `selection` are made of
   CallSelection selection;
+  std::function<absl::StatusOr<std::unique_ptr<Trace>>(const std::string& path)> open;
 };
 
 bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
@@ -108,12 +110,12 @@ std::string LabelOf(std::string path) {
 }
 
 // `missing` gets what is to be told of them.
-std::vector<LabelledTrace> Traces(const ExportArguments& arguments, ReadingProgress* progress, Remarks* missing) {
+std::vector<LabelledTrace> Traces(const ExportArguments& arguments, Remarks* missing) {
   std::vector<LabelledTrace> traces;
   traces.reserve(arguments.paths.size());
   for (const std::string& path : arguments.paths) {
     const auto tell = [path, missing](const Trace& trace) { missing->Add(path, trace); };
-    traces.push_back({LabelOf(path), [path, progress] { return progress->Open(path); }, tell});
+    traces.push_back({LabelOf(path), [path, &arguments] { return arguments.open(path); }, tell});
   }
   return traces;
 }
@@ -127,27 +129,25 @@ ExportOptions OptionsFor(const ExportArguments& arguments, const char* table) {
           .by = arguments.by};
 }
 
-absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
-                          Remarks* notes) {
+absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<ConfigSink>> sink =
       MakeConfigSink(*arguments.exporter, out, OptionsFor(arguments, "configs"));
   if (!sink.ok()) return sink.status();
   const absl::Status exported =
-      ExportConfigs(Traces(arguments, progress, notes), arguments.filter, *arguments.exporter, sink->get());
+      ExportConfigs(Traces(arguments, notes), arguments.filter, *arguments.exporter, sink->get());
   if (!exported.ok()) return exported;
   if (absl::Status s = (*sink)->Finish(); !s.ok()) return s;
   notes->Add((*sink)->notes());
   return absl::OkStatus();
 }
 
-absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
-                        Remarks* notes) {
+absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<TableWriter>> table =
       arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
   if (!table.ok()) return table.status();
   CallExportOptions options;
   options.selection = arguments.selection;
-  for (const LabelledTrace& labelled : Traces(arguments, progress, notes)) {
+  for (const LabelledTrace& labelled : Traces(arguments, notes)) {
     const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
     if (!trace.ok()) return trace.status();
     if (absl::Status s = ExportCalls(trace->get(), labelled.label, options, table->get()); !s.ok()) return s;
@@ -156,22 +156,20 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Rea
   return (*table)->Finish();
 }
 
-absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
-                           Remarks* notes) {
+absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
-  const absl::Status exported = ExportTimeline(Traces(arguments, progress, notes), arguments.selection, sink.get());
+  const absl::Status exported = ExportTimeline(Traces(arguments, notes), arguments.selection, sink.get());
   if (!exported.ok()) return exported;
   if (absl::Status s = sink->Finish(); !s.ok()) return s;
   notes->Add(sink->notes());
   return absl::OkStatus();
 }
 
-absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, ReadingProgress* progress,
-                          Remarks* notes) {
+absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   if (arguments.paths.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat("a program is of one trace; ", arguments.paths[1], " is another"));
   }
-  const LabelledTrace labelled = Traces(arguments, progress, notes)[0];
+  const LabelledTrace labelled = Traces(arguments, notes)[0];
   const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
   if (!trace.ok()) return trace.status();
   std::vector<std::string> left_out;
@@ -183,10 +181,10 @@ absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, R
   return absl::OkStatus();
 }
 
-int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force, ReadingProgress* progress) {
+int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
   Remarks notes(&arguments.calls);
   int exit_code = kExitOk;
-  const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, progress, &notes),
+  const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &notes),
                                                        arguments.selection, arguments.output, force, &exit_code);
   if (exit_code == kExitOk && !notes.Check().ok()) return Fail(kExitTrouble, notes.Check());
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
@@ -283,11 +281,6 @@ int Run(const std::vector<std::string>& all_args) {
     return Fail(kExitTrouble,
                 absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
-  if (!calls && arguments.exporter->HoldsConfigs() && arguments.calls.ChoosesCalls()) {
-    return Fail(kExitTrouble, absl::StrCat("--thread, --rank and --where choose calls, and ", format,
-                                           HasTables(*arguments.exporter) ? " holds configs without --calls"
-                                                                          : " holds configs only"));
-  }
   // Tables of configs have a column of counts in any case.
   if (arguments.counts && format != "text" && (calls || !HasTables(*arguments.exporter))) {
     return Fail(kExitTrouble, absl::StrCat("--counts begins the lines of text: ", format, " is another format"));
@@ -298,7 +291,12 @@ int Run(const std::vector<std::string>& all_args) {
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, all_args);
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   if (absl::Status s = arguments.calls.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
-  if (in_series) return WriteSeries(arguments, series, force, &progress);
+  const bool of_configs = !calls && arguments.exporter->HoldsConfigs();
+  arguments.open = [&](const std::string& path) {
+    // Exports of calls choose for themselves: they show where calls stand among others.
+    return of_configs ? arguments.calls.Open(path, &progress) : progress.Open(path);
+  };
+  if (in_series) return WriteSeries(arguments, series, force);
 
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(
       arguments.output, {.force = force, .binary = arguments.exporter->binary, .rest_option = all ? "" : "--all"});
@@ -309,7 +307,7 @@ int Run(const std::vector<std::string>& all_args) {
                      : !arguments.exporter->HoldsConfigs()        ? WriteTimeline
                      : calls                                      ? WriteCalls
                                                                   : WriteConfigs;
-  const absl::Status written = write(arguments, stream, &progress, &notes);
+  const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : written);
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);

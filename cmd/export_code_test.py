@@ -417,16 +417,22 @@ def test_what_is_wrong(tmp_path):
         (["python", "a.txt", "a.txt"], "a program is of one trace"),
         (["fx", "a.txt", "-l", "1,2"], "a program is of one level"),
         (["python", "a.txt", "-l", "2"], "no calls of level 2"),
-        (
-            ["csv", "a.txt", "--where", "ndim = 2"],
-            "choose calls, and csv holds configs without --calls",
-        ),
         (["csv", "a.txt", "--calls=9-3"], "--calls"),
         (["python", "a.txt", "--calls", ""], "--calls"),
         (["python", "a.txt", "--calls="], "--calls"),
     ):
         done = tool.torchtrace("export", *args, cwd=tmp_path)
         assert done.status == 2 and words in done.err, done.err
+
+
+def test_configs_of_chosen_calls(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.neg(1)\ntorch.neg(2)\ntorch.neg(2)\n")
+    for how in ("export", "dedup"):
+        args = (how, "text", "a.txt") if how == "export" else (how, "a.txt")
+        done = tool.torchtrace(*args, "--where", "arg(0) = 2", cwd=tmp_path)
+        assert done.status == 0 and done.out == "torch.neg(2)\n"
+    done = tool.torchtrace("export", "paddle", "a.txt", "--where", "arg(0) = 2", cwd=tmp_path)
+    assert done.status == 0 and "(1)" not in done.out
 
 
 def test_calls_are_chosen_by_their_numbers(tmp_path):

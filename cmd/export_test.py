@@ -340,7 +340,8 @@ def test_parquet_without_pyarrow(tmp_path, version, there_is):
     result = torchtrace("export", "parquet", SAMPLE, "--python", venv, "-o", out)
     assert (result.status, result.out) == (2, "")
     assert result.err == (
-        f"torchtrace: Parquet needs pyarrow 18 or newer{there_is}; to install it: "
+        f"torchtrace: Parquet needs pyarrow 18 or newer{there_is}: name a Python that has it by "
+        "--python, as the one that `torchtrace info` says, or install it: "
         f"'{venv}/bin/python3' -m pip install 'pyarrow>=18'\n"
     )
     assert os.listdir(tmp_path) == ["my venv"]

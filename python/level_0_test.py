@@ -68,6 +68,22 @@ def test_torch_is_imported_within_and_after(tmp_path):
     assert any("did not import torch" in each for each in ended.info("none")["not_seen"])
 
 
+def test_torch_whose_import_fails(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch_cpu.so is not there')\n")
+    ended = python(
+        """
+        import sys, torchtrace
+        with torchtrace.trace("out", levels=[1, 2]):
+            try:
+                import torch
+            except ImportError:
+                pass
+        """,
+        tmp_path,
+    ).check()
+    assert ended.info("out")["not_seen"] == ["any call: the program's import of torch failed"]
+
+
 def test_list_and_outermost(tmp_path):
     (tmp_path / "mine.py").write_text(
         "def outer(x):\\n    return inner(x)\\ndef inner(x):\\n    return x\\n".replace("\\n", "\n")

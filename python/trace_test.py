@@ -338,6 +338,7 @@ def test_errors_are_exceptions_with_one_sentence(tmp_path, call, error):
 def test_sizes_have_units_and_dir_has_all_names(tmp_path):
     python(
         """
+        import torchtrace
         for size in ["64KB", "1 MiB", "1m", "7", 7]:
             torchtrace.trace(values=size)
         assert set(torchtrace.__all__) <= set(dir(torchtrace))

@@ -165,15 +165,17 @@ def check_modes(runs, witnessed, trace):
     assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
     seen = comparison.witnessed_calls(witnessed)
     assert seen
-    told = collections.Counter(
+    operators = collections.Counter(
         name for _, name, _ in comparison.read_lines(witnessed / "operators.jsonl")
     )
     for pid, calls in seen.items():
         missing, extra = comparison.missing_and_extra(recorded.get(pid, []), calls)
         assert missing is None, f"{missing}\nin process {pid}"
-        assert counter(filter(told, extra), 1) == {}
+        assert counter([call for call in extra if call.told], 1) == {}
         for api in counter(extra, 2):
-            assert counter(recorded[pid], 2)[api] <= told[api], f"{api} was not called that often"
+            assert counter(recorded[pid], 2)[api] <= operators[api], (
+                f"{api} was not called that often"
+            )
     main = max(seen, key=lambda pid: len(seen[pid]))
     assert recorded.keys() == seen.keys()
     return seen[main]

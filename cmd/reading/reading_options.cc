@@ -149,7 +149,7 @@ namespace {
 
 // Of a program that had others do its work, which were not followed.
 std::string CallsElsewhere(uint64_t calls, const Trace& trace) {
-  constexpr uint64_t kFew = 100;
+  constexpr uint64_t kFew = 10;
   if (calls >= kFew) return "";
   const RunFacts facts = GatherFacts(trace);
   const bool python = std::any_of(facts.started.begin(), facts.started.end(),

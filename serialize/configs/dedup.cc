@@ -15,8 +15,6 @@ namespace {
 
 constexpr uint32_t kNoEntry = UINT32_MAX;
 
-using Sources = std::vector<std::pair<uint32_t, uint64_t>>;
-
 DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process) {
   DedupSource source;
   source.trace = trace;
@@ -40,11 +38,20 @@ void NameApart(std::vector<DedupSource>* sources, size_t first) {
   }
 }
 
+int64_t SumOfTimes(int64_t a_ns, int64_t b_ns) { return a_ns < 0 || b_ns < 0 ? -1 : a_ns + b_ns; }
+
 // Adds the calls of one list to those of another; both rise.
-void AddSources(const Sources& more, Sources* sources) {
-  std::map<uint32_t, uint64_t> sum(sources->begin(), sources->end());
-  for (const auto& [source, calls] : more) sum[source] += calls;
-  sources->assign(sum.begin(), sum.end());
+void AddSources(const std::vector<DedupShare>& more, std::vector<DedupShare>* sources) {
+  std::map<uint32_t, DedupShare> sum;
+  for (const DedupShare& share : *sources) sum[share.source] = share;
+  for (const DedupShare& share : more) {
+    const auto [same, is_new] = sum.try_emplace(share.source, share);
+    if (is_new) continue;
+    same->second.calls += share.calls;
+    same->second.time_ns = SumOfTimes(same->second.time_ns, share.time_ns);
+  }
+  sources->clear();
+  for (const auto& [source, share] : sum) sources->push_back(share);
 }
 
 }  // namespace
@@ -74,7 +81,6 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
     for (const ProcessInfo& process : trace->processes()) sources_.push_back(DescribeSource(name, process));
     NameApart(&sources_, first_source);
   }
-  const bool one_process = trace->processes().size() == 1;
   const bool exact = options_.levels_apart && options_.ignore.empty() && !options_.folding.has_value();
   std::vector<uint32_t> entry_of(calls.size(), kNoEntry);
   for (ConfigId config = 0; config < calls.size(); ++config) {
@@ -99,24 +105,32 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
     entry.calls += calls[config];
     if (!exact && (entry.example.empty() || identity < entry.example)) entry.example = identity;
     entry_of[config] = id;
-    if (options_.provenance && one_process) AddSources({{first_source, calls[config]}}, &entry.sources);
   }
-  if (options_.provenance && !one_process) return CountByProcess(trace, first_source, entry_of);
+  if (options_.provenance || options_.times) return AddShares(trace, first_source, entry_of);
   return absl::OkStatus();
 }
 
-absl::Status Dedup::CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of) {
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint64_t> calls;  // by entry and source
+absl::Status Dedup::AddShares(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of) {
+  std::map<std::pair<uint32_t, uint32_t>, DedupShare> shares;  // by entry and source
   const absl::Status read = trace->ReadCounted([&](const CallRecord& call) {
-    if (call.kind == CallRecord::kEnter && call.config < entry_of.size() && entry_of[call.config] != kNoEntry) {
-      calls[{entry_of[call.config], first_source + call.process}] += call.count;
+    if (call.config >= entry_of.size() || entry_of[call.config] == kNoEntry) return absl::OkStatus();
+    const uint32_t source = first_source + call.process;
+    DedupShare& share = shares.try_emplace({entry_of[call.config], source}, source, 0, 0).first->second;
+    if (call.kind == CallRecord::kEnter) {
+      share.calls += call.count;
+    } else {
+      share.time_ns += call.total_duration_ns();
     }
     return absl::OkStatus();
   });
   if (!read.ok()) return read;
-  std::vector<std::pair<std::pair<uint32_t, uint32_t>, uint64_t>> sorted(calls.begin(), calls.end());
-  std::sort(sorted.begin(), sorted.end());
-  for (const auto& [at, count] : sorted) entries_[at.first].sources.emplace_back(at.second, count);
+  for (auto& [at, share] : shares) {
+    const bool known = share.time_ns != 0 || trace->processes()[at.second - first_source].known.has_clock;
+    if (!options_.times || !known) share.time_ns = -1;
+    Entry& entry = entries_[at.first];
+    entry.time_ns = SumOfTimes(entry.time_ns, share.time_ns);
+    if (options_.provenance) entry.sources.push_back(share);
+  }
   return absl::OkStatus();
 }
 
@@ -133,6 +147,7 @@ std::vector<DedupConfig> Dedup::Finish() {
     config.example = entries_[id].example.empty() ? identity : std::string_view(entries_[id].example);
     config.line = FormatConfig(ReadableConfig(config.identity));
     config.calls = entries_[id].calls;
+    if (options_.times) config.time_ns = entries_[id].time_ns;
     config.sources = std::move(entries_[id].sources);
   }
   std::sort(configs.begin(), configs.end(), [](const DedupConfig& a, const DedupConfig& b) {
@@ -145,6 +160,7 @@ std::vector<DedupConfig> Dedup::Finish() {
     if (kept > 0 && configs[kept - 1].line == configs[i].line) {
       DedupConfig& same = configs[kept - 1];
       same.calls += configs[i].calls;
+      same.time_ns = SumOfTimes(same.time_ns, configs[i].time_ns);
       same.example = std::min(same.example, configs[i].example);
       AddSources(configs[i].sources, &same.sources);
     } else {
@@ -179,12 +195,12 @@ absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const 
     if (counts) *out << absl::StrFormat("%7d  ", config.calls);
     *out << config.line;
     const char* separator = "\t";
-    for (const auto& [index, calls] : config.sources) {
-      const DedupSource& source = sources[index];
+    for (const DedupShare& share : config.sources) {
+      const DedupSource& source = sources[share.source];
       *out << separator << PlainLine(source.trace);
       // A log file says its process already.
       if (!source.trace.ends_with(absl::StrCat(source.process, ".ttlog"))) *out << "/" << PlainLine(source.process);
-      *out << ": " << calls << (calls == 1 ? " call" : " calls");
+      *out << ": " << share.calls << (share.calls == 1 ? " call" : " calls");
       separator = ", ";
     }
     *out << '\n';

@@ -86,6 +86,7 @@ struct DedupOptions {
   // The same call of two levels is two configs. Formats that show no level say no.
   bool levels_apart = true;
   bool provenance = false;
+  bool times = false;                             // how long the calls of each config took
   std::optional<Folding> folding = std::nullopt;  // of configs that become one by it a call that was made stays
   uint64_t keep_first = 0;                        // so many configs of each API, the first seen; 0: all
 };
@@ -106,13 +107,20 @@ struct DedupFold {
   uint64_t after = 0;
 };
 
+// Calls of a config in one process.
+struct DedupShare {
+  uint32_t source = 0;  // index into sources()
+  uint64_t calls = 0;
+  int64_t time_ns = -1;  // of all of them; -1: not known, or not asked for
+};
+
 struct DedupConfig {
   std::string_view identity;  // coarsened; folded: the example
   std::string_view example;   // the least identity, by bytes, of those that became this one
   std::string line;           // its text
   uint64_t calls = 0;
-  // With provenance: index into sources(), calls; rising.
-  std::vector<std::pair<uint32_t, uint64_t>> sources;
+  int64_t time_ns = -1;             // as in DedupShare
+  std::vector<DedupShare> sources;  // with provenance; by source
 };
 
 class Dedup {
@@ -133,17 +141,18 @@ class Dedup {
  private:
   struct Entry {
     uint64_t calls = 0;
+    int64_t time_ns = 0;  // -1: of some of the calls it is not known
     std::string example;  // empty: the identity
     // With a folding, where one of its rules is for it:
     int rule = -1;
     uint64_t folded = 0;  // configs that became this one
     std::string kept;     // the least of them, by bytes; coarsened
-    std::vector<std::pair<uint32_t, uint64_t>> sources;
+    std::vector<DedupShare> sources;
   };
 
   bool Accepts(std::string_view identity) const;
   std::string Coarsen(std::string_view identity) const;
-  absl::Status CountByProcess(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of);
+  absl::Status AddShares(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of);
 
   DedupOptions options_;
   OneSpelling spelling_;

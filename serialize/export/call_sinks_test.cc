@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -172,6 +174,22 @@ TEST(FlamegraphSinkTest, StacksHaveTheirOwnTime) {
   EXPECT_THAT(folded, HasSubstr("thread 0;head (Linear) 20\n"));
   EXPECT_THAT(folded, HasSubstr(";</script><b>\"',\\n\\x1b[2J\\xff;torch.add 10\n"));
   EXPECT_THAT(Exported("flamegraph", {.by = LabelBy::kModule}), HasSubstr("thread 0;head (Linear) 1264\n"));
+}
+
+int64_t TotalOf(const std::string& folded) {
+  int64_t total = 0;
+  for (const auto line : absl::StrSplit(folded, '\n', absl::SkipEmpty())) {
+    int64_t time = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(line.substr(line.rfind(' ') + 1), &time));
+    total += time;
+  }
+  return total;
+}
+
+TEST(FlamegraphSinkTest, ModulesHaveAllOfTheTime) {
+  const std::string by_module = Exported("flamegraph", {.by = LabelBy::kModule});
+  EXPECT_THAT(by_module, HasSubstr(";(no module) "));
+  EXPECT_EQ(TotalOf(by_module), TotalOf(Exported("flamegraph")));
 }
 
 TEST(FlamegraphSinkTest, APageHoldsItsDataAndNothingThatRuns) {

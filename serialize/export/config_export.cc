@@ -175,13 +175,15 @@ absl::StatusOr<std::vector<std::string>> WriteDedup(const std::vector<DedupConfi
     ConfigRow row;
     row.identity = exporter.replayed ? config.example : config.identity;
     row.calls = config.calls;
+    row.time_ns = config.time_ns;
     if (!output.provenance || exporter.provenance == Provenance::kNone) {
       if (absl::Status s = (*sink)->Add(row); !s.ok()) return s;
       continue;
     }
-    for (const auto& [index, calls] : config.sources) {
-      const DedupSource& source = sources[index];
-      row.calls = calls;
+    for (const DedupShare& share : config.sources) {
+      const DedupSource& source = sources[share.source];
+      row.calls = share.calls;
+      row.time_ns = share.time_ns;
       row.trace = source.trace;
       row.host = source.host;
       row.pid = source.pid;

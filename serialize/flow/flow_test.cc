@@ -334,6 +334,11 @@ TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
   AddTest(&dead);
   Call(&dead, "torch.add", {k2x3, k2x3}, {{12, 22, 0}, {12, 22, 0}}, {k2x3}, {{15, 25, 0}});
   EXPECT_EQ(Outcome(&dead), "call 0");
+  // It was printed.
+  Value text;
+  text.tag = ValueTag::kString;
+  Call(&dead, "torch.Tensor.__repr__", {k2x3}, {{15, 25, 0}}, {text}, {});
+  EXPECT_EQ(Outcome(&dead), "call 4");
   FakeTrace pair(Objects("[11, 12, 21, 22]"));
   Call(&pair, "torch.abs", {k2x3}, {{1, 2, 0}}, {k2x3}, {{11, 21, 0}});
   AddTest(&pair);

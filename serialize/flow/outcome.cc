@@ -4,8 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
-
 namespace torchtrace {
 namespace {
 
@@ -59,6 +57,7 @@ void OutcomeFinder::Add(const FlowStep& step, const std::vector<uint64_t>& argum
   own.writes_first =
       step.result_known && step.result.size() == 1 && step.result[0].tag == ValueTag::kNone && !step.arguments.empty();
   own.arguments = step.arguments;
+  (own.tells && step.arguments.size() == 1 ? shown_ : passed_on_).insert(step.arguments.begin(), step.arguments.end());
   own.results = step.results;
 }
 
@@ -124,6 +123,17 @@ FlowOutcome::Result OutcomeFinder::ResultOf(const End& end, const std::function<
   return result;
 }
 
+absl::flat_hash_set<FlowValue> OutcomeFinder::MadeOf(size_t step) const {
+  absl::flat_hash_set<FlowValue> taken(steps_[step].arguments.begin(), steps_[step].arguments.end());
+  for (size_t i = step; i-- > 0;) {
+    const std::vector<FlowValue>& results = steps_[i].results;
+    if (std::any_of(results.begin(), results.end(), [&taken](FlowValue made) { return taken.contains(made); })) {
+      taken.insert(steps_[i].arguments.begin(), steps_[i].arguments.end());
+    }
+  }
+  return taken;
+}
+
 FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) const {
   FlowOutcome outcome;
   const auto several = [this](FlowValue value) {
@@ -134,13 +144,34 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
     const auto about = about_.find(value);
     return about != about_.end() && about->second.made;
   };
+  const auto storage_of = [this](FlowValue value) {
+    const auto about = about_.find(value);
+    return about == about_.end() ? 0 : about->second.storage;
+  };
   std::vector<End> all;
   for (const End& end : Ends(kept, /*kept_alone=*/true)) {
     if (end.kept && made(end.value) && end.use != kUsed) all.push_back(end);
   }
+  absl::flat_hash_set<uint64_t> kept_storages;
+  for (const auto& [value, about] : about_) {
+    if (kept(value)) kept_storages.insert(about.storage);
+  }
+  const std::vector<End> ends = Ends(kept, /*kept_alone=*/false);
+  for (const End& end : ends) {
+    if (all.empty() || end.step <= all[0].step) break;
+    if (end.kept || !shown_.contains(end.value) || passed_on_.contains(end.value) || !several(end.value) ||
+        kept_storages.contains(storage_of(end.value))) {
+      continue;
+    }
+    const absl::flat_hash_set<FlowValue> used = MadeOf(end.step);
+    if (!used.contains(all[0].value)) continue;
+    std::erase_if(all, [&used](const End& each) { return used.contains(each.value); });
+    all.insert(all.begin(), end);
+    break;
+  }
   const size_t sure = all.size();
   std::vector<End> asked;
-  for (const End& end : Ends(kept, /*kept_alone=*/false)) {
+  for (const End& end : ends) {
     if (end.use == kNone || (end.use == kAsked && several(end.value))) {
       all.push_back(end);
     } else if (end.use == kAsked) {
@@ -152,10 +183,10 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
   for (size_t i = 0; i < all.size() && i < kMostResults; ++i) outcome.results.push_back(ResultOf(all[i], kept));
   outcome.asked = all[0].use == kAsked && sure == 0;
   // What else the program has that it computed and didn't use.
-  absl::flat_hash_set<uint64_t> storages = {about_.at(all[0].value).storage};
+  absl::flat_hash_set<uint64_t> storages = {storage_of(all[0].value)};
   for (size_t i = 1; i < sure; ++i) {
     const Step& step = steps_[all[i].step];
-    const uint64_t storage = about_.at(all[i].value).storage;
+    const uint64_t storage = storage_of(all[i].value);
     if (all[i].step == all[0].step || storage == 0 || !storages.insert(storage).second) continue;
     if (!step.results.empty() && step.results[0] == all[i].value) outcome.others.push_back(step.call);
   }

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "serialize/flow/flow.h"
 
 namespace torchtrace {
 
 // Is told of the steps, in order, and chooses. A result is the last value that nobody used, of those that the program
-// still has where that is known. Whoever asked a tensor for a number, as `if x.norm() > 1` does, didn't use it, nor
-// what it was computed of for that alone.
+// still has where that is known, or that it made of those and only showed, as print(f(x)) does. Whoever asked a tensor
+// for a number, as `if x.norm() > 1` does, didn't use it, nor what it was computed of for that alone.
 class OutcomeFinder {
  public:
   // `storages`: of the step's arguments and results, 0 where there is none.
@@ -47,11 +48,14 @@ class OutcomeFinder {
   // Each value, with how it is used behind the step that wrote to it last. `kept_alone`: what isn't kept, and isn't
   // used for what is, doesn't use anything.
   std::vector<End> Ends(const std::function<bool(FlowValue)>& kept, bool kept_alone) const;
+  // What the step takes, and what that was made of.
+  absl::flat_hash_set<FlowValue> MadeOf(size_t step) const;
   void NoteTensors(const Value& value, const std::vector<FlowValue>& values, bool made, size_t* position);
   FlowOutcome::Result ResultOf(const End& end, const std::function<bool(FlowValue)>& kept) const;
 
   std::vector<Step> steps_;
   absl::flat_hash_map<FlowValue, About> about_;
+  absl::flat_hash_set<FlowValue> shown_, passed_on_;  // to a step that tells what stands in one, and to others
 };
 
 }  // namespace torchtrace

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr uint64_t kLeastRows = 3;
+constexpr size_t kLeastClipped = 24;  // characters of a clipped column, for more groups beside it
 
 std::string ValueText(const ordered_json& value, const char* between_items) {
   if (value.is_null()) return "";
@@ -126,12 +127,50 @@ void ReportWriter::AddRow(const std::vector<ReportCell>& cells) {
   }
 }
 
-uint64_t ReportWriter::FitRows() {
+std::vector<size_t> ReportWriter::Widths() const {
   std::vector<size_t> widths;
   for (const TextTable::Column& column : shown_) widths.push_back(CountCharacters(column.title));
   for (const std::vector<std::string>& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], CountCharacters(row[i]));
   }
+  return widths;
+}
+
+size_t ReportWriter::FitGroups() {
+  const std::vector<size_t> widths = Widths();
+  const auto of_group = [this](size_t i) { return std::string_view(shown_[i].group); };
+  size_t width = 0;
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    if (of_group(i).empty()) width += 2 + (clips_[i] ? std::min(widths[i], kLeastClipped) : widths[i]);
+  }
+  std::vector<bool> keeps(shown_.size(), true);
+  size_t groups = 0, dropped = 0;
+  for (size_t i = 0, end = 0; i < shown_.size(); i = end) {
+    size_t group_width = 0;
+    for (end = i; end < shown_.size() && of_group(end) == of_group(i); ++end) group_width += 2 + widths[end];
+    if (of_group(i).empty()) continue;
+    width += std::max(group_width, 2 + CountCharacters(of_group(i)));
+    // The first column of all has no space before it.
+    if (++groups == 1 || width <= width_ + 2) continue;
+    std::fill(keeps.begin() + static_cast<ptrdiff_t>(i), keeps.begin() + static_cast<ptrdiff_t>(end), false);
+    ++dropped;
+  }
+  if (dropped == 0) return 0;
+  const auto keep = [&keeps](auto* cells) {
+    size_t kept = 0;
+    for (size_t i = 0; i < keeps.size(); ++i) {
+      if (keeps[i] && kept++ != i) (*cells)[kept - 1] = std::move((*cells)[i]);
+    }
+    cells->resize(kept);
+  };
+  keep(&shown_);
+  keep(&clips_);
+  for (std::vector<std::string>& row : rows_) keep(&row);
+  return dropped;
+}
+
+uint64_t ReportWriter::FitRows() {
+  const std::vector<size_t> widths = Widths();
   size_t width = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
   for (size_t i = 0; i < shown_.size(); ++i) {
     if (!clips_[i]) continue;
@@ -154,11 +193,16 @@ uint64_t ReportWriter::FitRows() {
 void ReportWriter::EndTable(uint64_t more) {
   if (shown_.empty()) return;
   const bool markdown = format_ == StatsFormat::kMarkdown;
-  if (!markdown && width_ > 0) more += FitRows();
+  size_t more_groups = 0;
+  if (!markdown && width_ > 0) {
+    more_groups = FitGroups();
+    more += FitRows();
+  }
   TextTable table(std::exchange(shown_, {}));
   for (std::vector<std::string>& row : rows_) table.AddRow(std::move(row));
   *out_ << "\n" << (markdown ? table.FormatMarkdown() : table.Format());
   if (more > 0) *out_ << (markdown ? "\n" : "") << "... and " << more << " more (--top 0 shows all)\n";
+  if (more_groups > 0) *out_ << "... and " << more_groups << " more to the right (`| cat` shows all)\n";
 }
 
 absl::Status ReportWriter::Finish(const char* what) {

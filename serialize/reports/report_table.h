@@ -83,6 +83,9 @@ class ReportWriter {
  private:
   const std::string& NameOf(const ReportColumn& column) const;
   void BeginMember(const std::string& name);
+  std::vector<size_t> Widths() const;  // of columns, in characters
+  // Drops the groups beyond the terminal's edge, but for the first. Returns how many.
+  size_t FitGroups();
   // Clips the rows for the terminal. Returns how many were dropped.
   uint64_t FitRows();
 

@@ -46,6 +46,39 @@ TEST(ReportTable, Text) {
             "\"not a|name\"      -     -      1  1.50 us\n");
 }
 
+// Groups beyond the edge are told; the first is there however narrow it is, and columns behind the groups.
+TEST(ReportTable, GroupsThatDontFit) {
+  const std::string names[] = {"one", "two", "three"};
+  const auto text = [&names](size_t width) {
+    std::ostringstream out;
+    ReportWriter report(StatsFormat::kText, &out, {.width = width});
+    std::vector<ReportColumn> columns = {{"API", "api", "", TextTable::kLeft}};
+    for (const std::string& name : names) {
+      columns.push_back({"calls", "calls", "", TextTable::kRight, &name});
+      columns.push_back({"time", "ns", "", TextTable::kRight, &name});
+    }
+    columns.push_back({"config", "config", "", TextTable::kLeft});
+    report.BeginTable("rows", columns);
+    report.AddRow({"f", 1, TimeCell(2), 0, TimeCell(0), 3, TimeCell(4), "f()"});
+    report.EndTable();
+    return out.str();
+  };
+  const std::string all =
+      "\n"
+      "             one          two        three\n"
+      "API  calls  time  calls  time  calls  time  config\n"
+      "f        1  2 ns      -     -      3  4 ns  f()\n";
+  EXPECT_EQ(text(0), all);
+  EXPECT_EQ(text(100), all);
+  const std::string first =
+      "\n"
+      "             one\n"
+      "API  calls  time  config\n"
+      "f        1  2 ns  f()\n"
+      "... and 2 more to the right (`| cat` shows all)\n";
+  EXPECT_EQ(text(10), first);
+}
+
 TEST(ReportTable, Markdown) {
   EXPECT_EQ(Report(StatsFormat::kMarkdown),
             "3 calls\n"

@@ -17,6 +17,7 @@ Python called.
 import _thread
 import atexit
 import collections
+import enum
 import functools
 import json
 import math
@@ -122,11 +123,14 @@ def describe(value):
     if kind.__name__ in ("function", "builtin_function_or_method", "method"):
         return {"type": "function", "value": describe_function(value)}
     # A member of an enumeration, of Python's or one that pybind11 made.
-    member = getattr(value, "_name_", None) or next(
-        (name for name, entry in getattr(kind, "__entries", {}).items() if entry[0] == value), None
-    )
     name = name_of_type(kind)
-    return {"type": "object", "value": name if member is None else f"{name}.{member}"}
+    if isinstance(value, enum.Enum):
+        name += f".{value._name_}"
+    for member, (entry, *_) in kind.__dict__.get("__entries", {}).items():
+        if entry == value:
+            name += f".{member}"
+            break
+    return {"type": "object", "value": name}
 
 
 # ---- Names of level 1 ----

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Waiting {
 // interpreter may be gone when static objects are destroyed.
 struct Watches {
   std::map<std::string, std::vector<Waiting>> waiting;
+  std::set<std::string> failed;     // of those, whose code raised
   PyObject* loader_type = nullptr;  // the class that defines exec_module
   PyObject* original = nullptr;     // its exec_module
   PyObject* ours = nullptr;         // what stands in its place
@@ -73,12 +75,17 @@ void Notify(const std::string& module) {
 
 // exec_module(loader, module)
 PyObject* ExecModule(PyObject*, PyObject* args, PyObject* kwargs) {
-  PyObject* const original = State().original;
-  PyObject* const result = PyObject_Call(original, args, kwargs);
-  if (result == nullptr || State().waiting.empty()) return result;
   PyObject* module = PyTuple_GET_SIZE(args) > 1 ? PyTuple_GET_ITEM(args, 1) : nullptr;
   if (module == nullptr && kwargs != nullptr) module = PyDict_GetItemString(kwargs, "module");
-  Notify(ModuleName(module));
+  const std::string name = State().waiting.empty() ? "" : ModuleName(module);
+  PyObject* const result = PyObject_Call(State().original, args, kwargs);
+  if (!State().waiting.contains(name)) return result;
+  if (result != nullptr) {
+    State().failed.erase(name);
+    Notify(name);
+  } else {
+    State().failed.insert(name);
+  }
   return result;
 }
 
@@ -145,6 +152,8 @@ absl::Status WatchImport(const std::string& module, std::function<void()> after,
   State().waiting[module].push_back({owner, std::move(after)});
   return absl::OkStatus();
 }
+
+bool ImportFailed(const std::string& module) { return State().failed.contains(module); }
 
 void UnwatchImports(const void* owner) {
   Watches& state = State();

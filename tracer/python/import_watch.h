@@ -26,6 +26,9 @@ namespace torchtrace {
 TORCHTRACE_EXPORT absl::Status WatchImport(const std::string& module, std::function<void()> after,
                                            const void* owner = nullptr);
 
+// Whether the module's code raised the last time it ran, while it was watched for.
+TORCHTRACE_EXPORT bool ImportFailed(const std::string& module);
+
 // Waits no longer for what `owner` waits for.
 TORCHTRACE_EXPORT void UnwatchImports(const void* owner);
 

@@ -118,9 +118,10 @@ void DisarmLevels() {
   if (!std::exchange(State().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
   if (!State().package.empty() && State().wants_package && !recorder->forked()) {
-    recorder->NoteNotSeen(absl::StrCat("any call", State().hooks.empty() ? "" : " of ",
-                                       State().hooks.empty() ? "" : State().package, ": the program did not import ",
-                                       State().package));
+    recorder->NoteNotSeen(
+        absl::StrCat("any call", State().hooks.empty() ? "" : " of ", State().hooks.empty() ? "" : State().package,
+                     ImportFailed(State().package) ? ": the program's import of " : ": the program did not import ",
+                     State().package, ImportFailed(State().package) ? " failed" : ""));
   }
   UnwatchImports(&State());
   UninstallAll();

@@ -271,7 +271,7 @@ print([each() for each in alive])
 def test_functions_that_ask_and_subclasses_are_not_kept():
     run = traced(KEPT, "1").check()
     assert run.stdout == f"{[None] * 6}\n"
-    assert len(run.calls) == 12
+    assert len(run.calls) == 15
 
 
 # ---- Exceptions of signal handlers ----
