@@ -314,6 +314,11 @@ def test_complete_is_only_what_shows_its_end(tmp_path):
     assert complete("kept", tmp_path).startswith("no: it is what torchtrace filter kept")
     assert tool.torchtrace("merge", "calls.txt", "-qo", "merged", cwd=tmp_path).status == 0
     assert complete("merged", tmp_path).startswith("unknown: ")
+    for rank in (0, 2):
+        ranked = {"distributedInfo": {"rank": rank, "world_size": 3}, "traceEvents": [event]}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(ranked))
+    merged = tool.torchtrace("merge", "rank0.json", "rank2.json", "-qo", "ranks", cwd=tmp_path)
+    assert merged.status == 0 and "rank 1 of 3 is missing" in complete("ranks", tmp_path)
     assert tool.torchtrace("export", log, "-qo", "list.json", cwd=tmp_path).status == 0
     text = (tmp_path / "list.json").read_text()
     assert text.endswith("]\n")

@@ -12,6 +12,10 @@ import torch
 from replay import arguments, calling, results
 
 
+class NothingToChange(Exception):
+    """Another attempt would be the same again."""
+
+
 class Attempt:
     """How a call ended: `returned` are its values, or `error` what it raised."""
 
@@ -58,18 +62,22 @@ class Attempts:
         self.seed = seed
         replay.results.strides = config.get("strides", True)
 
-    def make(self, args, kwargs, around, make_again):
-        """`around` is what each runs in, `make_again` makes its arguments anew; None: it changes
-        them. Raises Refused."""
-        first = self._one(args, kwargs, around, contextlib.nullcontext())
+    def make(self, made, around, make_again):
+        """`made` holds (args, kwargs) and is emptied, so that they need memory no longer than the
+        first attempt; `around` is what each runs in, `make_again` makes its arguments anew, or
+        raises NothingToChange; None: it changes them. Raises Refused."""
+        tensors = [(tensor.device, tensor.dtype) for tensor in tensors_in(made)]
+        began = time.perf_counter()
+        first = self._one(*made.pop(), around, contextlib.nullcontext())
         if make_again is None or first.is_as_recorded(self.raised):
             return first
         if first.error is not None and calling.out_of_memory(first.error):
             return first
-        tensors = [(tensor.device, tensor.dtype) for tensor in tensors_in((args, kwargs))]
-        del args, kwargs
         for how, change, inside in self._others(tensors, first):
-            with contextlib.suppress(calling.Refused, *_NOT_SO):
+            if time.perf_counter() - began > self.replay.options["timeout"]:
+                break
+            self.replay.allow_again()
+            with contextlib.suppress(NothingToChange, calling.Refused, *_NOT_SO):
                 other = self._one(*change(make_again), around, inside)
                 if other.is_as_recorded(self.raised):
                     other.how = how
@@ -151,16 +159,24 @@ def filled(value):
 
 
 def mapped(change):
+    changed = False
+
     def of(value):
+        nonlocal changed
         if isinstance(value, torch.Tensor):
-            return change(value)
+            other = change(value)
+            changed |= other is not value
+            return other
         if type(value) in (list, tuple):
             return type(value)(map(of, value))
         return value
 
     def made(make):
         args, kwargs = make()
-        return of(args), {name: of(value) for name, value in kwargs.items()}
+        args, kwargs = of(args), {name: of(value) for name, value in kwargs.items()}
+        if not changed:
+            raise NothingToChange
+        return args, kwargs
 
     return made
 

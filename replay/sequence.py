@@ -386,11 +386,13 @@ class Sequence:
         tried = attempts.Attempts(replay, step, target, step.get("result"), sizes, builder.seed)
 
         def same(value=None):
+            if value is not None:
+                raise attempts.NothingToChange
             return args, kwargs
 
         try:
             around = functools.partial(self._surroundings, step)
-            done = tried.make(args, kwargs, around, None if changes else same)
+            done = tried.make([(args, kwargs)], around, None if changes else same)
         except (Skip, calling.Refused) as reason:
             self._go_without(step, specs, bound, builder)
             return {"result": "skipped", "reason": str(reason)}

@@ -78,7 +78,11 @@ class Replay:
 
     # By default the signal ends the process, whatever it is doing.
     def allow(self, times):
-        signal.setitimer(signal.ITIMER_REAL, self.options["timeout"] * times)
+        self.times = times
+        self.allow_again()
+
+    def allow_again(self):
+        signal.setitimer(signal.ITIMER_REAL, self.options["timeout"] * self.times)
 
     def _call(self, config, target, args, kwargs, specs, without_graph):
         seed = (int(config["seed"], 16) ^ self.options["seed"]) & (2**62 - 1)
@@ -89,9 +93,11 @@ class Replay:
 
         def build(value=None):
             if value is not None:
-                for spec in tensors:
-                    if spec.range is None:
-                        spec.fill = fills.constant(value)
+                free = [spec for spec in tensors if spec.range is None]
+                if not free:
+                    raise attempts.NothingToChange
+                for spec in free:
+                    spec.fill = fills.constant(value)
             builder = arguments.Builder(self.fills, torch.Generator().manual_seed(seed), seed)
             made = builder.build(args), builder.build(kwargs)
             if names.is_operator(config["api"]):
@@ -99,7 +105,7 @@ class Replay:
             return made
 
         try:
-            made = build()
+            made = [build()]
         except Skip as skip:
             return {"result": "skipped", "reason": str(skip)}
         except Exception as error:
@@ -112,7 +118,7 @@ class Replay:
         tried = attempts.Attempts(self, config, target, config.get("outputs"), sizes, seed)
         try:
             around = functools.partial(self._surroundings, config, without_graph)
-            done = tried.make(*made, around, build)
+            done = tried.make(made, around, build)
         except (Skip, calling.Refused) as reason:
             return {"result": "skipped", "reason": str(reason)}
         return done.answer()

@@ -79,9 +79,11 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
     const Step& step = steps_[i];
     std::vector<FlowValue> written;
     if (step.writes_first) written.push_back(step.arguments[0]);
+    const absl::flat_hash_set<FlowValue> taken(step.arguments.begin(), step.arguments.end());
     for (const FlowValue result : step.results) {
-      if (Has(step.arguments, result)) written.push_back(result);
+      if (taken.contains(result)) written.push_back(result);
     }
+    const absl::flat_hash_set<FlowValue> is_written(written.begin(), written.end());
     // Whether what it makes is for more than a test.
     bool matters = !step.tells && step.results.empty() && written.empty();
     const auto look = [&](FlowValue value) {
@@ -102,7 +104,7 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
     for (const FlowValue value : written) end(value, i);
     for (const FlowValue result : step.results) end(result, i);
     for (const FlowValue argument : step.arguments) {
-      if (Has(written, argument)) continue;
+      if (is_written.contains(argument)) continue;
       uses[argument] = std::max(uses[argument], matters ? kUsed : kAsked);
     }
   }
@@ -134,6 +136,17 @@ absl::flat_hash_set<FlowValue> OutcomeFinder::MadeOf(size_t step) const {
   return taken;
 }
 
+absl::flat_hash_set<FlowValue> OutcomeFinder::MadeWith(FlowValue value) const {
+  absl::flat_hash_set<FlowValue> made = {value};
+  for (const Step& step : steps_) {
+    const std::vector<FlowValue>& taken = step.arguments;
+    if (std::any_of(taken.begin(), taken.end(), [&made](FlowValue each) { return made.contains(each); })) {
+      made.insert(step.results.begin(), step.results.end());
+    }
+  }
+  return made;
+}
+
 FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) const {
   FlowOutcome outcome;
   const auto several = [this](FlowValue value) {
@@ -157,14 +170,16 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
     if (kept(value)) kept_storages.insert(about.storage);
   }
   const std::vector<End> ends = Ends(kept, /*kept_alone=*/false);
+  absl::flat_hash_set<FlowValue> derived;
   for (const End& end : ends) {
     if (all.empty() || end.step <= all[0].step) break;
     if (end.kept || !shown_.contains(end.value) || passed_on_.contains(end.value) || !several(end.value) ||
         kept_storages.contains(storage_of(end.value))) {
       continue;
     }
+    if (derived.empty()) derived = MadeWith(all[0].value);
+    if (!derived.contains(end.value)) continue;
     const absl::flat_hash_set<FlowValue> used = MadeOf(end.step);
-    if (!used.contains(all[0].value)) continue;
     std::erase_if(all, [&used](const End& each) { return used.contains(each.value); });
     all.insert(all.begin(), end);
     break;

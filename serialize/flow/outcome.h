@@ -50,6 +50,8 @@ class OutcomeFinder {
   std::vector<End> Ends(const std::function<bool(FlowValue)>& kept, bool kept_alone) const;
   // What the step takes, and what that was made of.
   absl::flat_hash_set<FlowValue> MadeOf(size_t step) const;
+  // The value, and what it went into.
+  absl::flat_hash_set<FlowValue> MadeWith(FlowValue value) const;
   void NoteTensors(const Value& value, const std::vector<FlowValue>& values, bool made, size_t* position);
   FlowOutcome::Result ResultOf(const End& end, const std::function<bool(FlowValue)>& kept) const;
 

@@ -87,8 +87,9 @@ class Summer {
   void Close(uint32_t depth, ThreadState* thread) {
     for (; thread->open.size() > depth; thread->open.pop_back()) {
       const OpenCall& call = thread->open.back();
-      if (call.lacks && --thread->open_lacks[call.level] == 0 && thread->open_costs[call.level] == 0) {
-        totals_.configs[call.config].lacking += call.count;
+      if (call.lacks) {
+        --thread->open_lacks[call.level];
+        if (thread->open_costs[call.level] == 0) totals_.configs[call.config].lacking += call.count;
       }
       if (call.row != kNoRow) --thread->open_rows[call.row];
       if (call.costs) --thread->open_costs[call.level];
@@ -113,7 +114,7 @@ class Summer {
         open.lacks = lacks_[call.config];
         open.config = call.config;
         open.count = call.count;
-        if (open.costs) Excuse(call.level, thread);
+        if (open.costs || open.lacks) Excuse(call.level, thread);
         thread->open_lacks[open.level] += open.lacks;
       }
       thread->open.resize(call.depth);
@@ -133,7 +134,7 @@ class Summer {
     place.configs.insert(call.config);
   }
 
-  // What is around a call that costs something is counted by it.
+  // What is around a call that costs something is counted by it, or what it lacks is told of that.
   static void Excuse(uint8_t level, ThreadState* thread) {
     if (std::exchange(thread->open_lacks[level], 0) == 0) return;
     for (OpenCall& around : thread->open) around.lacks = around.lacks && around.level != level;

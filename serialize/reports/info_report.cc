@@ -181,7 +181,7 @@ class InfoReport {
     const bool yes = lines[0].starts_with("yes");
     const std::string other = OtherThanComplete();
     if (yes && !other.empty()) lines[0] = other;
-    if (!yes && !other.empty()) lines.insert(lines.begin(), other);
+    if (!yes && !other.empty() && !other.starts_with("yes")) lines.insert(lines.begin(), other);
     std::string label = "complete";
     for (const std::string& line : lines) Line(std::exchange(label, ""), line);
   }

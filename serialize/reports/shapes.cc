@@ -432,7 +432,13 @@ bool ShapeRules::Fits(const Rule& rule, const Config& config, Variables* variabl
   return true;
 }
 
-bool ShapeRules::IsCostly(const std::string& api) const {
+bool ShapeRules::IsCostly(const std::string& api) {
+  const auto [known, is_new] = is_costly_.try_emplace(api, false);
+  if (is_new) known->second = MatchesCostly(api);
+  return known->second;
+}
+
+bool ShapeRules::MatchesCostly(const std::string& api) const {
   const std::string bare(BareName(api));
   const auto is_of = [&](const std::vector<std::string>& names) {
     return std::any_of(names.begin(), names.end(),

@@ -83,7 +83,8 @@ class ShapeRules {
     GlobFilter apis;
     std::vector<std::string> names, free;
   };
-  bool IsCostly(const std::string& api) const;
+  bool IsCostly(const std::string& api);
+  bool MatchesCostly(const std::string& api) const;
 
   static absl::StatusOr<std::vector<Parameter>> ParseCall(const std::string& text);
   static absl::StatusOr<std::vector<ShownSize>> ParseSizes(const std::string& text);
@@ -94,6 +95,7 @@ class ShapeRules {
 
   std::vector<Rule> rules_;
   Costly costly_;
+  std::map<std::string, bool> is_costly_;              // of those that were asked for
   std::map<std::string, std::vector<size_t>> by_api_;  // of those that were asked for, into rules_
 };
 

@@ -543,6 +543,22 @@ TEST(StatsReport, Shapes) {
   EXPECT_EQ(stats["shapes"][3]["flops"], nullptr);
 }
 
+// What lacks one is told, whatever stands beside it in a call that lacks one itself.
+TEST(StatsReport, OfCallsWithoutAFormulaTheInnermostAreTold) {
+  const auto outer = MakeConfig(2, "aten::linalg_multi_dot", {TensorValue({4, 5}), TensorValue({5, 6})});
+  const auto lacking = MakeConfig(2, "aten::_linalg_svd", {TensorValue({4, 5})});
+  const auto mm = MakeConfig(2, "aten::mm", {TensorValue({4, 5}), TensorValue({5, 6})});
+  StatsOptions options;
+  options.grouping.by = StatsBy::kShapes;
+  for (const auto& inside : {std::vector{lacking, mm}, std::vector{mm, lacking}, std::vector{lacking}}) {
+    FakeTrace trace;
+    trace.Enter(outer);
+    for (const auto& each : inside) trace.Call(each);
+    trace.Leave();
+    EXPECT_THAT(Stats({&trace}, options), testing::HasSubstr("1 call of 1 API has no formula: aten::_linalg_svd\n"));
+  }
+}
+
 TEST(StatsReport, CallsWithoutAFormulaAreTold) {
   FakeTrace trace;
   const auto multi_dot = MakeConfig(2, "aten::linalg_multi_dot", {TensorValue({4, 5}), TensorValue({5, 6})});

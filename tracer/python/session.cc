@@ -126,8 +126,8 @@ void DisarmLevels() {
   UnwatchImports(&State());
   UninstallAll();
   TellThreadName();
-  // The program may have told itself its rank. Who starts others sets theirs.
-  if (const std::string now = FormatRankVariables(); now != State().rank_variables && !recorder->has_children())
+  // The program may have told itself its rank.
+  if (const std::string now = FormatRankVariables(); now != State().rank_variables && recorder->OwnsEnvironment())
     recorder->AddOwnMetadata(now);
 }
 

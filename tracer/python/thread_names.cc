@@ -20,7 +20,12 @@ namespace {
 // Plain memory: it is read while the thread ends, too.
 thread_local char t_name[kThreadNameBytes];
 
-bool HasGil() { return Py_IsInitialized() != 0 && !PythonIsEnding() && PyGILState_Check() == 1; }
+// PyGILState_Check says yes on all threads once there was a subinterpreter.
+bool HasGil() {
+  if (Py_IsInitialized() == 0 || PythonIsEnding()) return false;
+  PyThreadState* const own = PyGILState_GetThisThreadState();
+  return own != nullptr && own == _PyThreadState_UncheckedGet();
+}
 
 void Keep(std::string_view name) {
   size_t bytes = name.copy(t_name, sizeof t_name - 1);

@@ -459,7 +459,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   next_thread_ = 0;
   parent_pid_ = 0;
   forked_ = false;
-  has_children_ = false;
+  before_children_.reset();
   paused_ = was_paused_ = options_->recording.start_paused;
   if (absl::Status status = OpenLog("main"); !status.ok()) return status;
   ShareForksWithoutLog();
@@ -548,8 +548,7 @@ absl::Status Recorder::OpenLog(const char* role) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
   own_metadata_.clear();
-  if (const std::string json = forked_ && options_->fork_metadata != nullptr ? options_->fork_metadata() : "";
-      !json.empty()) {
+  if (const std::string json = forked_ ? EnvironmentNow() : ""; !json.empty()) {
     if (absl::Status status = (*log)->AppendMetadata(json); !status.ok()) return status;
   }
   if (was_paused_) {
@@ -640,7 +639,13 @@ std::string Recorder::NewSchema(std::string_view api) {
     if (told_schemas_.contains(api)) return {};
     told_schemas_.emplace(api);
   }
-  return schema_of(api);
+  try {
+    return schema_of(api);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {  // its library was unloaded
+    return {};
+  }
 }
 
 void Recorder::EndThread(ThreadRecorder* thread) {
@@ -699,14 +704,15 @@ void Recorder::CountCut(const std::string& what, uint64_t count) {
   });
 }
 
-void Recorder::CountLost(const std::string& what, std::string_view error) {
+void Recorder::CountLost(const std::string& what, const std::function<std::string()>& why) {
   const bool first = OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     return ++cut_[what] == 1;
   });
+  if (!first) return;
   // More lines are where in PyTorch it was thrown.
-  const std::string line(error.substr(0, error.find('\n')).substr(0, kMaxErrorBytes));
-  if (first) NoteNotSeen(absl::StrCat(what, ": ", line));
+  const std::string error = why();
+  NoteNotSeen(absl::StrCat(what, ": ", error.substr(0, error.find('\n')).substr(0, kMaxErrorBytes)));
 }
 
 void Recorder::CountStarted(const std::string& program, bool python) {
@@ -722,7 +728,7 @@ void Recorder::CountStarted(const std::string& program, bool python) {
     }
     StartedProgram& started = started_[name];
     started.python = started.python || python;
-    if (python) has_children_ = true;
+    if (python) NoteChild();
     // It may be the last that this process does: what is new is told at once, how often at the end.
     if (++started.count != 1) return;
     if (log_ == nullptr && !OpenLog("fork").ok()) return;
@@ -869,14 +875,27 @@ void Recorder::FinishFromSignal(int signal) {
   LogWriter::Seal(end_frame_, 0);
 }
 
+std::string Recorder::EnvironmentNow() const {
+  return options_ != nullptr && options_->fork_metadata != nullptr ? options_->fork_metadata() : "";
+}
+
+void Recorder::NoteChild() {
+  if (!finished_ && !before_children_.has_value()) before_children_ = EnvironmentNow();
+}
+
+bool Recorder::OwnsEnvironment() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return !before_children_.has_value() || *before_children_ == EnvironmentNow();
+}
+
 // A fork copies only the forking thread; whoever holds the lock elsewhere would
 // hold it for ever in the child.
-void Recorder::BeforeFork() { Get()->mutex_.lock(); }
-
-void Recorder::AfterForkInParent() {
-  Get()->has_children_ = true;
-  Get()->mutex_.unlock();
+void Recorder::BeforeFork() {
+  Get()->mutex_.lock();
+  Get()->NoteChild();
 }
+
+void Recorder::AfterForkInParent() { Get()->mutex_.unlock(); }
 
 // The parent's frames are not mapped in the child (see LogWriter::Reserve), its
 // objects must not be touched, and nothing may be allocated for sure: other
@@ -898,7 +917,7 @@ void Recorder::AfterForkInChild() {
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;
-  recorder->has_children_ = false;
+  recorder->before_children_.reset();
   recorder->was_paused_ = recorder->paused_;
   if (recorder->stopped()) recorder->finished_ = true;
   recorder->intern_bytes_ = 0;

@@ -287,14 +287,15 @@ class TORCHTRACE_EXPORT Recorder {
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
   // The same of what an error has cost, which is told of the first of its kind.
-  void CountLost(const std::string& what, std::string_view error);
+  void CountLost(const std::string& what, const std::function<std::string()>& why);
 
   // A process was started as a new program, which isn't traced. A forked process that called
   // nothing gets a log for it.
   void CountStarted(const std::string& program, bool python);
 
-  // Processes were forked in this session, or programs started that are Pythons.
-  bool has_children() const { return has_children_.load(std::memory_order_relaxed); }
+  // Whether what the environment says is this process's own: no process was forked in this session, and no Python
+  // started, or it said the same then. Who starts others sets theirs.
+  bool OwnsEnvironment();
 
   // From now on no call's entry is recorded, on any thread; or again.
   void SetPaused(bool paused);
@@ -376,6 +377,8 @@ class TORCHTRACE_EXPORT Recorder {
   // Puts the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
+  std::string EnvironmentNow() const;
+  void NoteChild();
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
@@ -391,7 +394,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<bool> quiet_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finished_{true};
-  std::atomic<bool> has_children_{false};
+  std::optional<std::string> before_children_;  // fork_metadata, when the first one was forked or started
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};
   std::atomic<uint64_t> thread_count_{0};

@@ -996,14 +996,19 @@ TEST(RecorderTest, AForkedProcessIsAskedAtItsFirstCall) {
   options.metadata_json = R"({"environment":{"RANK":"0","OMP_NUM_THREADS":"2"}})";
   options.fork_metadata = [&said] { return said; };
   ASSERT_TRUE(Start(folder, options).ok());
-  EXPECT_FALSE(Recorder::Get()->has_children());
-  EXPECT_TRUE(Succeeded(InChild([] {
-    const bool has_children = Recorder::Get()->has_children();
+  EXPECT_TRUE(Recorder::Get()->OwnsEnvironment());
+  EXPECT_TRUE(Succeeded(InChild([&said] {
+    said = R"({"environment":{"RANK":"1","X":"1"}})";
+    const bool owns = Recorder::Get()->OwnsEnvironment();
+    said = R"({"environment":{"RANK":"1"}})";
     Call(Described("f"));
     EndSession();
-    return static_cast<int>(has_children);
+    return static_cast<int>(!owns);
   })));
-  EXPECT_TRUE(Recorder::Get()->has_children());
+  // What it says is the process's own unless it has changed since there are children.
+  EXPECT_TRUE(Recorder::Get()->OwnsEnvironment());
+  said = R"({"environment":{"RANK":"2"}})";
+  EXPECT_FALSE(Recorder::Get()->OwnsEnvironment());
   EndSession();
   const auto trace = OpenLogs(folder).value();
   std::map<std::string, Json> environments;

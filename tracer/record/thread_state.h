@@ -136,8 +136,7 @@ struct ThreadState {
       } catch (const std::bad_alloc&) {
         throw;
       } catch (const std::exception& error) {
-        const std::string why = error.what();
-        Recorder::Get()->CountLost(lost(), why);
+        Recorder::Get()->CountLost(lost(), [&error] { return std::string(error.what()); });
       }
     } catch (const std::bad_alloc& error) {
       Recorder::Get()->Stop(error.what());

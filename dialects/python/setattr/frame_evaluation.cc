@@ -147,7 +147,13 @@ PyObject* RunningCall::Local(Py_ssize_t index) const {
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
-  t_frames.awaited = new Awaited{t_frames.now.frame, ended, t_frames.awaited};
+  // Python's C code is around.
+  auto* const awaited = new (std::nothrow) Awaited{t_frames.now.frame, ended, t_frames.awaited};
+  if (awaited == nullptr) {
+    Recorder::Get()->Stop("std::bad_alloc");
+    return ended(nullptr);
+  }
+  t_frames.awaited = awaited;
 }
 
 bool FrameIsEvaluated() { return t_frames.now.frame != nullptr; }

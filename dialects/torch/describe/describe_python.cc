@@ -8,10 +8,12 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "dialects/python/describe/value_describer.h"
 #include "dialects/torch/describe/describe.h"
 #include "dialects/torch/describe/enum_names.h"
+#include "tracer/cpython/interpreter.h"
 #include "tracer/python/python_patch.h"
 
 namespace torchtrace::torch_dialect {
@@ -156,18 +158,13 @@ bool InitDescribePython() {
 bool IsTensorType(const PyTypeObject* type) { return type == g_types.tensor; }
 
 bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor)) {
-  PyObject* const gc = ImportedModule("gc");
-  PyObject* const objects = gc == nullptr ? nullptr : PyObject_CallMethod(gc, "get_objects", nullptr);
-  const bool known = objects != nullptr && PyList_Check(objects);
-  for (Py_ssize_t i = 0; known && i < PyList_GET_SIZE(objects); ++i) {
-    PyObject* const object = PyList_GET_ITEM(objects, i);
+  const std::vector<PyObject*> objects = CollectedObjects();
+  for (PyObject* object : objects) {
     if (!PyType_IsSubtype(Py_TYPE(object), g_types.tensor)) continue;
     const at::Tensor& tensor = THPVariable_Unpack(object);
     if (tensor.defined()) visit(tensor);
   }
-  PyErr_Clear();
-  Py_XDECREF(objects);
-  return known;
+  return !objects.empty();
 }
 
 void DescribePython(PyObject* value, ConfigBuilder* config) { ValueDescriber<TorchValues>(config).Value(value); }

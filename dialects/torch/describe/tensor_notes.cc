@@ -212,7 +212,8 @@ void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config) {
   try {
     TakeNotes(*tensor.unsafeGetTensorImpl(), config);
   } catch (const c10::Error& error) {
-    Recorder::Get()->CountLost("tensors without notes", error.what_without_backtrace());
+    Recorder::Get()->CountLost("tensors without notes",
+                               [&error] { return std::string(error.what_without_backtrace()); });
   }
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "dialects/torch/dispatch/imported_functions.h"
@@ -49,8 +50,11 @@ class KnownSet {
  public:
   KnownSet() {
     const std::lock_guard<std::mutex> lock(g_mutex);
-    KnownSets().push_back(set_);
     t_set_known = true;
+    try {
+      KnownSets().push_back(set_);
+    } catch (const std::bad_alloc&) {  // PyTorch's destructors come here; the thread loses the key in its next guard
+    }
   }
   ~KnownSet() {
     const std::lock_guard<std::mutex> lock(g_mutex);

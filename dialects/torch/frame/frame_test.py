@@ -160,6 +160,15 @@ section("Tanh")
 for _ in range(3):
     net = nn.Sequential(nn.Identity())
     net(x)
+section("Tanh")
+block = Block()
+wrapped = [nn.ModuleList([block]), nn.ModuleDict({"a": block})]
+block.fc(x)
+block(x)
+section("Tanh")
+for _ in range(200):
+    nn.ReLU()(x)
+    nn.Sequential(nn.Identity())(x)
 """
 
 
@@ -172,7 +181,7 @@ def test_paths_are_the_same_whatever_is_called_first(tmp_path):
             sections.append([])
         else:
             sections[-1].append(path if model is None else f"{model}:{path}")
-    _, steps, sequences, shares, late, folds = sections
+    _, steps, sequences, shares, late, folds, wrapped, many = sections
     blocks = [f"Lit_0:blocks.{i}{fc}" for i in (0, 1) for fc in ("", ".fc")]
     assert steps == [*blocks, *blocks[2:], *blocks[:2]]
     assert sequences == [f"Sequential_{i}{part}" for i in (0, 1) for part in (":0", "", ":0")]
@@ -182,6 +191,9 @@ def test_paths_are_the_same_whatever_is_called_first(tmp_path):
     moved = ["ModuleDict_0:new", "ModuleDict_0:late"]
     assert late == ["Linear_0", "Linear_0", *moved, "Linear_0"]
     assert folds[::2] == ["Sequential_2", "Sequential_3", "Sequential_4"]
+    assert wrapped == ["Block_0:fc", "Block_0", "Block_0:fc"]
+    # Of modules without parts that are gone, names are given again.
+    assert {path for path in many if path.startswith("ReLU")} == {"ReLU_0"}
 
 
 def test_calls_nest_by_thread(modules):

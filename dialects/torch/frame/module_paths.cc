@@ -26,14 +26,19 @@ namespace {
 // Of a module's `_modules`, where each child is on the way from a model.
 using Way = std::vector<Py_ssize_t>;
 
-// So many are remembered: programs that make modules anew have addresses without end.
-constexpr size_t kMostRemembered = 1 << 16;
+// So many are remembered, or twice the parts of the largest model: programs that make modules anew have addresses
+// without end.
+constexpr size_t kLeastRemembered = 1 << 16;
+size_t g_most_remembered = kLeastRemembered;
 
 // Deeper than Python calls modules in modules by itself; a chain of more has no paths.
 constexpr size_t kMostSteps = 500;
 
 // All objects are looked through for the parents of so many modules that nothing is known of; then for fewer and fewer.
 constexpr uint64_t kMostLookedFor = 16;
+
+// Of modules around one, so many are tried as the model that it is a part of.
+constexpr size_t kMostTried = 64;
 
 // Of models without parts that are gone, so many give their names to others.
 constexpr size_t kMostNamesLeft = 64;
@@ -53,7 +58,7 @@ struct Place {
 
 struct ClassNumbers {
   uint64_t next = 0;
-  std::vector<ModelNumber> without_parts;
+  std::vector<std::pair<ModelNumber, std::string>> without_parts;  // and their names
 };
 
 std::map<ModelNumber, Model>& Models() {
@@ -113,7 +118,7 @@ bool Search(PyObject* from, PyObject* module, std::unordered_set<PyObject*>* see
 }
 
 void AddPlace(PyObject* module, Place place) {
-  if (Places().size() >= kMostRemembered) Places().clear();
+  if (Places().size() >= g_most_remembered) Places().clear();
   std::vector<Place>& places = Places()[module];
   std::erase_if(places, [&](const Place& old) { return old.model == place.model || !Models().contains(old.model); });
   places.insert(places.begin(), std::move(place));
@@ -137,16 +142,35 @@ std::optional<ModulePlace> KnownPlace(ModelNumber of, PyObject* module) {
   return std::nullopt;
 }
 
-// The same by any way that leads there.
+void TakeParts(ModelNumber model, PyObject* module, std::unordered_set<PyObject*>* seen, Way* way) {
+  if (way->size() >= kMostSteps || !seen->insert(module).second) return;
+  AddPlace(module, {model, *way});
+  g_most_remembered = std::max(g_most_remembered, 2 * seen->size());
+  AnyChild(module, [&](Py_ssize_t position, PyObject* child) {
+    way->push_back(position);
+    TakeParts(model, child, seen, way);
+    way->pop_back();
+    return false;
+  });
+}
+
+// Where each part of the model is, by the first way that leads there: parts that were seen elsewhere are its parts from
+// now on.
+void TakeAllParts(ModelNumber model, PyObject* root) {
+  std::unordered_set<PyObject*> seen;
+  Way way;
+  TakeParts(model, root, &seen, &way);
+}
+
+// The same by any way that leads there. One that is new in the model has others beside it.
 std::optional<ModulePlace> FindPlace(ModelNumber number, PyObject* module) {
   const auto model = Models().find(number);
   PyObject* const root = model == Models().end() ? nullptr : model->second.root();
   std::unordered_set<PyObject*> seen;
   Way way;
   if (root == nullptr || (root != module && !Search(root, module, &seen, &way))) return std::nullopt;
-  ModulePlace found{number, model->second.name, Follow(root, way, module).value_or("")};
-  AddPlace(module, {number, std::move(way)});
-  return found;
+  TakeAllParts(number, root);
+  return ModulePlace{number, model->second.name, Follow(root, way, module).value_or("")};
 }
 
 PyObject* WeakReference(PyObject* module) {
@@ -180,30 +204,19 @@ std::string NameOf(PyObject* root, ModelNumber number) {
   const std::string type = TypeName(Py_TYPE(root));
   const std::string last = type.substr(type.rfind('.') + 1);
   ClassNumbers& numbers = (*classes)[last];
-  if (!AnyChild(root, [](Py_ssize_t, PyObject*) { return true; })) {
-    for (ModelNumber& other : numbers.without_parts) {
+  const bool has_parts = AnyChild(root, [](Py_ssize_t, PyObject*) { return true; });
+  if (!has_parts) {
+    for (auto& [other, name] : numbers.without_parts) {
       const auto model = Models().find(other);
-      if (model == Models().end() || model->second.root() != nullptr) continue;
-      std::string name = std::move(model->second.name);
-      ForgetModel(model);
+      if (model != Models().end() && model->second.root() != nullptr) continue;
+      if (model != Models().end()) ForgetModel(model);
       other = number;
       return name;
     }
-    if (numbers.without_parts.size() < kMostNamesLeft) numbers.without_parts.push_back(number);
   }
-  return absl::StrCat(last, "_", numbers.next++);
-}
-
-// The model itself is known by its place, and parts of it that were seen elsewhere are its parts from now on.
-void TakeParts(ModelNumber model, PyObject* module, std::unordered_set<PyObject*>* seen, Way* way) {
-  if (way->size() >= kMostSteps || !seen->insert(module).second) return;
-  if (way->empty() || Places().contains(module)) AddPlace(module, {model, *way});
-  AnyChild(module, [&](Py_ssize_t position, PyObject* child) {
-    way->push_back(position);
-    TakeParts(model, child, seen, way);
-    way->pop_back();
-    return false;
-  });
+  std::string name = absl::StrCat(last, "_", numbers.next++);
+  if (!has_parts && numbers.without_parts.size() < kMostNamesLeft) numbers.without_parts.emplace_back(number, name);
+  return name;
 }
 
 ModelNumber AddModel(PyObject* root) {
@@ -216,9 +229,7 @@ ModelNumber AddModel(PyObject* root) {
     most = 64 + 2 * Models().size();
   }
   Models()[number] = {WeakReference(root), std::move(name)};
-  std::unordered_set<PyObject*> seen;
-  Way way;
-  TakeParts(number, root, &seen, &way);
+  TakeAllParts(number, root);
   return number;
 }
 
@@ -229,9 +240,26 @@ bool IsModule(PyTypeObject* type, PyTypeObject* module_class, std::unordered_map
   return at->second;
 }
 
-// The module that `module` is a part of and that is part of no other; null where there is none, or more than one.
+using Parents = std::unordered_map<PyObject*, std::vector<PyObject*>>;
+
+// What `module` is a part of, the nearest first, without ways through `without`.
+std::vector<PyObject*> Above(PyObject* module, const Parents& parents, PyObject* without) {
+  std::vector<PyObject*> above = {module};
+  std::unordered_set<PyObject*> seen = {module, without};
+  for (size_t i = 0; i < above.size(); ++i) {
+    const auto found = parents.find(above[i]);
+    if (found == parents.end()) continue;
+    for (PyObject* parent : found->second) {
+      if (seen.insert(parent).second) above.push_back(parent);
+    }
+  }
+  above.erase(above.begin());
+  return above;
+}
+
+// The outermost module that `module` is a part of by all ways, whatever else has them both; null where there is none.
 PyObject* TopOf(PyObject* module, PyTypeObject* module_class) {
-  std::unordered_map<PyObject*, std::vector<PyObject*>> parents;
+  Parents parents;
   std::unordered_map<PyTypeObject*, bool> classes;
   for (PyObject* object : CollectedObjects()) {
     if (!IsModule(Py_TYPE(object), module_class, &classes)) continue;
@@ -240,23 +268,14 @@ PyObject* TopOf(PyObject* module, PyTypeObject* module_class) {
       return false;
     });
   }
-  PyObject* top = nullptr;
-  std::unordered_set<PyObject*> seen = {module};
-  std::vector<PyObject*> next = {module};
-  while (!next.empty()) {
-    PyObject* const at = next.back();
-    next.pop_back();
-    const auto above = parents.find(at);
-    if (above == parents.end()) {
-      if (at == module || top != nullptr) return nullptr;
-      top = at;
-      continue;
-    }
-    for (PyObject* parent : above->second) {
-      if (seen.insert(parent).second) next.push_back(parent);
-    }
+  const auto is_top = [&parents](PyObject* each) { return !parents.contains(each); };
+  const std::vector<PyObject*> above = Above(module, parents, nullptr);
+  const size_t most = std::min(above.size(), kMostTried);
+  for (size_t i = above.size(); i-- > above.size() - most;) {
+    const std::vector<PyObject*> around = Above(module, parents, above[i]);
+    if (std::none_of(around.begin(), around.end(), is_top)) return above[i];
   }
-  return top;
+  return nullptr;
 }
 
 // Whether to look for the parents of a module that nothing is known of. One that only its caller holds has none.
@@ -281,7 +300,7 @@ ModulePlace PlaceOf(PyObject* module, PyTypeObject* module_class, ModelNumber ar
   if (place.has_value()) return *std::move(place);
   PyObject* const top = LooksForParents(module) ? TopOf(module, module_class) : nullptr;
   const ModelNumber number = AddModel(top == nullptr ? module : top);
-  place = FindPlace(number, module);
+  place = KnownPlace(number, module);
   return place.has_value() ? *std::move(place) : ModulePlace{number, Models()[number].name, ""};
 }
 

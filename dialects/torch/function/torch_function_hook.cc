@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -94,9 +95,15 @@ bool ModeWouldBeTold() {
   return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED;
 }
 
-void BeginBackward() {
-  auto* const interrupted = new OpenFunction(t_function);
+// False: there is no memory for it. Python's C code is around.
+bool BeginBackward() {
+  auto* const interrupted = new (std::nothrow) OpenFunction(t_function);
+  if (interrupted == nullptr) {
+    Recorder::Get()->Stop("std::bad_alloc");
+    return false;
+  }
   t_function = {.interrupted = interrupted};
+  return true;
 }
 
 void EndBackward() {
@@ -249,8 +256,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   // Within another call of this level. Autograd calls hooks, own functions and what is computed again as the program's.
   static bool CallsBack(const TracedApi& api) {
     if (api.kind != Kind::kCallsBack || !t_function.open || t_thread.suspended != 0 || TracesGraph()) return false;
-    BeginBackward();
-    return true;
+    return BeginBackward();
   }
 
   // A function that the program has put in the place of PyTorch's. functools.wraps gives it

@@ -111,7 +111,15 @@ def test_forked_processes_tell_themselves_their_ranks(tmp_path, how):
         assert "missing" not in told("info", tmp_path / "out")
 
 
-def test_a_process_tells_itself_its_rank(tmp_path):
-    source = "import os, torch; torch.ones(2); os.environ['RANK'] = '3'"
+@pytest.mark.parametrize(
+    "workers",
+    [
+        "",
+        "; os.fork() or os._exit(0)",
+        "; import subprocess; subprocess.run([sys.executable, '-V'])",
+    ],
+)
+def test_a_process_tells_itself_its_rank(tmp_path, workers):
+    source = "import os, sys, torch; torch.ones(2); os.environ['RANK'] = '3'" + workers
     traced(tmp_path / "out", source, "2")
     assert [row["rank"] for row in rows(tmp_path / "out", "rank")] == [3]
