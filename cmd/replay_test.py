@@ -686,6 +686,23 @@ def test_reasons_are_few(tmp_path):
     assert len(out.splitlines()) == 33
 
 
+def test_all_arguments_by_position(tmp_path):
+    """As the profiler writes them."""
+    called = (
+        'aten::addmm(Tensor([4], "float32"), Tensor([2, 3], "float32"), Tensor([3, 4], "float32"), '
+        "1, 1)",
+        'aten::expand(Tensor([1, 3], "float32"), list[2, 3], False)',
+        'aten::clone(Tensor([2], "float32"), 0)',
+    )
+    skipped = (
+        'aten::abs(Tensor([2], "float32"), Tensor([0], "float32"))',
+        'aten::_make_dual(Tensor([2], "float32"), Tensor([2], "float32"), 0)',
+    )
+    rows, _ = results(write(tmp_path / "a.txt", *called, *skipped))
+    assert [rows[call]["result"] for call in called] == ["ok"] * 3
+    assert [rows[call]["result"] for call in skipped] == ["skipped"] * 2
+
+
 def test_an_operator_that_takes_no_numbers(tmp_path):
     """Where a result differs, it is asked for numbers in place of its tensors."""
     script = "import torch\ntorch.relu(torch.tensor(1.0, dtype=torch.float64))\n"

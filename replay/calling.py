@@ -97,6 +97,21 @@ def check_level(config):
         raise names.Skip("a scope or a node of the backward pass is no operator")
 
 
+def as_declared(target, args, kwargs):
+    """A profile has all arguments of an operator by position; some are passed by name alone.
+    Raises Skip."""
+    if target.schema is None:
+        return args, kwargs
+    declared = target.schema.arguments
+    by_position = sum(not argument.kwarg_only for argument in declared)
+    if len(args) <= by_position:
+        return args, kwargs
+    named = {a.name: value for a, value in zip(declared[by_position:], args[by_position:])}
+    if len(args) > len(declared) or named.keys() & kwargs.keys():
+        raise names.Skip("which overload of it was called isn't known")
+    return args[:by_position], {**named, **kwargs}
+
+
 def bind(target, args, kwargs):
     """Arguments by name; by number where names aren't known."""
     if target.signature is not None:

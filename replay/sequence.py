@@ -281,6 +281,7 @@ class Sequence:
             target = replay.names.resolve(step["api"])
             if replay.results.is_by_state(target):
                 raise Skip("what it does depends on more than its arguments")
+            args, kwargs = calling.as_declared(target, args, kwargs)
             parser.read_texts(target.key, args, kwargs, returned=not step.get("raised"))
             target, args, kwargs = parser.move(target, args, kwargs)
             bound = calling.bind(target, args, kwargs)

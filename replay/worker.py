@@ -60,6 +60,7 @@ class Replay:
             parser = arguments.Parser(self.names, self.device)
             args = [parser.parse(arg) for arg in config["args"]]
             kwargs = {name: parser.parse(value) for name, value in config["kwargs"].items()}
+            args, kwargs = calling.as_declared(target, args, kwargs)
             parser.read_texts(target.key, args, kwargs, returned=not config.get("raised"))
             target, args, kwargs = parser.move(target, args, kwargs)
             arguments.attach(parser.specs, config.get("notes", ()))

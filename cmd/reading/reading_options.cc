@@ -316,6 +316,10 @@ void CallSelectionOptions::Apply(CallSelection* selection) {
   if (!numbers.empty()) selection->calls = *NumberSet::Parse(numbers);
   if (!ranks.empty()) selection->ranks = *NumberSet::Parse(ranks);
   selection->threads = SplitLists(threads);
+  // A name may have commas.
+  for (const std::string& each : threads) {
+    if (each.find(',') != std::string::npos) selection->threads.push_back(each);
+  }
   if (!where.empty()) selection->where = Condition();
   selection->found = &found_;
 }

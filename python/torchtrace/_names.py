@@ -84,7 +84,7 @@ def _operator_name(api):
 def _paths(api):
     if isinstance(api, types.ModuleType):
         return [api.__name__]
-    names = [] if _is_foreign(api) else _torch_names.names_of(api)
+    names = [] if api is None or _is_foreign(api) else _torch_names.names_of(api)
     names += [each for each in _module_paths(api) if each not in names]
     # What torch names has its order; a class may have a shorter one where it is shown.
     if names:

@@ -36,6 +36,7 @@ struct TracedApi {
     kUntold,     // a call of which nobody who overrides functions is told
     kAsks,       // no API, but how a function asks whether it is overridden
     kCallsBack,  // no API, but what calls code of the program
+    kArms,       // no API, but called before a thread may call any
   };
   Kind kind = Kind::kCall;
   // The callable or descriptor as Python code holds it. A reference of ours

@@ -35,7 +35,7 @@ size_t g_most_remembered = kLeastRemembered;
 constexpr size_t kMostSteps = 500;
 
 // All objects are looked through for the parents of so many modules that nothing is known of; then for fewer and fewer.
-constexpr uint64_t kMostLookedFor = 16;
+constexpr uint64_t kMostLookedFor = 64;
 
 // Of modules around one, so many are tried as the model that it is a part of.
 constexpr size_t kMostTried = 64;

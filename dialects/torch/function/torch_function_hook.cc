@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <span>
@@ -127,6 +128,9 @@ constexpr char kHandler[] = "torch.overrides.handle_torch_function";
 // In the place of the function that is told (torch_function_hook.h).
 constexpr std::string_view kNobody = "nobody";
 
+// Nothing of these is recorded: what a thread calls of operators may all be within them.
+constexpr const char* kScripted[] = {"torch._C.ScriptFunction.__call__", "torch._C.ScriptMethod.__call__"};
+
 // Through which all backward passes go that Python code asks for.
 constexpr char kRunsBackward[] = "torch._C._ImperativeEngine.run_backward";
 
@@ -241,6 +245,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   Kind KindOf(const std::string& name) const {
     if (name.starts_with(kAsks)) return Kind::kAsks;
     if (name == kRunsBackward) return Kind::kCallsBack;
+    if (std::find(std::begin(kScripted), std::end(kScripted), name) != std::end(kScripted)) return Kind::kArms;
     const auto row = rows_.find(name);
     return row != rows_.end() && row->second.told == kNobody ? Kind::kUntold : Kind::kCall;
   }
@@ -346,6 +351,7 @@ absl::Status TorchFunctionHook::Install() {
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);
   options.names.emplace_back(kRunsBackward);
+  options.names.insert(options.names.end(), std::begin(kScripted), std::end(kScripted));
   entries_ = std::make_shared<NativeEntries>(&calls, std::move(options));
   if (absl::Status status = entries_->Install(); !status.ok()) return status;
   AddThreadArmer(ArmNothing);
@@ -363,6 +369,7 @@ absl::Status ArmingHook::Install() {
   EntryOptions options;
   options.level = kFunctionLevel;
   options.include_getters = true;
+  options.names.assign(std::begin(kScripted), std::end(kScripted));
   for (const auto& [function, row] : Calls(torch_).rows()) {
     if (IsOfC(function)) options.names.push_back(function);
   }

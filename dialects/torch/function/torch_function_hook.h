@@ -65,7 +65,7 @@ class TorchFunctionHook : public TracingHook {
 };
 
 // Where level 1 is off: arms the threads that were there before the hooks, or that C++ made, at their
-// first call of a PyTorch function that is written in C, as level 1 does on the way.
+// first call of a PyTorch function that is written in C or of a ScriptFunction, as level 1 does on the way.
 class ArmingHook : public TracingHook {
  public:
   explicit ArmingHook(const TorchVersion& torch) : torch_(torch) {}
