@@ -111,11 +111,11 @@ absl::Status Dedup::Add(Trace* trace, const std::string& name) {
 }
 
 absl::Status Dedup::AddShares(Trace* trace, uint32_t first_source, const std::vector<uint32_t>& entry_of) {
-  std::map<std::pair<uint32_t, uint32_t>, DedupShare> shares;  // by entry and source
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, DedupShare> shares;  // by entry and source
   const absl::Status read = trace->ReadCounted([&](const CallRecord& call) {
     if (call.config >= entry_of.size() || entry_of[call.config] == kNoEntry) return absl::OkStatus();
     const uint32_t source = first_source + call.process;
-    DedupShare& share = shares.try_emplace({entry_of[call.config], source}, source, 0, 0).first->second;
+    DedupShare& share = shares.try_emplace({entry_of[call.config], source}, DedupShare{source, 0, 0}).first->second;
     if (call.kind == CallRecord::kEnter) {
       share.calls += call.count;
     } else {
@@ -124,7 +124,9 @@ absl::Status Dedup::AddShares(Trace* trace, uint32_t first_source, const std::ve
     return absl::OkStatus();
   });
   if (!read.ok()) return read;
-  for (auto& [at, share] : shares) {
+  std::vector<std::pair<std::pair<uint32_t, uint32_t>, DedupShare>> sorted(shares.begin(), shares.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [at, share] : sorted) {
     const bool known = share.time_ns != 0 || trace->processes()[at.second - first_source].known.has_clock;
     if (!options_.times || !known) share.time_ns = -1;
     Entry& entry = entries_[at.first];
