@@ -1,6 +1,7 @@
 #include "serialize/flow/outcome.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -68,9 +69,8 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
   absl::flat_hash_set<FlowValue> ended;
   const auto end = [&](FlowValue value, size_t step) {
     if (!ended.insert(value).second) return;
-    const auto known = about_.find(value);
-    const About about = known == about_.end() ? About() : known->second;
-    if (const auto at = written_last.find(about.storage); about.storage != 0 && at != written_last.end()) {
+    const uint64_t storage = about_.at(value).storage;
+    if (const auto at = written_last.find(storage); storage != 0 && at != written_last.end()) {
       step = std::max(step, at->second);
     }
     ends.push_back({value, step, kept(value), uses[value]});
@@ -92,14 +92,12 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
     };
     for (const FlowValue result : step.results) look(result);
     for (const FlowValue value : written) {
-      const auto about = about_.find(value);
+      const About& about = about_.at(value);
       // What comes from outside goes there.
-      if (about == about_.end() || !about->second.made) matters = true;
+      if (!about.made) matters = true;
       look(value);
       // Also through a view.
-      if (about != about_.end() && about->second.storage != 0) {
-        written_last.try_emplace(about->second.storage, i);
-      }
+      if (about.storage != 0) written_last.try_emplace(about.storage, i);
     }
     for (const FlowValue value : written) end(value, i);
     for (const FlowValue result : step.results) end(result, i);
@@ -118,8 +116,7 @@ FlowOutcome::Result OutcomeFinder::ResultOf(const End& end, const std::function<
   FlowOutcome::Result result;
   result.value = end.value;
   result.call = step.call;
-  const auto has = [&](FlowValue value) { return kept(value); };
-  const auto count = std::count_if(step.results.begin(), step.results.end(), has);
+  const auto count = std::count_if(step.results.begin(), step.results.end(), std::cref(kept));
   // Of a tuple all, but where the program has one of them alone.
   result.whole = Has(step.results, end.value) && !(end.kept && count == 1 && step.results.size() > 1);
   return result;
@@ -149,21 +146,9 @@ absl::flat_hash_set<FlowValue> OutcomeFinder::MadeWith(FlowValue value) const {
 
 FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) const {
   FlowOutcome outcome;
-  const auto several = [this](FlowValue value) {
-    const auto about = about_.find(value);
-    return about == about_.end() || about->second.several;
-  };
-  const auto made = [this](FlowValue value) {
-    const auto about = about_.find(value);
-    return about != about_.end() && about->second.made;
-  };
-  const auto storage_of = [this](FlowValue value) {
-    const auto about = about_.find(value);
-    return about == about_.end() ? 0 : about->second.storage;
-  };
   std::vector<End> all;
   for (const End& end : Ends(kept, /*kept_alone=*/true)) {
-    if (end.kept && made(end.value) && end.use != kUsed) all.push_back(end);
+    if (end.kept && about_.at(end.value).made && end.use != kUsed) all.push_back(end);
   }
   absl::flat_hash_set<uint64_t> kept_storages;
   for (const auto& [value, about] : about_) {
@@ -173,8 +158,9 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
   absl::flat_hash_set<FlowValue> derived;
   for (const End& end : ends) {
     if (all.empty() || end.step <= all[0].step) break;
-    if (end.kept || !shown_.contains(end.value) || passed_on_.contains(end.value) || !several(end.value) ||
-        kept_storages.contains(storage_of(end.value))) {
+    const About& about = about_.at(end.value);
+    if (end.kept || !shown_.contains(end.value) || passed_on_.contains(end.value) || !about.several ||
+        kept_storages.contains(about.storage)) {
       continue;
     }
     if (derived.empty()) derived = MadeWith(all[0].value);
@@ -187,7 +173,7 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
   const size_t sure = all.size();
   std::vector<End> asked;
   for (const End& end : ends) {
-    if (end.use == kNone || (end.use == kAsked && several(end.value))) {
+    if (end.use == kNone || (end.use == kAsked && about_.at(end.value).several)) {
       all.push_back(end);
     } else if (end.use == kAsked) {
       asked.push_back(end);
@@ -198,10 +184,10 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
   for (size_t i = 0; i < all.size() && i < kMostResults; ++i) outcome.results.push_back(ResultOf(all[i], kept));
   outcome.asked = all[0].use == kAsked && sure == 0;
   // What else the program has that it computed and didn't use.
-  absl::flat_hash_set<uint64_t> storages = {storage_of(all[0].value)};
+  absl::flat_hash_set<uint64_t> storages = {about_.at(all[0].value).storage};
   for (size_t i = 1; i < sure; ++i) {
     const Step& step = steps_[all[i].step];
-    const uint64_t storage = storage_of(all[i].value);
+    const uint64_t storage = about_.at(all[i].value).storage;
     if (all[i].step == all[0].step || storage == 0 || !storages.insert(storage).second) continue;
     if (!step.results.empty() && step.results[0] == all[i].value) outcome.others.push_back(step.call);
   }

@@ -35,7 +35,7 @@ class OutcomeFinder {
   struct About {
     uint64_t storage = 0;
     bool made = false;     // by a step
-    bool several = false;  // elements, or nobody knows
+    bool several = false;  // elements
   };
   enum Use : uint8_t { kNone = 0, kAsked = 1, kUsed = 2 };
   struct End {
@@ -56,7 +56,7 @@ class OutcomeFinder {
   FlowOutcome::Result ResultOf(const End& end, const std::function<bool(FlowValue)>& kept) const;
 
   std::vector<Step> steps_;
-  absl::flat_hash_map<FlowValue, About> about_;
+  absl::flat_hash_map<FlowValue, About> about_;       // all that steps take or make
   absl::flat_hash_set<FlowValue> shown_, passed_on_;  // to a step that tells what stands in one, and to others
 };
 
