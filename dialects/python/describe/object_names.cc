@@ -124,15 +124,12 @@ std::string Dotted(const std::string& module, const std::string& name) {
   return module.empty() || module == "builtins" ? name : module + "." + name;
 }
 
-// The function in what stands for it in a dictionary: a member of that object's C struct, by its own table.
+// The function in what stands for it in a dictionary.
 PyObject* FunctionIn(PyObject* member) {
   const PyTypeObject* const type = Py_TYPE(member);
-  if (type != &PyProperty_Type && type != &PyStaticMethod_Type && type != &PyClassMethod_Type) return member;
-  const std::string_view name = type == &PyProperty_Type ? "fget" : "__func__";
-  for (const PyMemberDef* field = type->tp_members; field != nullptr && field->name != nullptr; ++field) {
-    if (field->name == name) return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(member) + field->offset);
-  }
-  return nullptr;
+  if (type == &PyProperty_Type) return StructMember(member, "fget");
+  if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) return StructMember(member, "__func__");
+  return member;
 }
 
 // Whether the object stands under this name: in a module, or in classes in it.
@@ -161,6 +158,16 @@ std::string FunctionName(PyFunctionObject* function) {
 }
 
 }  // namespace
+
+PyObject* StructMember(PyObject* object, std::string_view name) {
+  const PyMemberDef* field = Py_TYPE(object)->tp_members;
+  for (; field != nullptr && field->name != nullptr; ++field) {
+    if (field->name != name) continue;
+    PyObject* const member = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + field->offset);
+    return member == Py_None ? nullptr : member;
+  }
+  return nullptr;
+}
 
 std::string TypeName(PyTypeObject* type) {
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return type->tp_name;

@@ -48,6 +48,10 @@ std::string IntDigits(PyObject* number);
 // Names of Python objects, read from the fields of known C types: no Python code is called,
 // and nothing raised or kept alive. Needs the GIL.
 
+// What a property, staticmethod or classmethod holds: an object in its C struct, by the table of its own type.
+// Borrowed; null where it is None or there is none.
+PyObject* StructMember(PyObject* object, std::string_view name);
+
 // "torch.nn.parameter.Parameter", "int", "collections.OrderedDict"; from the
 // type's own dictionary, never through its metaclass.
 std::string TypeName(PyTypeObject* type);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "dialects/python/describe/object_names.h"
 #include "dialects/python/setattr/attribute_path.h"
 #include "dialects/python/setattr/call_through.h"
 #include "dialects/python/setattr/frame_evaluation.h"
@@ -25,14 +26,6 @@ auto Rank(const std::string& name) {
   const bool special = last.size() > 4 && last.substr(0, 2) == "__" && last.substr(last.size() - 2) == "__";
   const bool is_private = name.find("._") != std::string::npos && !special;
   return std::make_tuple(is_private, std::count(name.begin(), name.end(), '.'), name.size(), name);
-}
-
-// A member of the C struct: reading it runs no Python.
-PyObject* StructMember(PyObject* object, const char* name) {
-  PyObject* const member = PyObject_GetAttrString(object, name);
-  PyErr_Clear();
-  Py_XDECREF(member);  // the object holds it
-  return member == Py_None ? nullptr : member;
 }
 
 // What everything has, or what is Python's own.
