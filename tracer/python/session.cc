@@ -37,6 +37,12 @@ Armed& State() {
   return *armed;
 }
 
+// Empty: they are as they were when the session began.
+std::string ChangedRankVariables() {
+  std::string now = FormatRankVariables();
+  return now == State().rank_variables ? "" : now;
+}
+
 // Also called where the hooks were being installed and one failed.
 void UninstallAll() {
   // Python code runs there.
@@ -118,16 +124,17 @@ void DisarmLevels() {
   if (!std::exchange(State().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
   if (!State().package.empty() && State().wants_package && !recorder->forked()) {
-    recorder->NoteNotSeen(
-        absl::StrCat("any call", State().hooks.empty() ? "" : " of ", State().hooks.empty() ? "" : State().package,
-                     ImportFailed(State().package) ? ": the program's import of " : ": the program did not import ",
-                     State().package, ImportFailed(State().package) ? " failed" : ""));
+    const std::string& package = State().package;
+    recorder->NoteNotSeen(absl::StrCat(State().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
+                                       ImportFailed(package)
+                                           ? absl::StrCat("the program's import of ", package, " failed")
+                                           : absl::StrCat("the program did not import ", package)));
   }
   UnwatchImports(&State());
   UninstallAll();
   TellThreadName();
   // The program may have told itself its rank.
-  if (const std::string now = FormatRankVariables(); now != State().rank_variables && recorder->OwnsEnvironment())
+  if (const std::string now = ChangedRankVariables(); !now.empty() && recorder->OwnsEnvironment())
     recorder->AddOwnMetadata(now);
 }
 
@@ -159,10 +166,7 @@ std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string&
 void LetRecorderAsk(const std::string& dialect, RecorderOptions* options) {
   options->make_stack = PythonStacksFor(dialect);
   options->name_thread = PythonThreadName;
-  options->fork_metadata = [] {
-    std::string now = FormatRankVariables();
-    return now == State().rank_variables ? "" : now;
-  };
+  options->fork_metadata = ChangedRankVariables;
   State().rank_variables = FormatRankVariables();
 }
 
