@@ -201,6 +201,43 @@ with torch.no_grad():
     assert "with torch.no_grad():" in export(tmp_path, "python", "out", "--calls", number).out
 
 
+AUTOCAST = """
+import torch
+torch.manual_seed(0)
+linear, x = torch.nn.Linear(3, 3), torch.ones(2, 3)
+with torch.autocast("cpu", torch.bfloat16):
+    hidden = linear(x).relu()
+    with torch.no_grad():
+        loss = torch.nn.functional.mse_loss(linear(x), hidden)
+total = linear(x).sum() + loss
+print(loss.dtype, total.item())
+"""
+
+
+@pytest.mark.torch
+def test_calls_are_made_under_their_autocast(tmp_path):
+    (tmp_path / "program.py").write_text(AUTOCAST)
+    options = ["--ids", "--outputs", "--values", "64KB", "-o", "out", "-q"]
+    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=tmp_path)
+    assert done.status == 0, done.err
+    export(tmp_path, "python", "out", "-o", "script.py")
+    export(tmp_path, "fx", "out", "-o", "graph.py")
+    export(tmp_path, "pytest", "out", "-o", "calls_test.py")
+    code = """
+import script, graph, torch
+torch.manual_seed(0)
+expected = script.program(*script.inputs())
+torch.manual_seed(0)
+assert graph.graph_module()(*graph.example_inputs()).item() == expected.item()
+assert not torch.is_autocast_enabled("cpu") and torch.is_grad_enabled()
+print(torch.float32, expected.item())
+"""
+    status, printed, err = python("-c", code, cwd=tmp_path)
+    assert (status, printed) == (0, done.out), err
+    status, printed, err = python("-m", "pytest", "-q", "calls_test.py", cwd=tmp_path)
+    assert status == 0, printed + err
+
+
 MEMORY = """
 import torch
 import torchtrace

@@ -98,6 +98,23 @@ def check_gradient_modes_and_tensors_without_elements():
         assert again.requires_grad and torch.is_grad_enabled()
 
 
+def check_calls_are_made_under_their_autocast():
+    linear = torch.nn.Linear(3, 3)
+
+    def program(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = linear(x)
+            loss = F.mse_loss(linear(x), hidden * 2)
+        return linear(x).sum() + loss
+
+    folder, result = record(program, torch.ones(2, 3), levels=[1, 3])
+    for modules in (None, linear):
+        module = torchtrace.graph(folder, modules=modules)
+        same(run(module), result)
+        assert not torch.is_autocast_enabled("cpu")
+    assert len(nodes(torchtrace.graph(folder), torch.amp.autocast_mode._enter_autocast)) == 2
+
+
 class Branches(torch.nn.Module):
     """Which way it goes depends on its data."""
 

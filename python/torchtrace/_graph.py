@@ -15,6 +15,7 @@ import warnings
 
 import torch
 import torch.fx
+from torch.amp import autocast_mode
 from torch.fx.passes import shape_prop
 
 from torchtrace._load import native
@@ -452,6 +453,7 @@ class _Builder:
         self.example_inputs = []
         self.last_input = None
         self.gradients = True
+        self.autocast = None  # its device and dtype, and the node that began it
         self.empty = 0
         self.left_out = []
         self.told = []  # warnings
@@ -546,7 +548,7 @@ class _Builder:
             if raised:
                 self._tell(f"call {step['call']} raised {step['raised']}: so does the graph")
                 raising = node
-        self._set_gradients(True)
+        self._set_modes({})
         if raising is not None:
             self.graph.output(raising)
         elif outputs is None:
@@ -637,7 +639,7 @@ class _Builder:
             function = _function(name)
         elif kind == "overload":
             function = _overload(name)
-        self._set_gradients(step.get("gradients", True))
+        self._set_modes(step)
         args = tuple(self._value(arg) for arg in args)
         kwargs = {key: self._value(value) for key, value in kwargs.items()}
         if kind in ("function", "overload"):
@@ -653,15 +655,27 @@ class _Builder:
             return self.graph.call_function(getattr(operator, plain), args[::-1])
         return self.graph.call_method(name, args, kwargs)
 
-    def _set_gradients(self, on):
-        # Operators were recorded below autograd, where the mode doesn't matter.
-        if on != self.gradients and not self.operators:
-            self.gradients = on
-            self.graph.call_function(torch._C._set_grad_enabled, (on,))
+    def _set_modes(self, step):
+        # Operators were recorded below autograd and autocast, where the modes don't matter.
+        if self.operators:
+            return
+        gradients = step.get("gradients", True)
+        if gradients != self.gradients:
+            self.gradients = gradients
+            self.graph.call_function(torch._C._set_grad_enabled, (gradients,))
+        autocast = step.get("autocast")
+        if self.autocast is not None and self.autocast[0] != autocast:
+            self.graph.call_function(autocast_mode._exit_autocast, (self.autocast[1],))
+            self.autocast = None
+        if self.autocast is None and autocast is not None:
+            device, dtype = autocast
+            modes = (device, _named(torch.dtype, dtype), True, None)
+            node = self.graph.call_function(autocast_mode._enter_autocast, modes)
+            self.autocast = autocast, node
 
     def _call_module(self, call):
         self.root[call.path] = call.module
-        self._set_gradients(call.last.get("gradients", True))
+        self._set_modes(call.modes)
         argument = self._tensor(call.argument)
         with warnings.catch_warnings():
             # It has no module yet to look for the name.
@@ -843,6 +857,8 @@ class _ModuleCall:
         self.path = path
         self.module = module
         self.last = steps[-1]
+        autocasts = [step["autocast"] for step in steps if "autocast" in step]
+        self.modes = {**self.last, "autocast": autocasts[0] if autocasts else None}
         self.argument = None
         made, taken = set(), []
         for step in steps:

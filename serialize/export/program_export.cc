@@ -58,7 +58,7 @@ class ProgramWriter {
       return absl::InvalidArgumentError(
           absl::StrCat(label_, " has no calls of level ", level_, " among those that were asked for"));
     }
-    SetGradients(true);
+    SetModes(true, {});
     Return(summary->outcome);
     *out << Text(*summary);
     Tell(*summary, notes);
@@ -162,7 +162,7 @@ class ProgramWriter {
     if (status.ok()) status = fx_ ? WriteNode(target, *tried).status() : WriteCall(target, *tried).status();
     if (!status.ok()) return LeaveOut(step, std::string(status.message()));
 
-    SetGradients(step.gradients);
+    SetModes(step.gradients, step.autocast);
     const absl::StatusOr<PythonArguments> arguments =
         WriteArguments(*step.config, [&](const Value&, uint64_t position) -> absl::StatusOr<std::string> {
           return NameOf(step.arguments[position]);
@@ -239,14 +239,31 @@ class ProgramWriter {
     return text;
   }
 
-  // Operators were recorded below autograd, where the mode doesn't matter.
-  void SetGradients(bool on) {
-    if (of_operators() || std::exchange(gradients_, on) == on) return;
+  // Operators were recorded below autograd and autocast, where the modes don't matter.
+  void SetModes(bool gradients, const CallAutocast& autocast) {
+    if (of_operators()) return;
+    const bool others = std::exchange(gradients_, gradients) != gradients;
+    const CallAutocast before = std::exchange(autocast_, autocast);
     if (fx_) {
-      Line(absl::StrCat("graph.call_function(torch._C._set_grad_enabled, (", on ? "True" : "False", ",))"));
-    } else if (!on) {
-      body_ += "    with torch.no_grad():\n";
+      if (others) {
+        Line(absl::StrCat("graph.call_function(torch._C._set_grad_enabled, (", gradients ? "True" : "False", ",))"));
+      }
+      if (before == autocast) return;
+      if (!before.device.empty()) {
+        Line("graph.call_function(torch.amp.autocast_mode._exit_autocast, (autocast,))");
+      }
+      if (!autocast.device.empty()) {
+        Line(absl::StrCat("autocast = graph.call_function(torch.amp.autocast_mode._enter_autocast, (",
+                          PythonString(autocast.device).value_or("\"cpu\""), ", torch.", autocast.dtype,
+                          ", True, None))"));
+      }
+      return;
     }
+    if (!others && before == autocast) return;
+    std::vector<std::string> modes;
+    if (!gradients) modes.emplace_back("torch.no_grad()");
+    if (!autocast.device.empty()) modes.push_back(PythonAutocast(autocast));
+    if (!modes.empty()) absl::StrAppend(&body_, "    with ", absl::StrJoin(modes, ", "), ":\n");
   }
 
   void Bind(const FlowStep& step, const std::string& variable) {
@@ -413,7 +430,7 @@ class ProgramWriter {
   }
 
   void Line(std::string_view line) {
-    body_ += gradients_ || fx_ ? "    " : "        ";
+    body_ += fx_ || (gradients_ && autocast_.device.empty()) ? "    " : "        ";
     body_ += line;
     body_ += '\n';
   }
@@ -502,8 +519,9 @@ class ProgramWriter {
   const bool fx_;
   int level_ = kFunctionLevel;
   std::string body_;
-  std::string last_;                                                      // what is returned
-  bool gradients_ = true;                                                 // the mode in `body_`
+  std::string last_;       // what is returned
+  bool gradients_ = true;  // the modes in `body_`
+  CallAutocast autocast_;
   std::vector<std::pair<std::string, std::string>> inputs_, parameters_;  // names, and what makes them
   absl::flat_hash_map<FlowValue, Place> places_;
   absl::flat_hash_map<FlowValue, Origin> origins_;

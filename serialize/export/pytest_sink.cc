@@ -220,7 +220,11 @@ class PytestSink : public CallSink {
     std::string expected = "None";
     if (!one.result.empty()) {
       std::vector<std::string> tensors;
-      for (const Value& value : ReadableResult(one.result)) AddExpected(value, !ShapeDependsOnValues(config), &tensors);
+      const std::vector<Value> result = ReadableResult(one.result);
+      for (const Value& value : result) AddExpected(value, !ShapeDependsOnValues(config), &tensors);
+      if (const CallAutocast autocast = AutocastOf(config, result); autocast != CallAutocast()) {
+        call->text = absl::StrCat(PythonAutocast(autocast), "(lambda: ", call->text, ")()");
+      }
       expected = absl::StrCat("[", absl::StrJoin(tensors, ", "), "]");
     }
     const std::string name = PythonString(config.api).value_or("\"\"");

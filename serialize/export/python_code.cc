@@ -282,6 +282,11 @@ absl::StatusOr<PythonArguments> WriteArguments(
   return arguments;
 }
 
+std::string PythonAutocast(const CallAutocast& autocast) {
+  return absl::StrCat("torch.autocast(", PythonString(autocast.device).value_or("\"cpu\""), ", dtype=torch.",
+                      autocast.dtype, ")");
+}
+
 absl::StatusOr<PythonCall> WriteCall(const CallTarget& target, const PythonArguments& arguments) {
   const std::vector<std::string>& args = arguments.args;
   switch (target.kind) {

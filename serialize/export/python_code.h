@@ -32,6 +32,9 @@ std::string PythonTuple(const std::vector<std::string>& items);
 absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* note, bool contents,
                                          const Config& config, bool memory = false);
 
+// `torch.autocast("cpu", dtype=torch.bfloat16)`: a context, and a decorator.
+std::string PythonAutocast(const CallAutocast& autocast);
+
 // A call's arguments, each an expression.
 struct PythonArguments {
   std::vector<std::string> args;

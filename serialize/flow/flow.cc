@@ -513,6 +513,7 @@ class Flow {
     step.result_known = step.outcome == CallOutcome::kReturned && record.result.known();
     if (step.result_known) {
       step.result = ReadableResult(record.result.values);
+      step.autocast = AutocastOf(parsed.config, step.result);
       std::vector<const Value*> tensors;
       for (const Value& value : step.result) AddTensors(value, &tensors);
       for (uint64_t i = 0; i < tensors.size(); ++i) {

@@ -73,6 +73,7 @@ struct FlowStep {
   bool gradients = true;  // the mode that it began in, as far as torch._C._set_grad_enabled of level 1 told
   CallOutcome outcome = CallOutcome::kReturned;
   std::string_view exception;
+  CallAutocast autocast;
 
   std::vector<FlowSource> sources;   // what has to be there before, in this order
   std::vector<FlowValue> arguments;  // by position among the call's tensors (tensor_notes.h)
@@ -136,8 +137,8 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
 // For programs in other languages:
 //   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...},
 //    "target": {"kind": "method", "name": "view"}, as target.h has it, "sources": [...],
-//    "gradients": false, "mark": true, "result": [...], "raised": ..., "released": [...],
-//    "modules": [{"call": 3, "api": ..., "path": ..., "model": ...}]}
+//    "gradients": false, "autocast": ["cpu", "bfloat16"], "mark": true, "result": [...], "raised": ...,
+//    "released": [...], "modules": [{"call": 3, "api": ..., "path": ..., "model": ...}]}
 // Each tensor among args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
 // "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max" and, where `contents` has
 // it, "contents" in base 64.

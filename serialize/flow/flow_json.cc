@@ -99,6 +99,7 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
     Numbering(step.results).NumberEach(&result);
   }
   if (!step.gradients) json["gradients"] = false;
+  if (step.autocast != CallAutocast()) json["autocast"] = {step.autocast.device, step.autocast.dtype};
   if (IsMark(step.config->api)) json["mark"] = true;
   if (step.outcome == CallOutcome::kRaised) json["raised"] = std::string(step.exception);
   json["released"] = step.released;

@@ -84,6 +84,15 @@ bool IsWhole(const Value& value) {
   return std::all_of(value.items.begin(), value.items.end(), IsWhole);
 }
 
+// The floating-point dtypes of tensors; `converts` where a dtype stands beside them.
+void AddFloats(const Value& value, std::vector<const Value*>* floats, bool* converts) {
+  if (value.tag == ValueTag::kTensor && (value.text.starts_with("float") || value.text == "bfloat16")) {
+    floats->push_back(&value);
+  }
+  *converts |= value.tag == ValueTag::kDtype;
+  for (const Value& item : value.items) AddFloats(item, floats, converts);
+}
+
 CallTarget Refused(std::string why) { return {CallTarget::kRefused, std::move(why)}; }
 
 // `add.Tensor` of a namespace; without an overload that is `absent`, or nothing where the operator chooses it.
@@ -120,6 +129,29 @@ bool CanCall(const Config& config) {
   return TargetOf(config.api, config.level).kind != CallTarget::kRefused &&
          std::all_of(config.args.begin(), config.args.end(), IsWhole) &&
          std::all_of(config.kwargs.begin(), config.kwargs.end(), [](const auto& one) { return IsWhole(one.second); });
+}
+
+CallAutocast AutocastOf(const Config& config, const std::vector<Value>& result) {
+  static constexpr std::string_view kConverts[] = {"to", "type", "type_as", "half", "bfloat16", "float"};
+  if (config.level != kSetattrLevel && config.level != kFunctionLevel) return {};
+  if (Has(kConverts, std::string_view(config.api).substr(config.api.rfind('.') + 1))) return {};
+  std::vector<const Value*> taken, made;
+  bool converts = false;
+  for (const Value& value : config.args) AddFloats(value, &taken, &converts);
+  for (const auto& [name, value] : config.kwargs) AddFloats(value, &taken, &converts);
+  if (converts || taken.empty()) return {};
+  for (const Value& value : result) AddFloats(value, &made, &converts);
+  const auto all = [](const std::vector<const Value*>& tensors, std::string_view dtype) {
+    return std::all_of(tensors.begin(), tensors.end(), [&](const Value* tensor) { return tensor->text == dtype; });
+  };
+  if (made.empty() || made[0]->device == "meta") return {};
+  constexpr std::string_view kWide = "float32";
+  for (const std::string_view narrow : {"float16", "bfloat16"}) {
+    if ((all(taken, kWide) && all(made, narrow)) || (all(taken, narrow) && all(made, kWide))) {
+      return {made[0]->device.substr(0, made[0]->device.find(':')), std::string(narrow)};
+    }
+  }
+  return {};
 }
 
 CallTarget TargetOf(std::string_view api, int level) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serialize/model/config.h"
 
@@ -31,6 +32,17 @@ CallTarget TargetOf(std::string_view api, int level);
 // Whether a call can be made again, as far as its description tells: its name is no refused one, and its arguments are
 // told in full.
 bool CanCall(const Config& config);
+
+// torch.autocast's device type and dtype; both empty: none.
+struct CallAutocast {
+  std::string device, dtype;
+
+  bool operator==(const CallAutocast&) const = default;
+};
+
+// What a call of level 0 or 1 ran under, as far as its result tells: only functions that convert, and those that take
+// a dtype, return 16 bits for floating-point numbers of 32, or the reverse, of themselves.
+CallAutocast AutocastOf(const Config& config, const std::vector<Value>& result);
 
 // Why calls of that name mean nothing out of their place in a program; empty: they do.
 std::string_view WhyOutOfPlace(std::string_view api);

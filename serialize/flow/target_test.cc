@@ -1,6 +1,7 @@
 #include "serialize/flow/target.h"
 
 #include "gtest/gtest.h"
+#include "serialize/testing/fake_trace.h"
 
 namespace torchtrace {
 namespace {
@@ -68,6 +69,31 @@ TEST(TargetTest, WhatIsNotTorchsOwnAndHarmlessIsRefused) {
     EXPECT_FALSE(TargetOf(api, 1).name.empty()) << api;
   }
   EXPECT_EQ(TargetOf("torch.add", 3).kind, CallTarget::kRefused);
+}
+
+TEST(TargetTest, ResultsTellWhatAutocastChose) {
+  const auto tensor = [](const char* dtype) {
+    Value value = TensorValue({2, 2});
+    value.text = dtype;
+    return value;
+  };
+  const auto autocast = [&](const char* api, const char* taken, const char* made, int level = 1) {
+    return AutocastOf(MakeConfig(level, api, {tensor(taken), tensor(taken)}), {tensor(made)});
+  };
+  EXPECT_EQ(autocast("torch.mm", "float32", "bfloat16"), (CallAutocast{"cpu", "bfloat16"}));
+  EXPECT_EQ(autocast("torch.nn.functional.linear", "float32", "float16", 0), (CallAutocast{"cpu", "float16"}));
+  EXPECT_EQ(autocast("torch.nn.functional.mse_loss", "float16", "float32"), (CallAutocast{"cpu", "float16"}));
+  const CallAutocast none;
+  EXPECT_EQ(autocast("torch.mm", "float32", "float32"), none);
+  EXPECT_EQ(autocast("torch.mm", "bfloat16", "bfloat16"), none);
+  EXPECT_EQ(autocast("torch.mm", "float64", "bfloat16"), none);
+  EXPECT_EQ(autocast("torch.Tensor.type_as", "float32", "bfloat16"), none);
+  EXPECT_EQ(autocast("aten::mm", "float32", "bfloat16", 2), none);
+  Value dtype;
+  dtype.tag = ValueTag::kDtype;
+  dtype.text = "float16";
+  EXPECT_EQ(AutocastOf(MakeConfig(1, "torch.sum", {tensor("float32")}, {{"dtype", dtype}}), {tensor("float16")}), none);
+  EXPECT_EQ(AutocastOf(MakeConfig(1, "torch.f", {tensor("float32")}), {tensor("bfloat16"), tensor("float32")}), none);
 }
 
 }  // namespace

@@ -63,6 +63,20 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments, count, names, nullptr}, call);
 }
 
+// A class makes its instances as the one below it does, where that isn't as all do, unless it has a __new__ of its own.
+template <int kLayer>
+const Entry* EntryOfCalled(PyObject* callable) {
+  const Entry* entry = g_entries[kLayer].Find(callable);
+  if (entry != nullptr || !PyType_Check(callable)) return entry;
+  const auto* const type = reinterpret_cast<PyTypeObject*>(callable);
+  if (type->tp_new == PyBaseObject_Type.tp_new) return nullptr;
+  for (PyTypeObject* base = type->tp_base; entry == nullptr && base != nullptr; base = base->tp_base) {
+    if (base->tp_new != type->tp_new) return nullptr;
+    entry = g_entries[kLayer].Find(reinterpret_cast<PyObject*>(base));
+  }
+  return entry;
+}
+
 template <int kLayer>
 PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
   // A type that was made since has inherited the pointer.
@@ -74,7 +88,7 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
     PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(callable)->tp_name);
     return nullptr;
   }
-  const Entry* const entry = g_entries[kLayer].Find(callable);
+  const Entry* const entry = EntryOfCalled<kLayer>(callable);
   // Types that were made while an earlier hook was installed keep the pointer.
   if (entry == nullptr || entry->installation != g_layers[kLayer].installation) {
     return type->original(callable, args, kwargs);
@@ -84,9 +98,11 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
   return CallThrough(g_layers[kLayer], *entry->api, arguments, [&] { return type->original(callable, args, kwargs); });
 }
 
-// Where the callable keeps its own pointer; null when it has none.
+// Where the callable keeps its own pointer; null when it has none, or it is a class of a metaclass written in C, whose
+// calls are those of the classes above it too.
 vectorcallfunc* OwnPointer(PyObject* callable) {
   const PyTypeObject* const type = Py_TYPE(callable);
+  if (PyType_Check(callable) && type != &PyType_Type && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return nullptr;
   if (!(type->tp_flags & Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0) return nullptr;
   return reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(callable) + type->tp_vectorcall_offset);
 }

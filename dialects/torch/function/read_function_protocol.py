@@ -52,6 +52,8 @@ NEVER_ASK = ("range", "set_")
 # the same.
 UNTOLD = (
     "torch.Tensor",
+    "torch.Tensor._make_subclass",
+    "torch.Tensor._make_wrapper_subclass",
     "torch.Tensor.as_subclass",
     "torch.Tensor.set_",
     "torch.from_dlpack",

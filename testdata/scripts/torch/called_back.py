@@ -161,6 +161,19 @@ class Own(torch.Tensor):
         return super().__new__(cls, data)
 
 
-print(type(Own([1.0])), isinstance(torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter))
+class Plain(torch.Tensor):
+    pass
+
+
+class Below(Plain):
+    def __init__(self, *sizes):
+        pass
+
+
+print(type(Own([1.0])), type(Plain([1.0, 2.0])), type(Below(2, 3)))
+print(
+    type(torch.Tensor._make_subclass(Below, torch.ones(2))),
+    isinstance(torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter),
+)
 print(type(torch.nn.Linear(2, 2).weight), isinstance(torch.ones(1), torch.FloatTensor))
 mark("end")
