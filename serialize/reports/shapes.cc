@@ -434,7 +434,7 @@ bool ShapeRules::Fits(const Rule& rule, const Config& config, Variables* variabl
 
 bool ShapeRules::IsCostly(const std::string& api) {
   const auto [known, is_new] = is_costly_.try_emplace(api, false);
-  if (is_new) known->second = MatchesCostly(api);
+  if (is_new) known->second = MatchesCostly(CanonicalName(api));
   return known->second;
 }
 

@@ -51,7 +51,7 @@ TEST(Shapes, Table) {
        "B=2 M=3 N=5 K=4 | float32 | 240 | 376"},
       {"torch.einsum(\"ij,jk\", " + T("3, 4") + ", " + T("4, 5") + ")", "M=3 N=5 K=4 | float32 | 120 | 188"},
       {"torch.einsum(\"ii,jk\", " + T("3, 3") + ", " + T("4, 5") + ")", " |  | - | -"},
-      {"torch.outer(" + T("4") + ", " + T("5") + ")", "M=4 N=5 | float32 | 40 | 116"},
+      {"torch.outer(" + T("4") + ", " + T("5") + ")", "M=4 N=5 | float32 | - | 116"},
       {"aten::inner(" + T("2, 3, 5") + ", " + T("4, 5") + ")", "M=6 N=4 K=5 | float32 | 240 | 296"},
       {"aten::tensordot(" + T("2, 3, 4") + ", " + T("4, 3, 5") + ", [1, 2], [1, 0])",
        "M=2 N=5 K=12 | float32 | 240 | -"},
@@ -126,14 +126,17 @@ TEST(Shapes, WhatShouldHaveAFormulaIsKnown) {
   for (const std::string& call : std::vector<std::string>{
            "torch.einsum(\"ij,jk,kl\", " + T("2, 2") + ", " + T("2, 2") + ", " + T("2, 2") + ")",
            "aten::linalg_multi_dot([" + T("2, 2") + "])", "torch.fft.fft(" + T("8") + ")",
-           "aten::_linalg_svd(" + T("2, 2") + ")",
+           "aten::_linalg_svd(" + T("2, 2") + ")", "quantized::linear_dynamic(" + T("2, 2") + ")",
+           "torch.ops.quantized.linear_dynamic(" + T("2, 2") + ")",
+           "torch.ops.onednn.qconv2d_pointwise(" + T("2") + ")",
            "aten::mm(Tensor([SymInt, SymInt], \"float32\"), Tensor([SymInt, SymInt], \"float32\"))"}) {
     EXPECT_TRUE(lacks(call)) << call;
   }
-  for (const std::string& call :
-       std::vector<std::string>{"torch.mm(" + T("2, 2") + ", " + T("2, 2") + ")", "aten::view(" + T("4") + ", [2, 2])",
-                                "torch.relu(" + T("4") + ")", "aten::_fused_sdp_choice(" + T("4") + ")",
-                                "torch.fft.fftfreq(8)", "torch.fft.fftshift(" + T("8") + ")"}) {
+  for (const std::string& call : std::vector<std::string>{
+           "torch.mm(" + T("2, 2") + ", " + T("2, 2") + ")", "aten::view(" + T("4") + ", [2, 2])",
+           "torch.relu(" + T("4") + ")", "torch.outer(" + T("4") + ", " + T("5") + ")",
+           "torch.ops.quantized.linear_prepack(" + T("2, 2") + ")", "aten::_fused_sdp_choice(" + T("4") + ")",
+           "torch.fft.fftfreq(8)", "torch.fft.fftshift(" + T("8") + ")"}) {
     EXPECT_FALSE(lacks(call)) << call;
   }
 }
