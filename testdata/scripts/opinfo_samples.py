@@ -5,11 +5,12 @@ every sixth one, apart from those whose results are not defined by their inputs.
 how often it was called, how often it failed, and a digest of all results and gradients. Some
 samples come out of sets of strings: for the same digests again, run it with PYTHONHASHSEED=0.
 
-Options take all of them, and other dtypes.
+Options take all of them, other dtypes, and fewer samples.
 """
 
 import argparse
 import hashlib
+import itertools
 import warnings
 
 import torch
@@ -26,6 +27,7 @@ def parse_options():
     )
     parser.add_argument("--dtypes", default="float32", help="a,b,c, or all that an OpInfo takes")
     parser.add_argument("--part", default="0/1", help="I/N: of N parts, the I-th from 0")
+    parser.add_argument("--samples", type=int, help="of an OpInfo and dtype at most so many")
     return parser.parse_args()
 
 
@@ -58,11 +60,11 @@ def add_to(digest, values):
             digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
-def run_samples(op, dtypes):
+def run_samples(op, dtypes, most):
     torch.manual_seed(11)
     digest = hashlib.sha256()
     calls = failures = 0
-    for sample in samples_of(op, dtypes):
+    for sample in samples_of(op, dtypes, most):
         calls += 1
         try:
             result = op(sample.input, *sample.args, **sample.kwargs)
@@ -86,18 +88,20 @@ def run_samples(op, dtypes):
     return calls, failures, digest.hexdigest()[:16]
 
 
-def samples_of(op, dtypes):
+def samples_of(op, dtypes, most):
     for dtype in dtypes:
         backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-        yield from op.sample_inputs("cpu", dtype, requires_grad=backward)
+        samples = op.sample_inputs("cpu", dtype, requires_grad=backward)
+        yield from itertools.islice(samples, most)
 
 
 def main():
     warnings.simplefilter("ignore")
-    ops = chosen(parse_options())
+    options = parse_options()
+    ops = chosen(options)
     total = 0
     for op, dtypes in ops:
-        calls, failures, digest = run_samples(op, dtypes)
+        calls, failures, digest = run_samples(op, dtypes, options.samples)
         total += calls
         print(f"{op.name}.{op.variant_test_name or 'default'}: {calls} {failures} {digest}")
     print(f"operators: {len(ops)}  samples: {total}")

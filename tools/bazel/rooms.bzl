@@ -27,23 +27,83 @@ _PROGRAMS = [
     "*_fuzzer.*",
 ]
 
+def _with_precompiled(header):
+    """The copts and deps by which a file takes a precompiled header; none with clang (.bazelrc, fuzz)."""
+    copts = ["-fpch-deps", "-include", "$(BINDIR)/tools/bazel/precompiled/" + header + ".h"]
+    deps = ["//tools/bazel/precompiled:" + header]
+    without = "//tools/bazel/precompiled:none"
+    return (
+        select({without: [], "//conditions:default": copts}),
+        select({without: [], "//conditions:default": deps}),
+    )
+
+def precompiled_header(name, includes = [], deps = [], **kwargs):
+    """`NAME.cc`, which only includes, as a precompiled header.
+
+    It is compiled as the files that include it are, so GCC takes it; where it doesn't, it reads the header itself.
+
+    Args:
+      name: of the rule.
+      includes: files beside it that it includes.
+      deps: the packages of the headers.
+      **kwargs: of all rules that it makes.
+    """
+    cc_library(
+        name = name + "_compiled",
+        srcs = [name + ".cc"],
+        copts = ["-x", "c++-header"],
+        textual_hdrs = includes,
+        deps = deps,
+        **kwargs
+    )
+    native.filegroup(
+        name = name + "_archive",
+        srcs = [":" + name + "_compiled"],
+        output_group = "archive",
+        **kwargs
+    )
+
+    # What the archive holds is no object file.
+    native.genrule(
+        name = name + "_files",
+        srcs = [
+            name + ".cc",
+            ":" + name + "_archive",
+        ],
+        outs = [
+            name + ".h",
+            name + ".h.gch",
+        ],
+        cmd = "cp $(location " + name + ".cc) $(location " + name + ".h) && " +
+              "ar p $(location :" + name + "_archive) > $(location " + name + ".h.gch)",
+        **kwargs
+    )
+    cc_library(
+        name = name,
+        textual_hdrs = [":" + name + "_files", name + ".cc"] + includes,
+        **kwargs
+    )
+
 def _room_name():
     return native.package_name().split("/")[-1]
 
-def room(deps = [], srcs = [], exclude = [], **kwargs):
+def room(deps = [], srcs = [], exclude = [], copts = None, **kwargs):
     """The library of a folder, named as the folder is.
 
     Args:
       deps: the rooms and packages that it uses.
       srcs: generated files that its sources include.
       exclude: files that belong to other targets of the folder.
+      copts: what GCC must not take the precompiled header with.
       **kwargs: of cc_library.
     """
+    precompiled_copts, precompiled_deps = _with_precompiled("library")
     cc_library(
         name = _room_name(),
         srcs = native.glob(["*.cc"], exclude = _PROGRAMS + exclude) + srcs,
         hdrs = native.glob(["*.h"], exclude = _PROGRAMS + exclude),
-        deps = deps,
+        copts = copts or precompiled_copts,
+        deps = deps + ([] if copts else precompiled_deps),
         **kwargs
     )
 
@@ -55,7 +115,7 @@ def room_headers(deps = [], exclude = []):
         deps = deps,
     )
 
-def room_tests(deps = [], data = [], exclude = [], sharded = [], shared_deps = None, **kwargs):
+def room_tests(deps = [], data = [], exclude = [], sharded = [], shared_deps = None, copts = None, **kwargs):
     """A cc_test for each *_test.cc of a folder.
 
     Args:
@@ -64,8 +124,10 @@ def room_tests(deps = [], data = [], exclude = [], sharded = [], shared_deps = N
       exclude: tests that another target has.
       sharded: tests that take long, which run in parts.
       shared_deps: in place of the room, for tests of something that has no room() beside it.
+      copts: as of room().
       **kwargs: of cc_test.
     """
+    precompiled_copts, precompiled_deps = _with_precompiled("tests")
     for test in native.glob(["*_test.cc"], exclude = ["*_fuzz_test.cc"] + exclude):
         name = test[:-len(".cc")]
         cc_test(
@@ -74,7 +136,9 @@ def room_tests(deps = [], data = [], exclude = [], sharded = [], shared_deps = N
             srcs = [test],
             data = data,
             shard_count = 12 if name in sharded else None,
-            deps = (shared_deps or [":" + _room_name()]) + deps + ["@googletest//:gtest_main"],
+            copts = copts or precompiled_copts,
+            deps = (shared_deps or [":" + _room_name()]) + deps + ["@googletest//:gtest_main"] +
+                   ([] if copts else precompiled_deps),
             **kwargs
         )
 

@@ -14,7 +14,6 @@ import platform
 import re
 import subprocess
 import sys
-import sysconfig
 
 import check_rooms
 import tidy
@@ -27,10 +26,7 @@ LINKS = os.path.join(tidy.ROOT, ".build", "aarch64")
 
 
 def include_folders():
-    yield sysconfig.get_paths()["include"]
-    torch = os.path.join(sysconfig.get_paths()["purelib"], "torch", "include")
-    yield torch
-    yield os.path.join(torch, "torch", "csrc", "api", "include")
+    yield from tidy.header_folders()
     # Debian's pyconfig.h includes that of the processor, which its packages have for one alone. A
     # syntax check may take another's.
     link = os.path.join(LINKS, "aarch64-linux-gnu")

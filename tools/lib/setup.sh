@@ -27,7 +27,6 @@ nlohmann-json3-dev   /usr/include/nlohmann
 zlib1g-dev           /usr/include/zlib.h
 "
 CHECK_PACKAGES="
-clang-tidy-19        /usr/bin/clang-tidy-19
 git                  /usr/bin/git
 shellcheck           /usr/bin/shellcheck
 "

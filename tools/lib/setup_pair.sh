@@ -41,6 +41,14 @@ setup_pair() {
   touch "$venv/ready"
 }
 
+# installed_pairs: those whose environments are here, with commas between.
+installed_pairs() {
+  local ready
+  for ready in "$BUILD_DIR"/venv/py*-torch*/ready; do
+    [[ ! -f $ready ]] || basename "${ready%/ready}"
+  done | sed 's/^py//; s/-torch/-/' | paste -sd,
+}
+
 # newest_pair: of the Pythons of tools/lib/pairs.txt that are here with headers, the last, and of
 # the list's torches the newest that pip would install for it: what pip is set up to refuse here
 # (a constraints file, an index without it) is not asked for.

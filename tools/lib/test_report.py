@@ -1,13 +1,13 @@
 """Sums up one run of tools/test.
 
 Usage: test_report.py [--checks FILE] [--bazel FILE] [--pytest FILE] [--matrix FILE]
-                      [--failed NAME]...
+                      [--times FILE] [--failed NAME]...
 
 FILEs are tools/check's results, Bazel's build event file (JSON), pytest's JUnit XML and
-tools/matrix's results.
---failed adds a failure that none of them holds. Prints the failures, a line per part,
-and as the last line of all `N passed, N failed` with `, N skipped` behind it if any.
-The exit code is 1 if anything failed or nothing ran.
+tools/matrix's results; that of --times has a line `SECONDS NAME` for each part of the run.
+--failed adds a failure that none of them holds. Prints the failures, with --times what took
+longest, a line per part, and as the last line of all `N passed, N failed` with `, N skipped`
+behind it if any. The exit code is 1 if anything failed or nothing ran.
 """
 
 import argparse
@@ -18,7 +18,9 @@ import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
-Case = collections.namedtuple("Case", "name verdict")  # passed, failed or skipped
+# passed, failed or skipped; a Bazel label or a Python file; seconds
+Case = collections.namedtuple("Case", "name verdict target seconds", defaults=("", 0.0))
+SLOWEST = 20
 
 
 def line_cases(text, prefix):
@@ -28,8 +30,12 @@ def line_cases(text, prefix):
         yield Case(prefix + name, "passed" if verdict == "ok" else verdict)
 
 
-def xml_cases(root, prefix):
-    """The test cases of a JUnit XML tree, whether GoogleTest, Bazel or pytest wrote it."""
+def xml_cases(root, label=""):
+    """The test cases of a JUnit XML tree, whether GoogleTest, Bazel or pytest wrote it.
+
+    Those of pytest have no label: their files stand in their class names.
+    """
+    prefix = f"{label} " if label else ""
     for case in root.iter("testcase"):
         scope = case.get("classname")
         name = prefix + (f"{scope}.{case.get('name')}" if scope else case.get("name", ""))
@@ -39,7 +45,7 @@ def xml_cases(root, prefix):
             verdict = "skipped"
         else:
             verdict = "passed"
-        yield Case(name, verdict)
+        yield Case(name, verdict, label or scope or name, float(case.get("time") or 0))
 
 
 def target_cases(label, event):
@@ -49,7 +55,7 @@ def target_cases(label, event):
         path = urllib.parse.unquote(urllib.parse.urlparse(output.get("uri", "")).path)
         if output.get("name") == "test.xml" and os.path.exists(path):
             try:
-                cases = list(xml_cases(ElementTree.parse(path).getroot(), label + " "))
+                cases = list(xml_cases(ElementTree.parse(path).getroot(), label))
             except ElementTree.ParseError:
                 cases = []
     # A sanitizer's report or a crash on the way out comes after the last case.
@@ -103,6 +109,25 @@ def report(parts, out):
     return 1 if failed or not total["passed"] else 0
 
 
+def report_times(lines, parts, out):
+    """Prints what took longest: cases, what they are in, and the parts of the run."""
+    cases = [case for _, cases in parts for case in cases]
+    targets = collections.Counter()
+    for case in cases:
+        targets[case.target] += case.seconds
+    slowest = sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]
+    print("\nSlowest test cases, in seconds:", file=out)
+    for case in slowest:
+        print(f"{case.seconds:8.1f}  {case.name}", file=out)
+    print("\nSlowest files and targets, in seconds of their cases:", file=out)
+    for target, seconds in targets.most_common(SLOWEST):
+        print(f"{seconds:8.1f}  {target}", file=out)
+    print("\nMinutes:", file=out)
+    times = [line.split(None, 1) for line in lines]
+    for seconds, name in [*times, (sum(float(seconds) for seconds, _ in times), "all")]:
+        print(f"{float(seconds) / 60:8.1f}  {name}", file=out)
+
+
 def counted(counts):
     text = f"{counts['passed']} passed, {counts['failed']} failed"
     return text + (f", {counts['skipped']} skipped" if counts["skipped"] else "")
@@ -114,6 +139,7 @@ def main(arguments):
     parser.add_argument("--bazel")
     parser.add_argument("--pytest")
     parser.add_argument("--matrix")
+    parser.add_argument("--times")
     parser.add_argument("--failed", action="append", default=[])
     options = parser.parse_args(arguments)
 
@@ -124,12 +150,14 @@ def main(arguments):
         parts.append(("C++", list(bazel_cases(read(options.bazel).splitlines()))))
     if options.pytest:
         root = ElementTree.fromstring(read(options.pytest))
-        parts.append(("Python", list(xml_cases(root, ""))))
+        parts.append(("Python", list(xml_cases(root))))
     if options.matrix:
         cases = list(line_cases(read(options.matrix), "tools/matrix: "))
         parts.append(("matrix", cases))
     if options.failed:
         parts.append(("other", [Case(name, "failed") for name in options.failed]))
+    if options.times:
+        report_times(read(options.times).splitlines(), parts, sys.stdout)
     return report(parts, sys.stdout)
 
 

@@ -36,7 +36,7 @@ def events(*middle):
 
 def test_gtest_xml():
     root = ElementTree.fromstring(GTEST_XML)
-    assert verdicts(test_report.xml_cases(root, "//a:b ")) == {
+    assert verdicts(test_report.xml_cases(root, "//a:b")) == {
         "//a:b A.Passes": "passed",
         "//a:b A.Fails": "failed",
         "//a:b A.Skips": "skipped",
@@ -51,7 +51,7 @@ def test_pytest_xml():
         '<testcase classname="" name="cmd.broken_test"><error/></testcase>'
         "</testsuite></testsuites>"
     )
-    assert verdicts(test_report.xml_cases(root, "")) == {
+    assert verdicts(test_report.xml_cases(root)) == {
         "cmd.run_test.test_a": "passed",
         "cmd.broken_test": "failed",
     }
@@ -91,6 +91,24 @@ def test_checks():
         "tools/check: text rules": "failed",
         "tools/check: aarch64": "skipped",
     }
+
+
+def test_what_took_longest():
+    root = ElementTree.fromstring(
+        '<testsuite><testcase classname="cmd.run_test" name="test_a" time="61.25"/>'
+        '<testcase classname="cmd.run_test" name="test_b" time="0.5"/>'
+        '<testcase classname="cmd.info_test" name="test_c" time="61"/></testsuite>'
+    )
+    out = io.StringIO()
+    parts = [("Python", list(test_report.xml_cases(root)))]
+    test_report.report_times(["30 checks", "90 Python tests"], parts, out)
+    assert out.getvalue().split("\n\n") == [
+        "\nSlowest test cases, in seconds:\n    61.2  cmd.run_test.test_a\n"
+        "    61.0  cmd.info_test.test_c\n     0.5  cmd.run_test.test_b",
+        "Slowest files and targets, in seconds of their cases:\n"
+        "    61.8  cmd.run_test\n    61.0  cmd.info_test",
+        "Minutes:\n     0.5  checks\n     1.5  Python tests\n     2.0  all\n",
+    ]
 
 
 @pytest.mark.parametrize(

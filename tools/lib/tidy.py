@@ -1,11 +1,14 @@
-"""Runs clang-tidy on the C++ files that include no header of torch or Arrow.
+"""Runs clang-tidy on all C++ files but tests.
 
-Those that do take a minute each, and nearly all of it goes into torch's own headers.
-A file that passed is not looked at again until it, a header of ours that it includes,
-or .clang-tidy changes: .build/tidy/ holds one empty file per pass.
+Usage: tidy.py BAZEL_BIN
+
+BAZEL_BIN is the folder in which a build left the files that it generates. Torch's headers are those
+of the Python that runs this. A file that passed is not looked at again until it, a header of ours
+that it includes, or .clang-tidy changes: .build/tidy/ holds one empty file per pass.
 """
 
 import concurrent.futures
+import functools
 import hashlib
 import os
 import re
@@ -15,16 +18,8 @@ import sysconfig
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CACHE = os.path.join(ROOT, ".build", "tidy")
-CLANG_TIDY = "clang-tidy-19"
-FLAGS = [
-    "-std=c++20",
-    "-DXXH_INLINE_ALL",
-    "-Wall",
-    "-Wextra",
-    "-I.",
-    "-isystem",
-    sysconfig.get_paths()["include"],
-]
+CLANG_TIDY = os.path.join(os.path.dirname(sys.executable), "clang-tidy")
+FLAGS = ["-std=c++20", "-DXXH_INLINE_ALL", "-Wall", "-Wextra", "-I."]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch)/")
 OURS = re.compile(r"^(cmd|dialects|python|replay|serialize|tracer)/")
@@ -38,8 +33,14 @@ def sources():
         capture_output=True,
         text=True,
     )
-    skipped = ("_test.cc", "_bench.cc", "_fuzz.cc")
-    return [path for path in listing.stdout.splitlines() if not path.endswith(skipped)]
+    return [path for path in listing.stdout.splitlines() if not path.endswith("_test.cc")]
+
+
+def header_folders():
+    """Python's and torch's."""
+    torch = os.path.join(sysconfig.get_paths()["purelib"], "torch", "include")
+    api = os.path.join(torch, "torch", "csrc", "api", "include")
+    return [sysconfig.get_paths()["include"], torch, api]
 
 
 def read(path):
@@ -50,10 +51,11 @@ def read(path):
         return None
 
 
-def closure(path):
+def closure(path, generated=None):
     """The file and the headers of ours that it includes: {path: bytes}.
 
-    None where torch's or Arrow's headers are among them, or a file that the build generates.
+    Those that the build generates are in the folder `generated`; without it, None where one of
+    them or torch's headers are among them.
     """
     found = {}
     todo = [path]
@@ -63,35 +65,43 @@ def closure(path):
             continue
         content = read(current)
         if content is None and OURS.match(current):
-            return None
+            content = read(os.path.join(generated, current)) if generated else None
+            if content is None and not generated:
+                return None
         if content is None:
             continue
         found[current] = content
         for _, name in INCLUDE.findall(content.decode("utf-8", "replace")):
-            if TORCH.match(name):
+            if TORCH.match(name) and not generated:
                 return None
             todo.append(name)
     return found
 
 
+@functools.cache
+def surroundings():
+    """What else a verdict depends on."""
+    version = subprocess.check_output([CLANG_TIDY, "--version"])
+    torch = read(os.path.join(sysconfig.get_paths()["purelib"], "torch", "version.py"))
+    return repr((version, FLAGS, torch, read(".clang-tidy"))).encode()
+
+
 def cache_key(files):
-    digest = hashlib.sha256(repr((CLANG_TIDY, FLAGS, read(".clang-tidy"))).encode())
+    digest = hashlib.sha256(surroundings())
     for path in sorted(files):
         digest.update(path.encode() + b"\0" + hashlib.sha256(files[path]).digest())
     return os.path.join(CACHE, digest.hexdigest())
 
 
-def tidy(path):
+def tidy(path, generated):
     """What clang-tidy has to say about the file, or ''."""
-    files = closure(path)
-    if not files:
-        return ""
+    files = closure(path, generated)
     passed = cache_key(files)
     if os.path.exists(passed):
         return ""
-    result = subprocess.run(
-        [CLANG_TIDY, "--quiet", path, "--", *FLAGS], cwd=ROOT, capture_output=True, text=True
-    )
+    system = [word for folder in header_folders() for word in ("-isystem", folder)]
+    command = [CLANG_TIDY, "--quiet", path, "--", *FLAGS, "-I", generated, *system]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if result.returncode == 0:
         open(passed, "w").close()
         return ""
@@ -100,13 +110,14 @@ def tidy(path):
     return "\n".join(line for line in lines if ": error: " in line or ": warning: " in line)
 
 
-def main():
+def main(generated):
     os.makedirs(CACHE, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = [text for text in pool.map(tidy, sources()) if text]
+        found = pool.map(lambda path: tidy(path, generated), sources())
+        complaints = [text for text in found if text]
     print("\n".join(complaints))
     return 1 if complaints else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

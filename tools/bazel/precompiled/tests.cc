@@ -1,0 +1,5 @@
+// The same for their tests.
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/bazel/precompiled/library.cc"
