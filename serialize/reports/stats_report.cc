@@ -266,7 +266,11 @@ class StatsReport {
     if (!options_.ignore.empty()) {
       std::string coarse = options_.ignore.Apply(identity);
       const auto known = config_index_.find(coarse);
-      identity = known != config_index_.end() ? known->first : coarse_.emplace_back(std::move(coarse));
+      if (known == config_index_.end()) {
+        identity = coarse_.emplace_back(std::move(coarse));
+      } else {
+        identity = known->first;
+      }
     }
     const auto [at, fresh] = config_index_.try_emplace(identity, configs_.size());
     if (fresh) {

@@ -16,6 +16,7 @@
 namespace torchtrace::torch_dialect {
 
 // `Table` is PyInterpreterVTable: members of a template are compiled where somebody calls them or they override.
+// NOLINTBEGIN(modernize-use-override): not every torch has all of these.
 template <typename Table>
 class ForwardingTo : public Table {
  public:
@@ -103,6 +104,7 @@ class ForwardingTo : public Table {
  private:
   const Table* const inner_;  // lives as long as the process
 };
+// NOLINTEND(modernize-use-override)
 
 using ForwardingInterpreter = ForwardingTo<c10::impl::PyInterpreterVTable>;
 

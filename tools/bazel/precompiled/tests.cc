@@ -1,5 +1,5 @@
-// The same for their tests.
+// Precompiled for the tests of rooms.
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tools/bazel/precompiled/library.cc"
+#include "tools/bazel/precompiled/common.h"
