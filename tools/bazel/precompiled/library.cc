@@ -1,4 +1,4 @@
-// What most files of the rooms include, read once (rooms.bzl). Who uses something of it includes it all the same.
+// Headers that most files of the rooms include, parsed once (rooms.bzl). Files must still include what they use.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// The same for their tests.
+// The same for tests.
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
