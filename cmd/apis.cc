@@ -1,4 +1,4 @@
-// `torchtrace apis`: hands over to the verbs under it.
+// `torchtrace apis`: dispatches to the verbs under it.
 
 #include "cmd/apis.h"
 

@@ -1,4 +1,4 @@
-// The verbs under `torchtrace apis`, a file for each.
+// The verbs under `torchtrace apis`, each in a file of its own.
 
 #ifndef TORCHTRACE_CMD_APIS_H_
 #define TORCHTRACE_CMD_APIS_H_

@@ -52,7 +52,7 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
 
 std::vector<std::string> Shown() { return {"namespaces", "called", "never", "outside", "none"}; }
 
-// What --show names, into `options`.
+// Sets what --show names in `options`.
 absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* options) {
   options->namespaces = options->called = options->never = options->outside = false;
   for (const std::string& item : SplitLists(lists)) {
@@ -73,7 +73,7 @@ absl::Status ParseShow(const std::vector<std::string>& lists, CoverageOptions* o
 
 constexpr char kAten[] = "aten";
 
-// Of the framework, among the traces; empty where none tells.
+// The newest version of the framework in the traces; empty if none records it.
 std::string NewestVersion(const std::vector<StatsTrace>& traces, const DialectInfo& dialect) {
   std::string newest;
   for (const StatsTrace& trace : traces) {
@@ -84,7 +84,7 @@ std::string NewestVersion(const std::vector<StatsTrace>& traces, const DialectIn
   return newest;
 }
 
-// What --list names.
+// The list that --list names.
 absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dialect,
                                  const std::vector<StatsTrace>& traces) {
   if (name.empty()) return DefaultApiList(dialect, NewestVersion(traces, dialect));
@@ -100,7 +100,7 @@ absl::StatusOr<ApiList> FindList(const std::string& name, const DialectInfo& dia
   return list;
 }
 
-// As CheckListNames; the traces are asked where torchtrace itself doesn't know a name.
+// CheckListNames, which also looks names up in the traces if torchtrace doesn't know them.
 absl::Status CheckNamesOf(const ApiList& list, const std::string& list_name, const std::vector<StatsTrace>& traces) {
   if (CheckListNames(list, list_name, KnownApiNames(), /*knows_operators=*/true).ok()) return absl::OkStatus();
   std::string found;
@@ -116,7 +116,7 @@ absl::Status CheckNamesOf(const ApiList& list, const std::string& list_name, con
   return CheckListNames(list, list_name, ApiNames(tables), knows_operators);
 }
 
-// What a trace was traced as: its metadata says it, or the first config that is of a framework.
+// The dialect of a trace: from its metadata, else from the first config of a framework.
 const DialectInfo& DialectOf(Trace* trace) {
   for (const ProcessInfo& process : trace->processes()) {
     if (const DialectInfo* const known = FindDialectInfo(process.known.dialect)) return *known;
@@ -129,7 +129,7 @@ const DialectInfo& DialectOf(Trace* trace) {
   return DialectInfoOr("");
 }
 
-// Says which traces are of another version of the framework than the list.
+// Reports traces of another version of the framework than the list.
 std::vector<std::string> OtherVersions(const std::vector<StatsTrace>& traces, const DialectInfo& dialect,
                                        const ApiList& list) {
   std::vector<std::string> sentences;

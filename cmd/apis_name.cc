@@ -64,7 +64,7 @@ std::string ShortestEndingIn(const std::string& last_part, const std::vector<std
   return shortest;
 }
 
-// ", did you mean X?" or nothing.
+// ", did you mean X?" or an empty string.
 std::string Suggest(const std::vector<const ApiList*>& lists, const std::string& name) {
   std::vector<std::string> names;
   for (const ApiList* list : lists) {
@@ -73,7 +73,7 @@ std::string Suggest(const std::vector<const ApiList*>& lists, const std::string&
       names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
     }
   }
-  // The same last part elsewhere says more than a few letters.
+  // The same last part elsewhere is a better match than one with a few other letters.
   std::string found = ShortestEndingIn(LastPart(name), names);
   if (found.empty()) found = Nearest(name, names);
   if (found.empty()) {
@@ -85,7 +85,7 @@ std::string Suggest(const std::vector<const ApiList*>& lists, const std::string&
   return found.empty() ? "" : absl::StrCat(", did you mean ", found, "?");
 }
 
-// The same of the frameworks that torchtrace knows, with the name by which users may know it.
+// The same for the frameworks that torchtrace knows, also with aliases.
 std::string SuggestKnown(const std::string& name) {
   const std::string found = KnownApiNames().Suggest(name);
   if (found.empty()) return "";
@@ -98,7 +98,7 @@ std::string SuggestKnown(const std::string& name) {
   return absl::StrCat(", did you mean ", found, "?");
 }
 
-// Whether it is the name of a module or another place that the list has APIs of.
+// Whether the name is that of a module or class whose APIs the list has.
 bool HoldsApis(const ApiList& list, const std::string& name) {
   return std::any_of(list.apis.begin(), list.apis.end(),
                      [&name](const ApiEntry& entry) { return entry.name.starts_with(name + "."); });
@@ -108,7 +108,7 @@ std::string IsAPlace(const std::string& name) {
   return absl::StrCat("'", name, "' is no API but holds some: torchtrace apis scan --library ", name, " lists them");
 }
 
-// Of what a call of it is known to call, as one line.
+// The operators that a call of it is known to call, as one line.
 std::string DescribeOperators(const ApiEntry& entry) {
   std::vector<std::string> words;
   for (const std::string& name : entry.operators) {
@@ -141,7 +141,7 @@ std::string FormatJson(const ApiEntry& entry, const ApiList& list) {
   return DumpJson(json) + "\n";
 }
 
-// An operator: who is known to call it.
+// An operator, and the APIs that are known to call it.
 int TellOperator(const std::string& name, const ApiList& list, bool json) {
   const std::string canonical = CanonicalName(name);
   const std::string packet(OperatorPacket(canonical));
@@ -166,7 +166,7 @@ int TellOperator(const std::string& name, const ApiList& list, bool json) {
                              kExitTrouble);
 }
 
-// What of the library `import` shows, and what lies toward the name.
+// The APIs of the library that importing it shows, and those on the way to the name.
 absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& python) {
   const absl::StatusOr<PythonInfo> info = FindAndAskPython(python, EnvironmentOfWheel());
   if (!info.ok()) return info.status();
@@ -178,7 +178,7 @@ absl::StatusOr<ApiList> AskLibrary(const std::string& name, const std::string& p
   return ScanLibrary(scan);
 }
 
-// Of the framework that the user's Python has; empty where there is none.
+// The version of the framework in the user's Python; empty if there is none.
 std::string VersionInPython(const DialectInfo& dialect) {
   const absl::StatusOr<PythonInfo> python = FindAndAskPython("", EnvironmentOfWheel());
   return python.ok() ? InstalledVersion(dialect, PackageFolders(*python, {})) : "";
@@ -205,7 +205,7 @@ int Run(const std::vector<std::string>& args) {
       ->check(OneOf(TextOrJson()));
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 
-  // As torch.ops.SPACE.NAME a library's own is an API of torch, which a Python tells of.
+  // An operator of another library, torch.ops.SPACE.NAME, is an API of torch that only a Python can look up.
   const bool is_operator = name.find("::") != std::string::npos || IsAten(CanonicalName(name));
   const size_t dot = name.find('.');
   const DialectInfo* const dialect = dot == std::string::npos ? nullptr : FindDialectInfo(name.substr(0, dot));

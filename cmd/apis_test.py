@@ -207,7 +207,7 @@ def library(tmp_path_factory):
         path = folder / "mine" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
-    # Not to be taken for the standard library's.
+    # Python must not import this instead of the standard library's.
     (folder / "json.py").write_text("raise SystemExit('the wrong json')\n")
     return folder
 
@@ -374,7 +374,7 @@ def test_name_in_a_python(library):
     result = apis("name", "mine.sub.doubled", "--python", tool.PYTHON, cwd=library)
     assert result.status == 0, result.err
     assert result.out.startswith("mine.twice\n  kind       function\n")
-    # Modules on the way are imported.
+    # Parent modules are imported.
     result = apis("name", "mine.sub.plain.found", "--python", tool.PYTHON, cwd=library)
     assert result.out.startswith("mine.sub.plain.found\n")
 
@@ -439,7 +439,7 @@ def test_coverage_of_pytorch(trace):
         "torch.Tensor.__getitem__",
         "torch.tensor",
     }
-    # Level 1 calls everything by a name of the list, but for noise.
+    # All calls of level 1 have a name of the list.
     assert [row["api"] for row in report["not_in_list"]] == []
     rows = {row["api"]: row for row in report["apis"]}
     assert rows["torch.Tensor.add"]["called"]
@@ -463,9 +463,9 @@ def test_coverage_of_aten(trace, tmp_path):
     stats = json.loads(tool.torchtrace("stats", trace, "--format=json", cwd="/").out)["apis"]
     operators = {row["api"]: row["calls"] for row in stats if row["level"] == 2}
     assert {row["api"]: row["calls"] for row in report["apis"] if row["called"]} == operators
-    # They stand in the log, and not in run.json.
+    # They are in the log, not in run.json.
     assert "operators" not in json.loads((trace / "run.json").read_text())
-    # Merging and filtering keep them, merging once.
+    # Merging and filtering keep them; merging keeps one copy.
     merged, filtered = tmp_path / "merged", tmp_path / "filtered"
     assert tool.torchtrace("merge", trace, trace, "-o", merged, cwd="/").status == 0
     result = tool.torchtrace("filter", merged, "--level", "2", "-o", filtered, cwd="/")
@@ -490,7 +490,7 @@ def test_operators_stand_once_in_a_trace(tmp_path):
     assert told == {"main": True, "fork": False}
     args = ("--list", "aten", "--format=csv", "--show=called")
     assert "aten::ones,called,2,1,2\n" in apis("coverage", tmp_path / "out", *args).out
-    # A fork alone has nothing to tell.
+    # The log of a fork doesn't have the list.
     assert apis("coverage", logs["fork"], "--list", "aten").status == 2
 
 
@@ -512,7 +512,7 @@ def test_default_list_is_what_the_rules_give(tmp_path):
         pytest.skip(f"the list has no torch {version}")
     assert names_at(version, put_api_list.put(kept, result.out)) == names_at(version, kept)
     code = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
-    # Which operators a function's bytecode names depends on the version of Python.
+    # The operators that a function's bytecode names depend on the version of Python.
     if subprocess.run([tool.PYTHON, "-c", code], check=False).returncode == 0:
         assert put_api_list.put(kept, result.out).splitlines() == kept.splitlines()
 

@@ -1,4 +1,4 @@
-"""The command line: verbs, options, help, errors, and what they exit with."""
+"""The command line: verbs, options, help, errors, exit codes."""
 
 import json
 import os
@@ -30,7 +30,7 @@ VERBS = [
     "version",
 ]
 
-# With a page docs/VERB.md.
+# Verbs with a page docs/VERB.md.
 PAGES = [
     "run",
     "stats",
@@ -57,7 +57,7 @@ def run(tmp_path, *args, **kwargs):
 
 @pytest.fixture(scope="session")
 def trace(tmp_path_factory):
-    """A trace of a program without torch: no calls, but all of the rest."""
+    """A trace of a program without torch: no calls, but everything else."""
     folder = tmp_path_factory.mktemp("cli") / "trace"
     result = torchtrace("run", "-qo", folder, "--python", tool.PYTHON, "-c", "pass")
     assert result == tool.Result(0, "", "")
@@ -92,7 +92,7 @@ def test_headings_stand_once():
 
 
 def test_messages_name_the_command_that_is_there(tmp_path):
-    """A checkout's, from anywhere; else the one on PATH."""
+    """The command of this checkout, from any folder; else the one on PATH."""
 
     def said(executable, cwd):
         done = subprocess.run([executable, "stat"], cwd=cwd, capture_output=True, text=True)
@@ -162,7 +162,7 @@ def test_trouble(args, message):
     assert all(line.startswith("torchtrace: ") for line in result.err.splitlines())
 
 
-# ---- run's own trouble: before the program starts, with 125 ----
+# ---- errors of run: before the program starts, with 125 ----
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_environment_stands_for_options(tmp_path):
     assert info["include_getters"] is True
     names = sorted(path.name for path in (tmp_path / "from-env").iterdir())
     assert names == ["api_apis.txt", "log", "run.json"]
-    # An option outweighs it.
+    # An option overrides it.
     run(tmp_path, "-o", "mine", "-l", "1", "-c", "pass", env={"TORCHTRACE_LEVELS": "2"})
     assert json.loads((tmp_path / "mine/run.json").read_text())["levels"] == [1]
 
@@ -359,7 +359,7 @@ def test_order_of_pythons(tmp_path):
 
 
 def test_a_script_that_starts_python(tmp_path):
-    """As pyenv's shims are."""
+    """pyenv's shims do this."""
     shim = tmp_path / "python3"
     shim.write_text(f'#!/bin/sh\nexec "{tool.PYTHON}" "$@"\n')
     shim.chmod(0o755)
@@ -376,7 +376,7 @@ def test_a_script_that_starts_python(tmp_path):
 
 
 def test_a_python_of_another_version(tmp_path):
-    """A sentence that names both, before the program starts."""
+    """The error names both versions, before the program starts."""
     fake = tmp_path / "python3"
     fields = ["cpython", "3.10.4", "", "/opt/python3.10", "/opt/python3.10", "yes", "", "", "/lib"]
     answer = "".join(field + "\\000" for field in fields)
@@ -419,7 +419,7 @@ def test_runtime_folder(tmp_path):
 
 
 def test_python_without_torch(tmp_path):
-    """A runtime of the same Python serves a program that needs no torch."""
+    """A runtime of the same Python works for a program that needs no torch."""
     venv = tmp_path / "venv"
     subprocess.run([tool.PYTHON, "-m", "venv", "--without-pip", venv], check=True)
     result = torchtrace(
@@ -431,7 +431,7 @@ def test_python_without_torch(tmp_path):
 
 
 def fake_torch(folder, version):
-    """A package of torch's name, of that version by its metadata and its own word."""
+    """A package named torch, with that version in its metadata and its __version__."""
     package = folder / f"torch-{version}"
     (package / "torch").mkdir(parents=True)
     (package / "torch/__init__.py").write_text("import torch.version")
@@ -461,7 +461,7 @@ def test_a_torch_that_cannot_be_traced_is_refused_in_one_sentence(tmp_path, vers
 
 
 def test_a_torch_that_metadata_do_not_tell_of(tmp_path):
-    """Which torch it is shows when the program imports it, and the program goes on."""
+    """The version is found when the program imports it, and the program continues."""
     package = fake_torch(tmp_path, "2.6.0")
     code = f"import sys; sys.path.insert(0, {str(package)!r}); import torch; print('ran')"
     result = run(tmp_path, "-o", "t", "-c", code)
@@ -516,7 +516,7 @@ def test_a_full_standard_output_is_one(trace):
 
 
 def in_terminal(args, env):
-    """Runs it with a terminal for standard output; returns what the terminal got."""
+    """Runs it with a terminal as standard output; returns the terminal's contents."""
     main, other = pty.openpty()
     process = subprocess.Popen(
         [tool.TORCHTRACE, *args],
@@ -601,13 +601,13 @@ def test_manual_has_every_option():
         text = torchtrace(*verb.split(), "--help").out
         for option in re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.M):
             assert re.search(rf"^\.B .*{option}\b", shown, re.M), (verb, option)
-    # A line that begins with a dot or a quote is a request; there are these alone.
+    # A line that begins with a dot or a quote is a request; only these occur.
     requests = set(re.findall(r"^[.'].*?(?= |$)", page.out, re.M))
     assert requests == {".TH", ".SH", ".SS", ".B", ".I", ".PP", ".TP", ".nf", ".fi"}
 
 
 def words(*typed):
-    """What may stand in place of the last word: {answer: what it is}."""
+    """The completions of the last word: {answer: description}."""
     done = torchtrace("completions", "words", *typed)
     assert done.status == 0 and done.err == ""
     return dict(line.split("\t", 1) for line in done.out.splitlines())
@@ -621,7 +621,7 @@ def test_words_that_may_follow():
     assert {"--top", "--by", "-l"} < set(words("stats", "out", "-"))
     assert set(words("stats", "--to")) == {"--top"}
     assert set(words("apis", "scan", "--lib")) == {"--library"}
-    # Files, or what nobody knows.
+    # Files, or no completion.
     for typed in (["stats", ""], ["stats", "--top", "-"], ["nothing", "-"], ["export", "csv", ""]):
         assert words(*typed) == {}, typed
 
@@ -638,24 +638,24 @@ def test_values_that_may_follow():
     }
     assert set(words("stats", "x", "--by", "f")) == {"family"}
     assert set(words("stats", "--format=j")) == {"--format=json"}
-    # Lists keep what they have.
+    # Lists keep their earlier items.
     assert set(words("run", "-l", "1,d")) == {"1,dispatch"}
     assert set(words("run", "--levels=1,d")) == {"--levels=1,dispatch"}
     assert {"%nn", "%linalg"} < set(words("run", "--include", "%"))
     assert set(words("dump", "--exclude", "%nn,%lin")) >= {"%nn,%linalg"}
     assert set(words("run", "--stacks=")) == {"--stacks=all", "--stacks=first"}
     assert set(words("run", "--int-ranges=f")) == {"--int-ranges=first"}
-    # Arguments with a table of their own.
+    # Arguments with a table of choices.
     assert {"csv", "parquet", "timing"} < set(words("export", ""))
     assert {"csv", "parquet"} < set(words("dedup", "--format", ""))
     assert "timing" not in words("dedup", "--format", "")
     assert set(words("completions", "")) == {"bash", "zsh", "fish"}
-    # Verbs under verbs.
+    # Subverbs.
     assert set(words("help", "apis", "")) == {"name", "coverage", "scan"}
     assert set(words("help", "apis", "c")) == {"coverage"}
     assert words("help", "stats", "") == {}
     assert {"--all", "--man"} < set(words("help", "-"))
-    # Behind the program there are none.
+    # None after the program.
     assert words("run", "train.py", "--format=") == {}
     assert words("run", "train.py", "-l", "") == {}
 
@@ -669,7 +669,7 @@ def options_of_all_verbs():
 
 
 def test_help_check_and_completion_are_of_one_table(tmp_path):
-    """Each word that is completed stands in the help, and is taken."""
+    """Each completed word is in the help, and is accepted."""
     seen = set()
     for verb, option in options_of_all_verbs():
         typed = verb.split()
@@ -680,7 +680,7 @@ def test_help_check_and_completion_are_of_one_table(tmp_path):
             seen.add((verb, option))
             if value.startswith("%"):
                 continue
-            if option not in ("--level", "--levels") or verb == "run":  # which tells them
+            if option not in ("--level", "--levels") or verb == "run":  # its page lists them
                 assert re.search(rf"(?<!\w){re.escape(value)}(?!\w)", page), (verb, option, value)
         value = next(iter(answers), "").removeprefix(f"{option}=")
         if not value or option == "--dialect":
@@ -703,7 +703,7 @@ def test_what_follows_a_script_is_its_own():
 
 
 def complete_in_bash(line):
-    """What Bash has for the last word of a line, as Tab would ask; Bash takes it apart."""
+    """Bash's completions of a line's last word, as with Tab; Bash splits the line."""
     pieces = re.findall(r"[=:]+|[^ =:]+|(?<= )$", line)
     script = f"""
         source <(torchtrace completions bash)

@@ -1,4 +1,4 @@
-// The list of verbs, and the command line's first word: a verb, or a question about torchtrace itself.
+// The list of verbs, and the command line's first word: a verb, or an option of torchtrace itself.
 
 #include <filesystem>
 #include <map>
@@ -44,7 +44,7 @@ const Command* FindCommand(const std::string& name) {
 }
 
 std::string SuggestCommand(const std::string& name) {
-  // Those under another are looked for by their last word.
+  // Subverbs match by their last word.
   std::map<std::string, std::string> full_names;
   std::vector<std::string> names;
   const auto add = [&](const std::string& word, const std::string& full) {
@@ -61,7 +61,7 @@ std::string SuggestCommand(const std::string& name) {
 
 namespace {
 
-// What stands in place of a verb, and which the user may have meant.
+// The message for a word that is no verb, with the verb that the user may have meant.
 std::string UnknownVerb(const std::string& word) {
   const std::string run = absl::StrCat(", did you mean ", CommandName(), " run ", ShellQuote(word), "?");
   std::string meant = word.ends_with(".py") ? run : SuggestCommand(word);
@@ -95,7 +95,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
     return Fail(kExitTrouble, UnknownFirstOption(word) + SeeHelp());
   }
   if (const Command* const command = FindCommand(word)) {
-    // What signals and a lack of memory do to a traced program is its own matter.
+    // In `run`, signals and a lack of memory are up to the traced program.
     if (command != &kRunCommand) {
       MakeWritesFail();
       EndWithoutMemory();

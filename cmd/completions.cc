@@ -1,5 +1,4 @@
-// `torchtrace completions`: a script for a shell, which asks the same verb what may follow the words
-// that were typed.
+// `torchtrace completions`: a shell script, which asks the same verb what may follow the typed words.
 
 #include <algorithm>
 #include <optional>
@@ -17,10 +16,10 @@
 namespace torchtrace {
 namespace {
 
-// Before the words; the last of these is the one that the cursor stands in.
+// Precedes the words; the last of these is the one at the cursor.
 constexpr char kWords[] = "words";
 
-// Without an answer of ours all three complete names of files.
+// If there are no completions, all three shells complete file names.
 const Choices<std::string>& Scripts() {
   static const Choices<std::string> scripts("unknown shell", {
                                                                  {"bash", R"sh(_torchtrace() {
@@ -68,7 +67,7 @@ complete -c torchtrace -n 'count (__torchtrace_words) >/dev/null' -f -a '(__torc
   return scripts;
 }
 
-using Answers = std::vector<std::pair<std::string, std::string>>;  // each with what it is
+using Answers = std::vector<std::pair<std::string, std::string>>;  // words, each with its description
 
 // The option of that name, or null.
 const OptionHelp* FindOption(const std::vector<OptionHelp>& options, const std::string& name) {
@@ -84,7 +83,7 @@ bool WantsValue(const std::vector<OptionHelp>& options, const std::string& word)
   return option != nullptr && option->takes_value;
 }
 
-// The argument that stands in its place behind `words`, or null.
+// The argument at the position after `words`, or null.
 const OptionHelp* NextArgument(const std::vector<OptionHelp>& options, const std::vector<std::string>& words) {
   size_t before = 0;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -94,7 +93,7 @@ const OptionHelp* NextArgument(const std::vector<OptionHelp>& options, const std
       ++before;
     }
   }
-  const OptionHelp* last = nullptr;  // which may be repeated
+  const OptionHelp* last = nullptr;  // may be repeated
   for (const OptionHelp& option : options) {
     if (!option.group.empty()) break;
     last = &option;
@@ -103,7 +102,7 @@ const OptionHelp* NextArgument(const std::vector<OptionHelp>& options, const std
   return last;
 }
 
-// The option's words, in place of what `word` has behind `before`; those of a list stay.
+// The option's words, in place of the value in `word` from `before` on; earlier items of a list stay.
 Answers Values(const OptionHelp& option, const std::string& word, size_t before) {
   const size_t comma = option.lists ? word.rfind(',') : std::string::npos;
   const std::string kept = word.substr(0, comma == std::string::npos || comma < before ? before : comma + 1);
@@ -112,7 +111,7 @@ Answers Values(const OptionHelp& option, const std::string& word, size_t before)
   return answers;
 }
 
-// Whether what is typed next is the traced program's own.
+// Whether the next word belongs to the traced program.
 bool IsOfProgram(const std::vector<OptionHelp>& options, const std::vector<std::string>& words) {
   OptionsWithValue with_value;
   for (const OptionHelp& option : options) {
@@ -122,8 +121,8 @@ bool IsOfProgram(const std::vector<OptionHelp>& options, const std::vector<std::
   return !split.ok() || !split->program.empty();
 }
 
-// Goes from verb to verb under it as the first of `words` say, which it takes away. Returns the verbs that may follow,
-// null where options do; `command` is the last one. Nothing: there is no such verb.
+// Follows verbs and their subverbs as long as the first of `words` name them, and removes these. Returns the verbs that
+// may follow, null if options follow; `command` is the last verb. Nothing: there is no such verb.
 std::optional<const std::vector<const Command*>*> FollowVerbs(std::vector<std::string>* words,
                                                               const Command** command) {
   const std::vector<const Command*>* commands = &Commands();
@@ -160,7 +159,7 @@ Answers OptionsAndValues(const Command& command, const std::vector<std::string>&
   return answers;
 }
 
-// What may stand in place of `word`, behind `words`.
+// Completions of `word`, which follows `words`.
 Answers AnswersFor(std::vector<std::string> words, const std::string& word) {
   const Command* command = nullptr;
   auto commands = FollowVerbs(&words, &command);

@@ -54,7 +54,7 @@ absl::StatusOr<const Exporter*> ExporterFor(const Arguments& arguments) {
 
 bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != Provenance::kNone; }
 
-// What can be said before anything is read.
+// Checks the arguments before anything is read.
 absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
   if (!exporter.HoldsConfigs()) {
     return absl::InvalidArgumentError(absl::StrCat("--format ", exporter.name, ": it holds calls, not configs; ",
@@ -66,7 +66,7 @@ absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
   if (!arguments.generalize && !arguments.audit.empty()) {
     return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
   }
-  // Tables have a column of counts in any case.
+  // Tables always have a column of counts.
   if (arguments.counts && exporter.name != std::string_view("text") && exporter.make_table == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("--counts begins the lines of text: ", exporter.name, " is another format"));
@@ -81,7 +81,7 @@ absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
   return absl::OkStatus();
 }
 
-// Drops what --generalize doesn't keep. `audit` may be null.
+// Drops the configs that --generalize doesn't keep. `audit` may be null.
 absl::Status GeneralizeConfigs(const Arguments& arguments, std::ostream* audit, std::vector<DedupConfig>* configs) {
   std::vector<std::string_view> identities;
   identities.reserve(configs->size());

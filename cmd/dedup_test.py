@@ -83,7 +83,7 @@ def test_levels_and_globs():
 
 
 def test_a_trace_without_calls(tmp_path):
-    """No line, no error; the other formats say that there is nothing."""
+    """No line, no error; the other formats write an empty result."""
     assert lines_of(TINY, "-q", "--level", "2") == ""
     assert json.loads(lines_of(TINY, "-q", "--level", "2", "--format", "json")) == []
     assert lines_of(TINY, "-q", "--level", "2", "--generalize") == ""
@@ -122,7 +122,7 @@ def test_provenance_in_columns(folder):
         (str(TINY), None),
         (str(folder), 41),
     }
-    # Of all configs together, the time that `export` tells.
+    # The total time of all configs is that of `export`.
     for options in ([], ["--provenance"]):
         rows = csv_rows(lines_of(SAMPLE, *options, "--format", "csv"))
         exported = csv_rows(tool.torchtrace("export", "csv", SAMPLE, cwd="/").out)
@@ -132,7 +132,7 @@ def test_provenance_in_columns(folder):
     assert refused.status == 2 and "--provenance: torchbench has no place for it" in refused.err
 
 
-# ---- choosing ----
+# ---- selection ----
 
 
 def test_ignore():
@@ -162,7 +162,7 @@ torch.nn.functional.dropout(Tensor([2], "float32"), 0.2)
 
 
 def test_for_tests(tmp_path):
-    """Calls that were made stay, and what was folded is told."""
+    """The kept configs are those of real calls, and folded ones are reported."""
     (tmp_path / "list.txt").write_text(ADAM)
     lines = ADAM.splitlines(keepends=True)
     folded = dedup("list.txt", "--for", "tests", cwd=tmp_path)
@@ -212,7 +212,7 @@ def test_generalize(tmp_path):
 
 
 def check_audit(rows, every, kept):
-    """Each config once; what was dropped has a representative that says so too."""
+    """Each config once; a dropped one has a representative, which was kept."""
     assert sorted(row["config"] for row in rows) == sorted(every)
     assert sorted(row["config"] for row in rows if row["kept"]) == sorted(kept)
     family = {row["config"]: row["family"] for row in rows}
@@ -268,7 +268,7 @@ def test_format_by_suffix(tmp_path):
 
 
 def test_replayed_formats_get_calls_that_were_made():
-    """Where parts are forgotten, a config that was called stands for the rest."""
+    """When parts are ignored, a config that was called represents the rest."""
     out = dedup(SAMPLE, "--format", "torchbench", "--ignore", "shape,scalars").out
     assert "Operator: aten.add.Tensor\n" in out
     assert "*" not in out and "9223372036854775807" not in out

@@ -29,16 +29,16 @@ constexpr char kFooter[] =
 
 constexpr char kCounts[] = "counts";
 
-// What fits on a screen with what stands around it.
+// The number of lines that fit on a screen, without those around them.
 constexpr size_t kLinesAround = 15, kLeastRows = 5;
 constexpr uint64_t kScreenHunks = 3;
 constexpr uint64_t kScreenCalls = 10;
 
-// What --ignore names, of one list with commas or of several.
+// The items of --ignore, from one list with commas or several.
 struct Ignored {
   Coarsening coarsening;
   bool counts = false;
-  std::vector<std::string> names;  // each once
+  std::vector<std::string> names;  // without duplicates
 };
 
 std::vector<std::string> Ignorable() {
@@ -136,7 +136,7 @@ int Run(const std::vector<std::string>& args) {
   options.scope.levels = selection.Levels();
   options.compare_counts = !ignored->counts;
   options.ignored = ignored->names;
-  // Where levels don't tell calls apart, they can't part a thread's calls either.
+  // If levels are ignored in comparing calls, they must not separate a thread's calls either.
   if (std::find(ignored->names.begin(), ignored->names.end(), "level") != ignored->names.end()) {
     sequence_options.levels_together = true;
   }
@@ -176,7 +176,7 @@ int Run(const std::vector<std::string>& args) {
   if (exit_code == kExitOk) {
     remarks.Tell(quiet);
   }
-  // A reader that has gone away took no answer with it, but has got one.
+  // A reader that has gone away is no failure, but different traces keep their exit code.
   return exit_code == kExitOk && different.ok() && *different ? kExitDifferent : exit_code;
 }
 

@@ -1,4 +1,4 @@
-"""torchtrace diff: what it says of two traces, in each form, and what it exits with."""
+"""torchtrace diff: its output for two traces, in each form, and its exit codes."""
 
 import json
 import re
@@ -261,7 +261,7 @@ def test_threads_of_one_side(tmp_path):
     assert report["sequences"][1]["b_thread"] is None
 
 
-# ---- trouble ----
+# ---- errors ----
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_full_disk():
 
 @pytest.mark.torch
 def test_a_larger_batch(tmp_path):
-    """Each call's batch is another one, and nothing else is."""
+    """Each call has another batch size, and everything else is equal."""
     script = tmp_path / "mlp.py"
     script.write_text(
         "import sys, torch\n"

@@ -1,5 +1,6 @@
-"""Every verb that reads traces on every kind of bad input and every output that fails: one
-sentence that says what and where, exit code 2, and nothing is changed on the disk."""
+"""Every verb that reads traces on every kind of bad input and every output that fails: one sentence
+that says what and where, exit code 2, and no change on the disk.
+"""
 
 import ctypes
 import gzip
@@ -21,7 +22,7 @@ OTHER = TESTDATA / "logs/v2/merged.ttlog"
 EXPORTS = ["text", "yaml", "json", "jsonl", "csv", "parquet", "torchbench", "tritonbench", "paddle"]
 TABLES = ["jsonl", "csv", "parquet"]
 
-# How each verb is told of a trace, alone and behind or before a good one. OUT is its output.
+# How each verb is given a trace, alone and after or before a good one. OUT is its output.
 VERBS = {
     "stats": ["stats", "X"],
     "stats, several": ["stats", SAMPLE, "X"],
@@ -49,14 +50,14 @@ VERBS = {
 
 
 def with_hash(superblock):
-    """A log's first 16 bytes with their hash behind them, as docs/FORMAT.md has it."""
+    """A log's first 16 bytes followed by their hash, see docs/FORMAT.md."""
     xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
     xxh3.restype, xxh3.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
     return superblock + xxh3(superblock, len(superblock)).to_bytes(8, "little")
 
 
 def contents():
-    """{name: (bytes, what the sentence says)} of what is no trace, or breaks off."""
+    """{name: (bytes, part of the error)} for contents that are no trace, or a truncated one."""
     log = SAMPLE.read_bytes()
     noise = random.Random(4).randbytes
     newer = with_hash(log[:8] + (99).to_bytes(4, "little") + log[12:16]) + log[24:]
@@ -83,7 +84,7 @@ def contents():
         "cut_in_the_first_page": (log[:1000], "nothing that can be read: no frame of a log in its"),
         "damaged_frames": (log[:4096] + noise(28_672), "no frame of a log in its 32768 bytes"),
         "newer": (newer, "is a log of version 99; this torchtrace reads versions up to 2"),
-        # Other formats with a mistake in them.
+        # Other formats with an error in them.
         "bad.txt": (b"torch.add(1, 2)\ntorch.add(1,, 2)\n", "line 2, column 13: expected a value"),
         "bad.jsonl": (
             b'{"call":0,"level":1,"api":"torch.add","args":[],"kwargs":{}}\n{"call":1,\n',
@@ -111,7 +112,7 @@ CONTENTS = contents()
 
 
 def tree(folder):
-    """All that is in the folder: names, and what the files hold."""
+    """All files and folders in the folder, with the files' contents."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in folder.rglob("*")
@@ -119,7 +120,7 @@ def tree(folder):
 
 
 def as_nobody():
-    """Takes from root what reads and writes any file."""
+    """Drops root's right to read and write any file."""
     if os.geteuid() != 0:
         return
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -142,7 +143,7 @@ def torchtrace(args, cwd, stdin=b"", preexec_fn=None, stdout=subprocess.PIPE, en
 
 
 def complaint(done, *texts):
-    """What is wrong with a refusal: it is to be one sentence that holds the texts."""
+    """What is wrong with an error message: it must be one sentence with these texts."""
     err = done.stderr.decode(errors="backslashreplace")
     if done.returncode != 2:
         return f"exit {done.returncode}: {err}"
@@ -155,7 +156,7 @@ def complaint(done, *texts):
 
 
 def failures_of(verbs, cwd, texts, put=lambda word: word, **kwargs):
-    """{verb: what is wrong with its refusal}."""
+    """{verb: what is wrong with its error message}."""
     failures = {}
     for verb, command in verbs.items():
         before = tree(cwd)
@@ -197,7 +198,7 @@ def test_content_of_a_folders_log(tmp_path, name):
     (tmp_path / "run/log").mkdir(parents=True)
     log = tmp_path / "run/log/main-1.ttlog"
     log.write_bytes(content)
-    if name in ("empty", "noise"):  # its name says that it is a log
+    if name in ("empty", "noise"):  # by its name it is a log
         text = "log"
     failures = failures_of(
         VERBS, tmp_path, ["run/log/main-1.ttlog", text], lambda word: "run" if word == "X" else word
@@ -332,7 +333,7 @@ def test_calls_without_lines_or_modules(tmp_path, by, how):
 
 
 def test_what_a_damaged_log_still_holds_is_given_with_an_account(tmp_path):
-    """Not an error: exit 0, or 1 from diff, the rest is there, and what was lost is said."""
+    """Not an error: exit 0, or 1 from diff; the rest is there, and the loss is reported."""
     log = SAMPLE.read_bytes()
     (tmp_path / "cut.ttlog").write_bytes(log[: len(log) // 2 + 100])
     (tmp_path / "damaged.ttlog").write_bytes(log[: 5 * 4096] + bytes(4096) + log[6 * 4096 :])
@@ -363,7 +364,7 @@ def test_what_a_damaged_log_still_holds_is_given_with_an_account(tmp_path):
 def test_a_log_of_which_nothing_is_left_is_an_error(tmp_path):
     log = SAMPLE.read_bytes()
     (tmp_path / "lost.ttlog").write_bytes(log[: 3 * 4096] + b"\xff" * (len(log) - 3 * 4096))
-    # `info` tells of it, a census of its levels, and the others make of it what it is.
+    # `info` reports the damage, a census the missing levels, and the others write an empty trace.
     others = ("info", "stats --census", "render", "merge", "filter")
     verbs = {
         name: [tmp_path / "lost.ttlog" if word == "X" else word for word in command]
@@ -392,7 +393,7 @@ def test_what_a_killed_program_wrote_of_a_trace_of_pytorch_is_read(tmp_path, pat
     cut.write_bytes(whole[: len(whole) // 2])
     for verb, command in VERBS.items():
         if verb == "stats --census":
-            continue  # of level 2 alone there is none
+            continue  # it needs more than level 2
         out = tmp_path / "out"
         out.mkdir()
         done = torchtrace([cut if word == "X" else word for word in command], out)
@@ -423,7 +424,7 @@ STREAMS = {
 
 
 def test_a_file_that_may_not_grow(tmp_path):
-    """As on a full disk, whose tests are in merge_test.py because they need root."""
+    """Like a full disk, which merge_test.py tests, since that needs root."""
     failures = failures_of(
         WRITERS,
         tmp_path,
@@ -473,7 +474,7 @@ def test_a_link_stays_one(tmp_path):
 
 
 def old(folder, name="OUT"):
-    """A trace's folder as an earlier run left it."""
+    """A trace's folder from an earlier run."""
     (folder / name / "log").mkdir(parents=True)
     for path in ("log/main-1.ttlog", "api_trace.yaml", "run.json", "notes"):
         (folder / name / path).write_text("old")
@@ -508,7 +509,7 @@ def test_force_replaces_nothing_before_the_new_output_is_complete(tmp_path):
     (tmp_path / "OUT").write_text("old")
     forced = {verb: [*command, "-f"] for verb, command in FILES.items()}
     assert failures_of(forced, tmp_path, ["cannot write OUT"], **limit) == {}
-    # The audit fails, and the configs would have been written.
+    # The audit fails, and the configs alone would have been written.
     limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))}
     audit = ["dedup", SAMPLE, "-f", "--generalize", "--audit", "OUT.json", "-o", "OUT.txt"]
     assert failures_of({"dedup": audit}, tmp_path, ["cannot write OUT.json"], **limit) == {}
@@ -550,7 +551,7 @@ def test_an_output_without_a_name(tmp_path):
 
 def test_an_empty_name_of_a_trace(tmp_path):
     failures = bad_input("", tmp_path, "No such file or directory")
-    # Behind --calls it stands where numbers do.
+    # After --calls, an empty word is taken for numbers.
     assert all(
         verb.endswith(" --calls") and '--calls: "" is no number' in said
         for verb, said in failures.items()

@@ -47,7 +47,7 @@ struct ExportArguments {
   bool quiet = false;
   std::string output;
   LabelBy by = LabelBy::kApi;
-  CallSelectionOptions calls;  // what `filter` and `selection` are made of
+  CallSelectionOptions calls;  // source of `filter` and `selection`
   CallSelection selection;
   std::function<absl::StatusOr<std::unique_ptr<Trace>>(const std::string& path)> open;
 };
@@ -56,7 +56,7 @@ bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr
 
 bool HoldsOnlyCalls(const Exporter& exporter) { return !exporter.HoldsConfigs(); }
 
-// Of the help page.
+// For the help page.
 std::string Formats() {
   std::string lines = "Formats:\n";
   for (const Exporter* const exporter : Exporters()) {
@@ -65,8 +65,7 @@ std::string Formats() {
   return lines + '\n';
 }
 
-// The first of the words is the format, where it is the name of one; else the output's suffix tells it, and all of them
-// are traces.
+// The first word is the format if it names one; else the output's suffix decides, and all words are traces.
 absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vector<std::string>* words) {
   if (words->empty()) return absl::InvalidArgumentError(absl::StrCat("TRACE is required", SeeHelp("export")));
   absl::StatusOr<const Exporter*> named = FindExporter(words->front());
@@ -88,7 +87,7 @@ absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vecto
   return FindExporterOfFile(output);
 }
 
-// What a file's name promises and no format keeps.
+// Refuses suffixes that no format fulfills.
 absl::Status CheckSuffix(const std::string& output, const std::string& format, const std::string& trace) {
   for (const char* const packed : {".gz", ".zst", ".xz", ".bz2"}) {
     if (!output.ends_with(packed)) continue;
@@ -103,13 +102,13 @@ absl::Status CheckSuffix(const std::string& output, const std::string& format, c
   return absl::OkStatus();
 }
 
-// A trace is called by its path, without a slash at the end.
+// The label of a trace is its path, without a slash at the end.
 std::string LabelOf(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-// `missing` gets what is to be told of them.
+// `missing` receives the remarks on them.
 std::vector<LabelledTrace> Traces(const ExportArguments& arguments, Remarks* missing) {
   std::vector<LabelledTrace> traces;
   traces.reserve(arguments.paths.size());
@@ -195,15 +194,15 @@ int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, 
   return exit_code;
 }
 
-// Whether it was meant as numbers, right or wrong.
+// Whether the word was meant as numbers, valid or not.
 bool LooksLikeNumbers(const std::string& word) {
   return word.empty() || word.starts_with('@') ||
          (word.find_first_of("0123456789") != std::string::npos &&
           word.find_first_not_of("0123456789-,@") == std::string::npos);
 }
 
-// `--calls 3-9` and `--calls=3-9` without the numbers, which are put into `numbers`. The word behind --calls is numbers
-// where it looks so and no file has that name.
+// Removes the numbers from `--calls 3-9` and `--calls=3-9`, and puts them into `numbers`. The word after --calls is
+// numbers if it looks like them and no file has that name.
 absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::string>& args, std::string* numbers) {
   constexpr std::string_view kWithNumbers = "--calls=";
   std::vector<std::string> left;
@@ -281,7 +280,7 @@ int Run(const std::vector<std::string>& all_args) {
     return Fail(kExitTrouble,
                 absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
   }
-  // Tables of configs have a column of counts in any case.
+  // Tables of configs always have a column of counts.
   if (arguments.counts && format != "text" && (calls || !HasTables(*arguments.exporter))) {
     return Fail(kExitTrouble, absl::StrCat("--counts begins the lines of text: ", format, " is another format"));
   }
@@ -293,7 +292,7 @@ int Run(const std::vector<std::string>& all_args) {
   if (absl::Status s = arguments.calls.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const bool of_configs = !calls && arguments.exporter->HoldsConfigs();
   arguments.open = [&](const std::string& path) {
-    // Exports of calls choose for themselves: they show where calls stand among others.
+    // Exports of calls select them later, since they show how calls relate to the others.
     return of_configs ? arguments.calls.Open(path, &progress) : progress.Open(path);
   };
   if (in_series) return WriteSeries(arguments, series, force);
@@ -312,7 +311,7 @@ int Run(const std::vector<std::string>& all_args) {
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);
     if ((*out)->is_file()) Say(absl::StrCat("wrote ", arguments.output));
-    // Other tools' files end so, too.
+    // Other tools' timelines have this suffix, too.
     if (by_suffix && format == "json") {
       Say(absl::StrCat(arguments.output, " holds configs, as .json says; torchtrace export chrome writes a timeline"));
     }

@@ -36,7 +36,7 @@ with torch.no_grad():
 print(result.tolist())
 """
 
-# Arguments that a file of calls may have.
+# Invalid arguments in a file of calls.
 HOSTILE = [
     ("torch.add\nimport os", [1], {}),
     ("torch.add(__import__('os').system('x'))", [], {}),
@@ -53,7 +53,7 @@ TENSOR = {
     "type": "torch.Tensor", "shape": [2], "dtype": "torch.float32", "device": "cpu", "id": 1
 }  # fmt: skip
 OS = {"type": "function", "value": "torch.os"}
-# Calls that reach beyond torch, and a word that would be in their code.
+# Calls that would reach outside torch, and a word of the code that must not appear.
 REACHING = [
     ("torch.Tensor.system", [OS, "touch x"], {}, "system"),
     ("torch.Tensor.system", [TENSOR, "touch x"], {}, "system"),
@@ -195,7 +195,7 @@ with torch.no_grad():
     assert (status, printed) == (0, done.out * 3), err
     assert "with torch.no_grad():" in (tmp_path / "script_1.py").read_text()
     assert 'getattr(torch.ops.aten.random_, "from")(' in (tmp_path / "script_2.py").read_text()
-    # A part of it begins in the mode that it was in.
+    # A part of the calls begins in its recorded mode.
     number = export(tmp_path, "csv", "out", "--calls", "-l", "1", "--include", "torch.mul").out
     number = number.splitlines()[1].split(",")[0]
     assert "with torch.no_grad():" in export(tmp_path, "python", "out", "--calls", number).out
@@ -361,7 +361,7 @@ def test_a_test_file_passes_where_the_program_ran(traced):
     assert status == 0 and " passed" in out, out + err
     code = (folder / "test_configs.py").read_text()
     assert '"RuntimeError"' in code and "((3, 3), torch.float32)" in code
-    # A test that can fail: other dtypes than recorded.
+    # The test fails for other dtypes than recorded.
     (folder / "test_configs.py").write_text(code.replace("torch.float32)]", "torch.float16)]"))
     assert pytest_run(folder)[0] == 1
 

@@ -28,7 +28,7 @@ int ContinueInPython(const Exporter& exporter, const std::string& python, const 
     return Fail(kExitTrouble,
                 absl::StrCat(exporter.name, " needs ", library, "; `tools/torchtrace ", verb.name, " ...` builds it"));
   }
-  // No Python starts with that.
+  // Python doesn't start with a folder as standard input.
   struct stat input;
   if (fstat(STDIN_FILENO, &input) == 0 && S_ISDIR(input.st_mode)) {
     return Fail(kExitTrouble, "cannot read standard input: Is a directory");

@@ -1,9 +1,9 @@
-// Formats that a Python library writes: `export` and `dedup` go on in a Python that has it,
-// as one process. The executable becomes that Python, which loads the library of the verbs
-// (cmd/cli/installation.h) and calls them (verbs_library.cc).
+// Formats that a Python library writes: `export` and `dedup` continue in a Python that has it, in the same process. The
+// executable execs that Python, which loads the library of the verbs (cmd/cli/installation.h) and calls them
+// (verbs_library.cc).
 //
-// So nothing passes between processes, Ctrl-C and the exit code are the verb's own, and
-// whoever started it waits for the process that it started.
+// So no data passes between processes, Ctrl-C and the exit code are the verb's own, and the parent process waits for
+// the process that it started.
 
 #ifndef TORCHTRACE_CMD_EXPORT_IN_PYTHON_H_
 #define TORCHTRACE_CMD_EXPORT_IN_PYTHON_H_
@@ -20,12 +20,11 @@ namespace torchtrace {
 inline constexpr char kExportPythonText[] =
     "parquet: the environment that has pyarrow, by its python or its folder (default: as `run` finds one)";
 
-// The process is not yet the one that can write the format.
+// Whether the format needs a Python and this process is not that Python yet.
 bool NeedsPython(const Exporter& exporter);
 
-// Starts the verb again in the Python that `python` names, or that `run` would find. Returns
-// only when that fails, with the exit code, having said why. The arguments have been checked;
-// nothing is open.
+// Starts the verb again in the Python that `python` names, or that `run` would find. Returns only when that fails:
+// prints why and returns the exit code. The arguments have been checked; no file is open.
 int ContinueInPython(const Exporter& exporter, const std::string& python, const Command& verb,
                      const std::vector<std::string>& args);
 

@@ -28,26 +28,26 @@ int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-// "json" or "csv", or nothing.
+// "json" or "csv"; else empty.
 std::string SuffixOf(const std::string& output) {
   const std::string suffix = absl::AsciiStrToLower(fs::path(output).extension().string());
   return suffix.size() > 1 && (suffix.substr(1) == kJson || suffix.substr(1) == kCsv) ? suffix.substr(1) : "";
 }
 
-// Standard output, a device or a pipe: what has no further files beside it.
+// Whether it is standard output, a device or a pipe, and so has no room for several files.
 bool IsStream(const std::string& output) {
   std::error_code error;
   return output.empty() || output == "-" ||
          (fs::exists(output, error) && !fs::is_regular_file(output, error) && !fs::is_directory(output, error));
 }
 
-// A file of that name or, where it is a folder, files in it.
+// Whether the output is files in a folder of that name, and not a file of that name.
 bool IsFolder(const std::string& output) {
   std::error_code error;
   return fs::is_directory(output, error) || SuffixOf(output).empty();
 }
 
-// --format, with another format's name.
+// The error of --format with another format's name.
 absl::Status ForTimingAlone(const std::string& format) {
   return absl::InvalidArgumentError(absl::StrCat(
       "--format is for timing alone; a format stands before the traces: torchtrace export ", format, " TRACE"));

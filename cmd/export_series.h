@@ -1,4 +1,4 @@
-// What `torchtrace export` writes in several files, or as one text to standard output.
+// `torchtrace export` into several files, or as one text to standard output.
 
 #ifndef TORCHTRACE_CMD_EXPORT_SERIES_H_
 #define TORCHTRACE_CMD_EXPORT_SERIES_H_
@@ -14,18 +14,18 @@
 
 namespace torchtrace {
 
-// --format, --max-file-size and --file-name-spec, and what -o means beside them.
+// --format, --max-file-size and --file-name-spec, and what -o means with them.
 class SeriesOptions {
  public:
-  // It must outlive the parsing.
+  // Must outlive the parsing.
   void AddTo(CLI::App* app);
-  // Why there is no format, where it isn't that --format was taken for the place of one.
+  // `otherwise`, unless the user gave the format by --format: then an error that says where it belongs.
   absl::Status CheckFormat(const absl::Status& otherwise) const;
-  // Once the options were parsed: that none of them is given, for formats of a single file.
+  // After parsing, for formats of a single file: an error if any of the options is given.
   absl::Status CheckUnused() const;
 
-  // Writes the traces' calls into the file or folder `output`, or to standard output. `exporter` has make_series.
-  // Returns the files' paths, none for standard output; `exit_code` gets the verb's, what went wrong having been said.
+  // Writes the traces' calls into the file or folder `output`, or to standard output. `exporter` must have make_series.
+  // Returns the files' paths, none for standard output; errors are printed, and `exit_code` is set to the verb's.
   std::vector<std::string> Write(const Exporter& exporter, const std::vector<LabelledTrace>& traces,
                                  const CallSelection& selection, const std::string& output, bool force,
                                  int* exit_code) const;

@@ -38,13 +38,13 @@ def export(*args, **kwargs):
 
 
 def config_counts(*traces):
-    """{(level, config): calls} as stats counts them."""
+    """{(level, config): calls} as counted by stats."""
     report = json.loads(torchtrace("stats", *traces, "--by", "config", "--format", "json").out)
     return {(row["level"], row["config"]): row["calls"] for row in report["configs"]}
 
 
 def sums(rows):
-    """The same of rows of an export."""
+    """The same for the rows of an export."""
     counts = Counter()
     for row in rows:
         counts[int(row["level"]), row["config"]] += int(row["calls"])
@@ -58,7 +58,7 @@ def code_block(page, language, number=0):
 
 @pytest.fixture(scope="session")
 def configs_folder(tmp_path_factory):
-    """configs/*.parquet, a file per trace, as docs/SCALE.md has it."""
+    """configs/*.parquet, a file per trace, see docs/SCALE.md."""
     folder = tmp_path_factory.mktemp("scale")
     (folder / "configs").mkdir()
     for i in range(3):
@@ -227,7 +227,7 @@ def test_no_format(tmp_path, args, message):
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: f"{log.parent.name}-{log.stem}")
 def test_csv_is_read_back(tmp_path, log):
-    """As the JSON lines are: what both hold comes out the same."""
+    """CSV and JSON lines read back equally, as far as both can express it."""
     for calls in ([], ["--calls"]):
         for format in ("csv", "jsonl"):
             export(format, log, *calls, "-o", tmp_path / f"x.{format}", "-f")
@@ -322,7 +322,7 @@ def test_parquet_is_not_for_a_terminal():
 
 
 def make_environment(folder, version=None):
-    """A virtual environment with a pyarrow that only says its version."""
+    """A virtual environment with a fake pyarrow that only has a version."""
     subprocess.run([tool.PYTHON, "-m", "venv", "--without-pip", folder], check=True)
     if version:
         site = next(folder.glob("lib/python3*/site-packages"))
@@ -334,7 +334,7 @@ def make_environment(folder, version=None):
 
 @pytest.mark.parametrize(("version", "there_is"), [(None, ""), ("17.0.0", " (there is 17.0.0)")])
 def test_parquet_without_pyarrow(tmp_path, version, there_is):
-    """Says what to install, and where."""
+    """The error says what to install, and where."""
     venv = make_environment(tmp_path / "my venv", version)
     out = tmp_path / "x.parquet"
     result = torchtrace("export", "parquet", SAMPLE, "--python", venv, "-o", out)
@@ -439,7 +439,7 @@ def test_duckdb_sums_self_time_as_stats_does(tmp_path):
 
 @pytest.mark.slow
 def test_spark_reads_a_folder_as_documented(configs_folder):
-    """In a Python of its own, as $SPARK_PYTHON names one or this environment has pyspark."""
+    """In the Python of $SPARK_PYTHON, or in this one if it has pyspark."""
     python = os.environ.get("SPARK_PYTHON", sys.executable)
     if not shutil.which("java"):
         pytest.skip("Spark needs Java: apt-get install default-jre-headless")
@@ -476,7 +476,7 @@ ABBREVIATIONS = {
 
 
 class FakeTorch:
-    """torch.float8_e4m3fn, torch.strided, torch.Size: whatever is named."""
+    """torch.float8_e4m3fn, torch.strided, torch.Size: accepts any name."""
 
     Size = tuple
 
@@ -485,7 +485,7 @@ class FakeTorch:
 
 
 def evaluate(inputs):
-    """As the loader does: dtypes lose their quotes, and only its own names are there."""
+    """Like the loader: dtypes lose their quotes, and only its own names exist."""
 
     def tensor(size, dtype, stride=None):
         assert isinstance(size, list) and (stride is None or len(stride) == len(size))
@@ -501,7 +501,8 @@ def evaluate(inputs):
 
 
 def load_operators(text):
-    """{operator: {inputs: count}} of a file of operator inputs; asserts what the loader does."""
+    """{operator: {inputs: count}} of a file of operator inputs; asserts the loader's
+    assumptions."""
     operators, name = {}, None
     for line in text.splitlines():
         if header := re.fullmatch(r"Operator: (.*)", line):
@@ -539,7 +540,7 @@ def test_torchbench_file_is_what_its_loader_needs():
 
 
 def test_operator_inputs_are_read_back(tmp_path):
-    """By torchtrace's own importer: the same lines again."""
+    """torchtrace's own importer reads the same lines."""
     for kind, name in (("torchbench", "ops.txt"), ("tritonbench", "ops.json")):
         export(kind, "-q", *LOGS, "-o", tmp_path / name)
         again = export(kind, "-q", tmp_path / name).out
@@ -563,7 +564,7 @@ def test_configs_are_read_back(name, tmp_path):
     assert config_counts(path) == config_counts(*LOGS, "--sum")
     stats = torchtrace("stats", path, "--format", "json")
     row = json.loads(stats.out)["apis"][0]
-    # The time of all calls of a config is no time of day of one.
+    # The total time of a config's calls is not the time of day of one call.
     assert "time_ns" not in row and "has no times" in stats.err or name == "yaml"
     if name == "jsonl":
         processes = json.loads(torchtrace("info", path, "--format", "json").out)["processes"]
@@ -582,7 +583,7 @@ def test_calls_are_read_back(log, tmp_path):
         keys = "depth thread time_ns duration_ns outcome exception level api".split()
         return [{key: row.get(key) for key in keys} for row in rows if "api" in row]
 
-    # Rows of calls that were open for long come with their ends.
+    # Long open calls are exported with their ends.
     key = json.dumps
     assert sorted(map(key, calls(path))) == sorted(map(key, calls(log)))
 
@@ -600,7 +601,7 @@ def test_tritonbench_holds_the_same():
 
 @pytest.mark.torch
 def test_torchbench_file_of_a_training_run(tmp_path):
-    """Its inputs, made into tensors as the loader makes them, can be given to the operators."""
+    """The operators accept its inputs, made into tensors as the loader makes them."""
     import torch
 
     trace = tmp_path / "trace"
@@ -629,7 +630,7 @@ def test_torchbench_file_of_a_training_run(tmp_path):
             operator(*args, **kwargs)
 
 
-# ---- output, and trouble ----
+# ---- output and errors ----
 
 
 def test_output_is_not_overwritten(tmp_path):
@@ -698,7 +699,7 @@ def test_reader_that_has_gone_is_no_failure():
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_file_that_cannot_grow(tmp_path, kind):
-    """The sentence names the file, and nothing is left behind."""
+    """The error names the file, and nothing is left behind."""
     out = tmp_path / f"x.{kind}"
 
     def limit():

@@ -1,4 +1,4 @@
-"""torchtrace export timing: calls by API, in as many files as are asked for."""
+"""torchtrace export timing: calls by API, split into as many files as requested."""
 
 import csv
 import json
@@ -74,7 +74,7 @@ def trained(tmp_path_factory):
     return folder / "out"
 
 
-# ---- what is in it ----
+# ---- content ----
 
 
 @pytest.mark.torch
@@ -84,7 +84,7 @@ def test_calls_are_those_of_dump(trained):
     all_calls = dumped(trained)
     told_again = 0
     for _, call in sorted(all_calls.items()):
-        # An operator is added up with its overloads.
+        # An operator's time includes that of its overloads.
         api = call["api"].partition(".")[0] if call["level"] == 2 else call["api"]
         parent = all_calls.get(call.get("parent"))
         if parent and parent["api"] == call["api"] and parent["level"] != call["level"]:

@@ -42,7 +42,7 @@ struct FilterArguments {
   bool with_parents = false;
 };
 
-// What run.json tells of it: as it was typed.
+// The entry in run.json: the options as typed.
 nlohmann::json Describe(const FilterArguments& arguments, const FilterOptions& options) {
   nlohmann::json description = {{"from", arguments.path}};
   const auto add = [&](const char* name, const std::vector<std::string>& list) {

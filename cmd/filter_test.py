@@ -1,4 +1,4 @@
-"""`torchtrace filter`: what is kept, what the new trace is, and trouble."""
+"""`torchtrace filter`: which calls it keeps, the new trace, and errors."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def torchtrace(*args, cwd="/", **kwargs):
 
 
 def filtered(tmp_path, *args, source=SAMPLE):
-    """The folder that it made."""
+    """The output folder."""
     out = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
     result = torchtrace("filter", "-q", source, "-o", out, *args)
     assert result == tool.Result(0, "", "")
@@ -28,7 +28,7 @@ def filtered(tmp_path, *args, source=SAMPLE):
 
 
 def dump(trace, *args):
-    """The calls, without what a new number or another folder changes."""
+    """The calls, without fields that depend on numbers or the folder."""
     lines = torchtrace("dump", trace, "--format", "jsonl", *args).out.splitlines()
     calls = [json.loads(line) for line in lines]
     return [
@@ -73,13 +73,13 @@ def test_what_stats_counts_is_what_is_kept(tmp_path, args):
     kept, counted = stats(out, "--by", "config"), stats(SAMPLE, "--by", "config", *args)
     for part in (kept, counted):
         for row in [part, *part["by_level"], *part["configs"]]:
-            # What stood inside may be gone.
+            # The calls inside may be gone.
             for name in [name for name in row if "self" in name]:
                 del row[name]
     assert kept == counted and kept["total_calls"] > 0
     info = json.loads((out / "run.json").read_text())
     assert info["counts"]["calls"] == kept["total_calls"]
-    # Once more, of what is left: nothing changes.
+    # Filtering the result again changes nothing.
     assert dump(filtered(tmp_path, *args, source=out)) == dump(out)
 
 
@@ -117,14 +117,14 @@ def test_parents(tmp_path):
     by_number = {call["call"]: call for call in listed if "call" in call}
     operators = [call for call in by_number.values() if call["api"].startswith("aten::add")]
     assert len(operators) == len(dump(alone))
-    # Whatever else is there stands around one of them.
+    # All other calls enclose one of them.
     around = set()
     for call in operators:
         while "parent" in call:
             call = by_number[call["parent"]]
             around.add(call["call"])
     assert around and around | {call["call"] for call in operators} == set(by_number)
-    # As deep as they were.
+    # The depth stays as recorded.
     original = [call for call in dump(SAMPLE) if call.get("api", "").startswith("aten::add")]
     assert [call["depth"] for call in operators] == [call["depth"] for call in original]
 
@@ -244,7 +244,7 @@ def test_a_full_disk(tmp_path):
 
 
 def test_interrupt_leaves_nothing(tmp_path):
-    """Of a trace that comes through a pipe which never ends."""
+    """While reading a trace from a pipe that never ends."""
     fifo = tmp_path / "slow.ttlog"
     os.mkfifo(fifo)
     groups = tmp_path / "groups"

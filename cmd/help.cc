@@ -34,7 +34,7 @@ std::string FirstPage() {
   return page;
 }
 
-// The pages of all verbs, each below a line.
+// The pages of all verbs, separated by lines.
 std::string AllPages() {
   std::string pages = FirstPage();
   for (const Command* command : CommandsWithOptions()) {
@@ -43,13 +43,13 @@ std::string AllPages() {
   return pages;
 }
 
-// Text in roff, the language of manual pages: no word of it is a request.
+// Escapes text for roff, the language of manual pages, so that no word of it is a request.
 std::string Roff(const std::string& text) {
   std::string out = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"\n.", "\n\\&."}, {"\n'", "\n\\&'"}});
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
-// Lines that stay as they are.
+// Text whose line breaks stay.
 std::string RoffLines(const std::string& text) {
   return absl::StrCat(".nf\n", Roff(text), text.ends_with('\n') ? "" : "\n", ".fi\n");
 }

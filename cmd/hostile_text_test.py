@@ -1,4 +1,4 @@
-"""Whatever strings a trace holds, whatever its files are called: only plain lines are shown."""
+"""With any strings in a trace and any file names, only plain lines are printed."""
 
 import csv
 import io
@@ -11,7 +11,8 @@ import pytest
 from tools.testing import whole_tool as tool
 
 STACKS = tool.ROOT / "testdata/logs/v1/stacks.ttlog"
-# Clears the screen, as ESC and as C1; turns the direction; ends the line and speaks in our name.
+# Clears the screen, by ESC and by C1; reverses the direction; ends the line and imitates our
+# messages.
 EVIL = '\x1b[2J\x9b2J\x07\x7f\u202eab\u2066\u200f\r\nFAKE, "x"\ttorchtrace: FAKE\U000e0041'
 BAD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
@@ -40,7 +41,7 @@ def value(value):
 
 
 def records():
-    """One call of everything that has a text in it, three times: it returns, raises, never ends."""
+    """One call of everything that contains text, three times: it returns, raises, never ends."""
     identity = (
         b"\x01"
         + text(f"torch.{EVIL}")
@@ -66,7 +67,7 @@ def records():
 
 
 def write_log(path, broken=False, **metadata):
-    """stacks.ttlog with other contents, in frames that look as if they had never been closed."""
+    """stacks.ttlog with other contents, in unclosed frames."""
     data = bytearray(STACKS.read_bytes())
     at, frames = 4096, []
     while at < len(data):
@@ -224,7 +225,7 @@ def test_no_verb_lets_a_trace_speak_to_the_terminal(tmp_path, broken):
         if result.status == 0:
             shown.add(verb[0])
     assert {"info", "render", "filter", "merge"} <= shown
-    # Of what is broken no call is left, which is an error of these.
+    # A broken log has no call left, which is an error for these verbs.
     assert ({"stats", "dump", "dedup", "export"} & shown == set()) == broken
     for made in ("rendered", "merged", "filtered"):
         for path in (tmp_path / made).rglob("*"):

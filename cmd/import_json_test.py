@@ -1,4 +1,4 @@
-"""Traces of PyTorch's own tools, made by them and read by torchtrace's verbs."""
+"""Traces that PyTorch's own tools write, read by torchtrace's verbs."""
 
 import collections
 import datetime
@@ -11,7 +11,7 @@ from tools.testing import whole_tool as tool
 
 SAMPLES = tool.ROOT / "testdata/imports"
 
-# The step is a training step of an MLP; OBSERVE says what watches it.
+# The step is a training step of an MLP; OBSERVE is the observing code.
 PROGRAM = """
 import sys
 import torch
@@ -65,7 +65,7 @@ def dump(path):
 
 
 def observe(folder, body, program=PROGRAM):
-    """What both of PyTorch's tools write of a program, as torchtrace reads it."""
+    """The traces of a program by both of PyTorch's tools, as torchtrace reads them."""
     code = program.replace("OBSERVE", OBSERVED.replace("BODY", body.replace("\n", "\n    ")))
     (folder / "observed.py").write_text(code)
     result = tool.execute([tool.PYTHON, "observed.py"], folder)
@@ -88,14 +88,15 @@ def step(tmp_path_factory):
 
 
 def same(own, other):
-    """An argument by torchtrace and by the observer, as far as the two can agree."""
+    """Whether an argument recorded by torchtrace matches the observer's, as far as both record
+    it."""
     if isinstance(own, dict) and isinstance(other, dict):
-        # What stands beside a config, torchtrace alone sees.
+        # Only torchtrace records these.
         own = {k: v for k, v in own.items() if k not in ("requires_grad", "subclass")}
         return own.keys() == other.keys() and all(same(own[key], other[key]) for key in own)
     if isinstance(own, list) and isinstance(other, list):
         return len(own) == len(other) and all(map(same, own, other))
-    # A number in the place of a tensor: PyTorch makes a tensor of it, torchtrace shows the number.
+    # A number passed for a tensor: PyTorch records it as a tensor, torchtrace as the number.
     wrapped = {bool: "torch.bool", int: "torch.int64", float: "torch.float64"}.get(type(own))
     if wrapped is not None and isinstance(other, dict):
         return (other.get("shape"), other.get("dtype")) == ([], wrapped)
@@ -121,9 +122,9 @@ def tensors(value):
 def test_execution_trace_has_the_calls_of_level_2(step):
     _, et, _, own = step
     assert len(own) > 30
-    # Level 2 sees what is below autograd, the observer all of the dispatcher: every call of the
-    # first is one of the second, in the same order, with the same arguments. But for the
-    # operators of record_function, which PyTorch doesn't observe.
+    # Level 2 is below autograd, the observer sees the whole dispatcher: every call of the first
+    # occurs in the second, in the same order, with the same arguments. Except the operators of
+    # record_function, which PyTorch doesn't observe.
     rest = iter(et)
     for call in own:
         if not call["api"].startswith("profiler::"):
@@ -142,13 +143,13 @@ def test_execution_trace_nests(step):
             assert call["depth"] == 0
     assert parents["aten::addmm"] == {"aten::linear"}
     assert parents["aten::transpose.int"] == {"aten::t"}
-    # Autograd's nodes and optimizer's ranges around it are no calls.
+    # Autograd's nodes and optimizers' ranges around it are not calls.
     assert "aten::nll_loss_backward" not in parents
 
 
 @pytest.mark.torch
 def test_profiler_trace_agrees_with_the_execution_trace(step):
-    """Names but for overloads, order, nesting, shapes, strides; dtypes but in lists."""
+    """Names except overloads, order, nesting, shapes, strides; dtypes except in lists."""
     _, et, chrome, _ = step
 
     def outline(call):
@@ -161,7 +162,7 @@ def test_profiler_trace_agrees_with_the_execution_trace(step):
         for (_, dtype, stride), (_, other_dtype, other_stride) in pairs:
             assert stride == other_stride
             assert dtype in (other_dtype, "torch.unknown")
-    # Times are of the wall clock and lie in one another.
+    # Times are wall clock times, and nested.
     for call in chrome:
         assert call["duration_ns"] > 0
         if "parent" in call:
@@ -213,7 +214,7 @@ torch.empty_like(torch.empty(2, 2), layout=torch.strided)
         if detach["api"] == "aten::detach" and empty["api"] == "aten::empty.memory_format":
             assert detach["args"][0]["dtype"] == empty["kwargs"]["dtype"]["value"]
             seen.append(detach["args"][0]["dtype"])
-    # float32 is never said: it is the default dtype.
+    # float32 never appears: it is the default dtype.
     assert {"torch.bfloat16", "torch.complex32", "torch.uint64", "torch.float8_e4m3fn"} <= set(seen)
     code = "import torch, sys; print(all(isinstance(eval(d), torch.dtype) for d in sys.argv[1:]))"
     assert tool.execute([tool.PYTHON, "-c", code, *seen], tmp_path).out == "True\n"
@@ -299,12 +300,12 @@ def test_damaged_files(sample, tmp_path):
     whole = dump(SAMPLES / sample)
     path = tmp_path / "trace.json"
 
-    # Cut in the middle, as by a program that was killed: the beginning.
+    # Cut in the middle, as by a program that was killed: the beginning is read.
     path.write_text(text[: len(text) // 2])
     part = dump(path)
     assert 0 < len(part) < len(whole)
 
-    # Broken in the middle: a sentence, and nothing on standard output.
+    # Broken in the middle: an error, and nothing on standard output.
     middle = text.index('"name"', len(text) // 2)
     for broken in ("?", "\0", "[" * 100000):
         path.write_text(text[:middle] + broken + text[middle:])
@@ -367,7 +368,7 @@ def test_an_execution_trace_that_is_written_again(version, tmp_path):
         head = json.loads(target.read_text())
         for member in ("pid", "time", "start_ts"):
             assert head[member] == told[member]
-        # Without times nobody knows how those of several threads stand to one another.
+        # Without times, the order of calls on different threads is unknown.
         for one, other in zip(by_thread(target), by_thread(sample), strict=True):
             assert one == other
 
@@ -391,7 +392,7 @@ UNKNOWN = {"name": "aten::mm", "ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "
 
 
 def test_arguments_that_are_not_known(tmp_path):
-    """They are no call without arguments, in no form."""
+    """No form shows them as calls without arguments."""
     profile = tmp_path / "profile.json"
     none = {**UNKNOWN, "ts": 9, "args": {"Input Dims": [], "Input type": []}}
     profile.write_text(json.dumps({"traceEvents": [UNKNOWN, none]}))

@@ -1,4 +1,4 @@
-"""Other formats through the whole tool: what is read, what is said, and what is refused how."""
+"""Other formats through the whole tool: what is read, which remarks are printed, and the errors."""
 
 import gzip
 import json
@@ -143,7 +143,7 @@ def test_a_folder_without_a_log(tmp_path):
 
 
 def test_what_was_rendered_says_what_the_log_says(tmp_path):
-    """The same configs and calls; but for nesting, and for levels, which text can't tell."""
+    """The same configs and calls, except nesting and levels, which text doesn't record."""
     log = tool.ROOT / "testdata/logs/v1/sample.ttlog"
     assert torchtrace("render", log, "-o", "out", cwd=tmp_path).status == 0
     for name in ("api_trace.yaml", "api_trace.txt"):
@@ -209,7 +209,7 @@ def test_bad_files(name, tmp_path):
         assert result.status == 2, (verb, result)
         assert message in result.err and len(result.err.splitlines()) == 1, (verb, result)
         assert result.err.startswith("torchtrace: ")
-        if verb[0] != "dump":  # which streams
+        if verb[0] != "dump":  # dump streams its output
             assert result.out == ""
     rendered = tmp_path / "rendered"
     assert not rendered.exists() or os.listdir(rendered) == []
@@ -251,7 +251,7 @@ def test_several_traces_of_several_formats(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["seed_example.py", "train_mlp.py", "opinfo_samples.py"])
 def test_every_config_of_a_program_reads_back(script, tmp_path):
-    """Text, model, text is the identity; and so is YAML's."""
+    """Converting text to the model and back is the identity; also for YAML."""
     result = torchtrace(
         "run",
         "-qo",

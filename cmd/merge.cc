@@ -46,7 +46,7 @@ struct MergeArguments {
   RenderingOptions rendering;
 };
 
-// "" or what is wrong with it.
+// Empty, or what is wrong with the label.
 std::string CheckLabel(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals != std::string::npos && equals > 0 && equals + 1 < text.size()) return "";
@@ -76,8 +76,7 @@ absl::Status ReadManifest(const std::string& path, std::vector<MergeInput>* inpu
   return absl::OkStatus();
 }
 
-// What is to be merged, in the order given: positional ones, those that only --label
-// names, the manifest's.
+// The inputs in the order given: positional ones, those that only --label names, the manifest's.
 absl::StatusOr<std::vector<MergeInput>> GatherInputs(const MergeArguments& arguments) {
   std::vector<MergeInput> named;
   for (const std::string& path : arguments.paths) named.push_back({path, ""});
@@ -114,7 +113,7 @@ absl::StatusOr<std::vector<MergeInput>> GatherInputs(const MergeArguments& argum
   return inputs;
 }
 
-// Returns the lines that tell of it.
+// Returns lines that summarize the new trace.
 absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>& inputs,
                                                    const MergeArguments& arguments) {
   if (absl::Status s = CheckMergeInputs(inputs); !s.ok()) return s;

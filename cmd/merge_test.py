@@ -1,4 +1,4 @@
-"""torchtrace merge as its users meet it: real logs, real folders, exit codes."""
+"""torchtrace merge from a user's view: real logs, real folders, exit codes."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def tree(folder):
 
 
 def refused(result, *texts):
-    """Exit 2 with one sentence, which holds the texts."""
+    """Exit 2 with one sentence that contains the texts."""
     assert (result.status, result.out) == (2, ""), result
     assert result.err.count("\n") == 1 and result.err.startswith("torchtrace: "), result.err
     for text in texts:
@@ -150,7 +150,7 @@ def test_folder_of_folders(tmp_path):
 
 
 def patched_log(path, **metadata):
-    """sample.ttlog with other metadata, in a frame that looks as if it had never been closed."""
+    """sample.ttlog with other metadata, in an unclosed frame."""
     data = bytearray(SAMPLE.read_bytes())
     header, page = 4096, 4096
     length = int.from_bytes(data[header + 32 : header + 36], "little")
@@ -235,7 +235,7 @@ def test_force_replaces_the_old_trace_when_the_new_one_is_complete(tmp_path):
     (out / "notes").write_text("mine")
     (out / "api_apis.txt").write_text("old")
     before = tree(out)
-    # Merging fails only after the output was begun: the old one stays as it was.
+    # If merging fails after it began to write, the old output stays unchanged.
     limited = subprocess.run(
         [tool.TORCHTRACE, "merge", SAMPLE, "-fo", "out"],
         cwd=tmp_path,
@@ -301,7 +301,7 @@ def test_a_thousand_inputs_with_64_open_files(tmp_path):
     }
     text = torchtrace("info", "out", cwd=tmp_path).out
     assert text.count("\n") < 150 and "and 900 more processes" in text
-    # All at once, in time order: the logs overlap.
+    # All together, in time order: the logs overlap.
     folder = tmp_path / "together/log"
     folder.mkdir(parents=True)
     for i in range(200):
@@ -347,12 +347,12 @@ def test_progress_on_a_terminal(tmp_path):
     try:
         while chunk := os.read(main, 4096):
             seen += chunk
-    except OSError:  # how a terminal ends on Linux
+    except OSError:  # the end of a terminal on Linux
         pass
     assert process.wait() == 0
     before, said = seen.split(b"torchtrace: the trace is in out", 1)
     assert b"ing: " not in said
-    if before:  # it took a second
+    if before:  # the work took a second
         assert b"\r\x1b[Kmerging: " in before and b"% (" in before
         assert before.endswith(b"\r\x1b[K")
 

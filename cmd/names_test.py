@@ -1,4 +1,4 @@
-"""Names in --include and --exclude: aliases, what is known, and filters that leave nothing."""
+"""Names in --include and --exclude: aliases, known names, and filters that no call passes."""
 
 import json
 import re
@@ -81,7 +81,7 @@ def test_unknown_names_are_errors(trace, verb, pattern, nearest):
 def test_a_filter_that_leaves_nothing_says_so(trace, verb, pattern):
     result = torchtrace(*verb, trace, "--include", pattern)
     if verb == ["apis", "coverage"] and pattern[0] == "?":
-        assert result.status == 2  # nothing of the list either
+        assert result.status == 2  # matches nothing in the list either
         return
     assert result.status == 0
     shown = f"'{pattern}'" if "?" in pattern else pattern
@@ -253,7 +253,7 @@ SELECTIONS = [
 @pytest.mark.parametrize("verb", READERS_OF_CALLS, ids=lambda verb: " ".join(verb[:2]))
 def test_a_selection_that_leaves_nothing_says_so(trace, verb, selection):
     if verb[0] == "replay" and selection[0] != "--where":
-        return  # starting torch takes seconds, and the mechanism is one
+        return  # starting torch takes seconds, and the code is the same
     result = torchtrace(*verb, trace, *selection)
     assert result.status == 0, result.err
     shown = " ".join(

@@ -1,4 +1,4 @@
-"""The folder of a trace: whose it is, who may read it, and what never happens to what is there."""
+"""The folder of a trace: who owns it, who may read it, and that its other contents stay."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ def run(cwd, *args, **kwargs):
 
 @contextlib.contextmanager
 def live(cwd, code, *options):
-    """A run of a program that has come to the end of `code`, and waits."""
+    """A run of a program that has executed `code` and waits."""
     command = [
         tool.TORCHTRACE,
         "run",
@@ -171,7 +171,7 @@ def test_who_may_read_a_trace(tmp_path, usual_umask):
         assert modes(tmp_path / verb) == private
         assert torchtrace(verb, "-qfo", verb, "--readable", "common", cwd=tmp_path).status == 0
         assert modes(tmp_path / verb) == common
-    # What the user names is as any tool's output.
+    # A file named by the user gets the usual permissions.
     assert torchtrace("dedup", "private", "-o", "configs.txt", cwd=tmp_path).status == 0
     assert stat.S_IMODE((tmp_path / "configs.txt").stat().st_mode) == 0o644
     assert torchtrace("render", "-q", "private", "-o", "files", cwd=tmp_path).status == 0

@@ -23,8 +23,7 @@ constexpr char kFooter[] =
     "  torchtrace render out                           all files, also after a kill -9\n"
     "  torchtrace render out --formats trace.yaml -o here";
 
-// The folder that the rendered files of the trace at `path` stand in: for a log
-// file, the output folder around it.
+// The folder of the rendered files for the trace at `path`. For a log file: the output folder that contains it.
 std::string FolderOf(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return path;
@@ -78,7 +77,7 @@ int Run(const std::vector<std::string>& args) {
   CleanUpOnSignals();
   const absl::StatusOr<RenderReport> report = Render(trace->get(), options);
   if (!report.ok()) return Fail(kExitTrouble, report.status());
-  // A run that was killed has left no run.json.
+  // A run that was killed left no run.json.
   if (in_place && (options.force || !std::filesystem::exists(options.folder + "/run.json"))) {
     const absl::Status written =
         WriteRunInfo(BuildRunInfo(**trace, report->statistics, &*report), options.folder, options.mode);

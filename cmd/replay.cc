@@ -40,18 +40,18 @@ constexpr char kFooter[] =
     "  torchtrace replay configs.txt --include 'torch.nn.*' --resume results.jsonl\n"
     "  torchtrace replay out --sequence --calls 0-999       its first thousand calls as the program that they were";
 
-constexpr uint64_t kLeastMemory = 64 << 20;  // which a worker needs for itself
+constexpr uint64_t kLeastMemory = 64 << 20;  // a worker needs it for itself
 
 struct Arguments {
   std::vector<std::string> paths;
   std::string python, resume, output, format;
   bool force = false, quiet = false, all = false, sequence = false;
   WorkerOptions workers;
-  CallSelectionOptions filter;  // what `selection` is made of
+  CallSelectionOptions filter;  // source of `selection`
   CallSelection selection;
 };
 
-// By the suffix of its name; without one it is text.
+// The format by the suffix of the name; without one, text.
 absl::StatusOr<ReplayFormat> FormatOfFile(const std::string& name) {
   static const Choices<ReplayFormat> suffixes("unknown suffix", {{"", ReplayFormat::kText},
                                                                  {".txt", ReplayFormat::kText},
@@ -65,7 +65,7 @@ absl::StatusOr<ReplayFormat> FormatOfFile(const std::string& name) {
                                                  "or .xml; --format names one"));
 }
 
-// What a sequence leaves out.
+// Remarks on what a sequence leaves out.
 std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
   std::vector<std::string> sentences;
   const FlowSummary& flow = facts.flow;
@@ -96,7 +96,7 @@ std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
   return sentences;
 }
 
-// What results depend on, beside the config.
+// What results depend on, as well as the config.
 std::string Conditions(const WorkerOptions& workers, const std::string& torch) {
   return absl::StrCat("--device ", workers.device.empty() ? "as recorded" : workers.device, ", --seed ", workers.seed,
                       ", --threads ", workers.threads, ", --timeout ", workers.timeout_s, ", --max-bytes ",
@@ -104,7 +104,7 @@ std::string Conditions(const WorkerOptions& workers, const std::string& torch) {
                       ", torch ", torch);
 }
 
-// As workers find it.
+// The version that workers import.
 absl::StatusOr<std::string> VersionOfTorch(const std::string& python) {
   const absl::StatusOr<CommandResult> said = RunCommand(
       {python, "-B", "-c", "import sys; sys.path[:] = filter(None, sys.path); import torch; print(torch.__version__)"});
@@ -129,8 +129,8 @@ bool AreOneFile(const std::string& a, const std::string& b) {
          std::filesystem::equivalent(a, b, error);
 }
 
-// Replays the traces one after the other, by the same workers: a trace is open until its last config was handed out.
-// `missing` gets what is to be told of them.
+// Replays the traces one after the other with the same workers; a trace stays open until its last config was handed
+// out. `missing` receives the remarks on them.
 absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingProgress* reading, Remarks* missing) {
   ReplayPlan plan(arguments.selection);
   const size_t traces = arguments.paths.size();
@@ -158,7 +158,7 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingPro
       if (trace != nullptr) missing->Add(arguments.paths[opened - 1], *trace);
       trace.reset();
       if (opened == traces) return false;
-      // Of what can't be read to its end nothing is called.
+      // A trace that can't be read to its end is not replayed at all.
       if (status = open(); !status.ok()) return false;
     }
   };
@@ -169,7 +169,7 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingPro
   return status.ok() ? called : status;
 }
 
-// The calls of one trace in order.
+// Replays the calls of one trace in order.
 absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, SequenceFacts* facts,
                            ReadingProgress* reading, Remarks* missing) {
   if (arguments.paths.size() > 1) return absl::InvalidArgumentError("--sequence takes one trace");
@@ -189,7 +189,7 @@ absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, Seq
   return absl::OkStatus();
 }
 
-// Else a pipe to a worker would be a standard stream, its own too. What stands in for a closed one fails as that does.
+// Else a worker's pipe could become a standard stream, also its own. Each replacement fails like a closed stream.
 void OccupyClosedStreams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
@@ -271,7 +271,7 @@ int Run(const std::vector<std::string>& args) {
       arguments.format.empty() ? FormatOfFile(arguments.output) : ReplayFormats().Parse(arguments.format);
   if (!format.ok()) return Fail(kExitTrouble, format.status());
 
-  // A sequence shows how many calls were replayed, and not how much was read.
+  // A sequence shows how many calls were replayed, instead of how much was read.
   ReadingProgress reading(arguments.quiet || arguments.sequence, arguments.paths.size());
   if (absl::Status s = arguments.filter.CheckNames(arguments.paths, &reading); !s.ok()) return Fail(kExitTrouble, s);
   const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());

@@ -1,4 +1,4 @@
-"""torchtrace replay: what it says of configs that it calls again, and what no trace makes it do."""
+"""torchtrace replay: its results for configs, and what no trace can make it do."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def write(path, *lines):
 
 
 def in_workers(folder, statements):
-    """The environment in which a worker runs these before all else, with torch imported."""
+    """An environment in which a worker first imports torch and runs these statements."""
     lines = ["import sys", "if '-B' in sys.orig_argv:", "    import torch"]
     lines += [f"    {line}" for line in statements.strip().split("\n")]
     (folder / "sitecustomize.py").write_text("\n".join(lines) + "\n")
@@ -47,7 +47,7 @@ library = torch.library.Library("aten", "IMPL")
 
 
 def results(*args, **kwargs):
-    """By config, and the exit code."""
+    """Results by config, and the exit code."""
     result = replay(*args, "--format", "json", "-q", **kwargs)
     assert result.err == ""
     report = json.loads(result.out)
@@ -147,7 +147,7 @@ def test_hostile_names_and_sizes(tmp_path):
     rows, _ = results(path, "--max-memory", "1GiB", cwd=tmp_path)
     assert set(tmp_path.iterdir()) == before
     assert rows.pop(ADD)["result"] == "ok"
-    # It may be called: a list is no tensor.
+    # The API is allowed, but a list is no tensor.
     assert rows.pop(deep)["result"] == "raised"
     assert {config for config, row in rows.items() if row["result"] != "skipped"} == set()
     reasons = {config: row["reason"] for config, row in rows.items()}
@@ -158,7 +158,7 @@ def test_hostile_names_and_sizes(tmp_path):
 
 
 WRITTEN_IN_PYTHON = [
-    # The first import of the compiler's is a part of it.
+    # Includes the first import of the compiler.
     'torch.nested.nested_tensor(list[Tensor([2, 4], "float32"), Tensor([3, 4], "float32")], '
     "layout=torch.jagged)",
     'torch.Tensor.add(Tensor([3], "float32", device="meta"), 1)',
@@ -176,7 +176,7 @@ WRITTEN_IN_PYTHON = [
 ]
 
 
-# By config: the reason for which it isn't called, None where it returns.
+# By config: why it is skipped, None if it returns.
 PLACES = {
     "torch.ops.aten.set_grad_enabled(False)": "it is TorchScript's alone",
     'torch.ops.aten.relu(Tensor([2], "float32"))': None,
@@ -221,7 +221,7 @@ def test_each_call_finds_the_modes_as_they_were(tmp_path):
 
 
 def test_in_place_by_argument(tmp_path):
-    """What was no leaf of the graph is one here."""
+    """An input that was not a leaf of the graph is one in a replay."""
     script = """
 import torch
 x = torch.ones(3, requires_grad=True) * 2
@@ -234,14 +234,14 @@ x.detach_()
 
 
 def test_operators_written_in_python(tmp_path):
-    """They import PyTorch's compiler, which writes no file all the same."""
+    """They import PyTorch's compiler, which still writes no file."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     rows, status = results(
         write(tmp_path / "a.txt", *WRITTEN_IN_PYTHON), env={"TMPDIR": str(folder)}
     )
     failed = {config: row for config, row in rows.items() if row["result"] != "ok"}
-    # Before torch 2.13 there was no such loss.
+    # torch has this loss since 2.13.
     assert {config for config in failed if "linear_cross_entropy" not in config} == set()
     assert {row["result"] for row in failed.values()} <= {"skipped", "raised"}
     assert status == 0 and list(folder.iterdir()) == []
@@ -337,7 +337,7 @@ def test_files_of_other_tools(tmp_path, name, text, reasons, said):
 
 
 def test_what_a_call_that_raised_was_given_as_text(tmp_path):
-    """PaddleAPITest writes dtypes so; a program that does is told of it."""
+    """PaddleAPITest writes dtypes as text, but a call that was given text raises as recorded."""
     out = record(
         tmp_path,
         """
@@ -355,7 +355,7 @@ except TypeError:
 
 
 def test_traces_of_the_profiler():
-    """They have no overloads, and little of some arguments."""
+    """They have no overloads, and incomplete arguments."""
     rows, status = results(tool.ROOT / "testdata/imports/chrome_trace/2.13.json")
     assert {row["reason"] for row in rows.values() if row["result"] == "skipped"} == {
         "a tensor's dtype isn't known",
@@ -396,7 +396,7 @@ def test_single_calls_of_other_levels(tmp_path, level):
 
 
 def test_interrupted(tmp_path):
-    """Ctrl-C ends it and its workers; the same command goes on behind what was kept."""
+    """Ctrl-C ends it and its workers; the same command resumes from the kept results."""
     env = in_workers(
         tmp_path,
         "import time\n"
@@ -448,7 +448,7 @@ def test_differences_in_each_format(tmp_path):
     assert replay(path, "-qo", tmp_path / "r").status == 1
     assert (tmp_path / "r").read_text() == text.out
     junit = tmp_path / "junit.xml"
-    assert replay(path, "-o", junit).status == 1  # the suffix tells it
+    assert replay(path, "-o", junit).status == 1  # format by suffix
     suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == list("3101")
     assert len(suite.findall("testcase")) == 3
@@ -486,7 +486,7 @@ def test_calls_that_raised(tmp_path):
 
 
 def test_recorded_ranges_of_integers(tmp_path):
-    """Of a divisor 0 may be the least, and was no element. Numbers may have 64 bits."""
+    """A divisor's range may include 0, though no element was 0. Integers have up to 64 bits."""
     script = """
 import torch
 a, most = torch.tensor([7, 5, 6, -3, 9, 8]), 2**64 - 1
@@ -502,7 +502,7 @@ torch.where(torch.tensor([True, False]), c, c), torch.where(torch.tensor([True])
 
 
 def test_conjugation_is_not_recorded(tmp_path):
-    """Of complex tensors alone it decides how a result lies in memory."""
+    """It only affects the strides of results with complex tensors."""
     script = """
 import torch
 for dtype in (torch.complex64, torch.float32):
@@ -522,7 +522,7 @@ for dtype in (torch.complex64, torch.float32):
 
 
 def test_results_come_in_the_order_of_the_configs(tmp_path):
-    """Whichever worker is ready first, and whatever was kept before."""
+    """In any order of the workers, and with kept results."""
     configs = [f'torch.add(Tensor([{n}], "float32"), {n})' for n in (1, 3_000_000, 2, 3, 4, 5)]
     path, kept = write(tmp_path / "a.txt", *configs), tmp_path / "kept.jsonl"
     assert list(results(path, jobs=3)[0]) == configs
@@ -531,7 +531,7 @@ def test_results_come_in_the_order_of_the_configs(tmp_path):
 
 
 def test_crash_and_timeout(tmp_path):
-    """What comes behind a worker that died is called all the same."""
+    """Configs after one that killed a worker are still called."""
     env = in_workers(
         tmp_path,
         "import os, time\n"
@@ -560,7 +560,7 @@ def test_crash_and_timeout(tmp_path):
 
 
 def test_a_request_beyond_the_memory(tmp_path):
-    """Is read to its end all the same: what comes behind it has its own answer."""
+    """It is read to its end, and the next request gets its own answer."""
     long = 'torch.nn.functional.relu("' + "x" * 66_000_000 + '")'
     path = write(tmp_path / "a.txt", MISFIT, long, ADD)
     done = replay(path, "--max-memory", "64MiB", "--exclude", "torch.relu", timeout=300)
@@ -578,7 +578,7 @@ def test_a_request_beyond_the_memory(tmp_path):
     ids=["real-time signal", "error"],
 )
 def test_a_worker_that_dies_while_it_reads(tmp_path, statement, says):
-    """Once: the rest of the request is for nobody, and another process goes on."""
+    """This is reported once: the rest of the request is dropped, and another process continues."""
     env = in_workers(
         tmp_path,
         "import os, signal\n"
@@ -617,7 +617,7 @@ def test_a_worker_that_dies_while_it_reads(tmp_path, statement, says):
     ids=["when it has answered", "when it begins to read"],
 )
 def test_a_worker_that_dies_between_calls(tmp_path, dies):
-    """Each config has its own answer."""
+    """Each config gets its own answer."""
     env = in_workers(
         tmp_path,
         "import os, signal\n"
@@ -687,7 +687,7 @@ def test_reasons_are_few(tmp_path):
 
 
 def test_all_arguments_by_position(tmp_path):
-    """As the profiler writes them."""
+    """As in the profiler's traces."""
     called = (
         'aten::addmm(Tensor([4], "float32"), Tensor([2, 3], "float32"), Tensor([3, 4], "float32"), '
         "1, 1)",
@@ -704,7 +704,7 @@ def test_all_arguments_by_position(tmp_path):
 
 
 def test_an_operator_that_takes_no_numbers(tmp_path):
-    """Where a result differs, it is asked for numbers in place of its tensors."""
+    """If a result differs, it is called again with numbers in place of its tensors."""
     script = "import torch\ntorch.relu(torch.tensor(1.0, dtype=torch.float64))\n"
     out = record(tmp_path, script, "-l", "2", "--outputs")
     env = in_workers(tmp_path, REPLACE + "library.impl('relu', lambda x: x.float(), 'CPU')")
@@ -723,7 +723,7 @@ def test_a_worker_that_dies_before_it_can_call(tmp_path):
 def test_resume(tmp_path):
     path, kept = write(tmp_path / "a.txt", ADD, MISFIT), tmp_path / "kept.jsonl"
     first = replay(path, "--resume", kept, "--format", "json")
-    # As if the process had died in the middle of a line.
+    # As after a crash in the middle of a line.
     kept.write_bytes(kept.read_bytes()[:-20])
     second = replay(path, "--resume", kept, "--format", "json")
     assert "1 of the results stood in" in second.err
@@ -731,7 +731,7 @@ def test_resume(tmp_path):
     for row in (*plain[0], *plain[1]):
         row["seconds"] = 0
     assert sorted(plain[0], key=str) == sorted(plain[1], key=str)
-    # A line that something else wrote over: what stands behind it is there still.
+    # After an overwritten line, later lines are still read.
     lines = kept.read_bytes().splitlines(keepends=True)
     kept.write_bytes(lines[0] + b"{garbage\n" + b"".join(lines[1:]))
     third = replay(path, "--resume", kept, "--format", "json")
@@ -790,12 +790,12 @@ data.split([1, 2], 1)
 
 
 def test_recorded_values_and_outputs(tmp_path):
-    """Indices are those of the program, and what is returned is compared with what was."""
+    """Indices are those of the program, and results are compared with the recorded ones."""
     out = record(tmp_path, INDICES, "-l", "1,2", "--outputs", "--values", "1KB")
     rows, status = results(out)
     assert {config: row["reason"] for config, row in rows.items() if row["differs"]} == {}
     assert status == 0
-    # Nobody could know that of the configs alone.
+    # Not known from the configs alone.
     raised = {config.split("(")[0] for config, row in rows.items() if row["result"] == "raised"}
     assert raised == {
         "torch.Tensor.index_select",
@@ -840,7 +840,7 @@ torch.nn.functional.softsign(x), torch.nn.functional.hardtanh(x), torch.nn.funct
     assert "differs: returned, result: shape [4, 3], recorded [3, 4] (recorded: returned, " in text
 
 
-# Each with what it returns at the call of that number.
+# Each with its result in the call of that number.
 KINDS = """
 import collections
 import enum
@@ -882,7 +882,7 @@ for tensor in made:
 
 
 def test_results_are_described_as_by_the_recorder(tmp_path):
-    """Every kind of value that a call may return; the same ones by another call differ."""
+    """Every kind of value that a call may return; a result of another call differs."""
     out = record(tmp_path, KINDS_TRACED, "-l", "1", "--outputs")
     planted = (
         KINDS + "def selu(input, inplace=False):\n"
@@ -951,7 +951,7 @@ torch.zeros(2, torch.tensor(2)), whole[torch.tensor([2])]
 
 
 def test_what_is_not_recorded_makes_no_difference(tmp_path):
-    """Autocast, defaults, modes, and what sparse, quantised and packed tensors are made of."""
+    """Autocast, defaults, modes, and the parts of sparse, quantized and packed tensors."""
     options = ("-l", "0,1,2,4", "--outputs", "--no-int-ranges")
     out = record(tmp_path, NOT_RECORDED, *options)
     rows, status = results(out)
@@ -967,7 +967,7 @@ def test_what_is_not_recorded_makes_no_difference(tmp_path):
     assert status == 0 and len(rows) > 300
 
 
-# Two steps of a small GPT, with dropout, clipping and AdamW; then each parameter is looked at.
+# Two steps of a small GPT, with dropout, clipping and AdamW; then each parameter is read.
 TRAINING = """
 import torch
 import torch.nn as nn
@@ -1016,7 +1016,7 @@ def sequence(out, *args, **kwargs):
 
 
 def test_training_step_in_order(tmp_path):
-    """Below autograd, bit for bit: the parameters after it are those of the program."""
+    """Below autograd, bit for bit: the parameters end as in the program."""
     out = record(
         tmp_path,
         TRAINING,
@@ -1032,16 +1032,16 @@ def test_training_step_in_order(tmp_path):
     }
     counts = summary["sequence"]
     assert counts["tensors_equal"] == counts["tensors_compared"] > 1500
-    # Its random numbers alone, and what began as something empty.
+    # Only random numbers, and uninitialized memory.
     assert counts["tensors_filled"] < 200
 
-    # A window begins with what was recorded of its inputs.
+    # A window begins with the recorded contents of its inputs.
     first = next(row["call"] for row in rows if row["config"].startswith("aten::embedding("))
     summary, window, status = sequence(out, "--calls", f"{first}-")
     assert status == 0 and len(window) == len(rows) - first
     assert summary["sequence"]["tensors_made"] > 30
 
-    # Where one operator has other results, that is said of it, and of no other one.
+    # If an operator has other results, only that operator is reported.
     env = in_workers(
         tmp_path, REPLACE + "library.impl('gelu', lambda x, approximate='none': x * 0.5, 'CPU')"
     )
@@ -1068,10 +1068,10 @@ def test_sequence_of_an_execution_trace(schema):
     path = tool.ROOT / f"testdata/imports/execution_trace/{schema}.json"
     summary, rows, status = sequence(path, "--device", "cpu")
     assert status == 0 and summary["ok"] == summary["calls"] - 1 >= 12
-    # Its complex number is said to be an object.
+    # Its complex number is recorded as an object.
     (skipped,) = (row for row in rows if row["result"] == "skipped")
     assert "ComplexDouble" in skipped["reason"]
-    # Others are what calls before returned.
+    # The others are results of earlier calls.
     tensors = sum(row["config"].count("Tensor(") for row in rows)
     assert summary["sequence"]["tensors_made"] < tensors / 2
 
@@ -1123,7 +1123,7 @@ print((view + noise).sum(), torch.empty(3).fill_(2) * 3, x.storage_offset())
 
 
 def test_sequence_with_what_was_written_unseen(tmp_path):
-    """Memory that operators left as it was has zeros, else what fits the call that takes it."""
+    """Uninitialized memory has zeros, or values that fit the call that takes it."""
     script = """
 import torch
 index = torch.empty(64, dtype=torch.int64)
@@ -1166,7 +1166,7 @@ torch.ones(2, 3).mT.resolve_neg()
 
 @pytest.mark.parametrize("level", ["1", "2"])
 def test_chances_and_states(tmp_path, level):
-    """Dropout by an argument, memory that NumPy writes to, what is kept for a backward pass."""
+    """Dropout by an argument, memory that NumPy writes to, results kept for a backward pass."""
     script = CHANCES if level == "1" else CHANCES.replace("x.numpy()[:] = 7\n", "")
     out = record(tmp_path, script, "-l", level, "--ids", "--outputs", "--values", "1KB")
     rows, status = results(out)
@@ -1176,7 +1176,7 @@ def test_chances_and_states(tmp_path, level):
     assert status == 0
 
 
-# Gradients that are added to in place, attention, which goes by what requires one.
+# Gradients accumulated in place, and attention, whose kernel depends on requires_grad.
 FUNCTIONS_THAT_TRAIN = """
 import torch
 torch.manual_seed(0)
@@ -1207,7 +1207,7 @@ def test_limits_and_levels_of_sequences(tmp_path):
     assert [row["result"] for row in rows] == ["ok", "skipped", "skipped"] and status == 0
     assert rows[1]["reason"] == "its inputs take 4 KiB or more, beyond --max-bytes"
     assert rows[2]["reason"].startswith("there is no xpu:7 here")
-    # Also where an earlier call made them.
+    # Also if an earlier call made them.
     script = "import torch\ntorch.zeros(2000) + 1\n"
     out = record(tmp_path, script, "-l", "1", "--ids", "--outputs")
     _, rows, status = sequence(out, "--max-bytes", "1KB")
@@ -1250,7 +1250,7 @@ for i in range(TIMES):
     ids=["crash", "crashes", "timeout"],
 )
 def test_sequence_goes_on_after_a_crash(tmp_path, times, end, options):
-    """With what was recorded, and with parts of one storage as one."""
+    """With recorded contents, and parts of one storage still share it."""
     script = CRASHING.replace("TIMES", str(times))
     out = record(tmp_path, script, "-l", "1", "--ids", "--outputs", "--values", "1KB")
     env = in_workers(
@@ -1310,7 +1310,7 @@ def test_names_are_refused_as_in_programs(tmp_path):
 
 @pytest.mark.slow
 def test_samples_of_operators():
-    """A part of what docs/REPLAY.md counts."""
+    """A part of the samples that docs/REPLAY.md counts."""
     rows, _ = results(tool.ROOT / "testdata/forms/opinfo_configs.txt")
     returned = sum(row["result"] == "ok" for row in rows.values())
     assert returned >= 0.99 * len(rows)

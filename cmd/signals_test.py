@@ -1,5 +1,6 @@
-"""Ctrl-C, SIGTERM and a terminal that goes away: no verb leaves a half-written output, nor the
-hidden files that it wrote to. And what a person sees meanwhile: a line that tells how far it is."""
+"""Ctrl-C, SIGTERM and the end of a terminal: no verb leaves an incomplete output, nor its temporary
+files. Also tests the progress line.
+"""
 
 import os
 import pty
@@ -45,14 +46,14 @@ def wait_for(condition, process):
 
 
 def interrupted(process, number):
-    """Sends the signal; the process is to die of it and to say nothing."""
+    """Sends the signal; the process must die of it without printing anything."""
     process.send_signal(number)
     status = process.wait(60)  # with its input still open
     out, err = process.communicate()
     assert (status, out, err) == (-number, b"", b"")
 
 
-# Each waits for its input when its outputs have been begun.
+# Each waits for its input after beginning its outputs.
 WAITING = {
     "merge": (["merge", SAMPLE, "-", "-o", "OUT"], 1),
     "dedup": (["dedup", SAMPLE, "-", "-o", "OUT.csv"], 1),
@@ -102,7 +103,7 @@ def large(tmp_path_factory):
     return folder / "trace"
 
 
-# And what shows that the output is being written.
+# With a pattern of the files that show the output is being written.
 WRITING = {
     "filter": (["filter", "TRACE", "-o", "new/OUT"], "new/.OUT.*/log/.filtered.ttlog.*"),
     "filter --where": (["filter", "TRACE", "-o", "OUT", "--where", "returned"], ".OUT.*/log/.f*"),
@@ -151,7 +152,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path):
     assert (tmp_path / "OUT").read_text() == "torch.add(1, 2)\n"
 
 
-# ---- the line on a terminal ----
+# ---- the progress line ----
 
 READERS = {
     "stats": ["stats", "-"],
@@ -173,7 +174,7 @@ QUIET = [
 
 
 class Terminal:
-    """A verb with a terminal for standard error, whose standard input comes slowly."""
+    """A verb with a terminal as standard error, whose input arrives slowly."""
 
     def __init__(self, args, cwd, terminal=True, env=None):
         main, other = pty.openpty()
@@ -190,7 +191,7 @@ class Terminal:
         self.process.stdin.flush()
 
     def finish(self):
-        """The exit code, and what was seen."""
+        """The exit code, and the terminal's contents."""
         self.process.stdin.close()
         text = b""
         if self.terminal:
@@ -198,7 +199,7 @@ class Terminal:
                 while more := os.read(self.main, 65536):
                     text += more
             except OSError:
-                pass  # all of it was read
+                pass  # everything was read
         else:
             text = self.process.stderr.read()
         os.close(self.main)
@@ -225,7 +226,7 @@ def test_progress_on_a_terminal_beyond_a_second(tmp_path):
             assert "\r\x1b[Kreading trace 2 of 2: 32.8 kB" in text, verb
         elif verb == "stats":
             assert "\r\x1b[Kreading: 32.8 kB" in text
-        # It is gone before anything else is said, and at the end.
+        # The line is gone before other messages, and at the end.
         lines = text.replace("\r\n", "\n").split("\n")
         for line in lines:
             assert line.rsplit("\x1b[K", 1)[-1].startswith(("torchtrace: ", "")), (verb, text)
@@ -249,7 +250,7 @@ def test_no_progress_with_quiet_nor_elsewhere_than_on_a_terminal(tmp_path):
 
 
 def test_no_progress_into_output_on_the_same_terminal(tmp_path):
-    """What a person reads there is not overwritten."""
+    """The output stays readable."""
     main, other = pty.openpty()
     process = start(
         ["dump", "-", "--fold", "never"],

@@ -1,4 +1,4 @@
-"""`torchtrace run --stacks`: where calls come from, to the line."""
+"""`torchtrace run --stacks`: the lines that calls come from."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from tools.testing import whole_tool as tool
 
 pytestmark = pytest.mark.torch
 
-# Each call that is looked for has the number of its line as an argument.
+# Each call that is tested has its line number as an argument.
 SCRIPT = """import threading
 import functools
 import torch
@@ -170,7 +170,7 @@ exec("torch.tensor(1)", {"torch": torch})
 """
     out = run(tmp_path, code, "--stacks=all", "-l", "1,2")
     lines = {(call["api"], call["line"]) for call in calls(out)}
-    # What Dynamo puts in the place of a function has the line of its def.
+    # Code that Dynamo generates for a function has the line of its def.
     assert {("torch.tensor", 5), ("torch.add", 8), ("aten::sin", 9)} <= lines
     (call,) = [call for call in calls(out) if call["api"] == "torch.tensor" and call["args"] == [1]]
     assert (call["file"], call["line"]) == ("<string>", 1)

@@ -1,4 +1,4 @@
-"""Processes that a traced program starts as new programs: they aren't traced, and are named."""
+"""Processes that a traced program starts as new programs: not traced, but reported by name."""
 
 import json
 import os
@@ -11,12 +11,12 @@ torchtrace = tool.torchtrace
 
 
 def started(tmp_path, code, status=0):
-    """What run.json says was started, by name of file, and what `info` says of it."""
+    """The started programs in run.json, by file name, and the sentence of `info`."""
     (tmp_path / "program.py").write_text(code)
     env = {"TORCHTRACE_PYTHON": tool.PYTHON}
     ended = torchtrace("run", "-qfo", "out", "program.py", cwd=tmp_path, env=env)
     assert ended.status == status, ended
-    # run.json isn't there after a kill.
+    # A killed run leaves no run.json.
     torchtrace("render", "-qf", "out", "--formats", "apis", cwd=tmp_path)
     info = json.loads((tmp_path / "out/run.json").read_text())
     text = torchtrace("info", "out", cwd=tmp_path).out
@@ -61,7 +61,7 @@ PYTHON_NAME = "python3"
             "import os\nif os.fork() == 0: os._exit(subprocess.call(['true']))\nos.wait()",
             {"true": (1, False)},
         ),
-        # What never ran is no process.
+        # A program that could not be started doesn't count.
         (
             "import os\n"
             "try: subprocess.run(['no such program'])\nexcept FileNotFoundError: pass\n"

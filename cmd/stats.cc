@@ -27,13 +27,13 @@ constexpr char kFooter[] =
     "  torchtrace stats rank0 rank1 --by family --format markdown\n"
     "  torchtrace stats out --census";
 
-// `a/b/` is `a/b`.
+// The path without a slash at the end: `a/b/` is `a/b`.
 std::string NameOf(const std::string& path) {
   const size_t end = path.find_last_not_of('/');
   return end == std::string::npos ? path : path.substr(0, end + 1);
 }
 
-// --label NAME=TRACE, by trace.
+// The values of --label NAME=TRACE, by trace.
 absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector<std::string>& labels,
                                                                const std::vector<std::string>& paths) {
   std::map<std::string, std::string> names;
@@ -51,15 +51,15 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector
   return names;
 }
 
-// Whether columns are told apart: each trace is there once, and none is called like another.
+// Checks that columns are distinct: no trace is given twice, and no two have the same name.
 absl::Status CheckApart(const std::vector<std::string>& paths, const std::map<std::string, std::string>& names) {
-  std::map<std::string, std::string> seen;  // paths by what they are called
+  std::map<std::string, std::string> seen;  // paths by column name
   for (const std::string& path : paths) {
     const std::string trace = NameOf(path);
     const auto label = names.find(trace);
     const std::string& name = label == names.end() ? trace : label->second;
     const auto [at, fresh] = seen.emplace(name, trace);
-    if (fresh || path == "-") continue;  // reading standard input again is an error of its own
+    if (fresh || path == "-") continue;  // reading standard input again fails later
     return absl::InvalidArgumentError(at->second == trace
                                           ? absl::StrCat(path, " was given twice; --sum counts it so often")
                                           : absl::StrCat(at->second, " and ", trace, " are both called ", name,
@@ -68,7 +68,7 @@ absl::Status CheckApart(const std::vector<std::string>& paths, const std::map<st
   return absl::OkStatus();
 }
 
-// Whether all of them, and not their sums alone.
+// Whether --times shows all of them, or only sums.
 const Choices<bool>& TimesShown() {
   static const Choices<bool> times("unknown times", {{"sums", false}, {"all", true}});
   return times;

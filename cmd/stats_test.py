@@ -63,7 +63,7 @@ def test_side_by_side():
         for number, alone in enumerate((one, two)):
             calls = [api["calls"] for api in alone["apis"] if api["api"] == row["api"]]
             assert row["traces"][number]["calls"] == sum(calls)
-    # A trace beside itself: the sums are twice its own, the configs as many.
+    # The same trace twice: the sums are twice those of one, the configs the same.
     twice = stats_json(SAMPLE, SAMPLE, "--sum")
     assert "traces" not in twice and twice["total_configs"] == one["total_configs"]
     assert [row["calls"] for row in twice["apis"]] == [2 * row["calls"] for row in one["apis"]]
@@ -124,7 +124,7 @@ def test_census():
     data = json.loads(stats(SAMPLE, "--census", "--format=json").out)
     levels = {row["level"]: row["calls"] for row in stats_json(SAMPLE, "--by", "level")["levels"]}
     assert data["total_calls"] == levels[2] == data["inside"] + data["outside"]
-    # As `dump` nests them.
+    # Nested as in `dump`.
     calls = [
         json.loads(line)
         for line in tool.torchtrace("dump", SAMPLE, "--format", "jsonl", cwd="/").out.splitlines()
@@ -243,7 +243,7 @@ def test_tags_of_a_real_program(tmp_path):
     assert "no call of the trace has a tag by the name stpe, did you mean step?" in wrong.err
 
 
-# What torch counts, and attention by its formulas: the CPU kernel is not among what it counts.
+# The products that torch counts, and attention by its formulas: torch doesn't count the CPU kernel.
 FLOPS = """
 import json, sys, torch
 from torch.utils import flop_counter
@@ -315,7 +315,7 @@ def test_flops_are_those_of_flop_counter(tmp_path):
     assert data["by_level"][0]["total_flops"] - forward - backward == total
 
 
-# What has a formula of its own, and the products in it.
+# Fused APIs with a formula of their own, and their products.
 FUSED = """
 import torch
 x = torch.randn(2, 7, 16)
@@ -343,7 +343,7 @@ def test_flops_of_fused_layers_are_those_of_the_products_in_them(tmp_path):
     for level in levels.values():
         assert level["total_flops"] == encoder + bilinear + gru + lstm
         assert level["total_calls_without_formula"] == 0
-    # The products alone.
+    # Only the products.
     where = ["--where", "level = 4", "--include", "aten::mm", "--include", "aten::addmm"]
     where += ["--include", "aten::bmm", "--include", "aten::linear"]
     where += ["--include", "aten::_addmm_activation"]
@@ -351,7 +351,7 @@ def test_flops_of_fused_layers_are_those_of_the_products_in_them(tmp_path):
     assert data["by_level"][0]["total_flops"] == encoder + bilinear + gru
 
 
-# ---- some calls ----
+# ---- selections ----
 
 
 def filtered(tmp_path, *selection):
@@ -387,7 +387,7 @@ def test_a_selection_counts_what_filter_keeps(tmp_path, selection):
         assert numbers[0] == numbers[1] != []
     dedup = ["dedup", "--counts"]
     assert lines(*dedup, SAMPLE, *selection) == lines(*dedup, some)
-    if "--where" in selection:  # what else is meant has other numbers in the filtered trace
+    if "--where" in selection:  # other conditions use numbers, which the filtered trace changes
         assert lines("diff", SAMPLE, some, *selection) == ""
         assert lines("diff", "--sequence", SAMPLE, some, *selection) == ""
         assert lines("diff", SAMPLE, some) != ""

@@ -1,4 +1,4 @@
-"""What the reading verbs show on a terminal, and where a program hangs."""
+"""The output of the reading verbs on a terminal, and where a program hangs."""
 
 import fcntl
 import json
@@ -19,7 +19,7 @@ LOGS = tool.ROOT / "testdata/logs/v1"
 
 
 def on_terminal(*args, cwd, columns=100, rows=50):
-    """What torchtrace writes to a terminal of that size, without colours."""
+    """torchtrace's output on a terminal of that size, without colors."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
@@ -58,7 +58,7 @@ def test_long_lists_fold_on_a_terminal_alone(tmp_path):
     trace = write_calls(tmp_path / "calls.txt", f"torch.stack(list[{many}])")
     assert 'list[52 x Tensor([768], "float32")]' in on_terminal("dump", trace, cwd=tmp_path)
     piped = tool.torchtrace("dump", trace, cwd=tmp_path).out
-    # What is piped, our importer takes.
+    # The importer reads piped output.
     again = write_calls(tmp_path / "again.txt", piped.split(maxsplit=1)[1].strip())
     assert tool.torchtrace("diff", trace, again, cwd=tmp_path).status == 0
     for never in (["--fold", "never"], ["--format", "jsonl"]):
@@ -126,7 +126,7 @@ def test_diff_fits_on_a_screen(tmp_path):
         tool.torchtrace("diff", a, b, cwd=tmp_path).out,
     ):
         assert "torch.f7(Tensor([2 -> 4, 10]" in everything and "--all" not in everything
-        # The exceptions stand first.
+        # Exceptions come first.
         assert everything.index("torch.gelu(1)") < everything.index("torch.f7(")
 
 
@@ -140,7 +140,7 @@ def test_tree_fits_on_a_screen(tmp_path):
 
 
 def on_screen(shown, columns):
-    """How many lines of a terminal that takes."""
+    """The number of terminal lines that it takes."""
     return sum(max(1, -(-len(line) // columns)) for line in shown.splitlines())
 
 
@@ -174,7 +174,7 @@ def large(tmp_path_factory):
 )
 def test_what_nobody_asked_for_fits_on_a_screen(tmp_path, large, command, rest, rows, columns):
     shown = on_terminal(*command, large, cwd=tmp_path, rows=rows, columns=columns)
-    # The command itself and the next prompt stand there too.
+    # The command itself and the next prompt need a line each.
     assert 0 < on_screen(shown, columns) <= rows - 2, shown
     assert f"{rest} shows" in shown.splitlines()[-1]
     everything = on_terminal(
@@ -242,7 +242,7 @@ def test_where_it_hangs(tmp_path):
     assert one["running"] is True
     assert one["threads"][0]["open"][-1]["open_ns"] > 200_000_000
 
-    # Its calls have no time: that is said where times are.
+    # Its open calls have no time: verbs that show times say so.
     stats = tool.torchtrace("stats", "out", cwd=tmp_path)
     assert "3 calls of out never returned, and had no time: torchtrace info --open out" in stats.err
     info = tool.torchtrace("info", "out", cwd=tmp_path)
@@ -257,7 +257,7 @@ def test_where_it_hangs(tmp_path):
     assert "2 open calls" in killed.out and "Waits" in killed.out
 
 
-# A reader that goes early, as `| head` does: the exit code is what it would have been.
+# If the reader ends early, as with `| head`, the exit code stays the same.
 WITHOUT_A_READER = {
     **{
         f"stats {f}": (0, ["stats", "T", "--format", f])

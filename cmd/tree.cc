@@ -18,7 +18,7 @@
 namespace torchtrace {
 namespace {
 
-// Of a screen: titles, threads, what was left out.
+// Lines of a screen for titles, threads, what was left out.
 constexpr size_t kLinesAround = 5;
 
 constexpr char kFooter[] =
@@ -85,7 +85,7 @@ int Run(const std::vector<std::string>& args) {
   options.imports = all || options.json;
   options.color = UseColor(*Whens().Parse(color));
   options.width = TerminalWidth();
-  // Who says what to leave out gets the rest.
+  // Options that limit the tree turn the limit of a screen off.
   const size_t lines = TerminalLines();
   if (!all && options.depth == UINT32_MAX && min_time.empty() && lines > 0) options.max_nodes = lines - kLinesAround;
 

@@ -1,4 +1,4 @@
-"""--outputs, --ids, --int-ranges, --values: what is kept of calls beside configurations."""
+"""--outputs, --ids, --int-ranges, --values: what is recorded of calls as well as their configs."""
 
 import base64
 import json
@@ -63,13 +63,13 @@ def test_outputs_of_all_levels(tmp_path):
         assert shapes(split["result"][0]["value"]) == [[1, 2]] * 3
     for level in (2, 4):
         assert shapes(named(found, "aten::relu", level)[0]["result"]) == [[3, 1]]
-        # Two values, not one tuple.
+        # Two values, not a tuple.
         assert shapes(named(found, "aten::sort", level)[0]["result"]) == [[3, 2], [3, 2]]
         (failed,) = named(found, "aten::mm", level)
         assert failed["outcome"] == "raised" and "result" not in failed
     (module,) = named(found, "torch.nn.Linear", 3)
     assert shapes(module["result"]) == [[3, 2]]
-    # Ranges of integers come without being asked for, and no numbers of tensors.
+    # Ranges of integers are recorded by default, numbers of tensors are not.
     notes = [note for call in found for note in call.get("tensors", ())]
     assert all("min" in note and "tensor" not in note for note in notes)
     text = tool.torchtrace(
@@ -85,11 +85,11 @@ def test_identities(tmp_path):
     view = named(found, "aten::slice.Tensor", 2)[0]["result_tensors"][0]
     assert view["storage"] == base["storage"] and view["offset"] == 3
     assert view["tensor"] != base["tensor"]
-    # What one call returns is what another takes; in place it is the same tensor.
+    # The number of a result is that of a later argument; in place it stays the same.
     relu = named(found, "aten::relu", 2)[0]["result_tensors"][0]
     add = named(found, "aten::add_.Tensor", 2)[0]
     assert add["tensors"][0] == relu == add["result_tensors"][0]
-    # Memory is used again, numbers aren't.
+    # Memory is reused, numbers aren't.
     exp = [call["tensors"][0] for call in named(found, "aten::exp", 2)]
     assert len({one["tensor"] for one in exp}) == len({one["storage"] for one in exp}) == 50
 
@@ -100,7 +100,7 @@ def test_ranges_and_contents(tmp_path):
     note = index["tensors"][0]
     assert (note["min"], note["max"]) == (0, 5)
     assert struct.unpack("6q", base64.b64decode(note["contents"])) == (0, 1, 2, 3, 4, 5)
-    # Of a transposed tensor in its own order.
+    # The elements of a transposed tensor in its own order.
     (relu,) = named(found, "torch.relu", 1)
     (note,) = relu["tensors"]
     contents = base64.b64decode(note["contents"])
@@ -123,7 +123,7 @@ torch.empty_like(several)
 
 
 def noted(found, api, level=2):
-    """For each call what is noted of its tensors: a range, and whether there are elements."""
+    """The notes on tensors of each call: range, and whether there are elements."""
     return [
         [(note.get("min"), note.get("max"), "contents" in note) for note in call.get("tensors", ())]
         for call in named(found, api, level)
@@ -146,7 +146,7 @@ def test_ranges_of_first_calls(tmp_path):
     large = [[(40000 + step, 40032 + step, False)] for step in range(3)] + [[], []]
     assert noted(found, "aten::embedding")[::2] == small
     assert noted(found, "aten::embedding")[1::2] == large
-    # Too many elements, then all kinds; what makes a view or takes the shape reads none.
+    # Too many elements, then all kinds; calls that make a view or read the shape cause no reading.
     assert noted(found, "aten::add.Tensor")[-1] == []
     assert noted(found, "aten::clone") == [[(1, 1, True)]]
     assert noted(found, "aten::any") == [[(1, 1, True)]]
@@ -170,7 +170,7 @@ def test_ranges_of_all_calls_or_none(tmp_path):
 
 
 def test_memory_that_is_gone_is_not_read(tmp_path):
-    """The program asks for the shape alone: untraced it lives."""
+    """The program only reads the shape, and must survive when traced."""
     (tmp_path / "integers").write_bytes(bytes(8192))
     code = """if True:
         import os, torch

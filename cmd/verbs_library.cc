@@ -1,5 +1,5 @@
-// libtorchtrace_verbs.so: the verbs for a process that is a Python, which calls them to export
-// (export_in_python.h), or whose main() they take the place of to run a program (cmd/run/preload.h).
+// libtorchtrace_verbs.so: the verbs for a process that is a Python. The Python calls them to export
+// (export_in_python.h), or they replace its main() to run a program (cmd/run/preload.h).
 
 #include <cstddef>
 #include <string>
@@ -18,7 +18,7 @@ int torchtrace_main(int argc, char** argv) {
 
 // Runs the verb `words[0]` with the others as its arguments, and returns its exit code.
 int torchtrace_export(const char* const* words, size_t count, torchtrace::ParquetRowsFunction write_rows) {
-  torchtrace::CleanUpOnSignals();  // which were held until here
+  torchtrace::CleanUpOnSignals();  // HoldEndingSignals blocked them
   torchtrace::SetParquetRowsFunction(write_rows);
   return torchtrace::RunCommandLine(std::vector<std::string>(words, words + count));
 }

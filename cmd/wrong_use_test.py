@@ -1,4 +1,4 @@
-"""A wrong use of the command line: what is said, by our own words, and that nothing was done."""
+"""Usage errors: the message, in our own words, and that nothing was done."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ def torchtrace(*args, cwd="/", **kwargs):
 
 
 def said(*args, **kwargs):
-    """The one line of a use that is refused, without our name and where the help is."""
+    """The one line of a usage error, without torchtrace's name and the reference to the help."""
     result = torchtrace(*args, **kwargs)
     assert result.status == (125 if args[0] == "run" else 2) and result.out == ""
     (line,) = result.err.splitlines()
@@ -102,7 +102,7 @@ def test_variables_are_checked_like_options():
             "--slowest and --tail can't be given together: give one of them",
         ),
         (("stats", "--no-times=5", "x"), "--no-times: '5' is neither yes nor no"),
-        # A slip in a name is why the rest is wrong.
+        # A misspelled name causes the other errors.
         (("merge", "x", "--ouput", "y"), "unknown option --ouput, did you mean --output?"),
         (("stats", "--fromat", "csv"), "unknown option --fromat, did you mean --format?"),
     ],

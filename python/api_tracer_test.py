@@ -37,7 +37,7 @@ torch.Tensor.sum(Tensor([2, 3], "float32"))
 def test_levels_0_and_1_merged(tmp_path):
     python(EXAMPLE.format(levels="[0, 1]", more=", merge_output=True"), tmp_path).check()
     lines = (tmp_path / "trace_output/api_trace.txt").read_text().splitlines()
-    # What the program called, and what PyTorch told level 1 of each.
+    # Each call of the program, at level 0 and at level 1.
     assert lines == [line for line in LEVEL_1.splitlines() for _ in (0, 1)]
 
 
@@ -296,7 +296,7 @@ def test_no_name_leads_to_something_else(tmp_path):
 
 
 def test_names_are_those_of_the_list(tmp_path):
-    # `torchtrace apis name` answers from this list, which level 0 traces.
+    # `torchtrace apis name` uses this list, which level 0 traces.
     folder = testing.ROOT / "dialects/torch/api_list"
     ended = python(
         f"""
@@ -328,7 +328,7 @@ def test_names_are_those_of_the_list(tmp_path):
     ).check()
     counted, other = ended.out.splitlines()
     assert int(counted) > 2000
-    # Objects of operators, and what is a placeholder wherever it stands.
+    # Objects of operators, and placeholders that exist in several places.
     assert set(other.split()) <= {
         "torch.nn.Module.forward",
         "torch.quantized_gru",

@@ -1,7 +1,7 @@
-"""torchtrace.ExecutionTraceObserver in the place of torch.profiler's.
+"""torchtrace.ExecutionTraceObserver in place of torch.profiler's.
 
-The first part asserts what PyTorch's own test/profiler/test_execution_trace.py asserts of
-its observer on the CPU; the rest is what that one gets wrong (docs/PYTHON.md), and `export et`.
+The first part asserts what PyTorch's own test/profiler/test_execution_trace.py asserts for its
+observer on the CPU; the rest is what that observer gets wrong (docs/PYTHON.md), and `export et`.
 """
 
 import collections
@@ -56,7 +56,7 @@ def read(path):
     assert len(set(ids)) == len(ids)
     assert [node["id"] for node in nodes if node["name"] == PROCESS] == [1]
     for node in nodes:
-        # Whatever it hangs under is there, and was begun before.
+        # Its parent exists, and began before.
         assert node["ctrl_deps"] in ids
         assert node["ctrl_deps"] < node["id"] or node["name"] == PROCESS
         for side in ("inputs", "outputs"):
@@ -108,14 +108,14 @@ et.unregister_callback()
     assert inputs["values"][3][0] == inputs["values"][6] == inputs["values"][4][1]
     assert inputs["values"][7:] == ["inf", "-inf", "nan"]
     assert inputs["shapes"][6] == [3, 4, 5] and inputs["strides"][6] == [20, 5, 1]
-    # All that a replay needs of an operator.
+    # Everything that a replay needs of an operator.
     adds = [node for node in nodes if node["name"] == "aten::add"]
     assert adds
     schema = attributes(adds[0])["op_schema"]
     assert schema.startswith("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)")
     assert adds[0]["inputs"]["types"] == ["Tensor(float)", "Tensor(float)", "Int"]
     assert adds[0]["outputs"]["shapes"] == [[10, 10]]
-    # The backward node knows its forward call.
+    # The backward node refers to its forward call.
     by_id = {node["id"]: node for node in nodes}
     backward = [node for node in nodes if node["name"] == "AddBackward0"]
     assert backward
@@ -227,7 +227,7 @@ payload()
 """,
     )
     assert [node["name"] for node in read(tmp_path / "et.json")] == [PROCESS]
-    # The end of the program writes what nobody has closed.
+    # At its end, the program writes traces that are still open.
     assert any(node["name"] == "aten::mul" for node in read(tmp_path / "end.json"))
 
 
@@ -273,14 +273,14 @@ et.unregister_callback()
     nodes = read(tmp_path / "et.json")
     layer_norm = next(node for node in nodes if node["name"] == "aten::layer_norm")
     assert layer_norm["inputs"]["values"][4] == 1e-12
-    # It failed, and what comes after doesn't hang under it.
+    # It failed, and later calls are not its children.
     failed = next(node for node in nodes if node["name"] == "aten::mm")
     assert failed["outputs"]["values"] == []
     assert all(node["ctrl_deps"] != failed["id"] for node in nodes)
-    # Two tensors have two numbers, however often memory is used again.
+    # Two tensors have two numbers, even if memory is reused.
     inputs = [node["inputs"]["values"][0] for node in nodes if node["name"] == "aten::exp"]
     assert len({value[0] for value in inputs}) == len({value[1] for value in inputs}) == 20
-    # A view is of its base's storage, at its place there.
+    # A view has its base's storage, with its offset there.
     view = [node for node in nodes if node["name"] == "aten::add"][-1]["inputs"]["values"][0]
     base = next(node for node in nodes if node["name"] == "aten::arange")["outputs"]["values"][0]
     assert (view[1], view[2]) == (base[1], 3) and view[0] != base[0]
@@ -329,8 +329,8 @@ et.unregister_callback()
         assert attributes(at)["tid"] == attributes(node)["tid"]
 
 
-# Triton names its kernels' files in keyword inputs, while a profiler runs; there is no Triton
-# here, so this stands in for it.
+# Triton records its kernels' files in keyword inputs, while a profiler runs; there is no Triton
+# here, so this imitates it.
 def test_kernel_files(tmp_path):
     run(
         tmp_path,
@@ -384,7 +384,7 @@ else:
     )
 
 
-# The same nodes as PyTorch's observer tells of, by name and number.
+# The same nodes as in PyTorch's observer, by name and number.
 def test_the_same_calls_as_pytorch_tells(tmp_path):
     run(
         tmp_path,
@@ -437,5 +437,5 @@ def test_export_and_import(tmp_path):
         )  # fmt: skip
         return sorted(listed.stdout.splitlines())
 
-    # Their importer takes back what was written; a number for a tensor's place stays one.
+    # The import restores what was exported; a number passed for a tensor stays a number.
     assert configs("et.json") == configs("out")

@@ -1,4 +1,4 @@
-"""Dialects and hooks written in Python: that of docs/EXTENDING.md, and those that fail."""
+"""Dialects and hooks written in Python: the example of docs/EXTENDING.md, and failing ones."""
 
 from pathlib import Path
 

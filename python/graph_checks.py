@@ -1,6 +1,6 @@
-"""What torchtrace.graph() has to do, a function each; graph_test.py runs them all in one process.
+"""The checks of torchtrace.graph(), a function each; graph_test.py runs them all in one process.
 
-python graph_checks.py prints {name: [traceback or null, why it was skipped or null]}.
+python graph_checks.py prints {name: [traceback or null, reason of a skip or null]}.
 """
 
 import copy
@@ -25,7 +25,7 @@ TINY = {"vocabulary": 50, "length": 16, "width": 16, "layers": 3, "heads": 2}
 
 
 def record(function, *args, **options):
-    """(folder, result) of a call in a trace."""
+    """(folder, result) of a traced call."""
     folder = tempfile.mkdtemp(prefix="torchtrace-graph-")
     options = {"levels": [1], "ids": True, "outputs": True, "values": 1 << 20, **options}
     with torchtrace.trace(folder, force=True, formats="none", **options):
@@ -55,7 +55,7 @@ def nodes(module, target):
 
 
 def check_no_text_of_a_trace_is_code():
-    # As read_flow() gives a step that a made-up trace may have.
+    # A step as read_flow() returns it, but from a forged trace.
     def step(kind, name, args, **kwargs):
         target = {"kind": kind, "name": name}
         step = {"call": 0, "level": 1, "api": name, "target": target, "args": args}
@@ -90,7 +90,7 @@ def check_gradient_modes_and_tensors_without_elements():
     folder, result = record(program, torch.arange(3.0), torch.empty(0))
     module = torchtrace.graph(folder)
     assert len(nodes(module, torch._C._set_grad_enabled)) == 2
-    # Each has the parameter from before it was written to.
+    # Each has the parameter's value from before it was written to.
     transformed = torch.fx.Transformer(copy.deepcopy(module)).transform()
     for one in (module, transformed):
         again = one(*module.meta["example_inputs"])
@@ -116,7 +116,7 @@ def check_calls_are_made_under_their_autocast():
 
 
 class Branches(torch.nn.Module):
-    """Which way it goes depends on its data."""
+    """Its control flow depends on its data."""
 
     def __init__(self):
         super().__init__()
@@ -135,7 +135,7 @@ class Branches(torch.nn.Module):
 
 
 class Values(torch.nn.Module):
-    """It goes through a tensor's values, and uses some as numbers."""
+    """Iterates over a tensor's values, and uses some as numbers."""
 
     def forward(self, x):
         total = torch.zeros(3)
@@ -179,7 +179,7 @@ def check_what_a_program_returns():
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 same(torchtrace.graph(folder, level=level)(x.clone()), result)
-    # What nobody has is told.
+    # A result that the program no longer has causes a warning.
     folder, _ = record(lambda x: tested(x) is None, x)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -238,7 +238,7 @@ def check_gpt2():
     same(run(module), logits)
     same(module(tokens), logits)
     assert [node.op for node in module.graph.nodes].count("placeholder") == 1
-    # The embedding's weight is the last layer's too.
+    # The embedding's weight is also that of the last layer.
     assert len(list(module.parameters())) == len(list(model.parameters()))
     assert {node.target for node in module.graph.nodes if node.op == "call_method"} >= {
         "view",
@@ -430,7 +430,7 @@ def check_flow_of_all_kinds():
     folder, result = record(lambda a, b: torch.add(a, b), whole[1:4], whole[4:7])
     module = torchtrace.graph(folder)
     same(run(module), result)
-    # Neither has the whole storage, which is what it takes.
+    # Neither argument has the whole storage, which is the graph's input.
     same(module(whole[:7]), result)
     folder, result = record(lambda z: (z.real + z.imag) * z.mT.real.T, torch.randn(2, 2) * 1j)
     module = torchtrace.graph(folder)
@@ -457,7 +457,7 @@ def check_parts_of_a_storage():
     for program, parts in (
         (apart, (whole[0:3], whole[4:7], whole[::4])),
         (overlapping, (whole[0:3], whole[2:5])),
-        # Its elements reach from one end to the other.
+        # The ranges of these views overlap; the first has gaps.
         (in_gaps, (whole[0:7:2], whole[1:8:2])),
         (in_gaps, (whole.view(4, 2)[:, 0], whole[1:6].unfold(0, 2, 1)[:, 0])),
         (of_bytes, (whole[:3], whole.view(torch.int32)[3:6])),
@@ -507,7 +507,7 @@ def check_inputs_that_require_a_gradient():
     module = torchtrace.graph(folder)
     same(run(module), result)
     same(module.meta["example_inputs"][0].grad, x.grad)
-    # Operators don't tell it from a parameter.
+    # For operators, it looks like a parameter.
     linear = torch.nn.Linear(3, 3)
     folder, result = record(linear, x.detach().expand(2, 3).clone().requires_grad_(), levels=[2])
     module = torchtrace.graph(folder, level=2, state=linear)
@@ -553,7 +553,7 @@ def check_buffers():
         torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
     )
     x = torch.randn(4, 3)
-    # A weight is like a variance, a bias like a mean.
+    # A weight looks like a variance, a bias like a mean.
     states = [copy.deepcopy(model) for _ in range(2)]
     states.append(copy.deepcopy(model).state_dict())
     folder, result = record(lambda x: model(model(x)), x, levels=[1, 3], frames="modules")
@@ -659,7 +659,7 @@ def check_modules():
     calls = [node.target for node in module.graph.nodes if node.op == "call_module"]
     assert calls[:3] == ["wte", "wpe", "h.0.ln_1"] and "h.2.attn.qkv" in calls
     assert module.get_submodule("h.2.attn.qkv") is model.h[2].attn.qkv
-    # What is a function in the program is one in the graph.
+    # Functions of the program stay functions in the graph.
     assert nodes(module, F.softmax) and nodes(module, F.linear)
     same(torch.compile(module, backend="eager")(tokens), logits)
     pooled = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Dropout(0.5)).eval()

@@ -1,4 +1,4 @@
-"""torchtrace.graph(): each function of graph_checks.py is a test, all in one process of torch's."""
+"""torchtrace.graph(): each function of graph_checks.py is a test; all run in one process."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Level 0 sees each call of code that Python's specialising interpreter has made quick."""
+"""Level 0 records each call of code that Python's adaptive interpreter has specialized."""
 
 from collections import Counter
 

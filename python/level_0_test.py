@@ -8,7 +8,7 @@ python = testing.python
 
 pytestmark = pytest.mark.torch
 
-# What the program can see of what hooks might change.
+# Everything that hooks might change and the program can see.
 NAMESPACE = """
 import importlib.machinery, sys
 ROOTS = ("torch", "numpy", "importlib", "_frozen_importlib_external", "builtins", "_thread")
@@ -153,7 +153,7 @@ def work():
 
 
 def test_two_hundred_traces(tmp_path):
-    # What a trace leaves in memory is some kilobytes: options that other threads may be reading.
+    # A trace leaves some kilobytes in memory: options that other threads may be reading.
     ended = python(
         NAMESPACE
         + WORK

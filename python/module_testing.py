@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TORCHTRACE = os.environ.get("TORCHTRACE", str(ROOT / ".build/bin/torchtrace"))
 
 
-# The runtime for this Python, which holds the package.
+# The folder of the runtime for this Python, which contains the package.
 PACKAGE = Path(TORCHTRACE).resolve().parents[1] / "runtime" / ("py%d.%d" % sys.version_info[:2])
 
 

@@ -1,9 +1,8 @@
-// The Python module torchtrace._native: what the package torchtrace needs of the
-// runtime library, which is in the process before it. It opens and closes sessions and
-// has their files rendered, as cmd/run does for a whole program; when and how often is
-// the package's affair. Needs the GIL.
+// The Python module torchtrace._native: the functions that the package torchtrace needs from the runtime library, which
+// is loaded first. It opens and closes sessions and renders their files, as cmd/run does for a whole program; the
+// package decides when and how often. Needs the GIL.
 
-// Python.h first, as it demands.
+// Python.h must come first.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <unistd.h>
@@ -50,8 +49,7 @@
 namespace torchtrace {
 namespace {
 
-// The session that this module began. Whoever ends it shares it: the program may end while
-// another thread closes the session.
+// The session that this module began. Shared, since the program may end while another thread closes the session.
 struct ModuleSession {
   explicit ModuleSession(RunEnding::Options options) : ending(std::move(options)), pid(getpid()) {}
   RunEnding ending;
@@ -59,7 +57,7 @@ struct ModuleSession {
   std::unique_ptr<OutputFolder> folder;
 };
 std::shared_ptr<ModuleSession>& Session() {
-  static auto* const session = new std::shared_ptr<ModuleSession>;  // exit handlers come late
+  static auto* const session = new std::shared_ptr<ModuleSession>;  // never freed: exit handlers run late
   return *session;
 }
 
@@ -74,7 +72,7 @@ PyObject* Raise(const absl::Status& status) {
   return nullptr;
 }
 
-// A list of str; false with a Python error set when it is none.
+// Reads a list of str; false with a Python error set if it is none.
 bool Strings(PyObject* list, std::vector<std::string>* strings) {
   PyObject* const fast = PySequence_Fast(list, "a list of str is expected");
   if (fast == nullptr) return false;
@@ -93,13 +91,13 @@ struct BeginArguments {
   std::string folder;
   std::string shown_name;
   std::string tags;
-  bool extension = false;  // a dialect that is written in Python
+  bool extension = false;  // a dialect written in Python
   RecordingOptions recording;
   RunMetadata metadata;
   ScannedPython scanned;
 };
 
-// What level 0 is to trace. A library may have to be scanned, which takes its time.
+// Finds the APIs for level 0. It may have to scan a library, which takes time.
 absl::Status FindApis(BeginArguments* arguments) {
   RecordingOptions* const recording = &arguments->recording;
   if (std::find(recording->levels.begin(), recording->levels.end(), kSetattrLevel) == recording->levels.end()) {
@@ -134,7 +132,7 @@ absl::Status BeginTrace(BeginArguments arguments) {
                          .another = "give another output",
                          .occupied = "force=True overwrites the trace in it, output gives another"});
   if (absl::IsAlreadyExists(folder.status())) return folder.status();
-  if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError, whatever it was
+  if (!folder.ok()) return absl::PermissionDeniedError(folder.status().message());  // an OSError in any case
 
   SessionOptions session;
   session.recorder.log_folder = arguments.folder + "/log";
@@ -205,8 +203,8 @@ PyObject* Begin(PyObject*, PyObject* args, PyObject* kwargs) {
   Py_RETURN_NONE;
 }
 
-// end(): closes the session that begin() opened, and renders its files. In a child forked
-// within it only the child's log is closed.
+// end(): closes the session that begin() opened, and renders its files. In a child forked during the session, only
+// closes the child's log.
 PyObject* End(PyObject*, PyObject*) {
   const std::shared_ptr<ModuleSession> session = std::exchange(Session(), nullptr);
   if (session == nullptr) Py_RETURN_NONE;
@@ -221,14 +219,14 @@ PyObject* End(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// state(): whose session is on: None, "run" or "module".
+// state(): who began the session that is on: None, "run" or "module".
 PyObject* State(PyObject*, PyObject*) {
   if (Session() != nullptr) return PyUnicode_FromString("module");
   if (Recorder::Get() != nullptr && Recorder::SessionIsOn()) return PyUnicode_FromString("run");
   Py_RETURN_NONE;
 }
 
-// paused(): whether nothing is recorded, as set_paused() or --start-paused has it.
+// paused(): whether recording is off, by set_paused() or --start-paused.
 PyObject* IsPaused(PyObject*, PyObject*) {
   return PyBool_FromLong(Recorder::Get() != nullptr && Recorder::Get()->paused());
 }
@@ -247,7 +245,7 @@ PyObject* SetTags(PyObject*, PyObject* json) {
   Py_RETURN_NONE;
 }
 
-// expand_output(name): %p, %h, %r and %% replaced.
+// expand_output(name): the name with %p, %h, %r and %% expanded.
 PyObject* ExpandOutput(PyObject*, PyObject* name) {
   const char* const text = PyUnicode_AsUTF8(name);
   if (text == nullptr) return nullptr;
@@ -256,7 +254,7 @@ PyObject* ExpandOutput(PyObject*, PyObject* name) {
   return PyUnicode_DecodeFSDefault(expanded->c_str());
 }
 
-// note(text): says it and tells it in run.json.
+// note(text): prints it and adds it to run.json.
 PyObject* Note(PyObject*, PyObject* text) {
   const char* const utf8 = PyUnicode_AsUTF8(text);
   if (utf8 == nullptr) return nullptr;
@@ -274,8 +272,7 @@ PyObject* AddMetadata(PyObject*, PyObject* json) {
   Py_RETURN_NONE;
 }
 
-// render(trace, folder, formats): as `torchtrace render TRACE -o FOLDER --formats FORMATS`,
-// without run.json.
+// render(trace, folder, formats): like `torchtrace render TRACE -o FOLDER --formats FORMATS`, without run.json.
 PyObject* RenderTrace(PyObject*, PyObject* args) {
   const char *path, *folder, *formats;
   if (!PyArg_ParseTuple(args, "sss", &path, &folder, &formats)) return nullptr;
@@ -300,7 +297,7 @@ int64_t NowNs() {
   return int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
 }
 
-// check_timing_files(max_size, names): raises what export_timing would raise of them.
+// check_timing_files(max_size, names): raises the errors of export_timing for these arguments.
 PyObject* CheckTimingFiles(PyObject*, PyObject* args) {
   const char *max_size, *names;
   if (!PyArg_ParseTuple(args, "ss", &max_size, &names)) return nullptr;
@@ -310,7 +307,7 @@ PyObject* CheckTimingFiles(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// export_timing(traces, folder, format, max_size, names): as `torchtrace export timing TRACE... -o FOLDER --force`.
+// export_timing(traces, folder, format, max_size, names): like `torchtrace export timing TRACE... -o FOLDER --force`.
 // Without max_size, one file.
 PyObject* ExportTimingOf(PyObject*, PyObject* args) {
   PyObject* paths;
@@ -338,7 +335,7 @@ PyObject* ExportTimingOf(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// export_calls(format, trace, file): as `torchtrace export FORMAT TRACE -o FILE --force`, of a format of calls.
+// export_calls(format, trace, file): like `torchtrace export FORMAT TRACE -o FILE --force`, for a format of calls.
 PyObject* ExportCallsTo(PyObject*, PyObject* args) {
   const char *format, *trace, *file;
   if (!PyArg_ParseTuple(args, "sss", &format, &trace, &file)) return nullptr;
@@ -379,7 +376,8 @@ PyObject* ContentsList(const std::vector<std::optional<std::string_view>>& conte
   return list;
 }
 
-// Calls `visit` with a step's JSON and the contents of its sources and of the tensors in its result. False: it raised.
+// Calls `visit` with a step's JSON and the contents of its sources and of the tensors in its result. False: an
+// exception.
 bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
   std::vector<std::optional<std::string_view>> of_sources, of_results(step.results.size());
   for (const FlowSource& source : step.sources) of_sources.push_back(source.note.contents);
@@ -421,8 +419,8 @@ PyObject* OutcomeDict(const FlowOutcome& outcome) {
   return dict;
 }
 
-// read_flow(trace, level, calls, threads, visit): the steps of a program (flow.h), each given to `visit`. Returns
-// what was left out, {"other_processes": 0, ...}, and the outcome. `calls` and `threads` may be empty.
+// read_flow(trace, level, calls, threads, visit): passes each step of a program (flow.h) to `visit`. Returns what was
+// left out, {"other_processes": 0, ...}, and the outcome. `calls` and `threads` may be empty.
 PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   const char *path, *calls;
   int level;
@@ -466,7 +464,7 @@ PyObject* LevelNumbers() {
   return numbers;
 }
 
-// {"torch": (("torch",), [1]), ...}: the distributions that bring a dialect's package, and its usual levels.
+// {"torch": (("torch",), [1]), ...}: the distributions that contain a dialect's package, and its default levels.
 PyObject* Dialects() {
   PyObject* const dialects = PyDict_New();
   for (const DialectInfo& dialect : AllDialects()) {

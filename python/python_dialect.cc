@@ -1,4 +1,4 @@
-// Python.h first, as it demands.
+// Python.h must come first.
 #define PY_SSIZE_T_CLEAN
 #include "python/python_dialect.h"
 
@@ -13,8 +13,8 @@
 namespace torchtrace {
 namespace {
 
-// Calls extension.<method>(argument), which raises nothing but the user's Ctrl-C. That is the
-// program's: it comes again as soon as Python code of the program runs. A new reference, or null.
+// Calls extension.<method>(argument), which raises nothing except KeyboardInterrupt for the user's Ctrl-C. That belongs
+// to the program: it is raised again when Python code of the program next runs. A new reference, or null.
 PyObject* CallGuarded(PyObject* extension, const char* method, PyObject* argument) {
   PyObject* const result = PyObject_CallMethod(extension, method, "O", argument);
   if (result == nullptr) {
@@ -25,7 +25,7 @@ PyObject* CallGuarded(PyObject* extension, const char* method, PyObject* argumen
   return result;
 }
 
-// Lets go of its Python objects when it is uninstalled.
+// Releases its Python objects when it is uninstalled.
 class PythonHook : public TracingHook {
  public:
   PythonHook(PyObject* extension, int level, std::string name, PyObject* hook)
@@ -98,7 +98,7 @@ class PythonDialect : public FrameworkDialect {
 }  // namespace
 
 PyObject* RegisterPythonDialect(PyObject*, PyObject* args) {
-  // Of the registry's, which keeps them for ever.
+  // Owned by the registry, which never deletes them.
   static auto* const known = new std::map<std::string, PythonDialect*>();
   const char *name, *package;
   PyObject *numbers, *extension;

@@ -1,5 +1,5 @@
-// What the native module offers to Python: dialects written in Python, calls that they record, values that they
-// describe.
+// What the native module offers to Python: dialects written in Python, the calls that they record, and the values that
+// they describe.
 
 #ifndef TORCHTRACE_PYTHON_PYTHON_DIALECT_H_
 #define TORCHTRACE_PYTHON_PYTHON_DIALECT_H_
@@ -10,28 +10,19 @@
 
 namespace torchtrace {
 
-// Describes Python values for calls that extensions record (serialize/model/value.h): builtin
-// types natively, and what they don't cover by asking the extension. Needs the GIL.
-
-// Appends the description. `special` is called with values of other types than Python's
-// builtin ones and returns a dict of their properties, a str that stands for them, or
-// None: the type's name says it all. A dict with "shape" and "dtype" is an array, with
-// "device" a tensor. False with a Python error set when it raises, or returns
-// something else.
+// Describes a Python value for a call that an extension records (serialize/model/value.h). Builtin types are described
+// natively; for others, `special` is called with the value and returns a dict of its properties, a str as its
+// description, or None for the type's name alone. A dict with "shape" and "dtype" is an array, with "device" a tensor.
+// False with a Python error set when it raises, or returns something else. Needs the GIL.
 bool DescribeValue(PyObject* value, PyObject* special, ConfigBuilder* config);
 
-// A call that an extension records: torchtrace._native.record().
-
-// record(level, api, args, kwargs, special): describes the call (python_dialect.h) and
-// records that it was entered. Returns a context manager: the call ends with its block, in
-// which an exception is the call's, or else when the object goes. None while nothing is recorded.
+// torchtrace._native.record(level, api, args, kwargs, special): describes a call and records its begin. Returns a
+// context manager: the call ends with its block, and an exception that leaves the block is recorded as the call's.
+// Without a block, the call ends with the object. None while nothing is recorded.
 PyObject* RecordCall(PyObject* self, PyObject* args);
 
-// A dialect that is written in Python: python/torchtrace/_extension.py, which guards what
-// it calls of the user's. Needs the GIL.
-
-// register_dialect(name, package, levels, extension): makes it known under this name, in
-// place of one that was registered under it before.
+// register_dialect(name, package, levels, extension): registers a dialect written in Python (_extension.py, which
+// guards calls of user code) under this name, and replaces one with the same name. Needs the GIL.
 PyObject* RegisterPythonDialect(PyObject* self, PyObject* args);
 
 }  // namespace torchtrace

@@ -1,4 +1,4 @@
-// Python.h first, as it demands.
+// Python.h must come first.
 #define PY_SSIZE_T_CLEAN
 #include <cstdint>
 #include <string_view>
@@ -12,11 +12,11 @@
 namespace torchtrace {
 namespace {
 
-// What the extension is asked of: everything but the builtin types themselves.
+// Asks the extension about all values except those of builtin types.
 struct Extension {
   using Describer = ValueDescriber<Extension>;
 
-  // The extension's code may let go of what is being described.
+  // The extension's code may release the described object.
   class Reference {
    public:
     explicit Reference(PyObject* value) : value_(Py_NewRef(value)) {}
@@ -60,7 +60,7 @@ struct Extension {
     values->Named(ValueTag::kObject, ObjectName(value));
   }
 
-  // False without an error set: it describes something else.
+  // False without an error set: it is not an array.
   static bool Array(PyObject* properties, Describer* describer) {
     PyObject* const dtype = PyDict_GetItemString(properties, "dtype");
     PyObject* const device = PyDict_GetItemString(properties, "device");
@@ -99,14 +99,14 @@ bool DescribeValue(PyObject* value, PyObject* special, ConfigBuilder* config) {
 namespace {
 
 struct RecordedCall {
-  PyObject_HEAD ThreadRecorder* thread;  // null: it has ended
+  PyObject_HEAD ThreadRecorder* thread;  // null: the call has ended
 };
 
 void End(PyObject* self, PyObject* exception_type) {
   auto* const call = reinterpret_cast<RecordedCall*>(self);
   ThreadRecorder* const thread = call->thread;
   call->thread = nullptr;
-  // What ends on another thread than it began on belongs to none.
+  // A call that ends on another thread is not recorded.
   if (thread == nullptr || thread != Recorder::Get()->ThisThread()) return;
   if (exception_type == nullptr || !PyType_Check(exception_type)) return thread->Leave();
   auto* const type = reinterpret_cast<PyTypeObject*>(exception_type);
@@ -156,7 +156,7 @@ PyObject* RecordCall(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   if (!Recorder::Recording()) Py_RETURN_NONE;
-  // Not the thread's: the extension's own code may record a call while it is asked of this one's values.
+  // Not the thread's builder: while it describes values, the extension's code may record another call.
   ConfigBuilder config;
   config.Begin(ConfigBuilder::EncodeHead(level, {api, static_cast<size_t>(api_bytes)}));
   config.Positional(static_cast<size_t>(PyTuple_GET_SIZE(args)));

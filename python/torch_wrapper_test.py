@@ -1,4 +1,4 @@
-"""TorchWrapper as users of the tool of that name call it."""
+"""TorchWrapper as users of the original tool call it."""
 
 import csv
 import json
@@ -47,7 +47,7 @@ def test_the_example(tmp_path):
     (path,) = files(tmp_path, ".json")
     assert path.name.startswith("TorchWrapper_Result_")
     assert json.loads(path.read_text()) == records
-    # What level 1 tells of a call once more is no call of its own.
+    # A call recorded at levels 0 and 1 counts once.
     assert {api: len(calls) - 1 for api, calls in records.items()} == {
         "torch.randn": 2,
         "torch.Tensor.__add__": 1,
@@ -107,7 +107,7 @@ print(json.dumps([first, wrapper.callRecords]))
     assert list(second["torch.randn"]) == ["TotalTime(ms)", "1", "2", "3"]
     assert second["torch.randn"]["3"]["Arguments"] == '((4,), {"dtype": torch.float64})'
     assert second["torch.randn"]["2"] == first["torch.randn"]["2"]
-    # Each start writes all of them.
+    # Each start writes all records.
     written = [json.loads(path.read_text()) for path in files(tmp_path, ".json", "a/b")]
     assert written == [first, second]
 

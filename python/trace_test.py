@@ -1,4 +1,4 @@
-"""torchtrace.trace() and its like, in programs as users write them."""
+"""torchtrace.trace() and the related functions, in programs as users write them."""
 
 import subprocess
 import textwrap
@@ -582,7 +582,7 @@ def test_traces_opened_by_many_threads(tmp_path):
     ).check()
     traces = sorted(path.name for path in tmp_path.glob("out-*"))
     apis = [api for trace in traces for api in ended.apis(trace)]
-    # Each call is in one of them, whole.
+    # Each call is completely in one of them.
     assert apis.count("torch.relu") == apis.count("aten::relu") == 80
     for trace in traces:
         assert ended.info(trace)["open_calls"] == 0
@@ -610,7 +610,7 @@ def test_backward_and_compile(tmp_path):
     for i in range(3):
         apis = ended.apis(f"out{i}")
         assert "torch.sin" in apis and "aten::cos" in apis and "torch.Tensor.backward" in apis
-    # What was compiled before is not compiled again.
+    # Code that was compiled before is not compiled again.
     for trace in ("out0", "out2", "warm"):
         assert any("torch.compile" in text for text in ended.info(trace)["not_seen"])
 
@@ -743,7 +743,7 @@ def test_multiprocessing(tmp_path):
 
 
 def test_stop_within_a_call(tmp_path):
-    # A call that began in one trace ends in none, and not in the next one.
+    # A call that began in one trace doesn't end in it, nor in the next one.
     ended = python(
         """
         import torch, torchtrace
@@ -807,7 +807,7 @@ def test_tags(tmp_path):
         command = [testing.TORCHTRACE, "dump", "-"]
         piped = subprocess.run(command, stdin=pipe, capture_output=True, text=True).stdout
     assert '{run="a", step=0}' in piped.splitlines()[0]
-    # What is made of the trace keeps them.
+    # Traces made from this one keep them.
     for verb in (["merge", "out", "-o", "again"], ["filter", "out", "-o", "again", "--level", "1"]):
         subprocess.run(
             [testing.TORCHTRACE, *verb, "-f"], cwd=tmp_path, check=True, capture_output=True

@@ -1,7 +1,7 @@
-"""Arguments out of their description: first checked and measured, then made.
+"""Makes arguments from their descriptions: first checks and measures them, then allocates.
 
-What a trace says of a tensor becomes a TensorSpec. Nothing is allocated before all sizes of a call
-are known and below the limits.
+A TensorSpec holds what a trace records of a tensor. Nothing is allocated before all sizes of a call
+are known to be below the limits.
 """
 
 import base64
@@ -29,14 +29,14 @@ _TYPES = {
     "str": str,
     "torch.Tensor": torch.Tensor,
 }
-# As text: PaddleAPITest writes these in quotes, and marks so what it could not write.
+# As text: PaddleAPITest writes these in quotes, and marks values that it could not write.
 _WORDS = {**DTYPES, **LAYOUTS, **MEMORY_FORMATS}
 _UNWRITTEN = re.compile(r"<(Unserializable|Truncated): .*")
 _NUMPY_NAME = re.compile(r"(bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128))")
 
 
 class TensorSpec:
-    """A tensor to be made. `fill` is how: (name, parameters), of fills.py."""
+    """A tensor to be made. `fill`: its kind of contents, (name, parameters), see fills.py."""
 
     def __init__(self, shape, dtype, device, stride, layout):
         self.shape = shape
@@ -47,7 +47,7 @@ class TensorSpec:
         self.subclass = ""
         self.requires_grad = False
         self.fill = None
-        self.storage = 0  # elements that it needs at least
+        self.storage = 0  # the least number of elements it needs
         self.range = None  # recorded: (least, most)
         self.number = None  # in a sequence
         self.contents = None  # recorded: its elements in row-major order, as bytes
@@ -56,7 +56,7 @@ class TensorSpec:
     def numel(self):
         return product(self.shape)
 
-    # Elements of its storage.
+    # The number of elements of its storage.
     @property
     def extent(self):
         if self.stride is None or 0 in self.shape:
@@ -69,7 +69,7 @@ class TensorSpec:
     def nbytes(self):
         return self.extent * max(1, self.dtype.itemsize)
 
-    # Whether what stands in it is known, and not chosen.
+    # Whether its contents are recorded, not chosen here.
     @property
     def is_known(self):
         return (
@@ -85,7 +85,7 @@ class TensorSpec:
 
 
 class Packed(tuple):
-    """The parts of a PackedSequence, which is recorded as the tuple that it is."""
+    """The parts of a PackedSequence, which is recorded as a tuple."""
 
 
 class StorageSpec:
@@ -114,11 +114,11 @@ def product(sizes):
 
 
 class Parser:
-    """Descriptions as JSON (docs/TEXT.md) to values and specs."""
+    """Converts descriptions as JSON (docs/TEXT.md) to values and specs."""
 
     def __init__(self, names, device=None):
         self.names = names
-        self.device = device  # that all tensors go to, in place of their own
+        self.device = device  # replaces the recorded devices of all tensors
         self.specs = []
 
     def parse(self, plain, depth=0):
@@ -147,8 +147,8 @@ class Parser:
             ) from None
 
     def read_texts(self, key, args, kwargs, returned):
-        """Devices that are told as text, packed sequences as tuples, and what a call that returned
-        can't have been given as text: dtypes, layouts, memory formats."""
+        """Converts devices recorded as text, packed sequences recorded as tuples, and text that
+        a call which returned must have received as dtypes, layouts, memory formats."""
         if returned:
             args[:] = [self._read_word(value) for value in args]
             kwargs.update((name, self._read_word(value)) for name, value in kwargs.items())
@@ -165,7 +165,8 @@ class Parser:
             raise Skip("it is of use with an accelerator, and there is none here")
 
     def move(self, target, args, kwargs):
-        """What is called: `x.cuda()` is `x.to("cuda")`, and goes where all else goes."""
+        """The call to make: `x.cuda()` becomes `x.to("cuda")`, with the replacement of all
+        devices."""
         if target.key not in self.names.devices:
             return target, args, kwargs
         device = self._device_of(target.key)
@@ -333,8 +334,8 @@ class Parser:
 
 
 def attach(specs, notes):
-    """Gives tensors, in the order in which they were parsed, what was recorded of them beside
-    their metadata."""
+    """Gives tensors, in the order in which they were parsed, what was recorded of them as well
+    as their metadata."""
     tensors = [spec for spec in specs if isinstance(spec, TensorSpec)]
     for note in notes:
         if note["position"] >= len(tensors):
@@ -371,7 +372,7 @@ def has_accelerator():
 
 
 def measure(specs, max_bytes):
-    """Bytes of all inputs; raises Skip beyond the limit."""
+    """The bytes of all inputs; raises Skip beyond the limit."""
     total = sum(spec.nbytes for spec in specs)
     if total > max_bytes:
         raise Skip(f"its inputs take {about(total)} or more, beyond --max-bytes")
@@ -379,13 +380,13 @@ def measure(specs, max_bytes):
 
 
 def about(nbytes):
-    """The power of two below: calls of many sizes are skipped for few reasons."""
+    """The next lower power of two, so that skipped calls of many sizes share few reasons."""
     power = min(max(nbytes, 1).bit_length() - 1, 69)
     return f"{1 << power % 10} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power // 10]}"
 
 
 class Builder:
-    """Specs to values."""
+    """Makes values from specs."""
 
     def __init__(self, fills, generator, seed):
         self.fills = fills
@@ -433,7 +434,7 @@ class Builder:
             tensor = torch._make_per_tensor_quantized_tensor(self._strided(plain), 0.1, 0)
         else:
             tensor = self._strided(spec)
-        # However it was made, to autograd it is no view: a view can't be detached in place.
+        # Autograd must not see a view: a view can't be detached in place.
         return self._as_argument(spec, tensor.data)
 
     def _as_argument(self, spec, tensor):
@@ -450,13 +451,13 @@ class Builder:
         extent = spec.extent
         if spec.stride is None and extent == spec.numel:
             return self.fills.values(spec, spec.shape, self.generator).to(spec.device)
-        # Whatever is drawn for each element alone is drawn for the storage.
+        # Elementwise kinds are drawn for the whole storage.
         if self.fills.is_elementwise(spec):
             storage = self.fills.values(spec, (extent,), self.generator)
         else:
             values = self.fills.values(spec, spec.shape, self.generator).reshape(-1)
             at = torch.arange(extent).as_strided(spec.shape, spec.stride or contiguous(spec.shape))
-            # By bytes: not every dtype has an operator for it.
+            # By bytes, since not every dtype supports this assignment.
             storage = torch.zeros(extent, spec.dtype.itemsize, dtype=torch.uint8)
             storage[at.reshape(-1)] = values.view(torch.uint8).view(-1, spec.dtype.itemsize)
             storage = storage.view(spec.dtype).view(-1)

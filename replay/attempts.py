@@ -1,6 +1,6 @@
-"""A call that is made and compared with its record. Where it does otherwise it is made again, as it
-may have been: a trace has no autocast, default dtype or device, no deterministic mode, and of some
-tensors not that they were numbers. What a call took and returned tells of these.
+"""Makes a call and compares it with its record. If they differ, it is made again under other
+conditions: a trace doesn't record autocast, default dtype or device, deterministic mode, or that
+some tensors were numbers. The arguments and results of the call hint at these.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ from replay import arguments, calling, results
 
 
 class NothingToChange(Exception):
-    """Another attempt would be the same again."""
+    """Another attempt would make the same call."""
 
 
 class Attempt:
-    """How a call ended: `returned` are its values, or `error` what it raised."""
+    """How a call ended: `returned` are its values, `error` the exception that it raised."""
 
     def __init__(self, seconds, returned=None, error=None, difference=""):
         self.seconds = seconds
         self.returned = returned
         self.error = error
         self.difference = difference
-        self.how = ""  # in which surroundings, if it was not called as it stands
+        self.how = ""  # the changed conditions, empty for the call as recorded
 
     def is_as_recorded(self, raised):
         if self.error is None:
@@ -50,7 +50,7 @@ class Attempt:
 
 
 class Attempts:
-    """Of one call. `outputs`: what was recorded of its results, or None."""
+    """Attempts at one call. `outputs`: the record of its results, or None."""
 
     def __init__(self, replay, config, target, outputs, sizes, seed):
         self.replay = replay
@@ -58,14 +58,14 @@ class Attempts:
         self.level = config["level"]
         self.target = target
         self.outputs = outputs
-        self.sizes = sizes  # whether those of results are told by the arguments
+        self.sizes = sizes  # whether the arguments determine those of results
         self.seed = seed
         replay.results.strides = config.get("strides", True)
 
     def make(self, made, around, make_again):
-        """`made` holds (args, kwargs) and is emptied, so that they need memory no longer than the
-        first attempt; `around` is what each runs in, `make_again` makes its arguments anew, or
-        raises NothingToChange; None: it changes them. Raises Refused."""
+        """`made` holds (args, kwargs) and is emptied, so that they need memory no longer than
+        the first attempt. `around` is the context of each attempt. `make_again` makes its
+        arguments again, or raises NothingToChange; None: the call changes them. Raises Refused."""
         tensors = [(tensor.device, tensor.dtype) for tensor in tensors_in(made)]
         began = time.perf_counter()
         first = self._one(*made.pop(), around, contextlib.nullcontext())
@@ -104,7 +104,7 @@ class Attempts:
         return Attempt(seconds, returned, difference=difference)
 
     def _others(self, tensors, first):
-        """(in words, what makes its arguments, a context), of each that may have been."""
+        """Yields (description, maker of its arguments, context) for each possible condition."""
         if self.raised:
             if first.error is None:
                 yield "with deterministic algorithms", as_they_are, deterministic()
@@ -118,7 +118,7 @@ class Attempts:
         recorded = [plain for plain in results.tensors_in(self.outputs or []) if "dtype" in plain]
         if self.target.schema is not None and "torch." in first.difference:
             yield "with numbers in place of tensors", numbers, contextlib.nullcontext()
-        # Level 2 lies below it.
+        # Level 2 is below autocast.
         if self.level != 2:
             yield from autocasts(tensors, recorded)
         if any(dtype in arguments.QUANTIZED for _, dtype in tensors):
@@ -131,7 +131,7 @@ class Attempts:
         for dtype in dtypes_in(recorded):
             if dtype.is_floating_point and dtype.itemsize > 1 and dtype != default:
                 yield f"with {dtype} as the default dtype", as_they_are, default_dtype(dtype)
-        # At other levels calls are recorded with it.
+        # At other levels the recorded calls include the default device.
         if self.level == 0:
             for name in {plain["device"] for plain in recorded}:
                 yield f"with {name} as the default device", as_they_are, self._device(name)
@@ -154,7 +154,7 @@ def numbers(make):
 
 
 def filled(value):
-    """What stands in tensors, of which nothing is known, may be why a call raised."""
+    """The unknown contents of tensors may be why a call raised."""
     return lambda make: make(value)
 
 
@@ -198,7 +198,7 @@ def per_channel(axis, zero, tensor):
 
 
 _NOT_COALESCED = "with sparse tensors that are not coalesced"
-# What may be a reason for which a call raised.
+# Properties of tensors that may be why a call raised.
 _OTHER_TENSORS = {
     _NOT_COALESCED: not_coalesced,
     "with conjugated views": lambda tensor: tensor.conj() if tensor.is_complex() else tensor,
@@ -210,7 +210,7 @@ _QUANTISED = [
     for axis in range(4)
     for zero in (torch.int64, torch.float32)
 ]
-# Not all tensors can be so.
+# Not all tensors can have these properties.
 _NOT_SO = (RuntimeError, TypeError, IndexError)
 
 
@@ -225,7 +225,7 @@ def tensors_in(value):
 
 
 def dtypes_in(recorded):
-    """Of described tensors, complex ones as the real ones that they are made of."""
+    """The dtypes of described tensors; a complex dtype as that of its real parts."""
     found = {}
     for plain in recorded:
         dtype = arguments.DTYPES.get(plain["dtype"])
@@ -244,7 +244,7 @@ def autocasts(tensors, recorded):
     for dtype in lower or [torch.bfloat16 if device == "cpu" else torch.float16]:
         try:
             context = torch.autocast(device, dtype)
-        except RuntimeError:  # it has none
+        except RuntimeError:  # the device has no autocast
             return
         yield f"under autocast to {dtype}", as_they_are, context
 

@@ -1,4 +1,4 @@
-"""How a call is made: its arguments by name, what it must not reach for, how it ended."""
+"""Makes a call: binds its arguments, guards against side effects, reports how it ended."""
 
 import importlib
 import os
@@ -18,7 +18,7 @@ _UNSAFE_EVENTS = (
 ).split()
 
 
-# A folder of the kernel's: nobody can make a file in it, root neither.
+# A folder of the kernel, in which even root can't create a file.
 NO_FILES = "/proc/self/task"
 
 
@@ -26,19 +26,19 @@ NO_MEMORY = "it needs more memory than --max-memory"
 
 
 class Refused(BaseException):
-    """A replayed call reached for files, processes or the network."""
+    """A replayed call accessed files, processes or the network."""
 
     def __str__(self):
         return f"it reached for {self.args[0]}, which a replay must not"
 
 
 class Guard:
-    """While a call is under way, Python's audit events tell what it reaches for."""
+    """Watches Python's audit events during a call for what it accesses."""
 
     def __init__(self):
         self.on = False
         self.events = frozenset(_UNSAFE_EVENTS)
-        # Code that torch imports when it is first needed.
+        # torch imports some of its code on first use.
         folders = filter(os.path.isabs, (*sys.path, sys.prefix, sys.base_prefix))
         self.readable = tuple({os.path.realpath(path) + os.sep for path in folders})
         sys.addaudithook(self._hear)
@@ -62,9 +62,9 @@ class Guard:
                 return
             raise Refused("a file")
 
-    # Some of torch is imported when it is first needed, its compiler by operators that are written
-    # in Python: as a whole, since a module that was cut short is registered twice when it is
-    # imported again. The compiler makes a folder for its files: it is given one that stands.
+    # Some of torch is imported on first use; operators written in Python import its compiler. Such
+    # an import must be allowed completely: after an interrupted one, the next import registers the
+    # module twice. The compiler creates a folder for its files: it gets one that already exists.
     def _import(self, name):
         self.on = False
         try:
@@ -85,12 +85,12 @@ class Guard:
 
     def __exit__(self, *_):
         self.on = False
-        # The next call finds what this one found.
+        # Restores the state for the next call.
         torch._C._set_grad_enabled(self.gradients)
 
 
 def check_level(config):
-    """Raises Skip: of some levels a trace hasn't got what was called."""
+    """Raises Skip for levels that don't record what was called."""
     if config["level"] == 3:
         raise names.Skip("level 3 records functions of the program, which only the program has")
     if config["level"] == 4 and not names.is_operator(config["api"]):
@@ -98,8 +98,8 @@ def check_level(config):
 
 
 def as_declared(target, args, kwargs):
-    """A profile has all arguments of an operator by position; some are passed by name alone.
-    Raises Skip."""
+    """A profile has all arguments of an operator by position, also the keyword-only ones. Raises
+    Skip."""
     if target.schema is None:
         return args, kwargs
     declared = target.schema.arguments
@@ -113,7 +113,7 @@ def as_declared(target, args, kwargs):
 
 
 def bind(target, args, kwargs):
-    """Arguments by name; by number where names aren't known."""
+    """Arguments by name; by number if names are unknown."""
     if target.signature is not None:
         try:
             bound = target.signature.bind(*args, **kwargs)
@@ -167,14 +167,14 @@ _NUMBERS = (torch.float64, torch.int64, torch.complex128, torch.bool)
 
 
 def wrapped(number):
-    """A tensor that is a number: it has no say in which dtype a result has."""
+    """A wrapped number: a tensor that doesn't affect the dtype of a result."""
     with torch.enable_grad():
         product = torch.ones((), device="cpu", requires_grad=True) * number
     return product.grad_fn._saved_other
 
 
 def wrap_numbers(schema, args, kwargs):
-    """Level 4 shows a number in a tensor's place as that number."""
+    """Level 4 records a number passed for a tensor as that number."""
 
     def wrap(argument, value):
         is_number = isinstance(value, (bool, int, float, complex))
@@ -186,8 +186,8 @@ def wrap_numbers(schema, args, kwargs):
 
 
 def as_numbers(args, kwargs):
-    """The same with tensors that may have been numbers as such: ExecutionTrace files show `x + 1`
-    as a sum of two tensors."""
+    """The same call with numbers in place of tensors that may have been numbers: ExecutionTrace
+    files record `x + 1` as a sum of two tensors."""
 
     def read(value):
         may_be_number = (
@@ -211,7 +211,7 @@ def out_of_memory(error):
 
 
 def said(error):
-    """The first line, with the type."""
+    """The first line of the message, with the type."""
     try:
         text = str(error)
     except Exception:

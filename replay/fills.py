@@ -1,7 +1,7 @@
-"""What stands in the tensors that are made: by rules.yaml, from the sizes of the other arguments.
+"""Contents of the tensors that are made: by rules.yaml, from the sizes of the other arguments.
 
-A rule names a kind of content below and its parameters. A kind returns how values are drawn; one
-that draws each element alone may draw for a whole storage, of which the tensor is a view.
+A rule names a kind of content below and its parameters. A kind returns how values are drawn; an
+elementwise kind may draw a whole storage, of which the tensor is a view.
 """
 
 import fnmatch
@@ -32,9 +32,9 @@ def uniform(low, high):
 
 
 def integers(low, high):
-    """Below `high`; `low` where there are none."""
+    """Integers below `high`; `low` if there are none."""
     low, high = int(low), max(int(high), int(low) + 1)
-    # What an int64 holds: of larger ones, which uint64 has, the same bits.
+    # Within int64: larger values, which uint64 has, by the same bits.
     if low >= 2**63:
         low, high = low - 2**64, high - 2**64
     low, high = max(low, -(2**63)), min(high, 2**63 - 1)
@@ -84,7 +84,7 @@ def given(contents):
     def draw(shape, dtype, generator):
         if not contents:
             return torch.zeros(shape, dtype=dtype)
-        # In memory that torch allocated: how it is aligned can decide the last bits of results.
+        # In memory allocated by torch: its alignment can affect the last bits of results.
         given = torch.frombuffer(memoryview(contents), dtype=torch.uint8).clone()
         return given.view(dtype).view(shape)
 
@@ -152,7 +152,7 @@ class Call:
         return otherwise
 
 
-# Each kind: (call, spec, parameters of the rule) -> Draw, or None where it has nothing to say.
+# Each kind: (call, spec, parameters of the rule) -> Draw, or None if it doesn't apply.
 
 
 def _uniform(call, spec, rule):
@@ -186,7 +186,7 @@ def _index(call, spec, rule):
 
 
 def _classes(call, spec, rule):
-    """Numbers of classes, which are the second dimension, or the only one."""
+    """Class numbers: the classes are the second dimension, or the only one."""
     of = call.get(rule["of"], TensorSpec)
     if of is None or not spec.is_integer():
         return None
@@ -220,14 +220,14 @@ def _permutation(call, spec, rule):
 
 
 def _pivots(call, spec, rule):
-    """Of LAPACK: the i-th, from 1, is at least i."""
+    """LAPACK's pivots: the i-th, from 1, is at least i."""
     return Draw(
         lambda shape, dtype, generator: torch.arange(1, (shape or (1,))[-1] + 1).expand(shape)
     )
 
 
 def _offsets(call, spec, rule):
-    """Where bags begin: rising from 0, at most the number of indices."""
+    """The beginnings of bags: rising from 0, at most the number of indices."""
     indices = call.get(rule["of"], TensorSpec)
     total = indices.numel if indices is not None else 0
     last = call.get("include_last_offset") is True
@@ -244,7 +244,7 @@ def _offsets(call, spec, rule):
 
 
 def _lengths(call, spec, rule):
-    """Lengths with a sum; without one, small."""
+    """Lengths with the given sum; small ones if there is none."""
     total = call.number(rule["sum"], None)
     if total is None:
         return integers(1, 3)
@@ -257,7 +257,8 @@ def _lengths(call, spec, rule):
 
 
 def _batch_sizes(call, spec, rule):
-    """Of packed sequences: how many are as long as that, all of them first."""
+    """Batch sizes of packed sequences: how many sequences reach each step; the first is their
+    number."""
     total, sequences = call.number(rule["sum"], 0), call.number(rule.get("first"), None)
     if sequences is None and spec.range is not None:
         sequences = spec.range[1]
@@ -270,7 +271,7 @@ def _batch_sizes(call, spec, rule):
 
 
 def _packed(call, spec, rule):
-    """The parts of a PackedSequence: what is in it, sizes of batches, two orders."""
+    """The parts of a PackedSequence: data, batch sizes, two orders."""
     parts = call.get(rule["of"], Packed) or ()
     if spec in parts[2:]:
         return _permutation(call, spec, rule)
@@ -307,7 +308,7 @@ def _falling(call, spec, rule):
 
 
 def _target_lengths(call, spec, rule):
-    """Of a CTC loss: together all targets where these stand in one row, else within their row."""
+    """For a CTC loss: sum to all targets if these are in one row, else fit into each row."""
     targets, steps = call.get("targets", TensorSpec), call.get("log_probs", TensorSpec)
     if targets is None or steps is None or not steps.shape:
         return None
@@ -348,7 +349,7 @@ def _simplex(call, spec, rule):
 
 
 def _plane(call, spec, rule):
-    """Positions in the last dimensions of another tensor, or in those sizes."""
+    """Positions in the last dimensions of another tensor, or within given sizes."""
     of = call.get(rule["of"])
     if isinstance(of, TensorSpec):
         rank = len(spec.shape) if rule.get("rank") == "own" else rule.get("rank", 2)
@@ -366,7 +367,7 @@ def _plane(call, spec, rule):
 
 
 def _storage_for(call, spec, rule):
-    """A view may reach beyond the tensor that it is taken of, within the storage."""
+    """A view may extend beyond its base tensor, within the storage."""
     size, stride = call.get("size", (list, tuple)), call.get("stride", (list, tuple))
     offset = call.get("storage_offset", int) or 0
     if size and stride and len(size) == len(stride) and 0 not in size:
@@ -378,7 +379,7 @@ def _storage_for(call, spec, rule):
 
 
 def _coordinates(call, spec, rule):
-    """A column for each element of a sparse tensor, in each row a dimension's index."""
+    """A column for each element of a sparse tensor; a row holds the indices of one dimension."""
     sizes = call.get("size", (list, tuple))
     if sizes is None:
         return integers(0, 2)
@@ -394,14 +395,14 @@ def _coordinates(call, spec, rule):
 
 
 def _compressed(call, spec, rule):
-    """Of a sparse tensor: where each row's elements end."""
+    """The ends of each row's elements in a sparse tensor."""
     plain = call.get(rule["plain"], TensorSpec)
     total = plain.shape[-1] if plain is not None and plain.shape else 0
     return _segment_offsets(call, spec, {"sum": total})
 
 
 def _plain_indices(call, spec, rule):
-    """Of a sparse tensor with compressed rows: rising within each row."""
+    """Plain indices of a sparse tensor with compressed rows: rising within each row."""
     compressed = call.get(rule["compressed"], TensorSpec)
     rows = max(0, compressed.shape[-1] - 1) if compressed is not None and compressed.shape else 1
 
@@ -422,7 +423,7 @@ def _masked(count):
 
 
 def _mask_for(call, spec, rule):
-    """A mask with no more places than there are values."""
+    """A mask that selects no more places than there are values."""
     source, into = call.get(rule["source"], TensorSpec), call.get("self", TensorSpec)
     if source is None or into is None:
         return None
@@ -431,7 +432,7 @@ def _mask_for(call, spec, rule):
 
 
 def _advanced_index(call, spec, rule):
-    """Of x[...] and its operators, for all tensors of the index at once."""
+    """Indices for x[...] and its operators, for all index tensors together."""
     into, index = call.get("self", TensorSpec), call.get(rule["index"])
     if into is None:
         return None
@@ -504,7 +505,7 @@ KINDS = {
 
 class Fills:
     def __init__(self, rules):
-        self.exact = {}  # by key: rules
+        self.exact = {}  # rules by key
         self.globs = []
         for rule in rules["fills"]:
             for name in rule["ops"]:
@@ -515,8 +516,8 @@ class Fills:
         self.by_key = {}
 
     def assign(self, key, arguments):
-        """Gives the tensors among the bound arguments of a call what its rules say: to each what
-        the first rule says that has something to say of it."""
+        """Gives each tensor among the bound arguments of a call the fill of the first rule that
+        applies to it."""
         rules = self.by_key.get(key)
         if rules is None:
             rules = self.exact.get(key, []) + [
@@ -538,7 +539,7 @@ class Fills:
             return given(spec.contents)
         if spec.range is not None:
             least, most = spec.range
-            # What a rule says of all elements together says more than their range.
+            # A rule for all elements together outweighs their range.
             if least == most or spec.fill is None or spec.fill.elementwise:
                 return integers(least, most + 1)
         return spec.fill or default(spec.dtype)
@@ -558,7 +559,7 @@ class Fills:
         return draw.function(shape, dtype, generator).to(dtype).contiguous()
 
 
-# Dtypes that nothing is converted to: their bytes are drawn.
+# Dtypes without conversions: their bytes are drawn.
 _ONLY_BITS = re.compile(r"torch\.(bits\w+|float4\w*|u?int[1-7])")
 
 

@@ -1,9 +1,9 @@
-"""What a recorded name stands for: an operator by its exact overload, or a function of torch.
+"""The object that a recorded name refers to: an operator by its exact overload, or a function of
+torch.
 
-Names come from a trace, which may be anybody's. No text is evaluated: an operator is looked up in
-the dispatcher's table, a function by walking dictionaries of torch's own modules and classes,
-without running code on the way, and only where serialize/flow/callable.yaml says that the place is
-harmless.
+Names come from a trace, which is untrusted. No text is evaluated: an operator is looked up in the
+dispatcher's table, a function by walking dictionaries of torch's own modules and classes, without
+running code on the way, and only if serialize/flow/callable.yaml lists the place as harmless.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ import torch
 
 
 class Skip(Exception):
-    """A config that isn't replayed, and why."""
+    """A config that isn't replayed, and the reason."""
 
 
 class Target:
-    """What is called. `key` is the name by which rules know it: `linalg_cholesky`, `gather`."""
+    """What to call. `key` is its name in the rules: `linalg_cholesky`, `gather`."""
 
     def __init__(self, function, key, schemas=(), signature=None, in_place=False):
         self.function = function
@@ -66,7 +66,7 @@ def without_underscore(name):
 
 
 def dotted(glob):
-    """As a regular expression: `*` stands for a part between dots, or a piece of one."""
+    """A regular expression: `*` matches a part between dots, or a piece of one."""
     return re.escape(glob).replace(r"\*", "[^.]*")
 
 
@@ -87,17 +87,17 @@ class Names:
         self.known = {}
 
     def object(self, name):
-        """What stands in for an object of that type; None: nothing does."""
+        """A replacement for an object of that type, or None."""
         return self._walk(name.split("."))() if name in self.objects else None
 
     def resolve(self, api):
-        """A Target; raises Skip. The same name is asked for thousands of times."""
+        """A Target; raises Skip. Cached, since the same name is looked up thousands of times."""
         known = self.known.get(api)
         if known is None:
             try:
                 known = self._resolve(api)
             except Skip as skip:
-                known = str(skip)  # the exception holds on to frames
+                known = str(skip)  # the exception would keep frames alive
             if len(self.known) > 100_000:
                 self.known.clear()
             self.known[api] = known
@@ -176,14 +176,14 @@ class Names:
                 signature = inspect.signature(thing)
             except (TypeError, ValueError):
                 pass
-        # Of what is written in C, the operator of that name tells the names of the arguments.
+        # A function written in C gets its arguments' names from the operator of the same name.
         schemas = () if isinstance(thing, types.FunctionType) else schemas_of(f"aten::{key}")
         return Target(thing, key, schemas, signature, in_place)
 
     def _walk(self, parts):
         thing = torch
         if parts[1:2] == ["_VF"]:
-            # It makes its members, which are these, when they are asked for.
+            # It creates its members on access: these objects.
             parts = ["torch", "_C", "_VariableFunctions", *parts[2:]]
         for i, part in enumerate(parts[1:], 2):
             thing = self._member(thing, part, is_last=i == len(parts))
@@ -231,19 +231,19 @@ class Names:
         module = getattr(thing, "__module__", None)
         own_module = module is None or module == "torch" or str(module).startswith("torch.")
         if isinstance(thing, type):
-            # Many of torch's other classes open files or hold on to the process.
+            # Many other classes of torch open files or change the process.
             if not (issubclass(thing, _CLASSES) or isinstance(thing, type(torch.FloatTensor))):
                 raise Skip("it makes an object that is no tensor, module or optimizer")
             return
         if isinstance(thing, (types.FunctionType, types.MethodType)) and own_module:
             return
         if isinstance(thing, (types.MethodDescriptorType, types.WrapperDescriptorType)):
-            # A slot of object's or a number's is no operator of torch's.
+            # A slot of object or a number is not an operator of torch.
             if thing.__objclass__ is object:
                 raise Skip("it is not torch's own")
             return
         if isinstance(thing, types.BuiltinFunctionType):
-            # Those of torch._C itself are about the process; operators stand in its parts.
+            # Functions of torch._C itself concern the process; operators are in its submodules.
             of = thing.__self__
             if thing.__name__ in _OPERATORS or getattr(of, "__name__", "") in _PARTS:
                 return
@@ -260,12 +260,12 @@ def schema_of(schema, namespace, name, overload):
 
 
 def is_dispatched(schema):
-    """Whether it has a kernel; others are steps of TorchScript's interpreter."""
+    """Whether it has a kernel; the others are steps of TorchScript's interpreter."""
     overload = f".{schema.overload_name}" if schema.overload_name else ""
     return torch._C._dispatch_has_kernel(schema.name + overload)
 
 
 def schemas_of(name):
-    """Of all overloads; where there are none, of the operator in place."""
+    """The schemas of all overloads; if there are none, those of the in-place operator."""
     schemas = torch._C._jit_get_schemas_for_operator(name)
     return tuple(schemas or torch._C._jit_get_schemas_for_operator(name + "_"))

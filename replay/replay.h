@@ -1,4 +1,4 @@
-// Calls that run again: what is to be called, who calls it, and what became of it.
+// Replaying calls: which calls to make, the workers that make them, and the results.
 //
 //   ReplayPlan plan(selection);
 //   ResultStore results = ...;
@@ -32,7 +32,7 @@
 
 namespace torchtrace {
 
-// What calls have beside their configs, which may be large: in a file that goes with the process.
+// Records of calls in addition to their configs: these may be large, so they are kept in a temporary file.
 class CallRecords {
  public:
   CallRecords() = default;
@@ -40,49 +40,48 @@ class CallRecords {
   CallRecords(const CallRecords&) = delete;
   CallRecords& operator=(const CallRecords&) = delete;
 
-  // Of a call: notes on its tensors and the values of its result. Its number, from 1; 0 where there is nothing to keep.
+  // Adds notes on a call's tensors and the values of its result. Returns its number, from 1; 0 if both are empty.
   absl::StatusOr<uint64_t> Add(std::string_view notes, std::string_view result);
   absl::Status Get(uint64_t number, std::string* notes, std::string* result) const;
-  // Forgets all of them.
+  // Drops all of them.
   absl::Status Clear();
 
  private:
   std::FILE* file_ = nullptr;  // opened when it is needed
 };
 
-// What stands for bytes of which there are too many to keep; two of them have the same one never in practice.
+// A 128-bit hash in place of bytes that are too many to keep; in practice, there are no collisions.
 using Fingerprint = std::pair<uint64_t, uint64_t>;
 Fingerprint FingerprintOf(std::string_view bytes);
 
-// ReplayPlan gives the configs of traces that are to be called, each once, with what was recorded of its first call
-// that returned, else of its first: facets (gradients, subclasses), notes on its tensors, its result. Memory goes with
-// the trace that is read, and is a hash for each config of those before.
-
 struct ReplayItem {
-  std::string key;  // 32 hexadecimal digits, of all that the result depends on
+  std::string key;  // 32 hexadecimal digits, a hash of everything that the result depends on
   int level = 0;
-  std::string line;      // its text
-  std::string recorded;  // the type of exception that the call ended with; empty: it returned, or nobody knows
+  std::string line;      // the config as text
+  std::string recorded;  // the type of exception that the call raised; empty: it returned, or its end is unknown
   std::string request;   // for a worker, a JSON object
-  uint64_t place = 0;    // of its result in reports: ResultStore::Reserve
+  uint64_t place = 0;    // in reports: ResultStore::Reserve
 };
 
-// Whether it says how tensors lie in memory: older ExecutionTrace files don't.
+// Whether the trace records strides: older ExecutionTrace files don't.
 bool TellsStrides(const Trace& trace);
 
+// The configs to call, each once for all traces, with the record of the first call that returned, else of the first
+// call: facets (gradients, subclasses), notes on its tensors, its result. Memory grows with the current trace, and by a
+// hash for each config of earlier ones.
 class ReplayPlan {
  public:
-  // Of calls that are selected alone.
+  // Only of selected calls.
   explicit ReplayPlan(CallSelection selection) : selection_(std::move(selection)) {}
 
-  // Begins with a trace, which is read once and to its end; it outlives the calls of Next, which must not be called
-  // after an error. `last`: no other one follows.
+  // Starts a trace and reads it once, to its end. It must outlive the calls of Next, which are not allowed after an
+  // error. `last`: no other trace follows.
   absl::Status Open(Trace* trace, bool last = false);
-  // The next config of it. False: there is none, or status() says what failed.
+  // The next config of the trace. False at the end, or after an error: see status().
   bool Next(ReplayItem* item);
   const absl::Status& status() const { return status_; }
 
-  // Of the trace, for those who wait: how many of its selected configs were looked at, and how many there are.
+  // The progress in the trace: how many of its selected configs were looked at, and how many there are.
   uint64_t looked_at() const { return looked_at_; }
   uint64_t configs() const { return configs_; }
 
@@ -93,7 +92,7 @@ class ReplayPlan {
   struct Chosen {
     VariantId variant = kLostId;
     uint32_t exception = kUnknown;
-    uint64_t record = 0;  // of records_
+    uint64_t record = 0;  // number in records_
   };
 
   absl::Status See(const CallRecord& call);
@@ -105,48 +104,46 @@ class ReplayPlan {
   std::vector<Chosen> chosen_;  // by ConfigId
   std::vector<std::string> exceptions_;
   absl::flat_hash_map<std::string, uint32_t> exception_numbers_;
-  // Selected calls that have not ended, of configs without one that returned: their notes.
+  // Notes of selected calls that have not ended, for configs without a call that returned.
   absl::flat_hash_map<uint64_t, std::pair<ConfigId, std::string>> open_;
   CallRecords records_;
   absl::Status status_;
-  uint64_t next_ = 0;  // of chosen_
+  uint64_t next_ = 0;  // index into chosen_
   uint64_t looked_at_ = 0, configs_ = 0;
   bool last_ = false;
   absl::flat_hash_set<Fingerprint> seen_;
 };
 
-// Workers are processes of the user's Python, one thread of ours for each. What they are told and tell are lines of
-// JSON, those of requests behind their lengths; worker.py is the other end.
-
+// Workers are processes of the user's Python, each with a thread of this process. Requests and answers are lines of
+// JSON, requests with their lengths before them; worker.py is the other end.
 struct WorkerOptions {
   std::string python;  // its program
   int workers = 1;
-  int threads = 1;     // of torch, in each; 0: as many as it takes itself
-  std::string device;  // in place of the recorded ones; empty: those
+  int threads = 1;     // of torch, in each; 0: torch's default
+  std::string device;  // replaces the recorded ones; empty: the recorded ones
   uint64_t seed = 0;
-  double timeout_s = 60;    // of a small call; more by the size of its inputs
+  double timeout_s = 60;    // for a small call; more for large inputs
   uint64_t max_bytes = 0;   // of a call's inputs
-  uint64_t max_memory = 0;  // that a worker may take beside torch itself
-  bool sequence = false;    // what it is asked are steps, not configs
+  uint64_t max_memory = 0;  // for a worker in addition to torch itself
+  bool sequence = false;    // requests are steps, not configs
 };
 
-// What a worker said of one config; `result` is "ok", "raised", "crashed", "timeout" or "skipped".
+// A worker's answer for one config; `result` is "ok", "raised", "crashed", "timeout" or "skipped".
 struct ReplayAnswer {
   std::string result = {};
   std::string reason = {};
   std::vector<std::string> raised = {};  // names of the exception's type and its bases
-  std::string difference = {};           // of what it returned from what was recorded, in words
-  nlohmann::json details = {};           // all that it said
-  double seconds = -1;                   // -1: it was not called to its end
+  std::string difference = {};           // between what it returned and what was recorded, in words
+  nlohmann::json details = {};           // the whole answer
+  double seconds = -1;                   // -1: the call was not completed
 };
 
-// Calls `next` and `done`, one at a time, until there is nothing more. Stops at the first error, of a worker
-// that can't be started or of `done`.
+// Calls `next` and `done`, one at a time, until no item is left. Stops at the first error, of a worker that can't be
+// started or of `done`.
 absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(ReplayItem*)>& next,
                         const std::function<absl::Status(const ReplayItem&, const ReplayAnswer&)>& done);
 
-// One worker that is asked in order, and keeps tensors from one call to the next. Where a call has crashed or took too
-// long these are lost.
+// One worker that gets requests in order, and keeps tensors from one call to the next. A crash or timeout loses them.
 class LoneWorker {
  public:
   explicit LoneWorker(const WorkerOptions& options);
@@ -154,7 +151,7 @@ class LoneWorker {
 
   absl::Status Start();
   bool is_running() const;
-  // `pieces` follow the request's line as they are.
+  // `pieces` are sent after the request's line.
   ReplayAnswer Ask(const std::string& request, const std::vector<std::string_view>& pieces);
 
  private:
@@ -163,7 +160,7 @@ class LoneWorker {
   const std::unique_ptr<Process> process_;
 };
 
-// One config's result, as reports show it; of a sequence, one call's.
+// The result of one config in reports; in a sequence, of one call.
 struct ReplayResult {
   static constexpr uint64_t kNoCall = UINT64_MAX;
   uint64_t call = kNoCall;  // its number in the trace
@@ -177,47 +174,46 @@ struct ReplayResult {
   bool differs = false;  // from what was recorded
 };
 
-// What `result` may be, in the order of reports.
+// The values of `result`, in the order of reports.
 inline constexpr const char* kReplayResults[] = {"ok", "raised", "crashed", "timeout", "skipped"};
 
 ReplayResult Judge(const ReplayItem& item, const ReplayAnswer& answer);
 
-// A sequence: calls in order, with the tensors that went from one to the next (serialize/flow).
-
+// A sequence: calls in order, with the tensors passed from one to the next (serialize/flow).
 struct SequenceFacts {
   FlowSummary flow;
   int level = 0;
-  // Tensors: compared with their recorded contents, of these the same bits; given the recorded contents, as they depend
-  // on what nobody recorded; made, since no call returned them.
+  // Tensors: compared with their recorded contents; of these, bitwise equal; filled with the recorded contents, since
+  // they depend on unrecorded data; made, since no call returned them.
   uint64_t compared = 0, equal = 0, filled = 0, made = 0;
-  uint64_t deaths = 0;   // of the worker, and with it of what later calls take
-  bool stopped = false;  // after too many of them
+  uint64_t deaths = 0;   // of the worker, which lose the tensors for later calls
+  bool stopped = false;  // after too many deaths
   uint64_t restarts() const { return deaths - (stopped ? 1 : 0); }
 };
 
-// Replays one trace's selected calls in one worker at a time. Without levels in the selection those of one level: 2,
-// else 4, 1, 0.
+// Replays one trace's selected calls with one worker at a time. If the selection has no levels: the calls of one level,
+// 2, else 4, 1, 0.
 absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& selection, const WorkerOptions& options,
                                              const std::function<absl::Status(const ReplayResult&)>& done);
 
-// ResultStore keeps results in a file, a line of JSON each as they come, and a number for each in memory: from it
-// reports are written, in the order of the configs, and an interrupted replay goes on. Not thread-safe.
+// ResultStore appends results to a file, as lines of JSON, and keeps an offset for each in memory. Reports are written
+// from it, in the order of the configs, and an interrupted replay continues with it. Not thread-safe.
 class ResultStore {
  public:
-  // `path` empty: a file that goes with the process. `conditions` tells what results depend on; a file that was
-  // made under others is an error. What the end of the file lacks after a crash is cut off.
+  // `path` empty: a temporary file. `conditions`: what results depend on; a file made under other conditions is an
+  // error. An incomplete last line, left by a crash, is cut off.
   static absl::StatusOr<std::unique_ptr<ResultStore>> Open(const std::string& path, const std::string& conditions);
   ~ResultStore();
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
-  // Whether there is one from before; then it is the next one in reports.
+  // Whether there is an earlier result, which then becomes the next one in reports.
   bool Reuse(const std::string& key);
-  // The next place in reports, for a result that comes later.
+  // The next place in reports, for a result that is added later.
   uint64_t Reserve();
   absl::Status Add(const ReplayResult& result, uint64_t place);
   uint64_t reused() const { return reused_; }
-  // Lines of the file that are no results: they stay, and what they told is called again.
+  // The number of invalid lines in the file: they stay, and their configs are called again.
   uint64_t damaged() const { return damaged_; }
 
   // The results of this replay.
@@ -229,14 +225,14 @@ class ResultStore {
   static constexpr long kNothing = -1;
 
   std::FILE* const file_;
-  absl::flat_hash_map<Fingerprint, long> earlier_;  // of a key: its offset
+  absl::flat_hash_map<Fingerprint, long> earlier_;  // offsets by key
   std::vector<long> offsets_;                       // by place
   uint64_t reused_ = 0;
   uint64_t damaged_ = 0;
 };
 
 struct ReplaySummary {
-  std::map<std::string, uint64_t> results;  // by result: configs
+  std::map<std::string, uint64_t> results;  // number of configs by result
   uint64_t configs = 0;
   uint64_t differ = 0;
   uint64_t raised_as_recorded = 0;
@@ -250,10 +246,10 @@ struct ReplayReportOptions {
   bool all = false;  // text: every config, not only those that differ
   std::string device = {};
   uint64_t seed = 0;
-  const SequenceFacts* sequence = nullptr;  // of a sequence
+  const SequenceFacts* sequence = nullptr;  // null: not a sequence
 };
 
-// Aborted when `out` fails, and then the summary is there.
+// Aborted if `out` fails, with the summary filled in.
 absl::Status WriteReplayReport(const ResultStore& results, const ReplayReportOptions& options, std::ostream* out,
                                ReplaySummary* summary);
 

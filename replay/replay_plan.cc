@@ -50,7 +50,7 @@ absl::Status ReplayPlan::Open(Trace* trace, bool last) {
   if (absl::Status s = selector_->Prepare(); !s.ok()) return s;
   absl::Status read = trace->ReadCounted([this](const CallRecord& call) { return See(call); });
   chosen_.resize(trace->config_count());
-  // What was under way when the program died.
+  // Calls that were open when the program died.
   for (const auto& [call, kept] : open_) {
     Chosen& chosen = chosen_[kept.first];
     if (chosen.exception != kUnknown || chosen.record != 0) continue;

@@ -27,7 +27,7 @@ std::string Recorded(const ReplayResult& result) {
   return result.recorded.empty() ? "returned" : absl::StrCat("raised ", result.recorded);
 }
 
-// What became of it, in words.
+// The outcome in words.
 std::string Happened(const ReplayResult& result) {
   if (result.result == "ok") return result.reason.empty() ? "returned" : absl::StrCat("returned, ", result.reason);
   return result.reason.empty() ? result.result : absl::StrCat(result.result, ": ", result.reason);
@@ -43,7 +43,7 @@ class Writer {
 
 std::string Count(uint64_t count, const char* what) { return absl::StrCat(count, " ", what, count == 1 ? "" : "s"); }
 
-// `120 configs: 3 differ`, and what the others are.
+// `120 configs: 3 differ`, and the counts of all results.
 std::string SummaryLine(const ReplaySummary& summary, const char* what) {
   std::string line =
       absl::StrCat(Count(summary.configs, what), ": ", summary.differ, summary.differ == 1 ? " differs" : " differ");
@@ -165,7 +165,7 @@ class CsvWriter final : public Writer {
   std::ostream& out_;
 };
 
-// What XML 1.0 may hold in an attribute.
+// Text for an XML 1.0 attribute.
 std::string Xml(std::string_view text) {
   return absl::StrReplaceAll(PlainLine(text),
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&apos;"}});

@@ -21,7 +21,7 @@ std::string TempFile(const std::string& name, const std::string& text) {
   return path;
 }
 
-// What Next gives of a file, as its lines.
+// The items that Next returns for a file.
 std::vector<ReplayItem> Items(ReplayPlan* plan, const std::string& path) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   EXPECT_TRUE(trace.ok()) << trace.status();
@@ -108,7 +108,7 @@ TEST(ResultStoreTest, ReportsGoByPlace) {
   const auto store = ResultStore::Open("", "seed 0");
   ASSERT_TRUE(store.ok()) << store.status();
   const uint64_t first = (*store)->Reserve();
-  (*store)->Reserve();  // nothing comes of it
+  (*store)->Reserve();  // no result follows
   const uint64_t last = (*store)->Reserve();
   ReplayResult result;
   for (const uint64_t place : {last, first}) {
@@ -150,7 +150,7 @@ TEST(ResultStoreTest, GoesOnBehindWhatIsWhole) {
   EXPECT_NE(out.str().find("name=\"torch.relu(&quot;&lt;&amp;&gt;&quot;)\""), std::string::npos) << out.str();
   EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text\n"), "seed 0").ok());
   EXPECT_FALSE(ResultStore::Open(TempFile("other.jsonl", "text"), "seed 0").ok());
-  // It died while it wrote the first line.
+  // The process died while it wrote the first line.
   EXPECT_TRUE(ResultStore::Open(TempFile("begun.jsonl", "{\"torchtrace_re"), "seed 0").ok());
 }
 

@@ -23,7 +23,7 @@ using nlohmann::ordered_json;
 constexpr char kConditions[] = "torchtrace_replay";
 constexpr int kMostLevel = 4;
 
-// Without the line break. False: there is no whole line.
+// Reads a line without the line break. False: there is no complete line.
 bool ReadLine(std::FILE* file, std::string* line) {
   line->clear();
   char block[4096];
@@ -45,7 +45,7 @@ std::string ToLine(const ReplayResult& result) {
   return DumpJson(line) + "\n";
 }
 
-// False: it is no result.
+// False: the line is not a result.
 bool FromLine(const std::string& line, ReplayResult* result) {
   const json said = json::parse(line, nullptr, /*allow_exceptions=*/false);
   const auto text = [&said](const char* name, std::string* to) {

@@ -1,4 +1,4 @@
-"""What a call returned beside what it returned when it was recorded: their metadata."""
+"""Compares the metadata of what a call returned with the record."""
 
 import fnmatch
 import re
@@ -9,15 +9,15 @@ import torch
 
 class Results:
     def __init__(self, rules, device):
-        self.device = device  # that all tensors went to, in place of their own
-        self.strides = True  # whether the trace tells them
+        self.device = device  # replaces the recorded devices of all tensors
+        self.strides = True  # whether the trace records them
         self.by_values = _globs(rules["sizes by values"])
         self.by_structure = _globs(rules["sizes by structure"])
         self.by_state = _globs(rules["results by state"])
         self.outputs_by_state = rules["outputs by state"]
         self.by_conjugation = _globs(rules["strides by conjugation"])
         self.by_negation = _globs(rules["strides by negation"])
-        # Whether arguments may have been conjugated or negative, in a way that strides show.
+        # Whether arguments may have been conjugated or negative in a way that changes strides.
         self.conjugated = self.negated = False
         self.structured = True
 
@@ -25,11 +25,11 @@ class Results:
         return bool(self.by_state.fullmatch(target.key))
 
     def outputs_aside(self, target):
-        """The numbers of those results by which a call can't be told from the recorded one."""
+        """The numbers of those results that are not comparable with the recorded ones."""
         return self.outputs_by_state.get(target.key, ()) if target.schema is not None else ()
 
     def sizes_are_told(self, target, values_known, specs):
-        """Whether the sizes of what a call returns come of what is known of its arguments."""
+        """Whether the known facts about a call's arguments determine the sizes of its results."""
         if self.by_structure.fullmatch(target.key):
             return False
         return values_known or not (
@@ -39,7 +39,8 @@ class Results:
         )
 
     def difference(self, target, recorded, returned, sizes):
-        """In words; empty: there is none. `recorded` and `returned`: lists of values."""
+        """The difference in words, empty if there is none. `recorded` and `returned`: lists of
+        values."""
         # A class is recorded by its __init__, which returns nothing.
         if self.is_by_state(target) or isinstance(target.function, type):
             return ""
@@ -79,7 +80,7 @@ class Results:
         if not sizes:
             return ""
         items = plain["value"]
-        # Of a long one the first items were recorded.
+        # Only the first items of a long list were recorded.
         whole = len(items) + plain.get("cut", 0)
         if whole != len(value):
             return f"{where}: {len(value)} items, recorded {whole}"
@@ -101,7 +102,7 @@ class Results:
         if plain["dtype"] != dtype:
             return f"{where}: {dtype}, recorded {plain['dtype']}"
         recorded_layout = plain.get("layout", "torch.strided")
-        # Of tensors that are made of others the recorder doesn't ask for it.
+        # For wrapper tensors, the recorder doesn't read the layout.
         if recorded_layout not in (layout, "torch.unknown") and not tensor.is_nested:
             return f"{where}: {layout}, recorded {recorded_layout}"
         difference = self._compare_devices(plain["device"], tensor.device, where)
@@ -162,7 +163,7 @@ def contiguous(shape):
 
 
 def tensors_in(plain):
-    """Descriptions of tensors, wherever they stand."""
+    """Descriptions of tensors, at any depth."""
     if isinstance(plain, dict):
         if plain.get("type") == "torch.Tensor":
             yield plain
@@ -174,8 +175,8 @@ def tensors_in(plain):
 
 
 def returned_values(target, result):
-    """As they are recorded: of an operator each value that it returns, of a function the one
-    object."""
+    """The values as they are recorded: each return value of an operator, the single object of a
+    function."""
     if target.schema is None:
         return [result]
     count = len(target.schema.returns)
@@ -185,7 +186,7 @@ def returned_values(target, result):
 
 
 def kind_of_plain(plain):
-    """None: it tells too little to be compared."""
+    """None: the description has too little to compare."""
     if not isinstance(plain, dict):
         return kind_of(plain)
     kind = plain.get("type")
@@ -194,8 +195,8 @@ def kind_of_plain(plain):
     return None if kind in ("symbol", "deep") else kind
 
 
-# As the recorder does (dialects/python/describe/value_describer.h): the first that a value is one
-# of, in its order, so that subclasses are what they are there.
+# As in the recorder (dialects/python/describe/value_describer.h): the first matching type in its
+# order, so that subclasses get the same kind.
 _KINDS = (
     (type(None), "None"),
     (bool, "bool"),

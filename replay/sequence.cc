@@ -11,10 +11,10 @@
 namespace torchtrace {
 namespace {
 
-// Each may have cost a timeout.
+// Each restart may have taken a whole timeout.
 constexpr uint64_t kMostRestarts = 10;
 
-// Calls of two levels are the same work twice.
+// Calls of two levels would repeat the same work.
 absl::StatusOr<int> LevelOf(Trace* trace, const CallSelection& selection) {
   if (selection.levels.size() > 1) {
     return absl::InvalidArgumentError("a sequence is of one level: what one calls, the next one calls once more");
@@ -33,7 +33,7 @@ absl::StatusOr<int> LevelOf(Trace* trace, const CallSelection& selection) {
   return 2;
 }
 
-// Contents follow the line as they are.
+// Contents follow the line as raw bytes.
 std::string Request(const Trace& trace, const FlowStep& step, std::vector<std::string_view>* contents) {
   nlohmann::ordered_json request = FlowStepToJson(trace, step, /*contents=*/false);
   request["notes"] = NotesToJson(*step.notes, contents);

@@ -1,9 +1,9 @@
-"""Calls in order with the data that went from one to the next: `torchtrace replay --sequence`.
+"""Calls in order with the data passed from one to the next: `torchtrace replay --sequence`.
 
-A step names its tensors by numbers (serialize/flow). What no step returned is made as for a config
-that stands alone, or has the contents that were recorded. Of each storage it is known which bytes
-are those of the recorded program: these are compared with recorded contents, the others are
-filled in from them.
+A step refers to its tensors by numbers (serialize/flow). A tensor that no step returned is made as
+for a single config, or has the recorded contents. For each storage, marks hold which bytes equal
+those of the recorded program: these are compared with recorded contents, the others are overwritten
+by them.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ ALL = "all"
 
 
 class Marks:
-    """Of a storage's bytes some."""
+    """A subset of a storage's bytes."""
 
     def __init__(self, nbytes, every):
         self.nbytes = nbytes
         self.which = ALL if every else None  # None, ALL, or a mask
 
     def of(self, tensor):
-        """Whether there are some of the tensor's."""
+        """Whether the tensor has any marked bytes."""
         if self.which is None or tensor.numel() == 0:
             return False
         return self.which is ALL or bool(by_bytes(self.which, tensor).any())
@@ -51,17 +51,17 @@ class Marks:
 
 
 class Storage:
-    """What is known of a storage's bytes."""
+    """Which of a storage's bytes are known."""
 
     def __init__(self, nbytes, known, written):
         self.users = 0
-        self.shared = False  # the program has its memory, and may write there unseen
+        self.shared = False  # the program has access to its memory, and may write there unrecorded
         self.resize(nbytes, known, written)
 
     def resize(self, nbytes, known, written):
         self.nbytes = nbytes
-        self.unknown = Marks(nbytes, not known)  # those that may be other than recorded
-        self.unwritten = Marks(nbytes, not written)  # in which anything may stand
+        self.unknown = Marks(nbytes, not known)  # may differ from the recorded ones
+        self.unwritten = Marks(nbytes, not written)  # uninitialized
 
     def write(self, tensor, known):
         self.unknown.set(tensor, not known)
@@ -72,7 +72,7 @@ class Slot:
     def __init__(self, tensor, storage, address):
         self.tensor = tensor
         self.storage = storage
-        self.address = address  # of its storage, by which others find it; None: it can't be read
+        self.address = address  # of its storage, the key of storages; None: unreadable
 
 
 def is_dense(tensor):
@@ -80,7 +80,8 @@ def is_dense(tensor):
 
 
 def by_bytes(flat, tensor):
-    """The places of a tensor's bytes in something that has one for each byte of its storage."""
+    """A view of `flat`, which has an element for each byte of the storage, for the tensor's
+    bytes."""
     size = tensor.element_size()
     return flat.as_strided(
         (*tensor.shape, size),
@@ -90,7 +91,7 @@ def by_bytes(flat, tensor):
 
 
 def once(tensor, other=None):
-    """Without the repetitions of what stands there once; or of another tensor those places."""
+    """The tensor without repeated elements (stride 0), or the same places of another tensor."""
     result = tensor if other is None else other
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride())):
         if stride == 0 and size > 1:
@@ -108,7 +109,7 @@ def is_plain(tensor):
 
 
 def has_bytes(tensor):
-    """Whether its elements are what lies in a storage that can be read."""
+    """Whether its elements are stored as they are in a readable storage."""
     return (
         is_plain(tensor)
         and tensor.device.type == "cpu"
@@ -123,7 +124,7 @@ def bytes_of(tensor):
 
 
 class Builder(arguments.Builder):
-    """Tensors are those of the sequence."""
+    """Makes tensors by taking those of the sequence."""
 
     def __init__(self, sequence, fills, generator, seed):
         super().__init__(fills, generator, seed)
@@ -150,17 +151,17 @@ class Sequence:
         self.uninitialised = globs(rules["uninitialised"])
         self.overwrites = globs(rules["overwrites"])
         self.slots = {}  # by number
-        self.storages = {}  # by address, while there are slots of them
-        self.inputs = set()  # numbers of slots that no step returned and that want no gradient
+        self.storages = {}  # by address, while slots use them
+        self.inputs = set()  # numbers of slots that no step returned and that require no gradient
 
     def forget(self):
-        """After a step of which nobody knows what it would have written."""
+        """After a step with unknown writes."""
         self.slots.clear()
         self.storages.clear()
         self.inputs.clear()
 
     def run(self, step):
-        """What became of a step."""
+        """The result of a step."""
         self.counts = {"compared": 0, "equal": 0, "filled": 0, "made": 0}
         self.differences = []
         self.replay.allow(1)
@@ -182,10 +183,10 @@ class Sequence:
                 answer["difference"] += f" (and {len(self.differences) - 1} more)"
         return {**answer, **self.counts}
 
-    # Slots and what is known of their storages.
+    # Slots and the state of their storages.
 
     def _keep(self, number, tensor, known=False, written=True):
-        """What is known and written holds for a storage that is new."""
+        """`known` and `written` apply to a new storage."""
         address, nbytes = None, 0
         if has_bytes(tensor):
             untyped = tensor.untyped_storage()
@@ -193,7 +194,7 @@ class Sequence:
         storage = self.storages.get(address) if address else None
         if storage is None:
             if not written and number not in self.slots and is_plain(tensor):
-                # Whatever stood in that memory is no valid index.
+                # The old contents of that memory may be invalid indices.
                 tensor.untyped_storage().fill_(0)
             storage = Storage(nbytes, known, written)
             if address:
@@ -214,7 +215,7 @@ class Sequence:
             self.storages.pop(slot.address, None)
 
     def _see_memory(self, step):
-        """What is written from there on, or was, without a step that tells."""
+        """Marks what is written from now on, or was, without a recorded step."""
         name = step["api"].rpartition(".")[2]
         if self.writes_gradients.fullmatch(name):
             for slot in map(self.slots.get, self.inputs):
@@ -237,7 +238,7 @@ class Sequence:
         if slot is None or not is_as_described(slot.tensor, spec):
             slot = self._make(spec, builder)
         if slot.tensor.requires_grad != spec.requires_grad and slot.tensor.is_leaf:
-            # By this too functions choose how they compute, and with it the last bits.
+            # This flag also affects how functions compute, and so the last bits.
             slot.tensor.requires_grad_(spec.requires_grad)
         return slot.tensor
 
@@ -339,7 +340,7 @@ class Sequence:
                 self._write(slot, spec, builder)
 
     def _write(self, slot, spec, builder):
-        """What the program wrote there unseen, through NumPy, say."""
+        """Fills in what the program wrote there unrecorded, for example through NumPy."""
         unwritten, tensor = slot.storage.unwritten, slot.tensor
         if not unwritten.of(tensor):
             return
@@ -354,7 +355,8 @@ class Sequence:
         slot.storage.write(tensor, known=False)
 
     def _see(self, slot, contents, where):
-        """Compares a tensor with recorded contents; where it may have others, gives it these."""
+        """Compares a tensor with recorded contents; bytes that may differ are overwritten by
+        these."""
         tensor = slot.tensor
         if contents is None or self.replay.device is not None or not has_bytes(tensor):
             return
@@ -380,7 +382,7 @@ class Sequence:
     def _call(self, step, target, args, kwargs, bound, specs, builder, made_up):
         replay = self.replay
         recorded_error = step.get("raised", "")
-        # What stands in arrays and storages isn't recorded.
+        # The contents of arrays and storages aren't recorded.
         is_known = not made_up and all(self._is_known(spec) for spec in specs)
         changes = target.in_place or "out" in kwargs
         sizes = replay.results.sizes_are_told(target, is_known, specs)
@@ -423,7 +425,7 @@ class Sequence:
         return answer
 
     def _surroundings(self, step):
-        # Operators of level 2 were seen below autograd.
+        # Operators of level 2 were recorded below autograd.
         stack = contextlib.ExitStack()
         stack.enter_context(torch.no_grad())
         if step["level"] == 2:
@@ -453,14 +455,14 @@ class Sequence:
         ]
         for position, (is_known, plain, value) in enumerate(pairs):
             slot = self._keep(plain["id"], value, is_known, written=not uninitialised)
-            # The program may write there unseen: what it reads decides.
+            # The program may write there unrecorded, so compare when it is read.
             if not uninitialised:
                 self._see(slot, contents.get(position), f"result {position}")
 
     def _go_without(self, step, specs, bound, builder):
-        """After a step that was not called, or came to no end: its results are made."""
+        """After a step that was not called or not completed: makes its results."""
         for spec in specs:
-            # Who knows what it would have written to.
+            # It may have written to any of them.
             slot = self.slots.get(spec.number)
             if slot is not None and has_bytes(slot.tensor):
                 slot.storage.unknown.set(slot.tensor, True)
@@ -497,7 +499,7 @@ class Sequence:
                     slot = self._make(spec, builder)
                 self._see(slot, spec.contents, f"result {position}")
             except Exception:
-                # Whoever takes it makes it.
+                # The step that takes it makes it.
                 continue
 
 
@@ -512,7 +514,7 @@ def is_as_described(tensor, spec):
 
 
 def view_of(base, spec, shift, other_dtype):
-    """A tensor as described on the storage of another; None where that isn't large enough."""
+    """A tensor as described on the storage of another; None if that isn't large enough."""
     if base.layout != torch.strided or spec.layout != torch.strided:
         return None
     offset = shift if other_dtype else base.storage_offset() + shift
@@ -541,7 +543,7 @@ def contents_by_position(notes):
 
 
 def paired_tensors(plain, values):
-    """Descriptions of tensors with the tensors, as far as both have the same structure."""
+    """Pairs of a tensor's description and the tensor, as far as both have the same structure."""
     if isinstance(plain, dict):
         if plain.get("type") == "torch.Tensor":
             if "id" in plain and isinstance(values, torch.Tensor):
@@ -567,7 +569,7 @@ def written_specs(target, bound):
 
 
 def difference_of(tensor, recorded):
-    """How many elements are otherwise than in `recorded`, which is by bytes."""
+    """How many elements differ from `recorded`, which holds bytes."""
     count = int((bytes_of(tensor) != recorded).any(-1).sum())
     text = f"{count} of {tensor.numel()} elements are otherwise than recorded"
     if tensor.dtype.is_floating_point:

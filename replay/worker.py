@@ -1,7 +1,7 @@
 """The worker of `torchtrace replay`: reads configs, a JSON object a line, answers each with a line.
 
-The process that torchtrace starts imports torch once and then only watches: a child of it does the
-work. When that dies, it says of what, and the next child, which has torch already, goes on.
+The process that torchtrace starts imports torch once and then only watches a child, which does the
+work. If the child dies, it reports the cause and forks the next child, which already has torch.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ import torch
 from replay import arguments, attempts, calling, fills, names, results, sequence
 from replay.names import Skip
 
-# What a child is at, and with which request: it shares this with the process that watches.
+# The current state of a child, and its request: shared with the process that watches.
 STATE = struct.Struct("<QQ")
 STARTING, WAITING, READING, CALLING = range(4)
 
-# Of a request, which comes behind it: its number, which answers have, too, the bytes of its line,
-# and of the contents that follow.
+# Precedes a request: its number, which the answer repeats, and the bytes of its line and of the
+# contents that follow.
 HEAD = struct.Struct("<QQQ")
 
 NO_MEMORY = {"result": "skipped", "reason": calling.NO_MEMORY}
@@ -44,7 +44,7 @@ class Replay:
         self.guard = calling.Guard()
 
     def run(self, config):
-        """What became of a config: a dict with result, reason, seconds."""
+        """The result of a config: a dict with result, reason, seconds."""
         self.allow(1)
         try:
             return self._run(config)
@@ -77,7 +77,7 @@ class Replay:
         )
         return self._call(config, target, args, kwargs, parser.specs, without_graph)
 
-    # By default the signal ends the process, whatever it is doing.
+    # The signal's default action ends the process, whatever it is doing.
     def allow(self, times):
         self.times = times
         self.allow_again()
@@ -124,8 +124,8 @@ class Replay:
             return {"result": "skipped", "reason": str(reason)}
         return done.answer()
 
-    # Operators of level 2 were seen below autograd. Where it looks on, nothing may be written in
-    # place of a leaf's values: what returned did so without it.
+    # Operators of level 2 were recorded below autograd. With autograd enabled, nothing may write to
+    # a leaf in place: calls that returned ran without it.
     def _surroundings(self, config, without_graph):
         if config["level"] == 2:
             return torch._C._AutoDispatchBelowAutograd()
@@ -135,7 +135,7 @@ class Replay:
 
 
 def device_of(name):
-    """Raises ValueError: what torch here has no device for."""
+    """Raises ValueError if torch has no such device here."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -148,8 +148,8 @@ def device_of(name):
 
 
 def limit_memory(nbytes):
-    """Of what is written to, RLIMIT_DATA: libraries and reserved addresses don't count. A limit of
-    the user's own that is lower stays."""
+    """Limits the memory that is written to, RLIMIT_DATA: libraries and reserved addresses don't
+    count. A lower limit of the user stays."""
     with open("/proc/self/statm") as file:
         data = int(file.read().split()[5]) * resource.getpagesize()
     limits = [data + nbytes, *resource.getrlimit(resource.RLIMIT_DATA)]
@@ -163,12 +163,12 @@ def die_with_parent():
 
 
 def work(options, reader, answers, errors, threads, first, state):
-    """The child. Ends with its input."""
+    """The child process. Ends with its input."""
     die_with_parent()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # What follows needs memory, and what wants it may wait for ever.
+    # The next steps need memory, and a thread that lacks it may wait for ever.
     signal.setitimer(signal.ITIMER_REAL, options["timeout"] + 10)
     limit_memory(options["max_memory"])
     torch.set_num_threads(options["threads"] or threads)
@@ -191,7 +191,7 @@ def work(options, reader, answers, errors, threads, first, state):
             replay.forget()
         result = NO_MEMORY if request is None else replay.run(request)
         answer(answers, request=number, **result)
-        # Freed before the next one is read.
+        # Freed before the next request is read.
         del request
         count += 1
         if count % 256 == 0:
@@ -199,15 +199,15 @@ def work(options, reader, answers, errors, threads, first, state):
 
 
 def requests(reader, state):
-    """(number, request); None for one that there is no memory for. Each is read to its end, and
-    nothing behind it, which may be for the next child."""
+    """Yields (number, request); None for a request that does not fit into memory. Reads each to
+    its end and nothing after it, which may be for the next child."""
     number = 0
     ready = select.poll()
     ready.register(reader, select.POLLIN)
     while True:
         STATE.pack_into(state, 0, WAITING, number)
         ready.poll()
-        # Before the first byte is taken: one that is cut off is nobody's.
+        # Before the first byte is read: no child can use a truncated request.
         STATE.pack_into(state, 0, READING, number)
         head = os.read(reader, HEAD.size)
         if not head:
@@ -231,7 +231,7 @@ _SCRATCH = memoryview(bytearray(1 << 16))
 
 
 def read(reader, nbytes):
-    """So many bytes are read in any case; None where there is no memory for them."""
+    """Reads exactly that many bytes; returns None if there is no memory for them."""
     try:
         whole = bytearray(nbytes)
     except MemoryError:
@@ -262,12 +262,12 @@ def last_line(errors):
 def main(options):
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Beside the standard streams, some of which the user may have closed.
+    # Descriptors other than the standard streams, some of which the user may have closed.
     answers, reader, errors = (
         fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
         for descriptor in (1, 0, os.memfd_create("stderr"))
     )
-    # So that it can be emptied while others write to it.
+    # Append mode, so that it can be truncated while others write to it.
     fcntl.fcntl(errors, fcntl.F_SETFL, os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor, becomes in ((nothing, 0), (nothing, 1), (errors, 2)):
@@ -275,7 +275,7 @@ def main(options):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     os.chdir(calling.NO_FILES)
-    # What is there stays: children needn't look through it, nor copy the pages that it is in.
+    # Existing objects stay alive: this way children don't scan them, nor copy their pages.
     gc.freeze()
     state = mmap.mmap(-1, STATE.size)  # shared with children
     first = True
@@ -298,7 +298,7 @@ def main(options):
         if os.WIFSIGNALED(status):
             died = name_of_signal(os.WTERMSIG(status))
         at, number = STATE.unpack_from(state)
-        # Nor would the next one get further; and it must not take the rest of a request for one.
+        # The next child would fail, too; and it must not read the rest of a request as a new one.
         problem = {
             STARTING: "a worker dies before it can call anything",
             READING: "a worker died while it read what to call",
@@ -314,5 +314,5 @@ def main(options):
 def name_of_signal(number):
     try:
         return signal.Signals(number).name
-    except ValueError:  # most of the real-time ones
+    except ValueError:  # most of the real-time signals
         return f"signal {number}"

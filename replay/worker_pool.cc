@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-// The first lines that a worker reads are its own program and what it is to do.
+// The first lines that a worker reads are its own program and its options.
 constexpr char kBootstrap[] = R"python(
 import sys
 sys.path[:] = [path for path in sys.path if path]
@@ -49,7 +49,7 @@ for name, text in line():
 module.main(line())
 )python";
 
-// What a request begins with, for a worker that has no memory for it to find its end.
+// Precedes a request, so that a worker without enough memory for it still finds its end.
 struct RequestHead {
   uint64_t number;
   uint64_t line;
@@ -60,7 +60,7 @@ struct Module {
   const char* name;
   const char* text;
 };
-// In the order in which they use one another.
+// In the order of their imports.
 constexpr Module kProgram[] = {
     {
         "names",
@@ -100,7 +100,7 @@ constexpr char kRules[] =
 #include "replay/rules_yaml.inc"
     ;
 
-// Of our own file, where a scalar in quotes is text.
+// Only for rules.yaml, in which a quoted scalar is text.
 json FromYaml(const YAML::Node& node) {
   if (node.IsMap()) {
     json map = json::object();
@@ -175,7 +175,7 @@ ReplayAnswer ParseAnswer(const json& said) {
   return answer;
 }
 
-// A process, and lines to and from it. The child ends with us, as its input does.
+// A process, and lines to and from it. The child ends when its input ends, so also with this process.
 class Worker {
  public:
   ~Worker() { Kill(); }
@@ -188,7 +188,7 @@ class Worker {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    // The signals that we treat otherwise are the worker's own again.
+    // The worker needs the default handlers of signals that this process changed.
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     sigset_t defaults;
@@ -210,7 +210,7 @@ class Worker {
       return Failed(options, error);
     }
     std::string line;
-    // It may have ended without reading all of that, and have said why.
+    // It may have ended without reading all of this, after writing the reason.
     Write(greeting);
     if (!ReadLine(kStartSeconds, &line)) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -235,7 +235,7 @@ class Worker {
     ReplayAnswer answer;
     answer.result = "crashed";
     answer.reason = "the worker ended, or did not answer";
-    // Where not all was read it has said why.
+    // If it didn't read everything, it has written the reason.
     while (ReadLine(seconds, &line)) {
       const json said = Parse(line);
       if (IsOfEarlier(said)) continue;
@@ -250,7 +250,7 @@ class Worker {
 
   bool is_running() const { return pid_ > 0; }
 
-  // It has nothing to do any more.
+  // Ends it when it is idle.
   void Finish() {
     if (to_ >= 0) close(std::exchange(to_, -1));
     if (pid_ > 0) waitpid(std::exchange(pid_, -1), nullptr, 0);
@@ -258,13 +258,13 @@ class Worker {
 
  private:
   static constexpr double kStartSeconds = 300;   // a cold disk, a busy machine
-  static constexpr char kProblem[] = "problem";  // why there is no worker any more
+  static constexpr char kProblem[] = "problem";  // why the worker ended
   static constexpr char kNoTorch[] = "has no torch";
   static constexpr char kOtherPython[] = "--python names another one";
 
   static json Parse(const std::string& line) { return json::parse(line, nullptr, /*allow_exceptions=*/false); }
 
-  // Of a child that died when it had answered.
+  // The answer of a child that died after answering.
   bool IsOfEarlier(const json& said) const {
     const auto number = said.find("request");
     return number != said.end() && number->is_number_unsigned() && number->get<uint64_t>() < asked_;
@@ -280,7 +280,7 @@ class Worker {
     return true;
   }
 
-  // False when it ended, or said nothing for so long.
+  // False when it ended, or on a timeout.
   bool ReadLine(double seconds, std::string* line) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {
@@ -319,7 +319,7 @@ class Worker {
   uint64_t asked_ = 0;  // the number of the last request
 };
 
-// A worker's own clock ends calls. This one is for a worker that is stuck.
+// A worker ends calls by its own timer. This limit is for a worker that is stuck.
 double Patience(const WorkerOptions& options) {
   return options.timeout_s * (2 + static_cast<double>(options.max_bytes) / (64 << 20)) + 60;
 }
@@ -353,7 +353,7 @@ absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(R
   };
   const auto run = [&] {
     Worker worker;
-    // Has called nothing that may have spoilt its memory.
+    // It has made no call that may have corrupted its memory.
     bool fresh = true;
     for (;;) {
       ReplayItem item;
@@ -362,7 +362,7 @@ absl::Status RunWorkers(const WorkerOptions& options, const std::function<bool(R
         if (!status.ok() || !next(&item)) break;
       }
       absl::StatusOr<ReplayAnswer> answer = ask(&worker, item);
-      // What went before may be to blame.
+      // An earlier call may have caused it.
       if (answer.ok() && answer->result == "crashed" && !fresh) answer = ask(&worker, item);
       const std::lock_guard<std::mutex> lock(mutex);
       if (!answer.ok()) {

@@ -1,6 +1,6 @@
-"""Real programs are the same under torchtrace, and their traces are whole.
+"""Real programs behave the same under torchtrace, and their traces are complete.
 
-Each program is run four times: untraced, traced, traced with modes of its own that see every call
+Each program runs four times: untraced, traced, traced with additional modes that see every call
 (testdata/programs/witness.py modes), and untraced with PyTorch's profiler and Python's profile hook
 (witness.py counts).
 """
@@ -46,22 +46,22 @@ PROGRAMS = {
     "opinfo_samples": ["opinfo_samples.py", "--samples", "6"],
 }
 
-# Of 40 steps or epochs, which make the same calls, these are enough; 11 have one of each kind.
+# The 40 steps or epochs make the same calls: 11 are enough, and have one of each kind.
 STEPS = ("range(40)", "range(11)")
 
-# Modes of the program's own make these do something else, so their calls are not the program's:
-# the encoder gives up its fused kernels, and torch.compile runs eagerly.
+# Modes change the calls of these programs: the encoder does without its fused kernels, and
+# torch.compile runs eagerly.
 CHANGED_BY_MODES = ("encoder_eval", "compiled_step")
 
-# Under any dispatch mode the gradient of some of prod's samples raises, and that of some of
-# linalg.eig's doesn't, so that the program goes on otherwise.
+# Under any dispatch mode the gradient of some samples of prod raises, and that of some samples of
+# linalg.eig doesn't, which changes the program's further calls.
 CHANGED_BY_DISPATCH_MODE = ("opinfo_samples",)
 
-# What two workers send is unpacked as it arrives.
+# The batches of two workers are unpacked in the order in which they arrive.
 ORDER_VARIES = ("train_lightning_workers",)
 
-# What torch.multiprocessing asks of a tensor that a worker sends. Its queue does that in a thread,
-# where a mode isn't on.
+# Calls that torch.multiprocessing makes for a tensor that a worker sends: in a thread of its queue,
+# where modes are off.
 OF_FEEDER_THREADS = {
     "torch.Tensor.untyped_storage",
     "torch.Tensor.storage_offset",
@@ -69,13 +69,13 @@ OF_FEEDER_THREADS = {
     "torch.Tensor.stride",
 }
 
-# Python's hook is told neither of operators like +, nor of calls of types, nor of the class that a
-# method was looked up in.
+# Python's profile hook does not report operators like +, calls of types, or the class in which a
+# method was looked up.
 UNTOLD = ("torch.Tensor.", "torch.ops.", "torch.device")
 
 
 class Runs:
-    """The runs of one program, in a folder where nothing but traces may appear."""
+    """The runs of one program, in a folder where only traces may appear."""
 
     def __init__(self, folder, program):
         self.folder = folder
@@ -113,7 +113,7 @@ class Runs:
         return self.torchtrace(*run, *command), out
 
     def read(self, *command):
-        """What a reading verb prints."""
+        """The output of a verb that reads traces."""
         done = self.torchtrace(*command)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
@@ -127,7 +127,7 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    """Where the list of all that torch has is kept: making it takes half a minute."""
+    """A cache folder for the list of everything in torch, which takes half a minute to make."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -146,7 +146,7 @@ def counter(calls, level):
 
 
 def check_counts(runs, trace, everything):
-    """run.json, info, stats and the log tell one story."""
+    """run.json, info, stats and the log are consistent."""
     run = json.loads((trace / "run.json").read_text())
     info = json.loads(runs.read("info", "--format", "json", trace))
     stats = json.loads(runs.read("stats", "--format", "json", trace))
@@ -165,7 +165,7 @@ def check_counts(runs, trace, everything):
 
 
 def check_modes(runs, witnessed, trace):
-    """All that the modes saw is recorded, in order; what else is recorded was dispatched."""
+    """The trace has all calls that the modes saw, in order; all other records were dispatched."""
     recorded, elsewhere = runs.calls(trace)
     assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
     seen = comparison.witnessed_calls(witnessed)
@@ -248,8 +248,8 @@ def test_program(runs, name):
 
 
 def same_at_all_levels(runs, *options):
-    """Checks that the program does under levels 0,1,2 what it does untraced. Returns how it
-    ended, its trace, the calls by process, and run.json."""
+    """Checks that the program behaves the same at levels 0,1,2 and untraced. Returns the finished
+    process, its trace, the calls by process, and run.json."""
     untraced = runs.python(*runs.program)
     options = ("--levels", "0,1,2", "--formats", "none", *options)
     traced, trace = runs.traced("traced", *runs.program, options=options)
@@ -264,7 +264,7 @@ def same_at_all_levels(runs, *options):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
 def test_program_at_level_0(runs, name):
-    """The same program with level 0 too, and the other levels see what they see without it."""
+    """With level 0 too, the program behaves the same, and the other levels see the same calls."""
     traced, trace, _, run = same_at_all_levels(runs)
     assert not any("level 0" in text for text in run["not_seen"])
     if name == "opinfo_samples":
@@ -290,7 +290,7 @@ def test_program_at_level_0(runs, name):
     assert level0.total() > 0
 
 
-# What level 0 traces with everything that a scan finds is hardly to be foreseen.
+# The calls of everything that a scan finds are hard to predict, so this checks only a few.
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runs", ["train_mlp", "train_lightning", "compiled_step"], indirect=True)
 def test_program_with_everything_at_level_0(runs, everything):
@@ -302,7 +302,7 @@ def test_program_with_everything_at_level_0(runs, everything):
 
 
 def test_comparison():
-    """A lost, changed or moved call is found, on either side."""
+    """The comparison finds a lost, changed or moved call on either side."""
     size = {"type": "list", "value": [2]}
     calls = [comparison.Call(2, "aten::ones", [size], {}), comparison.Call(2, "aten::cos", [1], {})]
     calls.append(calls[0]._replace(args=[{"type": "list", "value": [3]}]))
@@ -372,7 +372,7 @@ def test_seed_example(runs):
 
 
 def test_seed_example_at_levels_0_and_1(runs):
-    """The calls of api_tracer's README, each once at each level, level 1's within level 0's."""
+    """The calls of api_tracer's README, once at each level, those of level 1 inside level 0's."""
     done, trace = runs.traced("out", *runs.program, options=["--levels", "0,1", "--merge-output"])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     lines = (trace / "api_trace.txt").read_text().splitlines()
@@ -414,7 +414,7 @@ def test_levels_apart(runs):
         for name in names
         for level in (1, 2)
     }
-    # Each call of level 1 with the one that it makes at level 2.
+    # Each call of level 1 is followed by the one that it makes at level 2.
     together = (merged / "api_trace.txt").read_text().splitlines()
     assert together == [line for pair in zip(SEED_LINES.splitlines(), below) for line in pair]
 
@@ -433,7 +433,7 @@ def test_rendered_later(runs):
 
 
 def test_killed(runs):
-    """Every call that had been entered is in the files, also the one that was under way."""
+    """Every call that was entered is in the files, including the one that was still running."""
     script = runs.folder / "killed.py"
     script.write_text(
         (SCRIPTS / "seed_example.py").read_text()
@@ -468,7 +468,7 @@ def test_render_limit(runs):
     assert "api_configs.txt" in files_in(out)
     assert json.loads((out / "run.json").read_text())["not_rendered"]["command"] == command
     words = shlex.split(command)
-    # The command that this installation has.
+    # The command may have a path.
     assert pathlib.Path(words[0]).name == "torchtrace"
     assert runs.torchtrace(*words[1:]).returncode == 0
     assert (out / "api_trace.txt").read_text() == SEED_LINES

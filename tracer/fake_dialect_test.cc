@@ -1,6 +1,5 @@
-// The tracer without any framework: a dialect of a package that the test writes.
-// Each test runs a program in a child process, whose interpreter can end only
-// once, and reads the log that it left.
+// Tests the tracer without any framework: with a dialect for a package that the test writes. Each test runs a program
+// in a child process, as an interpreter can end only once, and reads its log.
 
 // Python.h first, as it demands.
 #define PY_SSIZE_T_CLEAN
@@ -39,7 +38,7 @@ using ::testing::IsEmpty;
 
 // ---- The dialect ----
 
-// Stands for fakeframe.call(name) while it is installed.
+// Replaces fakeframe.call(name) while the hook is installed.
 PyObject* TracedCall(PyObject* original, PyObject* name) {
   ThreadRecorder* const thread = Recorder::Get()->ThisThread();
   Config config;

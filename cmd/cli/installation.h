@@ -1,8 +1,8 @@
-// Where torchtrace is: the verbs are in its executable, and once more in a library that Pythons load.
+// Where torchtrace is installed. The verbs are in its executable, and also in a library that Pythons load.
 //
 //   PREFIX/bin/torchtrace
 //   PREFIX/lib/torchtrace/libtorchtrace_verbs.so, libtorchtrace_preload.so
-//   PREFIX/runtime/, or PREFIX/lib/python3.11/site-packages/torchtrace/runtime/ of a wheel, see cmd/run/run_request.h
+//   PREFIX/runtime/, or for a wheel PREFIX/lib/python3.11/site-packages/torchtrace/runtime/, see cmd/run/run_request.h
 
 #ifndef TORCHTRACE_CMD_CLI_INSTALLATION_H_
 #define TORCHTRACE_CMD_CLI_INSTALLATION_H_
@@ -12,17 +12,17 @@
 
 namespace torchtrace {
 
-// Whether this is the library: the process is a Python.
+// Whether this code is in the library, and the process is a Python.
 bool InPython();
 
-// PREFIX, for both.
+// PREFIX, for the executable and the library.
 std::filesystem::path InstallationFolder();
 
-// The runtimes that a wheel installed, into a Python's folder or a virtual environment; empty where
-// this is no wheel's.
+// The runtimes that a wheel installed, into a Python's folder or a virtual environment; empty if torchtrace was not
+// installed by a wheel.
 std::filesystem::path RuntimesOfWheel();
 
-// The environment of that wheel; may be the folder of a user, which has no Python. Else empty.
+// The environment that the wheel was installed into, which may be a user's folder without a Python; else empty.
 std::string EnvironmentOfWheel();
 
 std::filesystem::path VerbsLibrary();

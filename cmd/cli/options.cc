@@ -28,10 +28,10 @@ constexpr char kName[] = "torchtrace";
 constexpr size_t kFirstColumn = 26;
 constexpr size_t kLineWidth = 96;
 
-// Where the help goes that a verb is asked for, if not to standard output.
+// Receives the help of a verb in place of standard output, if set.
 VerbHelp* g_asked_for_help = nullptr;
 
-// Keeps what an app itself has no place for.
+// Holds the usage line, for which CLI::App has no member.
 class Usage : public CLI::FormatterBase {
  public:
   explicit Usage(std::string usage) : usage(std::move(usage)) {}
@@ -40,8 +40,8 @@ class Usage : public CLI::FormatterBase {
   const std::string usage;
 };
 
-// CLI11 tells what its values are by the names of their types, to which a check adds its own. A check with words to
-// complete adds a line for each of them, and kLists before.
+// CLI11 describes a value by its type's name, to which checks append. A check with words to complete appends a line for
+// each of them, preceded by kLists if the option takes lists.
 constexpr char kLists = ',';
 
 class WithWords : public CLI::Validator {
@@ -64,7 +64,7 @@ void AddWords(const CLI::Option& option, OptionHelp* help) {
 
 bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
-// A flag's name, without dashes, that says no.
+// Whether this name of a flag, without dashes, means no.
 bool Negates(const CLI::Option& option, const std::string& name) {
   return IsFlag(option) && option.get_flag_value(name, "") == "false";
 }
@@ -89,7 +89,7 @@ OptionHelp HelpOfOption(const CLI::Option& option) {
   return help;
 }
 
-// Arguments first, then groups as they are first used.
+// Arguments first, then groups in the order of first use.
 VerbHelp HelpOfApp(const CLI::App& app, const std::string& usage) {
   VerbHelp help = {app.get_name(), usage, app.get_description(), {}, app.get_footer()};
   const auto add = [&](const auto& belongs) {
@@ -179,7 +179,7 @@ bool HasUnknownOption(const CLI::App& app) {
   return std::any_of(rest.begin(), rest.end(), IsDashed);
 }
 
-// The sentence for what CLI11 could not place.
+// The message for words that CLI11 could not assign.
 std::string UnexpectedMessage(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) return "too many arguments";
@@ -205,10 +205,10 @@ std::vector<std::string> TypedNames(const CLI::Option& option, const std::vector
   return typed;
 }
 
-// What CLI11 says of a wrong use begins with the option's name.
+// CLI11's message about a usage error begins with the option's name.
 std::string NameIn(const std::string& message) { return message.substr(0, message.find_first_of(": ")); }
 
-// A value that is missing or too many.
+// The message for a missing value or for too many.
 std::string MismatchMessage(const CLI::App& app, const std::string& message) {
   const std::string name = NameIn(message);
   const CLI::Option* const option = app.get_option_no_throw(name);
@@ -222,7 +222,7 @@ std::string ExcludesMessage(const std::string& message) {
   return absl::StrReplaceAll(message, {{" excludes ", " and "}}) + " can't be given together: give one of them";
 }
 
-// A flag with its negation, or a negation with a value; nothing else.
+// The message for a flag with its negation, or a negation with a value; else empty.
 std::string FlagsMessage(const CLI::App& app, const std::vector<std::string>& args) {
   for (const CLI::Option* const option : app.get_options()) {
     if (!IsFlag(*option)) continue;
@@ -241,7 +241,7 @@ std::string FlagsMessage(const CLI::App& app, const std::vector<std::string>& ar
   return "";
 }
 
-// The sentence for a value that is wrong, by the name under which it was given: an option's, or its variable's.
+// The message for a wrong value, with the name under which it was given: the option's, or its variable's.
 std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string>& args, const std::string& message) {
   const std::string name = NameIn(message);
   const CLI::Option* const option = app.get_option_no_throw(name);
@@ -251,7 +251,7 @@ std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string
   return TypedNames(*option, args).empty() ? option->get_envname() + message.substr(name.size()) : message;
 }
 
-// Of flags that are given with a value, or by a variable.
+// For flags given with a value, or by a variable.
 std::string CheckYesOrNo(const std::string& text) {
   static const std::vector<std::string> answers = {"true", "false", "yes", "no", "on", "off", "1", "0"};
   const bool known = std::find(answers.begin(), answers.end(), absl::AsciiStrToLower(text)) != answers.end();
@@ -277,7 +277,7 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
     return Fail(usage_exit_code, absl::StrCat(what, SeeHelp(app->get_name().substr(sizeof kName))));
   };
   for (CLI::Option* const option : app->get_options({})) {
-    // Not those that have a check of their own, or count.
+    // Not flags with a check of their own, or those that count.
     const bool counts = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
     if (IsFlag(*option) && !counts && option->get_type_name().empty()) option->check(CheckYesOrNo);
   }
@@ -295,7 +295,7 @@ std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& a
     return usage_error(UnexpectedMessage(*app));
   } catch (const CLI::Error& error) {
     const std::string message = error.what();
-    // A slip in an option's name is why the rest is wrong.
+    // A misspelled option may cause the other errors.
     if (HasUnknownOption(*app)) return usage_error(UnexpectedMessage(*app));
     if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return usage_error(MismatchMessage(*app, message));
     if (dynamic_cast<const CLI::RequiresError*>(&error))

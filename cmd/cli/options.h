@@ -1,4 +1,4 @@
-// What a verb is, its options and their help.
+// Verbs, their options and their help.
 
 #ifndef TORCHTRACE_CMD_CLI_OPTIONS_H_
 #define TORCHTRACE_CMD_CLI_OPTIONS_H_
@@ -16,16 +16,14 @@
 
 namespace torchtrace {
 
-// A verb of the command line. Each has a file of its own that ends with its
-// descriptor; commands.cc lists them.
-
+// A verb of the command line. Each has a file of its own that ends with its descriptor; commands.cc lists them.
 struct Command {
   const char* name;
-  const char* description;  // one line, as it stands in the list of verbs
-  const char* group;        // the heading it stands under
-  // Takes what follows the verb and returns the exit code.
+  const char* description;  // one line, for the list of verbs
+  const char* group;        // its heading in that list
+  // Takes the words after the verb and returns the exit code.
   int (*run)(const std::vector<std::string>& args);
-  // Of a verb that only hands over: those under it, whose names begin with its own.
+  // For a verb that only dispatches: its subverbs, whose names begin with its name.
   const std::vector<const Command*>& (*under)() = nullptr;
 };
 
@@ -48,19 +46,17 @@ extern const Command kCompletionsCommand;
 
 // In the order of the first help page.
 const std::vector<const Command*>& Commands();
-// In place of those that only hand over, the ones under them.
+// Subverbs in place of the verbs that only dispatch to them.
 std::vector<const Command*> CommandsWithOptions();
-// Null when there is none of that name.
+// Null if no verb has that name.
 const Command* FindCommand(const std::string& name);
-// ", did you mean X?" or nothing.
+// ", did you mean X?" or an empty string.
 std::string SuggestCommand(const std::string& name);
 
-// All of torchtrace: what stands on its command line, without its own name. Returns the exit code.
+// Runs torchtrace with the words of its command line, without its own name. Returns the exit code.
 int RunCommandLine(const std::vector<std::string>& args);
 
-// Options that may be repeated and also take lists with commas.
-
-// All items of all lists, empty ones left out.
+// All items of an option that may be repeated and also takes lists with commas; without empty ones.
 inline std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
   std::vector<std::string> items;
   for (const std::string& list : lists) {
@@ -69,18 +65,16 @@ inline std::vector<std::string> SplitLists(const std::vector<std::string>& lists
   return items;
 }
 
-// What a verb's declaration of its options tells its users: the help page, the manual and completion
-// are made of it.
-
+// What a verb's declaration of its options says to users: the source of the help page, the manual and completion.
 struct OptionHelp {
-  std::string group;               // the heading that it stands under; empty for arguments
+  std::string group;               // its heading; empty for arguments
   std::vector<std::string> names;  // as typed, short ones first
-  std::string negation;            // that of them which takes it back
-  std::string value;               // how its value is called: "FILE"
+  std::string negation;            // the one of them that negates it
+  std::string value;               // the placeholder of its value: "FILE"
   bool takes_value = false;        // as the next word
-  std::string text;                // with the environment variable that stands for it
+  std::string text;                // with its environment variable
   std::vector<std::string> words;  // what a shell completes its value with
-  bool lists = false;              // of these, with commas
+  bool lists = false;              // takes lists of these, with commas
 };
 
 struct VerbHelp {
@@ -88,40 +82,34 @@ struct VerbHelp {
   std::string usage;        // what follows the name
   std::string description;  // no full stop at the end
   std::vector<OptionHelp> options;
-  std::string footer;  // has its own lines
+  std::string footer;  // with line breaks of its own
 };
 
-// Not for a verb that only hands over.
+// Not for a verb that only dispatches.
 VerbHelp HelpOf(const Command& command);
 
-// As --help shows it: usage, description, arguments, then the options by group, with their texts
-// wrapped and aligned.
+// The text of --help: usage, description, arguments, then the options by group, with wrapped and aligned texts.
 std::string HelpPage(const VerbHelp& help);
 
 // `head` in a first column, `text` wrapped in a second.
 std::string TwoColumns(const std::string& head, const std::string& text, size_t first_width);
 
-// How every verb reads its options: CLI11 with our conventions. Options are
-// declared once, on a CLI::App, and both parsing and help come from there.
-//
-// CLI11's exceptions end here.
-
-// " (see torchtrace stats --help)" for a wrong use of `stats`; of no verb, for the first page.
+// " (see torchtrace stats --help)" for a usage error of `stats`; without a verb, a reference to the first page.
 std::string SeeHelp(const std::string& verb = "");
 
-// An app for `torchtrace VERB`. `usage` is the first line of its help, without
-// the program's name; `footer` stands under the options.
+// An app for `torchtrace VERB`: CLI11 with our conventions; ParseOptions catches its exceptions. Options are declared
+// once, on the app, for both parsing and help. `usage` is the first line of its help, without the program's name;
+// `footer` follows the options.
 std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer = "");
 
-// Fills in what the app's options are bound to. The verb is done, with the
-// exit code returned, after --help and after an error, which was said.
+// Fills in the variables that the app's options are bound to. Returns an exit code if the verb is done: after --help,
+// or after an error, which was printed.
 std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& args, int usage_exit_code);
 
-// Whether the option stands among `args`: not by its variable, which may be set for other runs as well.
+// Whether the option is in `args`: its variable doesn't count, since it may be set for other runs as well.
 bool IsTyped(const CLI::Option& option, const std::vector<std::string>& args);
 
-// `parse` as CLI11's check: the message of a status that is not OK becomes the
-// usage error.
+// `parse` as CLI11's check: the message of an error status becomes the usage error.
 template <typename Parse>
 CLI::Validator Checked(Parse parse) {
   return CLI::Validator(
@@ -132,35 +120,35 @@ CLI::Validator Checked(Parse parse) {
       "");
 }
 
-// `check`, and what a shell completes the value with: words that it lets pass, of which there may be others.
+// `check` with completions of the value: words that it accepts; it may accept others, too.
 CLI::Validator Completed(CLI::Validator check, std::function<std::vector<std::string>()> words);
-// The same of lists with commas.
+// The same for lists with commas.
 CLI::Validator CompletedLists(CLI::Validator check, std::function<std::vector<std::string>()> words);
 
-// The check of a name, and completion, by the table of them.
+// Checks and completes a name by the table of choices.
 template <typename Value>
 CLI::Validator OneOf(const Choices<Value>& choices) {
   return Completed(Checked([&choices](const std::string& text) { return choices.Parse(text); }),
                    [&choices] { return choices.names(); });
 }
 
-// The check of a number of things: digits, and nothing else.
+// The check of a count: only digits.
 CLI::Validator IsCount(uint64_t least = 0, uint64_t most = UINT64_MAX);
 
-// The check of a number of bytes, 64KB or 1MB (ParseSize), in whose place it puts the plain number. `least` is of
-// whole MiB.
+// The check of a number of bytes, such as 64KB or 1MB (ParseSize), which it replaces by the plain number. `least` must
+// be whole MiB.
 CLI::Validator IsSize(uint64_t least = 0);
 
-// The check of a time.
+// The check of a number of seconds.
 CLI::Validator IsSeconds(double least, int64_t most);
 
-// The check of the name of a folder to write.
+// The check of the name of a folder to write to.
 CLI::Validator IsFolderName();
 
-// The check of a list with commas: that something is in it.
+// The check of a list with commas: it must not be empty.
 CLI::Validator IsList();
 
-// The check of the name of a file or folder: that there is one (a script's variable may be empty).
+// The check of the name of a file or folder: it must not be empty (a script's variable may be).
 CLI::Validator IsName();
 
 }  // namespace torchtrace

@@ -89,7 +89,7 @@ StandardOutput::StandardOutput(const std::string& rest_option)
 
 void StandardOutput::Begin() {
   rdbuf(&buffer_);
-  // The write's error says it instead.
+  // The write fails with an error instead.
   signal(SIGPIPE, SIG_IGN);
 }
 
@@ -113,7 +113,7 @@ namespace {
 
 constexpr size_t kReserveBytes = 1 << 20;
 
-// To clean up with.
+// Memory for cleaning up.
 std::atomic<char*> g_reserve{nullptr};
 
 void OnNoMemory() {
@@ -121,14 +121,14 @@ void OnNoMemory() {
   if (is_ending) _exit(kExitTrouble);
   is_ending = true;
   char* const reserve = g_reserve.exchange(nullptr);
-  // Another thread ends the process.
+  // Another thread already ends the process.
   while (reserve == nullptr) pause();
   delete[] reserve;
   RemoveUnfinished();
   _exit(Fail(kExitTrouble, "there is no memory left"));
 }
 
-// But for those that are ignored, as under nohup.
+// Except signals that are ignored, as under nohup.
 sigset_t EndingSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -157,19 +157,19 @@ void HoldEndingSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// A thread waits for the signals, cleans up, and lets the process end. A fork has its
-// parent's mask and not its thread: it gets one of its own.
+// A thread waits for the signals, cleans up, and lets the process end. A fork inherits the mask but not the thread, and
+// needs a thread of its own.
 void CleanUpOnSignals() {
   static pid_t watched = 0;
   if (watched == getpid()) return;
   watched = getpid();
   const sigset_t signals = EndingSignals();
-  // Other threads of ours are none: so nobody takes them but the one that waits.
+  // There are no other threads yet, so only the waiting thread receives them.
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals] {
     int number = 0;
     if (sigwait(&signals, &number) != 0) return;
-    // The main thread can't tell of the failures that this causes.
+    // The process ends before the main thread can report errors that this causes.
     RemoveUnfinished();
     signal(number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -202,7 +202,7 @@ class ToFile final : public Output {
   absl::Status Flush() override { return file_->Finish(); }
 
   int Finish(const absl::Status& status) override {
-    // A failed write is why the rest failed.
+    // A failed write causes the other errors.
     if (!file_->status().ok()) return Fail(kExitTrouble, file_->status());
     if (!status.ok()) return Fail(kExitTrouble, status);
     const absl::Status committed = file_->Commit();
@@ -232,7 +232,7 @@ absl::StatusOr<std::unique_ptr<Output>> Output::Open(const std::string& path, co
   if (!options.force && std::filesystem::is_regular_file(path, error)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force replaces it"));
   }
-  // Whatever was forced: it is the trace itself.
+  // Even with --force: the file is a log, the trace itself.
   if (path.ends_with(".ttlog") && std::filesystem::exists(path, error)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " is a log of a trace; give another file"));
   }

@@ -1,4 +1,4 @@
-// What a verb writes, and how it ends: exit codes, messages, standard output, files, signals.
+// A verb's output and end: exit codes, messages, standard output, files, signals.
 
 #ifndef TORCHTRACE_CMD_CLI_OUTPUT_H_
 #define TORCHTRACE_CMD_CLI_OUTPUT_H_
@@ -17,31 +17,27 @@
 
 namespace torchtrace {
 
-// The exit codes of torchtrace's own making. `run` else exits as the program does.
-
+// torchtrace's own exit codes. `run` otherwise exits as the program does.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitDifferent = 1,     // diff: the traces differ; replay: a call did otherwise than recorded
+  kExitDifferent = 1,     // diff: the traces differ; replay: a call differs from its record
   kExitBelow = 1,         // coverage: below the bar
-  kExitTrouble = 2,       // of any kind, in every verb but run
+  kExitTrouble = 2,       // any error, in every verb except run
   kExitNotStarted = 125,  // run: torchtrace failed before the program started
 };
 
-// What torchtrace says to its user: on standard error, after `torchtrace: `, on one line
-// whatever names are in it. Standard output is for what was asked for.
-
-// Writes in one piece, so that what several processes say doesn't mix. Nothing
-// is written when standard error isn't what it was when the process started.
+// Prints a message to the user: on standard error, after `torchtrace: `, on one line whatever names it holds. Standard
+// output is for what the user asked for. Writes in one piece, so that messages of several processes don't mix. Prints
+// nothing if standard error is not the file that it was when the process started.
 void Say(const std::string& text);
 
-// Says what went wrong and returns `exit_code`.
+// Prints what went wrong and returns `exit_code`.
 int Fail(int exit_code, const std::string& text);
-// The same of a status that is not OK: its message.
+// The same with the message of an error status.
 int Fail(int exit_code, const absl::Status& status);
 
-// Standard output as verbs write to it: buffered, and with an account of how it
-// failed. A reader that has gone away (`| head`) is no failure.
-
+// Standard output of verbs: buffered, and keeps the error of a failed write. A reader that has gone away (`| head`) is
+// no failure.
 class StandardOutput : public std::ostream {
  public:
   enum Content : uint8_t {
@@ -51,11 +47,11 @@ class StandardOutput : public std::ostream {
   };
   // Writes to `fd`, which it doesn't own.
   explicit StandardOutput(Content content = kText, int fd = 1);
-  // Text, of which a terminal gets the first screen; the rest is shown by an option. Empty: all of it.
+  // Text. A terminal gets only the first screen, which names the option that shows the rest. Empty: everything.
   explicit StandardOutput(const std::string& rest_option);
 
-  // Flushes, and returns the exit code of a verb that ended with `status`: a
-  // failed write outweighs it, but for a reader that has gone.
+  // Flushes, and returns the exit code of a verb that ended with `status`. A failed write outweighs it, except when the
+  // reader has gone.
   int Finish(const absl::Status& status);
 
  private:
@@ -79,7 +75,7 @@ class StandardOutput : public std::ostream {
     const int fd_;
     FirstScreen screen_;
     int error_ = 0;        // errno of the first failed write
-    std::string waiting_;  // the beginning of a character
+    std::string waiting_;  // the beginning of an incomplete character
     char bytes_[1 << 16];
   };
 
@@ -91,56 +87,48 @@ class StandardOutput : public std::ostream {
 // Writes `text` and returns the exit code.
 int WriteStandardOutput(const std::string& text, int failure_exit_code);
 
-// What signals, and memory that runs out, do to verbs that only read and write files. `run` is
-// not among them: there they are the program's.
-
-// A file that may not grow and a reader that has gone away become errors of the
-// write, which are told like a full disk.
+// For verbs that only read and write files; in `run`, signals are the program's. A file that may not grow and a reader
+// that has gone away become errors of the write, reported like a full disk.
 void MakeWritesFail();
 
-// Ctrl-C, SIGTERM and a terminal that goes away take away what is unfinished
-// (serialize/base/files.h) before they end the process. To be called by the main
-// thread before there are others and before anything unfinished is there; again after a fork.
+// On Ctrl-C, SIGTERM and the end of the terminal, removes unfinished files (serialize/base/files.h) before the process
+// ends. To be called by the main thread, before there are other threads or unfinished files; again after a fork.
 void CleanUpOnSignals();
 
-// For a process that becomes another program, which will call CleanUpOnSignals: they wait
-// until then.
+// For a process that will exec another program, which calls CleanUpOnSignals: blocks the signals until then.
 void HoldEndingSignals();
 
-// Without memory the process takes away what is unfinished, says so and ends with kExitTrouble: what
-// fails to allocate may stand in a destructor, where nothing may be thrown.
+// When memory runs out, removes unfinished files, prints a message and ends the process with kExitTrouble. It doesn't
+// throw, since an allocation may fail in a destructor.
 void EndWithoutMemory();
-
-// Where a verb writes what it was asked for: a file, or standard output. A file
-// appears under its name when all of it is written, replaces another one only with
-// --force, and is checked before anything is read.
-//
-//   absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(path, force);
-//   if (!out.ok()) return Fail(kExitTrouble, out.status());
-//   return (*out)->Finish(WriteReport(&(*out)->stream()));
 
 struct OutputOptions {
   bool force = false;
-  // Not for a terminal.
+  // Refuse to write to a terminal.
   bool binary = false;
-  // As StandardOutput has it.
+  // See StandardOutput.
   std::string rest_option = {};
 };
 
+// The output of a verb: a file, or standard output. A file appears under its name when it is complete, replaces another
+// one only with --force, and is checked before anything is read.
+//
+//   absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(path, {.force = force});
+//   if (!out.ok()) return Fail(kExitTrouble, out.status());
+//   return (*out)->Finish(WriteReport(&(*out)->stream()));
 class Output {
  public:
-  // Standard output when `path` is empty or `-`. A device or a pipe is written to as it is.
+  // Standard output when `path` is empty or `-`. A device or a pipe is written to directly.
   static absl::StatusOr<std::unique_ptr<Output>> Open(const std::string& path, const OutputOptions& options = {});
   virtual ~Output() = default;
 
   virtual std::ostream& stream() = 0;
   virtual bool is_file() const = 0;
 
-  // Hands all that was written to the system: what Finish may still fail in is the name.
+  // Passes everything that was written to the system: after that, Finish can only fail in renaming.
   virtual absl::Status Flush() = 0;
 
-  // Completes the output when `status` is OK, else drops a file. Returns the verb's exit
-  // code, what went wrong having been said.
+  // Completes the output when `status` is OK, else drops a file. Prints errors and returns the verb's exit code.
   virtual int Finish(const absl::Status& status) = 0;
 };
 

@@ -27,7 +27,7 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kDelayNs = kSecondNs;
 constexpr int64_t kRedrawNs = kSecondNs / 5;
 
-// Of the one terminal.
+// Global, since there is one terminal.
 bool g_visible = false;
 bool g_over = false;
 
@@ -44,7 +44,7 @@ bool IsTerminal() {
 
 void Write(const std::string& text) {
   if (write(STDERR_FILENO, text.data(), text.size()) < 0) {
-    // Nobody is there to see it.
+    // Nothing can be reported.
   }
 }
 
@@ -154,7 +154,7 @@ size_t TerminalLines() {
   constexpr size_t kMost = 45, kLeast = 10, kBeside = 2;
   winsize size;
   if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  // One that doesn't know its height is any.
+  // Height unknown: assume a large one.
   return size.ws_row == 0 ? kMost : std::clamp<size_t>(size.ws_row, kLeast + kBeside, kMost + kBeside) - kBeside;
 }
 
@@ -192,18 +192,18 @@ Pager::Pager(bool wanted) {
   if (!wanted || isatty(STDOUT_FILENO) != 1) return;
   const char* const chosen = getenv("PAGER");
   if (chosen != nullptr && (*chosen == '\0' || strcmp(chosen, "cat") == 0)) return;
-  // less as most tools start it: short texts stay on the screen, colours show.
+  // The defaults of most tools: short texts stay on the screen, colors show.
   setenv("LESS", "FRX", /*overwrite=*/0);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-  // The shell says it when there is no such program, and exits with 127.
+  // If there is no such program, the shell prints an error and exits with 127.
   std::string command = chosen != nullptr ? chosen : "less 2>/dev/null || cat";
   char shell[] = "sh", flag[] = "-c";
   char* const argv[] = {shell, flag, command.data(), nullptr};
-  // What this process ignores, the pager doesn't.
+  // The pager must not inherit the signals that this process ignores.
   sigset_t defaults;
   sigemptyset(&defaults);
   sigaddset(&defaults, SIGPIPE);

@@ -1,4 +1,4 @@
-// The terminal: how far something has come, and how wide it is.
+// The terminal: the progress line, colors, its size, the first screen of a text, and the pager.
 
 #ifndef TORCHTRACE_CMD_CLI_TERMINAL_H_
 #define TORCHTRACE_CMD_CLI_TERMINAL_H_
@@ -15,14 +15,12 @@
 
 namespace torchtrace {
 
-// How far a long verb has come: one line on standard error, when that is a
-// terminal and the work has taken a second, and gone when the work is done, when
-// something else is said, and for good when output comes that a person may be looking at.
-// Not thread-safe; one line at a time.
+// The progress of a long verb: one line on standard error, if that is a terminal and the work has taken a second. It
+// goes when the work is done and when something else is printed, and for good when output begins that may go to a
+// terminal. Not thread-safe; one line at a time.
 //
 //   Progress progress;
 //   ... progress.Show("merging", Progress::kBytes, done, total); ...
-
 class Progress {
  public:
   enum Unit : uint8_t { kBytes, kCalls, kConfigs };
@@ -33,14 +31,13 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `total` is 0 when it isn't known. Another `what` or unit, or less done than before, begins anew.
-  // Looks at the clock, and no more most of the time.
+  // `total` is 0 when it isn't known. Another `what` or unit, or less done than before, restarts the estimate. Cheap:
+  // most calls only look at the clock.
   void Show(const std::string& what, Unit unit, uint64_t done, uint64_t total);
 
-  // Takes away the line that stands on the terminal, for something else to be said. It comes
-  // back by itself.
+  // Erases the line, so that something else can be printed; the next Show draws it again.
   static void Hide();
-  // Before anything is written to `fd`: hides the line for good, unless that is a file.
+  // To be called before anything is written to `fd`: hides the line for good, unless that is a file.
   static void OutputBegins(int fd);
 
  private:
@@ -57,8 +54,6 @@ class Progress {
 std::string FormatProgress(const std::string& what, Progress::Unit unit, uint64_t done, uint64_t total,
                            int64_t elapsed_ns);
 
-// Whether there is a person at the other end: colours and the pager.
-
 enum class When : uint8_t { kAuto, kAlways, kNever };
 const Choices<When>& Whens();
 
@@ -68,23 +63,24 @@ bool UseColor(When when);
 // kAuto: where standard output is a terminal.
 bool ForTerminal(When when);
 
-// Characters on a line of the terminal that standard output is; 0 where it is none.
+// The width in characters of the terminal that standard output is; 0 if it isn't one.
 size_t TerminalWidth();
 
-// Lines of its screen beside the command and the next prompt, no more than a person looks at; 0 where it is none.
+// The lines of its screen without the command and the next prompt, within the limits of what a person reads; 0 if it
+// isn't one.
 size_t TerminalLines();
 
-// The beginning of a text, as much as fits on a screen: lines are clipped (ClipText), and the last one says how many
+// The beginning of a text, as much as fits on a screen. Lines are clipped (ClipText), and the last one says how many
 // more there are.
 class FirstScreen {
  public:
-  // All of it where there are no `lines`. `option`: by which all of it is shown.
+  // `lines`: 0 shows everything. `option`: the option that shows all lines, named in the last one.
   FirstScreen(size_t width, size_t lines, std::string option)
       : width_(width), lines_(lines), option_(std::move(option)) {}
 
-  // What is to be shown of what comes next.
+  // What to show of the text that comes next.
   std::string Take(std::string_view text);
-  // The same of the end.
+  // What to show at the end.
   std::string End();
 
  private:
@@ -94,12 +90,12 @@ class FirstScreen {
   const size_t lines_;
   const std::string option_;
   uint64_t seen_ = 0;
-  std::string line_;  // the beginning of one
-  std::string last_;  // that fits, if no more come
+  std::string line_;  // the beginning of an unfinished line
+  std::string last_;  // the last line of the screen, shown if no more come
 };
 
-// $PAGER, or less, between us and a terminal. Nothing where standard output is
-// no terminal, or $PAGER is empty or `cat`.
+// $PAGER, or less, between this process and a terminal. Does nothing if standard output is no terminal, or if $PAGER is
+// empty or `cat`.
 class Pager {
  public:
   explicit Pager(bool wanted);

@@ -20,7 +20,7 @@ TEST(ProgressTest, Line) {
   EXPECT_EQ(FormatProgress("reading", Progress::kCalls, 30, 20, kSecond), "reading: 100% (20 of 20 calls), 0 s left");
 }
 
-// Elsewhere than on a terminal nothing is ever written.
+// Prints nothing if standard error is no terminal.
 TEST(ProgressTest, NoTerminal) {
   testing::internal::CaptureStderr();
   {

@@ -30,7 +30,7 @@ absl::Status Failed(std::string_view what, const std::string& path, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", std::string(what), " ", path));
 }
 
-// Moves what a trace has not written from `old` to `folder`. False when something is left.
+// Moves everything except a trace's own files from `old` to `folder`. False if some could not be moved.
 bool KeepOthers(const fs::path& old, const fs::path& folder, bool is_log) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -60,7 +60,7 @@ bool LiesIn(const std::string& path, const std::string& folder) {
   const fs::path outer = fs::weakly_canonical(folder, error);
   auto at = inner.begin();
   for (const fs::path& part : outer) {
-    if (part.empty()) continue;  // of a name that ends with a slash
+    if (part.empty()) continue;  // the name ends with a slash
     if (at == inner.end() || *at != part) return false;
     ++at;
   }
@@ -73,7 +73,7 @@ absl::Status CheckInput(const std::string& input, const std::string& output_fold
     return absl::InvalidArgumentError(
         absl::StrCat("the input ", input, " is in the output folder ", output_folder, "; give another with -o"));
   }
-  // The trace would be among the input's logs.
+  // The trace would become one of the input's logs.
   const fs::path logs = fs::path(input) / "log";
   std::error_code error;
   if (fs::is_directory(logs, error) && LiesIn(output_folder, logs.string())) {
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std
     const bool empty = fs::is_empty(target, error);
     if (error) return Failed("read the output folder", folder, error.value());
     if (!empty && !options.force) return result->NotEmpty();
-    // It is to be renamed.
+    // Commit renames it.
     if (LiesIn(".", target.string()) || !target.has_relative_path()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the output folder ", folder, " holds the current folder; give another with -o"));
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<NewTraceFolder>> NewTraceFolder::Create(const std
     }
     if (const auto lock = result->LockOld(); !lock.ok()) return lock.status();
   }
-  std::string created;  // the outermost folder around it that is created for it
+  std::string created;  // the outermost parent folder that does not exist yet
   for (fs::path around = target.parent_path(); !fs::exists(around, error); around = around.parent_path()) {
     created = around.string();
   }
@@ -155,10 +155,10 @@ absl::Status NewTraceFolder::Shown(const absl::Status& status) const {
 
 absl::Status NewTraceFolder::Commit() {
   const auto lock = Unfinished::Lock();
-  // Takes the place of an empty folder, too.
+  // Also replaces an empty folder.
   if (rename(temporary_.c_str(), target_.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed("write", folder_, errno);
-    if (!force_) return NotEmpty();  // by now
+    if (!force_) return NotEmpty();  // filled since Create
     const absl::StatusOr<std::unique_ptr<FolderLock>> lock = LockOld();
     if (!lock.ok()) return lock.status();
     if (absl::Status s = Replace(); !s.ok()) return s;
@@ -167,11 +167,11 @@ absl::Status NewTraceFolder::Commit() {
   return absl::OkStatus();
 }
 
-// What is there goes when the new one has its place.
+// Removes the old trace only when the new one is in its place.
 absl::Status NewTraceFolder::Replace() {
   std::string old = temporary_;
   if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-    // Not every file system can.
+    // Not every file system can exchange two folders.
     old += ".old";
     if (rename(target_.c_str(), old.c_str()) != 0) return Failed("replace", folder_, errno);
     if (rename(temporary_.c_str(), target_.c_str()) != 0) {

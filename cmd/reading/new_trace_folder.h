@@ -16,32 +16,30 @@
 
 namespace torchtrace {
 
-// An output folder that appears whole or not at all: it is written under a
-// temporary name beside its own, and gets that at Commit. Ctrl-C, SIGTERM and a
-// terminal that goes away leave nothing either; a folder that it replaces stays until then.
-// One thread uses it; signals may come at any time.
-
 struct NewTraceFolderOptions {
-  // The trace in the folder is replaced, and what else is there is kept. Else it must be empty.
+  // Replace the trace in the folder, and keep everything else there. Without it the folder must be empty.
   bool force = false;
-  // Others may read the trace, as the umask has it.
+  // Let others read the trace, as far as the umask allows.
   bool readable = false;
 };
 
+// An output folder that appears complete or not at all: it is written under a temporary name in the same parent folder,
+// and Commit renames it. Ctrl-C, SIGTERM and the end of the terminal leave nothing either; a folder that it replaces
+// stays until Commit. For one thread; signals may arrive at any time.
 class NewTraceFolder {
  public:
-  // `folder` as the user named it. A folder that a traced program still writes is refused. What
-  // this process creates from here on, anywhere, is private unless it is to be `readable`.
+  // `folder` as the user named it. Refuses a folder that a traced program still writes to. Everything that this process
+  // creates from now on, anywhere, is private unless `readable` is set.
   static absl::StatusOr<std::unique_ptr<NewTraceFolder>> Create(const std::string& folder,
                                                                 const NewTraceFolderOptions& options = {});
-  ~NewTraceFolder() = default;  // without Commit: takes everything away
+  ~NewTraceFolder() = default;  // without Commit: removes everything
   NewTraceFolder(const NewTraceFolder&) = delete;
   NewTraceFolder& operator=(const NewTraceFolder&) = delete;
 
-  // Where to write. It has a log/, empty.
+  // Where to write; has an empty log/.
   const std::string& path() const { return temporary_; }
 
-  // Names the folder as the user did, where the text names path().
+  // Replaces path() in the text by the user's name of the folder.
   std::string Shown(std::string_view text) const;
   absl::Status Shown(const absl::Status& status) const;
 
@@ -52,29 +50,26 @@ class NewTraceFolder {
       : folder_(std::move(folder)), force_(force), target_(std::move(target)), temporary_(TemporaryName(target_)) {}
 
   absl::Status NotEmpty() const;
-  // Refuses a folder that a program still writes, and while it's held lets none begin. Null
-  // where there is no trace.
+  // Refuses a folder that a program still writes to; while the lock is held, none can begin. Null if there is no trace.
   absl::StatusOr<std::unique_ptr<FolderLock>> LockOld() const;
   absl::Status Replace();
 
-  const std::string folder_;  // as it was named
+  const std::string folder_;  // as the user named it
   const bool force_;
   const std::string target_;     // absolute, without links
-  const std::string temporary_;  // the same
+  const std::string temporary_;  // beside target_
   std::unique_ptr<Unfinished> unfinished_;
 };
 
-// True when `path` is `folder` or lies in it, links followed.
+// True when `path` is `folder` or is inside it, after following links.
 bool LiesIn(const std::string& path, const std::string& folder);
 
 // Refuses an input that the output would replace.
 absl::Status CheckInput(const std::string& input, const std::string& output_folder);
 
-// What a verb that makes a trace of others writes beside the new log: the rendered files,
-// and run.json. Of one thread.
-
-// `folder` holds the log, complete, and isn't committed yet; `name` is how the user named
-// it. Returns the lines that tell of the trace.
+// Writes what belongs to the new log of a verb that makes a trace of others: the rendered files and run.json. `folder`
+// holds the complete log and isn't committed yet; `name` is the user's name of it. Returns lines that summarize the
+// trace. Uses one thread.
 absl::StatusOr<std::vector<std::string>> WriteNewTraceFiles(const NewTraceFolder& folder, const std::string& name,
                                                             const RenderingOptions& options);
 

@@ -171,7 +171,7 @@ TEST_F(NewTraceFolderTest, SignalsTakeItAway) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
-      signal(number, SIG_DFL);  // a shell's background job ignores some
+      signal(number, SIG_DFL);  // a shell's background jobs ignore some signals
       const auto folder = NewTraceFolder::Create(root_ + "/a/out");
       Write((*folder)->path() + "/log/a.ttlog", "log");
       kill(getpid(), number);

@@ -77,7 +77,7 @@ std::vector<std::string> GroupPatterns() {
 
 namespace {
 
-// Into whatever has members of these names.
+// RenderingOptions and RecordingOptions have members of these names.
 template <typename Options>
 std::vector<CLI::Option*> AddFiles(CLI::App* app, Options* options) {
   return {
@@ -130,7 +130,6 @@ void AddQuiet(CLI::App* app, bool* quiet) {
 
 namespace {
 
-// `torchtrace info TRACE`
 std::string InfoCommand(const char* options, const std::string& path) {
   return absl::StrCat(CommandName(), " info ", options, path == "-" ? path : ShellQuote(path));
 }
@@ -147,7 +146,7 @@ void Remarks::AddOpenCalls(const std::string& path, const Trace& trace) {
 
 namespace {
 
-// Of a program that had others do its work, which were not followed.
+// A remark on a program whose child processes did the work, if they were not traced.
 std::string CallsElsewhere(uint64_t calls, const Trace& trace) {
   constexpr uint64_t kFew = 10;
   if (calls >= kFew) return "";
@@ -197,7 +196,7 @@ void Remarks::Add(const std::vector<std::string>& sentences) {
 void Remarks::Tell(bool quiet) const {
   if (quiet) return;
   for (const std::string& sentence : sentences_) Say(sentence);
-  // A reader of ours that goes early (`| head`) leaves nothing to say.
+  // If no trace was read to its end (`| head`), this isn't known.
   if (filter_ != nullptr && read_ && !leaves_some_) Say(filter_->NoCallMatches());
 }
 
@@ -316,7 +315,7 @@ void CallSelectionOptions::Apply(CallSelection* selection) {
   if (!numbers.empty()) selection->calls = *NumberSet::Parse(numbers);
   if (!ranks.empty()) selection->ranks = *NumberSet::Parse(ranks);
   selection->threads = SplitLists(threads);
-  // A name may have commas.
+  // A thread's name may contain commas.
   for (const std::string& each : threads) {
     if (each.find(',') != std::string::npos) selection->threads.push_back(each);
   }

@@ -1,4 +1,4 @@
-// Options of the verbs that read traces or write files of them, and how far reading has come.
+// Options of the verbs that read traces or write files of them, and the progress of reading.
 
 #ifndef TORCHTRACE_CMD_READING_READING_OPTIONS_H_
 #define TORCHTRACE_CMD_READING_READING_OPTIONS_H_
@@ -23,21 +23,19 @@
 
 namespace torchtrace {
 
-// Opens traces for a verb, and shows how far reading them has come (terminal.h).
+// Opens traces for a verb, and shows the progress of reading them (terminal.h). Must outlive the traces.
 //
 //   ReadingProgress progress(quiet, paths.size());
 //   absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
-
-// Outlives the traces.
 class ReadingProgress {
  public:
-  // `traces`: how many there will be. `what` is done with them.
+  // `traces`: how many will be opened. `what`: the work that the progress line names.
   explicit ReadingProgress(bool quiet, size_t traces = 1, std::string what = "reading");
   ~ReadingProgress();
 
-  // OpenTrace; standard input once.
+  // OpenTrace; standard input can be opened only once.
   absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path);
-  // Before that, what stands in it. Where there are several, all but standard input are opened twice.
+  // Passes the trace to `look` before Open. With several traces, all except standard input are opened twice.
   absl::Status Look(const std::string& path, const std::function<absl::Status(Trace*)>& look);
   // For a trace that is opened in another way.
   ReadingObserver* NextObserver();
@@ -53,10 +51,8 @@ class ReadingProgress {
   std::vector<std::unique_ptr<Observer>> observers_;
 };
 
-// The options that verbs which write a new trace have in common, `run` too: its files, and
-// how much is said. Spelled and told the same everywhere.
-
-// --formats, --render-limit, --merge-output, --readable and --quiet.
+// The options of all verbs that write a new trace, `run` too, with the same spelling and help everywhere: --formats,
+// --render-limit, --merge-output, --readable and --quiet.
 struct RenderingOptions {
   std::string formats = "all";
   uint64_t render_limit = kDefaultRenderLimit;
@@ -64,112 +60,110 @@ struct RenderingOptions {
   bool readable = false;
   bool quiet = false;
 
-  // It must outlive the parsing.
+  // Must outlive the parsing.
   void AddTo(CLI::App* app);
-  // Once the options were parsed.
+  // After parsing.
   void Apply(RenderOptions* options) const;
 };
 
-// The same without --quiet, of `run`; with TORCHTRACE_FORMATS and so on, under a heading of the help.
+// For `run`: the same without --quiet, with variables (TORCHTRACE_FORMATS), in this group of the help.
 void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group);
 
-// The check of --formats, wherever it stands.
+// The check of --formats.
 CLI::Validator RenderFormatsCheck();
 
-// What --include and --exclude are completed with: the built-in groups, "%nn".
+// Completions of --include and --exclude: the built-in groups, such as "%nn".
 std::vector<std::string> GroupPatterns();
-
-// The options that verbs which read traces have in common, spelled and told the
-// same everywhere.
 
 class Trace;
 
 inline constexpr char kTraceText[] =
     "The output folder of a run, a log, or another tool's file (see docs/IMPORT.md); - is standard input";
 
-// Of --all, for StandardOutput's rest_option.
+// The help of --all, which StandardOutput's rest_option names.
 inline constexpr char kAllLinesText[] = "All lines; a terminal else gets a screen of them";
 
-// --format of verbs that write one of these two: whether it is JSON.
+// --format of verbs that write text or JSON: whether it is JSON.
 const Choices<bool>& TextOrJson();
 
-// The option -q of verbs that write nothing else than what they were asked for.
+// The option -q of verbs that write only what the user asked for.
 void AddQuiet(CLI::App* app, bool* quiet);
 
-// --include, --exclude, --groups and --level.
+// Options of all verbs that read traces, with the same spelling and help everywhere: --include, --exclude, --groups and
+// --level.
 struct CallFilterOptions {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   std::string groups;
   std::vector<std::string> levels;
 
-  // It must outlive the parsing.
+  // Must outlive the parsing.
   void AddTo(CLI::App* app);
-  // What --include and --exclude name; checked when the options were parsed.
+  // --include and --exclude, checked during parsing.
   const GlobFilter& Globs() const { return globs_; }
-  // What --level names; checked when the options were parsed.
+  // --level, checked during parsing.
   std::vector<int> Levels() const;
 
   virtual ~CallFilterOptions() = default;
 
-  // InvalidArgument for a name or glob that is neither known nor of a call in these traces; errors of opening
-  // them. Looks at them only where a name isn't known.
+  // InvalidArgument for a name or glob that is neither known nor matches a call in these traces; errors of opening
+  // them. Opens them only when a name is unknown.
   virtual absl::Status CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const;
 
   // Whether a call of the trace, which was read, passes; true for a trace without calls.
   virtual bool LeavesSome(const Trace& trace) const;
-  // "no call matches --include torch.add", with all that was typed.
+  // "no call matches --include torch.add", with all filters as typed.
   virtual std::string NoCallMatches() const;
 
  protected:
-  // `more`: names and globs that were given in another way.
+  // `more`: names and globs from elsewhere, such as --where.
   absl::Status CheckAll(const std::vector<std::string>& more, const std::vector<std::string>& paths,
                         ReadingProgress* progress) const;
 
  private:
   GlobFilter globs_;
-  std::vector<WrittenName> unknown_;  // that no known name matches
+  std::vector<WrittenName> unknown_;  // matched by no known name
 };
 
-// What is to be told of a verb's traces when it has succeeded: an error stands alone. Sentences, each said once.
+// Remarks on a verb's traces, printed when it has succeeded: an error is printed alone. Prints each sentence once.
 class Remarks {
  public:
-  // `filter`, which may be null: that it leaves nothing of all of them.
+  // `filter` may be null. Reports when no call of any trace passes it.
   explicit Remarks(const CallFilterOptions* filter = nullptr) : filter_(filter) {}
 
-  // What a trace that was read lost (`path` is how it was named), and what its format can't say.
+  // What is lost in a trace that was read (`path` as the user named it), and what its format does not record.
   void Add(const std::string& path, const Trace& trace);
   void Add(const std::vector<std::string>& sentences);
-  // How many calls of a trace that was read never returned, and what shows them.
+  // How many calls of a trace that was read never returned, and the command that lists them.
   void AddOpenCalls(const std::string& path, const Trace& trace);
-  // An error where a trace was damaged so that no call of it could be read: what was made of it is nothing.
+  // An error if a trace was so damaged that none of its calls could be read: the output is worthless.
   absl::Status Check() const { return nothing_left_; }
   void Tell(bool quiet) const;
 
  private:
   const CallFilterOptions* const filter_;
-  bool read_ = false;  // a trace, to its end
+  bool read_ = false;  // a trace was read to its end
   bool leaves_some_ = false;
   absl::Status nothing_left_;
   std::vector<std::string> sentences_;
 };
 
-// The same, and --calls, --thread, --rank and --where.
+// CallFilterOptions, and --calls, --thread, --rank and --where.
 struct CallSelectionOptions : CallFilterOptions {
   std::string numbers, ranks, where;
   std::vector<std::string> threads;
 
-  // It must outlive the parsing. Without --calls where it is the verb's own affair.
+  // Must outlive the parsing. `with_numbers`: false if the verb adds --calls itself.
   void AddTo(CLI::App* app, bool with_numbers = true);
-  // Once the options were parsed. They outlive the selection, and learn from it whether a call passed.
+  // After parsing. Must outlive the selection, which notes here whether a call passed.
   void Apply(CallSelection* selection);
-  // Whether more is asked for than configs can tell.
+  // Whether a filter needs more than the config of a call.
   bool ChoosesCalls() const { return !numbers.empty() || !threads.empty() || !ranks.empty() || !where.empty(); }
-  // Names and values of --where, too.
+  // Checks names and values of --where, too.
   absl::Status CheckNames(const std::vector<std::string>& paths, ReadingProgress* progress) const override;
   bool LeavesSome(const Trace& trace) const override;
   std::string NoCallMatches() const override;
-  // A trace; where more than names and levels is asked for, with the calls that are meant alone (selected_trace.h).
+  // Opens the trace; with a filter on more than configs, only with the calls that pass (selected_trace.h).
   absl::StatusOr<std::unique_ptr<Trace>> Open(const std::string& path, ReadingProgress* progress);
 
  private:

@@ -11,11 +11,11 @@ namespace {
 using Main = int (*)(int, char**, char**);
 using StartMain = int (*)(Main, int, char**, void (*)(), void (*)(), void (*)(), void*);
 
-constexpr int kNotStarted = 125;  // as `run` exits then
+constexpr int kNotStarted = 125;  // `run` exits with it in this case
 
 Main g_python_main = nullptr;
 
-// As it was before, for the program and all that it starts: ours is the first of the libraries.
+// Restores the environment for the program and everything that it starts: this library is the first in LD_PRELOAD.
 void RestoreEnvironment() {
   unsetenv(kPreloadTask);
   const char* const libraries = getenv(kPreloadLibraries);
@@ -46,7 +46,7 @@ int PreloadedMain(int argc, char** argv, char** environment) {
 }  // namespace
 }  // namespace torchtrace
 
-// The C library's, which every program calls with its main().
+// Replaces the C library's function, which every program calls with its main().
 extern "C" int __libc_start_main(torchtrace::Main python_main, int argc, char** argv, void (*init)(), void (*fini)(),
                                  void (*unload)(), void* stack_end) {
   torchtrace::g_python_main = python_main;

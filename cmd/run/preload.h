@@ -1,6 +1,6 @@
-// What passes between the executable and libtorchtrace_preload.so, which takes the place of a Python program's main().
-// The library is small, since all that the process loads later sees its symbols, and loads that of the verbs for
-// itself.
+// The interface between the executable and libtorchtrace_preload.so, which replaces the main() of a Python program. The
+// library is small, because everything that the process loads later sees its symbols; it loads the library of the verbs
+// privately.
 
 #ifndef TORCHTRACE_CMD_RUN_PRELOAD_H_
 #define TORCHTRACE_CMD_RUN_PRELOAD_H_
@@ -8,13 +8,13 @@
 namespace torchtrace {
 
 inline constexpr char kPreloadLibraries[] = "LD_PRELOAD";
-// What is to be done: the path of the verbs' library, to run the command line. Empty: only to tell, by the exit code,
-// whether the program exports Python's functions.
+// The library's task. A path: load this library of verbs and run the command line. Empty: only report, by the exit
+// code, whether the program exports Python's functions.
 inline constexpr char kPreloadTask[] = "TORCHTRACE_PRELOADED";
 
 }  // namespace torchtrace
 
-// Of the verbs' library: torchtrace's main().
+// torchtrace's main(), in the library of the verbs.
 extern "C" int torchtrace_main(int argc, char** argv);
 
 namespace torchtrace {

@@ -1,4 +1,5 @@
-// `torchtrace run`: finds the Python, goes on in its program if need be, loads the runtime and hands the program to it.
+// `torchtrace run`: finds the Python, continues in its program if necessary, loads the runtime and passes the program
+// to it.
 
 #include <unistd.h>
 
@@ -52,20 +53,20 @@ constexpr char kFooter[] =
     "  torchtrace run --include 'torch.nn.*' -c 'import torch; torch.nn.Linear(2, 3)'";
 
 struct RunOptions {
-  RecordingOptions recording;       // lists as they were typed
+  RecordingOptions recording;       // lists as typed
   std::vector<std::string> levels;  // as typed
   std::string output;
   std::string python;
   std::vector<std::string> python_args;
   int verbose = 0;
   bool no_self_test = false;
-  // Given, and not by its variable.
+  // Given on the command line, not by a variable.
   bool frames_typed = false, stack_format_typed = false;
 };
 
 std::vector<std::string> WhichCalls() { return {"all", "first"}; }
 
-// As variables say yes and no, too.
+// Also accepts what variables use for yes and no.
 absl::StatusOr<std::string> ParseWhichCalls(const std::string& text) {
   if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return "all";
   if (text == "first") return "first";
@@ -244,11 +245,11 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   return app;
 }
 
-// Tells of variables of the environment that no option has: a slip would else go unseen. `quiet`: only of what looks
-// like one, since it records otherwise than it was asked for; others may be somebody else's.
+// Warns of environment variables that match no option: a misspelled one would go unnoticed. `quiet`: only of those that
+// look misspelled, since the recording isn't what the user asked for; others may belong to another program.
 void TellUnknownVariables(const CLI::App& app, bool quiet) {
   constexpr char kPrefix[] = "TORCHTRACE_";
-  // Of torchtrace itself, and of its checkout's tools.
+  // Variables of torchtrace itself, and of the tools in its repository.
   std::vector<std::string> known = {"TORCHTRACE_PYTHON", "TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PRELOADED"};
   for (const CLI::Option* const option : app.get_options()) {
     if (!option->get_envname().empty()) known.push_back(option->get_envname());
@@ -273,13 +274,13 @@ OptionsWithValue NamesWithValue(const CLI::App& app) {
   return names;
 }
 
-// Options of python's own only: whatever would end them names another program.
+// Accepts only options of python itself: whatever ends them names another program.
 absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     bool option = arg.size() > 1 && arg[0] == '-' && arg != "--";
     bool value_follows = arg == "--check-hash-based-pycs";
-    // Letters may stand together: -Bm names a module.
+    // Letters can be combined: -Bm names a module.
     for (size_t at = 1; option && arg[1] != '-' && at < arg.size(); ++at) {
       if (arg[at] == 'm' || arg[at] == 'c') option = false;
       if (arg[at] != 'X' && arg[at] != 'W') continue;
@@ -298,10 +299,10 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
   return absl::OkStatus();
 }
 
-// --api-list: everything that a scan finds.
+// --api-list: all APIs that a scan finds.
 constexpr char kEveryApi[] = "all";
 
-// The option that is for level 0 alone, or null.
+// The given option that applies only to level 0, or null.
 const char* LevelZeroOption(const RecordingOptions& options) {
   if (options.outermost) return "--outermost";
   if (!options.api_list.empty()) return "--api-list";
@@ -309,14 +310,14 @@ const char* LevelZeroOption(const RecordingOptions& options) {
   return options.disable_torch_api_list ? "--disable-torch-api-list" : nullptr;
 }
 
-// The option that is for level 3's functions alone, or null.
+// The given option that applies only to level 3's functions, or null.
 const char* FrameOption(const RecordingOptions& options) {
   if (!options.frame_include.empty()) return "--frame-include";
   if (!options.frame_exclude.empty()) return "--frame-exclude";
   return options.frame_depth != 0 ? "--frame-depth" : nullptr;
 }
 
-// Python looks for modules there first.
+// The folder in which Python looks for modules first.
 std::string ScriptFolder(const std::vector<std::string>& program) {
   if (program[0].empty() || program[0][0] == '-') return "";
   std::error_code error;
@@ -332,7 +333,8 @@ bool TracesTorch(const RecordingOptions& options) {
                      [](const std::string& library) { return library.rfind("torch", 0) == 0; });
 }
 
-// Takes out the levels that failed, with a sentence for each. An error: one could corrupt the program, or none is left.
+// Removes the levels that failed, and adds a sentence for each. An error if one could corrupt the program, or if none
+// is left.
 absl::Status SwitchOffFailed(const SelfTestResult& failed, RecordingOptions* recording,
                              std::vector<std::string>* sentences) {
   std::vector<int> left;
@@ -366,7 +368,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
     recording.api_list.clear();
     recording.disable_torch_api_list = true;
   }
-  // A dialect of Python's has levels of its own, which it is asked for when the program starts.
+  // A dialect written in Python defines levels of its own, which are read when the program starts.
   const bool extension = recording.dialect.find(':') != std::string::npos;
   if (absl::Status status = CheckDialectName(recording.dialect); !status.ok()) return Fail(kExitNotStarted, status);
   const DialectInfo& dialect = DialectInfoOr(recording.dialect);
@@ -427,7 +429,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (!runtime_folder.ok()) return Fail(kExitNotStarted, runtime_folder.status());
   if (HasItsOwnProgram(*python)) {
     const absl::Status status = ContinueInProgramOf(*python, command);
-    // Else a library that it brings does.
+    // Continue with its libpython instead.
     if (python->libpython.empty()) return Fail(kExitNotStarted, status);
   }
   if (options.verbose > 0) {

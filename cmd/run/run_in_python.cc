@@ -30,7 +30,7 @@ absl::Status ContinueInProgramOf(const PythonInfo& python, const std::vector<std
       return failed(absl::StrCat("running its program needs ", library, "; `tools/torchtrace run ...` builds it"));
     }
   }
-  // Ours comes first: its pthread_create is before every other, as the executable's is.
+  // First in the list, so that its pthread_create comes before every other, as in the executable.
   const char* const others = getenv(kPreloadLibraries);
   const std::optional<std::string> before = others != nullptr ? std::optional<std::string>(others) : std::nullopt;
   setenv(kPreloadLibraries, before ? absl::StrCat(preload, ":", *before).c_str() : preload.c_str(), 1);
@@ -39,8 +39,8 @@ absl::Status ContinueInProgramOf(const PythonInfo& python, const std::vector<std
     if (before) setenv(kPreloadLibraries, before->c_str(), 1);
     if (!before) unsetenv(kPreloadLibraries);
   };
-  // The dynamic linker passes over what it can't preload, for many reasons. Such a Python would take the command line
-  // for its own: so it is asked first, in a way that says "no" by itself.
+  // The dynamic linker silently ignores a library that it can't preload, for many reasons. Such a Python would treat
+  // the command line as its own: so it is tested first, with a command that fails if nothing was preloaded.
   setenv(kPreloadTask, "", 1);
   const absl::StatusOr<CommandResult> check =
       RunCommand({python.program, "-I", "-S", "-c", "raise SystemExit('LD_PRELOAD has no effect on it')"});

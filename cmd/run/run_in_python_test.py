@@ -1,4 +1,4 @@
-"""A Python all of which is in its program: that runs, with torchtrace preloaded."""
+"""A Python whose interpreter is in its program: that program runs, with torchtrace preloaded."""
 
 import json
 import os
@@ -32,7 +32,8 @@ def facts_of(python):
 
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory):
-    """The prefix of Debian's Python, whose program holds all of it, moved away from its library."""
+    """The prefix of Debian's Python, whose program contains the interpreter, moved away from its
+    library."""
     program = Path("/usr/bin/python3").resolve()
     if not program.exists():
         pytest.skip("there is no /usr/bin/python3")
@@ -58,7 +59,7 @@ def moved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def venv(moved, tmp_path_factory):
-    """A virtual environment of it, with what .venv has."""
+    """A virtual environment of it, with the packages of .venv."""
     folder = tmp_path_factory.mktemp("venv")
     command = [moved / "bin/python3", "-m", "venv", "--without-pip", "--symlinks", folder]
     subprocess.run(command, check=True)
@@ -69,7 +70,7 @@ def venv(moved, tmp_path_factory):
 
 @pytest.fixture
 def python(venv, monkeypatch):
-    """What the tool's tests run, both untraced and traced, from here on."""
+    """The Python of the tool's tests, both untraced and traced, from here on."""
     monkeypatch.setattr(tool, "PYTHON", str(venv / "bin/python3"))
     return tool.PYTHON
 
@@ -111,7 +112,7 @@ def test_facts_of_other_programs(tmp_path, python):
 
 
 def test_found_by_a_name_and_behind_a_script(tmp_path, python, venv):
-    """As on PATH, and as pyenv's shims are."""
+    """By a name on PATH, and through a script like pyenv's shims."""
     code = "import sys; print(sys.executable, sys.orig_argv, sys.prefix)"
     env = {"PATH": f"{venv}/bin:{os.environ['PATH']}"}
     result = tool.torchtrace("run", "-qfo", "trace", "-c", code, cwd=tmp_path, env=env)
@@ -125,7 +126,7 @@ def test_found_by_a_name_and_behind_a_script(tmp_path, python, venv):
 
 @pytest.mark.parametrize("preloaded", [None, "", "libm.so.6"])
 def test_environment(tmp_path, python, preloaded):
-    """Neither the program nor what it starts sees how it was started."""
+    """Neither the program nor its children see how it was started."""
     show = """
 import os
 print([item for item in os.environ.items() if item[0] != "_"])
@@ -184,7 +185,7 @@ def test_trace_is_the_same(tmp_path, venv, level):
     assert outputs[0] == outputs[1]
     compared = tool.torchtrace("diff", "shared", "own", cwd=tmp_path)
     assert compared.status == 0, compared.out
-    # The one program's threads are those of the other.
+    # The threads of both programs match.
     info = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("shared", "own")]
     assert info[0]["counts"] == info[1]["counts"]
     assert info[0].get("not_seen") == info[1].get("not_seen")
@@ -197,7 +198,7 @@ def test_torch_in_threads_and_workers(tmp_path, python):
 
 
 def make_python(path, program, version, implementation="cpython", abiflags=""):
-    """A script that answers as such a Python would when `run` asks it what it is."""
+    """A script that answers `run`'s questions like such a Python."""
     fields = [implementation, version, abiflags, path, program, "", "", "", "/site-packages"]
     path.write_text("#!/bin/sh\nprintf '" + "".join(f"{field}\\000" for field in fields) + "'\n")
     path.chmod(0o755)
@@ -219,7 +220,7 @@ def test_programs_that_cannot_be_gone_into(tmp_path):
 
 
 def test_what_cannot_be_preloaded(tmp_path, moved):
-    """As where torchtrace lies in such a folder: a library beside Python does, if there is one."""
+    """If torchtrace's path can't be in LD_PRELOAD: libpython is used, if there is one."""
     prefix = tmp_path / "a b"
     build = Path(tool.TORCHTRACE).parents[1]
     for name in ("bin", "lib"):

@@ -34,7 +34,7 @@ shapes.solids.Cube(2).volume()
 
 @pytest.fixture
 def project(tmp_path):
-    """A script with a package beside it, in a folder that isn't the current one."""
+    """A script with a package in the same folder, which isn't the current one."""
     package = tmp_path / "project" / "shapes"
     package.mkdir(parents=True)
     for name, text in SHAPES.items():
@@ -71,7 +71,7 @@ def test_a_package_beside_the_script(tmp_path, project):
     assert part == {"list": "default", "library": "shapes", "version": "", "apis": 4}
     assert run_json(tmp_path)["not_seen"] == []
     assert "importing all modules of shapes in " in done.err
-    # It may change at any time: nothing of it is kept.
+    # The package may change at any time, so nothing is cached.
     assert not (tmp_path / "cache").exists()
     assert not list(project.parent.rglob("__pycache__"))
 
@@ -116,7 +116,7 @@ def test_numpy_without_torch(tmp_path):
     assert run_json(tmp_path)["not_seen"] == []
     (kept,) = (tmp_path / "cache" / "torchtrace").iterdir()
     assert kept.name.startswith("numpy-default-")
-    # The list is taken from there, unless it is no whole one.
+    # The cached list is used, unless it is incomplete.
     again = run(tmp_path, "-l", "0", "--library", "numpy", "-c", code, folder="again")
     assert again.status == 0 and "importing" not in again.err
     kept.write_text(kept.read_text().replace("# end", ""))
@@ -214,5 +214,5 @@ def test_without_memory_the_program_goes_on_and_tracing_stops(tmp_path, project)
         assert ended.status == 0, ended.err
         assert ended.out == "can't multiply sequence by non-int of type 'list'\n27 25\n"
         stopped.add(bool(json.loads((tmp_path / f"out-{count}/run.json").read_text())["stopped"]))
-    # Early ones fail in the middle of a call, the last ones have all they ask for.
+    # Early ones fail in the middle of a call, the last ones get all allocations.
     assert stopped == {True, False}

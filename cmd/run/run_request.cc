@@ -25,19 +25,18 @@ absl::Status NeedsArgument(char letter) {
   return absl::InvalidArgumentError(letter == 'm' ? "-m needs the name of a module" : "-c needs the code to run");
 }
 
-// Puts args[first] and all behind it into the program. `option`: what stands
-// for args[first], when it is -m or -c.
+// Moves args[first] and everything after it into the program. `option`: replaces args[first], when it is -m or -c.
 absl::Status TakeProgram(const std::vector<std::string>& args, size_t first, const std::string& option,
                          RunArguments* split) {
   split->program.assign(args.begin() + static_cast<ptrdiff_t>(first), args.end());
   if (option.empty()) return absl::OkStatus();
   split->program.front() = option;
-  // `-mX` carries its argument; `-m` alone is followed by it.
+  // `-mX` contains its argument; `-m` alone is followed by it.
   if (option.size() == 2 && split->program.size() < 2) return NeedsArgument(option[1]);
   return absl::OkStatus();
 }
 
-// What `--` is followed by.
+// Handles the words after `--`.
 absl::Status TakeAfterDashes(const std::vector<std::string>& args, size_t first, RunArguments* split) {
   if (first == args.size()) return absl::OkStatus();
   const std::string& arg = args[first];
@@ -72,7 +71,7 @@ absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& a
     if (arg[1] == '-') {
       value_follows = options_with_value.count(arg) != 0;
     } else {
-      // A bundle of short options: -qfl1, -qm pkg.
+      // Combined short options: -qfl1, -qm pkg.
       for (size_t at = 1; at < arg.size(); ++at) {
         if (IsProgramOption(arg[at])) {
           if (at > 1) split.options.push_back(arg.substr(0, at));
@@ -162,7 +161,7 @@ absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const P
 
 absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const PythonInfo& info) {
   const std::string path = absl::StrCat(folder, "/", kRuntimeLibraryName);
-  // Of this very Python: the runtime names none.
+  // First the library of the same Python, since the runtime isn't linked to one.
   if (!InPython() && dlopen(info.libpython.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     return absl::NotFoundError(absl::StrCat("cannot load Python's library: ", dlerror()));
   }
@@ -179,7 +178,7 @@ absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const Pyth
 
 namespace {
 
-// Ends with null; points into `strings`.
+// Pointers into `strings`, ends with null.
 std::vector<char*> CList(std::vector<std::string>* strings) {
   std::vector<char*> list;
   for (std::string& string : *strings) list.push_back(string.data());

@@ -1,4 +1,4 @@
-// A run from its command line to the runtime library that does it.
+// From the command line of a run to the runtime library that runs it.
 
 #ifndef TORCHTRACE_CMD_RUN_RUN_REQUEST_H_
 #define TORCHTRACE_CMD_RUN_RUN_REQUEST_H_
@@ -19,29 +19,25 @@
 
 namespace torchtrace {
 
-// Where torchtrace's own options end and the traced program begins.
+// Options that are followed by a value, as typed ("--output", "-o"). All others count as flags.
+using OptionsWithValue = std::set<std::string>;
+
+// Options with an optional value, and the words that count as the value if they follow.
+using OptionsWithChoice = std::map<std::string, std::vector<std::string>>;
+
+struct RunArguments {
+  std::vector<std::string> options;
+  std::vector<std::string> program;  // empty: no program was named
+};
+
+// Separates torchtrace's own options from the traced program, which is as python would get it.
 //
 //   run -l 1,2 train.py --lr 1     options `-l 1,2`, program `train.py --lr 1`
 //   run -q -m pkg.train -l x       options `-q`, program `-m pkg.train -l x`
 //   run -qc 'print(1)'             options `-q`, program `-c 'print(1)'`
 //   run -o out -- train.py         the same without the `--`
 //
-// The program's part stands as python would be given it.
-
-// The options that are followed by a value, as typed ("--output", "-o"). All
-// others are taken for flags.
-using OptionsWithValue = std::set<std::string>;
-
-// Options whose value may be left out, with the values that are taken for one where they follow as a word.
-using OptionsWithChoice = std::map<std::string, std::vector<std::string>>;
-
-struct RunArguments {
-  std::vector<std::string> options;
-  std::vector<std::string> program;  // empty: none was named
-};
-
-// InvalidArgument: `-m` or `-c` without what they need, or an option of python's
-// after `--`.
+// InvalidArgument: `-m` or `-c` without its argument, or an option of python's after `--`.
 absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& args,
                                                const OptionsWithValue& options_with_value,
                                                const OptionsWithChoice& options_with_choice = {});
@@ -50,16 +46,14 @@ absl::StatusOr<RunArguments> SplitRunArguments(const std::vector<std::string>& a
 // module's last part (`pkg` for pkg.__main__), `c` for -c, `stdin` for `-`.
 std::string ProgramStem(const std::vector<std::string>& program);
 
-// Finds and loads the runtime library: the part of torchtrace that embeds
-// Python, one build of it for each minor version of Python, with a module for each
-// era of torch beside it. They lie in
+// The functions of the runtime library: the part of torchtrace that embeds Python, one build of it for each minor
+// version of Python, with a module for each era of torch. They are in
 //
 //   PREFIX/runtime/py3.11/
 //
-// where PREFIX is torchtrace's (cmd/cli/installation.h), or, where a wheel installed them, in
+// where PREFIX is torchtrace's (cmd/cli/installation.h), or, if a wheel installed them, in
 // PREFIX/lib/python3.11/site-packages/torchtrace/runtime/, or in $TORCHTRACE_RUNTIME_DIR, which may be such a folder or
 // hold several.
-
 struct RuntimeLibrary {
   RuntimeCheckFunction check = nullptr;
   RuntimeRunFunction run = nullptr;
@@ -68,24 +62,22 @@ struct RuntimeLibrary {
 // "py3.11" for Python 3.11.7.
 std::string RuntimeKey(const std::string& python_version);
 
-// The keys of the runtimes that are there, sorted.
+// The keys of the installed runtimes, sorted.
 std::vector<std::string> AvailableRuntimes();
 
-// The folder of the runtime for this Python. NotFound says what there is, and how to
-// build what is missing.
+// The folder of the runtime for this Python. NotFound says which runtimes there are, and how to build the missing one.
 absl::StatusOr<std::string> FindRuntimeFolder(const FoundPython& python, const PythonInfo& info);
 
-// Loads libpython, where the process is no Python, and the runtime for the rest of the
-// process's life, their symbols for all libraries to see: Python's extension modules count on that.
+// Loads libpython, unless the process is a Python, and the runtime, for the rest of the process's life. All libraries
+// see their symbols, since Python's extension modules rely on that.
 absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const PythonInfo& info);
 
-// A RuntimeRequest with everything that it points to. Make it with new and leave
-// it: the traced program may end in an exit handler, when main()'s frame is gone.
-
+// A RuntimeRequest and everything that it points to. Create it with new and never delete it: the traced program may end
+// in an exit handler, after main()'s frame is gone.
 class RunRequest {
  public:
   struct Content {
-    std::vector<std::string> argv;  // what python is given, its own name included
+    std::vector<std::string> argv;  // python's arguments, including its own name
     std::string python_version;
     std::string package_version;
     std::string metadata_json;
@@ -100,9 +92,9 @@ class RunRequest {
 
   const RuntimeRequest* get() const { return &request_; }
 
-  // Where the trace is written. It is ours until the program has ended.
+  // Where the trace is written. Owned until the program has ended.
   void set_folder(std::unique_ptr<OutputFolder> folder) { folder_ = std::move(folder); }
-  // The program wasn't started: leaves no trace of it.
+  // Call this if the program wasn't started: removes the folder.
   void Drop();
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 const OptionsWithValue kWithValue = {"-l", "--levels", "-o", "--output", "--python"};
 
-// Words, `options | program`; or `error: ...`.
+// The result in words, `options | program`; or `error: ...`.
 std::string Split(const std::string& args) {
   std::vector<std::string> words;
   if (!args.empty()) words = absl::StrSplit(args, ' ');
@@ -30,7 +30,7 @@ TEST(SplitRunArgumentsTest, CutsWhereTheProgramBegins) {
       {"-l1,2 -oa train.py", "-l1,2 -oa | train.py"},
       {"-qfl 1 train.py", "-qfl 1 | train.py"},
       {"-qfl1 train.py", "-qfl1 | train.py"},
-      {"-o -m x.py", "-o -m | x.py"},  // an option's value may look like anything
+      {"-o -m x.py", "-o -m | x.py"},  // an option's value may look like an option
       {"-o a -- train.py -o b", "-o a | train.py -o b"},
       {"-- train.py -- x", " | train.py -- x"},
       {"train.py -- x", " | train.py -- x"},

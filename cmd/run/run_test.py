@@ -1,4 +1,4 @@
-"""A program under `torchtrace run` is the same program: each is compared with plain python."""
+"""A program runs under `torchtrace run` as under plain python, with which each test compares it."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_facts_of_a_script(tmp_path, python_args):
         [LAUNCH / "facts.py", "a", "-l", "b c", ""], tmp_path, python_args=python_args
     )
     if "importtime" in python_args or "-v" in python_args:
-        # Times, and where a cached file was not written yet.
+        # They print times, and cached files that don't exist yet.
         untraced.err = traced.err = ""
     check(untraced, traced)
     assert "argv" in traced.out
@@ -188,7 +188,7 @@ def test_standard_input_is_the_scripts(tmp_path):
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams(tmp_path, closed):
-    """A file of the program's that takes the place of standard error stays its own."""
+    """A file of the program that becomes standard error stays the program's."""
     code = "import os, sys; f = os.open('file', os.O_CREAT | os.O_WRONLY); os.write(f, b'%d' % f)"
     run = [tool.TORCHTRACE, "run", "-fo", "t", "--python", tool.PYTHON]
     results = []
@@ -292,7 +292,7 @@ def test_faulthandler(tmp_path):
 
 
 def test_standard_error_that_nobody_reads(tmp_path):
-    """Our lines are no SIGPIPE of the program's, which it may die of."""
+    """Our messages must not cause a SIGPIPE that kills the program."""
     for end, status in (("sys.exit(7)", 7), ("os.kill(os.getpid(), signal.SIGTERM)", -15)):
         reader, writer = os.pipe()
         os.close(reader)
@@ -352,9 +352,9 @@ def test_killed_by_the_shell(tmp_path):
 
 @pytest.mark.torch
 def test_daemon_threads_inside_torch(tmp_path):
-    """Plain python aborts then; the files are there all the same."""
+    """Plain python aborts; the files must still be written."""
     results = tool.run_both([LAUNCH / "torch_daemons.py"], tmp_path)
-    # Which of the threads comes to say so, before another ends the process, is chance.
+    # Which thread prints this before another ends the process is random.
     check(*(replace(r, err=re.sub("terminate called .*\n", "", r.err)) for r in results))
     assert run_info(tmp_path)["counts"]["calls"] > 0
     assert (tmp_path / "trace/api_trace.txt").stat().st_size > 0

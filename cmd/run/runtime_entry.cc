@@ -1,5 +1,5 @@
-// The runtime library's two functions (tracer/launch/runtime_api.h), and the dialects
-// that this build holds: the one place that knows both.
+// The runtime library's two functions (tracer/launch/runtime_api.h), and the dialects in this build: the only place
+// that knows both.
 
 #include <algorithm>
 #include <cstdint>

@@ -43,7 +43,7 @@ constexpr char kProgram[] =
 #include "cmd/run/self_check_program.inc"
     ;
 
-// The program's first line.
+// The first line that the program prints.
 constexpr char kImported[] = "torch is imported";
 constexpr char kFile[] = "/self_test.py";
 constexpr char kTimedOut[] = "it did not end within a minute";
@@ -56,7 +56,7 @@ struct KnownCall {
   uint64_t calls;
 };
 
-// Of self_check.py.
+// The calls of self_check.py.
 const std::vector<KnownCall>& KnownCalls() {
   static const auto* const calls = new std::vector<KnownCall>{
       {{0, 1}, "torch.sin", 1000},
@@ -67,9 +67,9 @@ const std::vector<KnownCall>& KnownCalls() {
       {{0, 1}, "torch.exp", 1},
       {{0, 1}, "torch.tanh", 1},
       {{2}, "aten::sin", 1000},
-      {{2}, "aten::cos", 1},   // plain
-      {{2}, "aten::tan", 1},   // under a mode
-      {{2}, "aten::exp", 1},   // of a subclass
+      {{2}, "aten::cos", 1},   // plain call
+      {{2}, "aten::tan", 1},   // under a TorchDispatchMode
+      {{2}, "aten::exp", 1},   // on a tensor subclass
       {{2}, "aten::tanh", 1},  // on another thread
       {{3}, "torch.nn.Identity", 1000},
       {{4}, "aten::sin", 1000},
@@ -79,7 +79,7 @@ const std::vector<KnownCall>& KnownCalls() {
   return *calls;
 }
 
-// Changes when the file does.
+// Changes with the file.
 std::string Stamp(const fs::path& path) {
   std::error_code error;
   const auto time = fs::last_write_time(path, error);
@@ -89,7 +89,7 @@ std::string Stamp(const fs::path& path) {
 
 fs::path OwnExecutable() { return InstallationFolder() / "bin/torchtrace"; }
 
-// A name that changes with all that the result depends on; empty where nothing can be kept.
+// A name that changes with everything that the result depends on; empty if no result can be kept.
 fs::path KeptResult(const SelfTest& test) {
   const fs::path cache = CacheFolder();
   if (cache.empty()) return {};
@@ -104,7 +104,7 @@ fs::path KeptResult(const SelfTest& test) {
   for (fs::directory_iterator entry(test.runtime_folder, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().extension() == ".so") facts.insert(Stamp(entry->path()));
   }
-  // What may bring other code, or another torch, into the test.
+  // Variables that may bring other code, or another torch, into the test.
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     for (const char* const name :
          {"PYTHONPATH=", "PYTHONHOME=", "PYTHONUSERBASE=", "TORCH_", "PYTORCH_", "LD_PRELOAD=", "LD_LIBRARY_PATH="}) {
@@ -120,14 +120,14 @@ std::optional<SelfTestResult> ReadKept(const fs::path& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
   std::ostringstream text;
-  text << file.rdbuf();  // where reading fails, this doesn't throw
+  text << file.rdbuf();  // doesn't throw if reading fails
   return ParseSelfTestResult(text.str());
 }
 
-// Where it can't be written, the next run tests again.
+// If the file can't be written, the next run tests again.
 void Keep(const SelfTestResult& result, const fs::path& path) {
   if (path.empty()) return;
-  // A job that the user stops runs out of time as well.
+  // A job that the user suspends times out as well.
   for (const auto& [level, failure] : result) {
     if (failure.what == kTimedOut) return;
   }
@@ -136,7 +136,7 @@ void Keep(const SelfTestResult& result, const fs::path& path) {
   WriteOutputFile(path.string(), FormatSelfTestResult(result)).IgnoreError();
 }
 
-// With nothing left behind but in `folder`, and without what the user told this run by the environment.
+// Leaves nothing behind except in `folder`, and ignores the user's environment variables for this run.
 std::vector<std::string> ChildCommand(const std::string& folder) {
   std::vector<std::string> command = {"/usr/bin/env"};
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -150,7 +150,8 @@ std::vector<std::string> ChildCommand(const std::string& folder) {
   return command;
 }
 
-// Until its end: so that what is made meanwhile is removed first, and no result is kept of a test that was ended.
+// Blocks the signals as long as it lives, so that temporary files are removed first, and the result of an interrupted
+// test isn't kept.
 class HeldSignals {
  public:
   HeldSignals() {
@@ -167,13 +168,13 @@ class HeldSignals {
   sigset_t before_;
 };
 
-// By the program's own doing, and not by the user's or for want of memory.
+// Whether the program itself crashed: not killed by the user or for lack of memory.
 bool IsCrash(int exit_code) {
   static const std::set<int> crashes = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
   return crashes.count(exit_code - 128) != 0;
 }
 
-// What fails of these levels when they are traced together; nothing where that can't be told.
+// Which of these levels fail when traced together; nothing if unknown.
 std::optional<SelfTestResult> TestTogether(const SelfTest& test, const std::vector<int>& levels,
                                            const std::string& folder) {
   const std::string trace = absl::StrCat(folder, "/", absl::StrJoin(levels, "-"));
@@ -190,7 +191,7 @@ std::optional<SelfTestResult> TestTogether(const SelfTest& test, const std::vect
     for (const int level : levels) result[level] = failure;
     return result;
   };
-  // It may be the hooks that killed it, which are put in at the end of the import.
+  // The hooks, which are installed at the end of the import, may have killed it.
   if (IsCrash(done->exit_code)) return all_failed({strsignal(done->exit_code - 128), /*died=*/true});
   if (!absl::StrContains(done->standard_output, kImported)) return std::nullopt;
   if (done->exit_code == 128 + SIGALRM) return all_failed({kTimedOut});
@@ -216,7 +217,7 @@ bool EndIsPending() {
          sigismember(&pending, SIGHUP) == 1 || sigismember(&pending, SIGQUIT) == 1;
 }
 
-// Nothing where it can't be told.
+// Nothing if unknown.
 std::optional<SelfTestResult> TestNow(const SelfTest& test) {
   const HeldSignals held;
   std::error_code error;
@@ -227,7 +228,7 @@ std::optional<SelfTestResult> TestNow(const SelfTest& test) {
   std::optional<SelfTestResult> together = TestTogether(test, kLevels, folder);
   if (!together.has_value() || together->empty()) return together;
   if (EndIsPending()) return std::nullopt;
-  // What fails untraced too is no level's fault.
+  // If the program also fails untraced, no level is at fault.
   std::vector<std::string> command = ChildCommand(folder);
   command.insert(command.end(), {test.python, folder + kFile});
   if (const auto plain = RunCommand(command); !plain.ok() || plain->exit_code != 0) return std::nullopt;
@@ -238,7 +239,7 @@ std::optional<SelfTestResult> TestNow(const SelfTest& test) {
     if (!alone.has_value()) return std::nullopt;
     result.merge(*alone);
   }
-  // What only fails together is nobody's alone.
+  // A failure that occurs only together is not that of a single level.
   return result.empty() ? together : result;
 }
 
@@ -282,7 +283,7 @@ std::optional<SelfTestResult> ParseSelfTestResult(std::string_view text) {
 }
 
 std::optional<SelfTestResult> TestLevels(const SelfTest& test) {
-  // What is refused anyway needs no test.
+  // A torch that is refused anyway needs no test.
   if (!torch_dialect::FindTorchEra(test.torch_version, test.untested_torch).ok()) return std::nullopt;
   const fs::path kept = KeptResult(test);
   if (!kept.empty()) {

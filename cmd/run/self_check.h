@@ -1,5 +1,5 @@
-// Whether a Python and a torch are what the levels were written for: a program that makes known calls
-// is traced in a child, and what was recorded of it is compared. Once for each pair; the result is kept.
+// The self-test of the levels with a Python and a torch: traces a program that makes known calls in a child, and
+// compares the recording with these calls. Runs once for each pair and keeps the result.
 
 #ifndef TORCHTRACE_CMD_RUN_SELF_CHECK_H_
 #define TORCHTRACE_CMD_RUN_SELF_CHECK_H_
@@ -16,7 +16,7 @@
 namespace torchtrace {
 
 struct SelfTest {
-  std::string python;  // its file
+  std::string python;  // its program
   std::string python_version;
   std::string torch_version;
   std::string runtime_folder;
@@ -30,17 +30,17 @@ struct LevelFailure {
   bool died = false;  // the level killed the program
 };
 
-// By level; empty where all is well.
+// By level; empty if all levels work.
 using SelfTestResult = std::map<int, LevelFailure>;
 
-// The result that is kept for this pair, or that of a self-test made now. Nothing, which isn't kept, where none can be
-// made, because torch can't be imported for example.
+// The result that was kept for this pair, or that of a self-test made now. Nothing if no test is possible, for example
+// because torch can't be imported; that isn't kept.
 std::optional<SelfTestResult> TestLevels(const SelfTest& test);
 
 // What is wrong with a recording of the known calls by this level; empty: nothing.
 std::string CompareKnownCalls(int level, const Statistics& recorded);
 
-// As it is kept. Nothing for what is no result.
+// The text that is kept, and back. Nothing if the text is not a result.
 std::string FormatSelfTestResult(const SelfTestResult& result);
 std::optional<SelfTestResult> ParseSelfTestResult(std::string_view text);
 

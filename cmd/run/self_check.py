@@ -1,4 +1,4 @@
-"""Calls that each level must see: counted in KnownCalls of self_check.cc."""
+"""Calls that each level must record: counted in KnownCalls of self_check.cc."""
 
 import signal
 import sys
@@ -30,7 +30,7 @@ class Wrapping(torch.Tensor):
         return args[0].inner
 
 
-# As often as CPython needs to specialise every instruction.
+# As many calls as CPython needs to specialize every instruction.
 def often(tensor):
     for _ in range(1000):
         torch.sin(tensor)
@@ -38,7 +38,7 @@ def often(tensor):
         tensor.requires_grad  # noqa: B018
 
 
-# That of a sitecustomize would be a mode, under which calls nest.
+# A default device set by a sitecustomize would be a mode, under which calls nest.
 torch.set_default_device(None)
 x = torch.ones(3)
 often(x)

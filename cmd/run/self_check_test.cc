@@ -22,7 +22,7 @@ TEST(SelfTest, KnownCallsAreCountedExactly) {
   EXPECT_EQ(CompareKnownCalls(2, Dispatched(1)), "");
   EXPECT_EQ(CompareKnownCalls(2, Dispatched(0)), "of 1 call of aten::tan 0 were recorded");
   EXPECT_EQ(CompareKnownCalls(2, Dispatched(2)), "of 1 call of aten::tan 2 were recorded");
-  // Calls of another level are none of this one's.
+  // Calls of another level don't count.
   EXPECT_EQ(CompareKnownCalls(1, Dispatched(1)), "of 1000 calls of torch.sin 0 were recorded");
 }
 

@@ -1,4 +1,4 @@
-"""The self-test of the first run with a Python and a torch, as its user meets it."""
+"""The self-test of the first run with a Python and a torch, from a user's view."""
 
 import json
 import os
@@ -18,9 +18,9 @@ TESTING = "torchtrace: testing the levels with Python 3."
 
 @pytest.fixture(scope="module")
 def tested(tmp_path_factory):
-    """A home after the first run, and what that said."""
+    """A home folder after the first run, and the run's messages."""
     home = tmp_path_factory.mktemp("home")
-    # What is said to this run is not said to the self-test.
+    # The self-test ignores this run's variables.
     return home, run(home, home / "work", env={"TORCHTRACE_INCLUDE": "torch.cos"})
 
 
@@ -75,7 +75,7 @@ def test_a_result_that_cannot_be_read_at_all(tmp_path):
 
 
 def test_a_default_device_of_a_sitecustomize(tested, tmp_path):
-    """It is no level's fault, and what it does is not kept for runs without it."""
+    """It is not a level's fault, and the result is not kept for runs without it."""
     home, _ = tested
     before = kept(home)
     (tmp_path / "site").mkdir()
@@ -116,7 +116,7 @@ def switched_off(level, what):
 
 
 def test_a_level_that_fails_is_switched_off(tested, tmp_path):
-    """A torch that level 0 has another picture of, by a module that Python imports at its start."""
+    """A torch that level 0 doesn't support, made by a module that Python imports at its start."""
     home, _ = tested
     site = tmp_path / "site"
     site.mkdir()
@@ -168,7 +168,7 @@ def test_ended_by_a_signal(tmp_path, whole_group):
 
 
 def test_what_is_no_fault_of_a_level(tmp_path):
-    """The known calls fail untraced too: that tells nothing, and is not kept."""
+    """The known calls also fail untraced: the result is unknown, and not kept."""
     (tmp_path / "sitecustomize.py").write_text("import torch\ndel torch.tan\n")
     done = run(tmp_path / "home", tmp_path / "work", env={"PYTHONPATH": str(tmp_path)})
     assert done.status == 0

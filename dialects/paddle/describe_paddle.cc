@@ -21,18 +21,17 @@ namespace {
 
 constexpr std::string_view kFramework = "paddle";
 
-// What a description asks of a tensor: the C functions themselves, since entries of level 0 may be put into the
-// objects that hold them.
+// The C functions that read a tensor: copies, since level 0 may put its entries into the objects that hold them.
 struct TensorFunctions {
   PyGetSetDef shape = {}, dtype = {}, place = {}, strides = {}, stop_gradient = {};
   PyCFunctionWithKeywords is_dense = nullptr, is_sparse_coo = nullptr, is_sparse_csr = nullptr,
                           is_selected_rows = nullptr;
 };
 
-// An enumeration that dtypes are members of. Members are no single objects: copies and unpickled ones are others.
+// An enumeration of dtypes. A member may be several objects, since copying and unpickling make new ones.
 struct DtypeEnum {
   PyTypeObject* type = nullptr;
-  std::map<int32_t, std::string> names;  // of what is a dtype
+  std::map<int32_t, std::string> names;  // only of dtypes
 };
 
 struct PlaceType {
@@ -47,7 +46,7 @@ struct Types {
   // paddle.dtype, and the older one that Paddle's own code still passes.
   std::array<DtypeEnum, 2> dtypes;
   std::vector<PlaceType> places;
-  std::map<std::pair<uint16_t, uint64_t>, std::string> place_names;  // by what tells places apart
+  std::map<std::pair<uint16_t, uint64_t>, std::string> place_names;  // by what distinguishes places
   TensorFunctions functions;
 };
 Types& Known() {
@@ -55,8 +54,8 @@ Types& Known() {
   return *types;
 }
 
-// What an object of a C++ class stands for: pybind11 keeps the pointer to it right behind the head. Null before
-// its __init__ has run.
+// The C++ object behind an object of Python: pybind11 keeps the pointer right after the head. Null before its __init__
+// has run.
 const void* Behind(PyObject* object) { return *reinterpret_cast<const void* const*>(object + 1); }
 
 template <typename Number>
@@ -66,7 +65,7 @@ Number NumberAt(const void* place, size_t offset) {
   return number;
 }
 
-// A reference that is ours; the error of who made it is cleared.
+// An owned reference; for null, the Python error is cleared.
 class Owned {
  public:
   explicit Owned(PyObject* object) : object_(object) {
@@ -82,7 +81,7 @@ class Owned {
   PyObject* const object_;
 };
 
-// Sets a Python error aside, and keeps the collector from running.
+// Sets a Python error aside, and keeps the garbage collector from running.
 class Undisturbed {
  public:
   Undisturbed() : collects_(PyGC_Disable() != 0) { PyErr_Fetch(&type_, &value_, &traceback_); }
@@ -106,7 +105,7 @@ bool Holds(PyCFunctionWithKeywords function, PyObject* tensor) {
   return result.get() == Py_True;
 }
 
-// False where it is no list of ints.
+// False if it is not a list.
 bool ReadSizes(PyObject* list, std::vector<Dim>* sizes) {
   if (list == nullptr || !PyList_Check(list)) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
@@ -128,7 +127,7 @@ const DtypeEnum* EnumOf(PyTypeObject* type) {
   return found == dtypes.end() ? nullptr : &*found;
 }
 
-// Empty for what is no dtype.
+// Empty if it is not a dtype.
 std::string_view DtypeName(PyObject* dtype) {
   const DtypeEnum* const members = dtype == nullptr ? nullptr : EnumOf(Py_TYPE(dtype));
   if (members == nullptr || Behind(dtype) == nullptr) return "";
@@ -142,7 +141,7 @@ const PlaceType* PlaceTypeOf(PyTypeObject* type) {
   return found == places.end() ? nullptr : &*found;
 }
 
-// "gpu:0", of Place(gpu:0) and of a tensor's place. Text is made once for each: it takes a microsecond.
+// "gpu:0" for Place(gpu:0). The text of each place is made once: it takes a microsecond.
 std::string_view PlaceName(PyObject* place) {
   const PlaceType* const type = place == nullptr ? nullptr : PlaceTypeOf(Py_TYPE(place));
   if (type == nullptr || Behind(place) == nullptr) return "unknown";
@@ -157,7 +156,7 @@ std::string_view PlaceName(PyObject* place) {
   return Known().place_names.emplace(key, std::move(text)).first->second;
 }
 
-// Null where it is dense.
+// Null if it is dense.
 const char* LayoutName(PyObject* tensor) {
   const TensorFunctions& functions = Known().functions;
   if (Holds(functions.is_dense, tensor)) return nullptr;
@@ -241,7 +240,7 @@ bool FindMethod(PyTypeObject* type, const char* name, PyCFunctionWithKeywords* m
   return definition->ml_flags == (METH_VARARGS | METH_KEYWORDS);
 }
 
-// FLOAT32 is float32, and FP32 of the older enumeration too.
+// float32 for FLOAT32, and for FP32 of the older enumeration.
 std::string SpelledDtype(std::string_view member) {
   std::string text(member);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -249,7 +248,8 @@ std::string SpelledDtype(std::string_view member) {
   return text == "bf16" ? "bfloat16" : text;
 }
 
-// `known`: what of it is a dtype; null: all. False where it isn't as expected.
+// `known`: the dtypes, since the type has other members too; null: all members are dtypes. False if the type is not as
+// expected.
 bool FindDtypes(PyTypeObject* type, const DtypeEnum* known, DtypeEnum* dtypes) {
   const Owned members(type == nullptr ? nullptr
                                       : PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__members__"));

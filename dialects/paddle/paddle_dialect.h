@@ -1,4 +1,4 @@
-// PaddlePaddle: level 0 with its tensors described. Needs nothing of Paddle to be built or loaded.
+// PaddlePaddle: level 0, with Paddle's tensors described. It is built and loaded without Paddle.
 
 #ifndef TORCHTRACE_DIALECTS_PADDLE_PADDLE_DIALECT_H_
 #define TORCHTRACE_DIALECTS_PADDLE_PADDLE_DIALECT_H_

@@ -70,7 +70,7 @@ TEST(ApiRules, BuiltInRulesAreRead) {
   }
 }
 
-// What is part of torchtrace is read, and is what the rules leave in.
+// The built-in lists can be read, and the rules leave all of their names in.
 TEST(ApiRules, BuiltInListAgrees) {
   std::ifstream file("dialects/scan/rules.yaml");
   ApiRules rules;

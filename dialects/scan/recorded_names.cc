@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr char kAten[] = "aten::";
 
-// ATen's operators with their overloads, a line each, as the installed torch's code generator has them:
+// ATen's operators with their overloads, one a line, from the installed torch's code generator:
 //
 //   - func: add.Tensor(Tensor self, ...) -> Tensor
 //     autogen: add.Scalar_out, ...
@@ -50,7 +50,7 @@ bool Has(const std::vector<int>& levels, int level) {
   return std::find(levels.begin(), levels.end(), level) != levels.end();
 }
 
-// Whether the program may make a name that the pattern matches: a function, a scope, an operator of its own.
+// Whether the program may define a name that the pattern matches: a function, a scope, an operator.
 bool MayBeMade(const std::string& pattern, const RecordingOptions& options, bool knows_aten) {
   if (FindDialectInfo(options.dialect) == nullptr || options.traces_python_frames() ||
       Has(options.levels, kRecordLevel)) {

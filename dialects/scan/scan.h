@@ -17,7 +17,7 @@
 
 namespace torchtrace {
 
-// What lists of APIs leave out: data, in YAML, each rule with its reason.
+// What lists of APIs leave out: data in YAML, each rule with its reason.
 //
 //   unsafe:                        # in no list: wrapping it breaks the program
 //   - {name: "*.__getattribute__", reason: ...}
@@ -26,37 +26,31 @@ namespace torchtrace {
 //   keep:                          # in it, though a shorter name leaves it out
 //   - {name: torch.testing.assert_close, reason: ...}
 //
-// A name stands for itself and for all within it, and may be a glob. Of several that fit,
-// the longest counts.
-
+// A name matches itself and everything inside it, and may be a glob. The longest rule that matches wins.
 class ApiRules {
  public:
-  // Adds those of a text; errors name `name`, the line and what was expected there.
+  // Adds the rules of a text. An error says `name`, the line and what was expected there.
   absl::Status Add(std::string_view text, const std::string& name);
 
-  // Takes out of the list what is unsafe.
+  // Removes unsafe APIs from the list.
   void DropUnsafe(ApiList* list) const;
 
-  // The default list of a full one: what is public and no noise, by its public names.
+  // The default list from a full one: public APIs that are no noise, by their public names.
   ApiList Default(const ApiList& full) const;
 
  private:
   struct Rule {
     std::string pattern;
-    std::vector<std::string> kinds;  // only of these; empty: of all
+    std::vector<std::string> kinds;  // only these; empty: all
     bool keep = false;
   };
 
-  // The longest of `rules` that fits, or null.
+  // The longest of `rules` that matches, or null.
   static const Rule* Find(const std::vector<Rule>& rules, const ApiEntry& entry);
 
   std::vector<Rule> unsafe_;
-  std::vector<Rule> noise_;  // with those to keep
+  std::vector<Rule> noise_;  // and those to keep
 };
-
-// Finds what a Python library has: every function, method, property and class, by
-// importing all of its modules in the user's own Python (scan_library.py), in a process
-// of its own that may exit, crash and hang. Loads no Python here.
 
 struct ScanOptions {
   std::string python;                // to run
@@ -64,57 +58,54 @@ struct ScanOptions {
   std::vector<std::string> imports;  // modules to import as well: they may add operators
   // All modules below the library; else only what `import LIBRARY` loads.
   bool all_modules = true;
-  std::string folder;  // searched last, as the current one is; empty: none
-  // A dotted name: modules on the way to it are imported if they are there.
+  std::string folder;  // searched last, like the current folder; empty: none
+  // A dotted name: modules on the way to it are imported if they exist.
   std::string toward;
   double timeout_s = 120;  // for each import
 };
 
-// Sorted by name, what is unsafe left out. FailedPrecondition when the library can't be
-// imported: what happened, in one sentence.
+// Finds every function, method, property and class of a Python library by importing all of its modules in the user's
+// Python (scan_library.py), in a separate process that may exit, crash and hang. Loads no Python here. Sorted by name,
+// without unsafe APIs. FailedPrecondition when the library can't be imported: what happened, in one sentence.
 absl::StatusOr<ApiList> ScanLibrary(const ScanOptions& options);
 
-// Another one with any change in what a scan of the same library would give.
+// Changes whenever a scan of the same library could give another result.
 uint64_t ScanVersion();
 
 // The rules for any library, and those of each dialect for its own.
 const ApiRules& BuiltInApiRules();
 
-// What level 0 is to trace, of the lists and libraries that the user names. A library is
-// scanned in a process of its own (scan.h), which may take a minute; the names found are
-// kept in the user's cache folder until the library, what is installed beside it, its Python or
-// torchtrace changes. Loads no Python here.
-
-// Where libraries are looked for.
+// The Python in which libraries are found and scanned.
 struct ScannedPython {
-  std::string dialect_version;               // of the dialect's library, as installed; empty: it isn't
+  std::string dialect_version;               // of the dialect's installed library; empty: not installed
   std::string python;                        // to scan with
-  std::vector<std::string> package_folders;  // where that looks for packages
-  std::string folder;                        // of the program: searched as well; empty: none
-  // Before a library is scanned: what to tell.
+  std::vector<std::string> package_folders;  // where it looks for packages
+  std::string folder;                        // the program's: searched as well; empty: none
+  // Prints a message for the user, for example before a library is scanned.
   std::function<void(const std::string& text)> tell;
 };
 
-// Where what took long is kept for later runs; empty where there is no such place.
+// The folder that keeps slow results for later runs; empty if there is none.
 std::filesystem::path CacheFolder();
 
-// Sets `apis` and `default_apis` as `api_list` (a file in any form of serialize/apis/apis.h),
-// `libraries` (`numpy`, `mypackage.ops`; without them, and without a list, the dialect's) and
-// `disable_torch_api_list` have it. The dialect's own list is there at once, and its names are
-// not in `apis`. Returns what the list is made of, for the trace's metadata: JSON, a list of
-// {"list": FILE or "default" or "everything", "library", "version", "apis"}. InvalidArgument for
-// options that exclude each other, or what ReadApiList and ScanLibrary say.
+// Finds what level 0 is to trace: sets `apis` and `default_apis` from `api_list` (a file in any form of
+// serialize/apis/apis.h), `libraries` (`numpy`, `mypackage.ops`; without them, and without a list, the dialect's) and
+// `disable_torch_api_list`. Scanning a library may take a minute; its names are kept in CacheFolder() until the
+// library, the packages installed next to it, its Python or torchtrace changes. The dialect's own list is built in, and
+// its names are not in `apis`. Loads no Python here. Returns the parts of the list, for the trace's metadata: JSON, a
+// list of {"list": FILE or "default" or "everything", "library", "version", "apis"}. InvalidArgument for options that
+// exclude each other, or an error of ReadApiList or ScanLibrary.
 absl::StatusOr<std::string> FindTracedList(const ScannedPython& python, RecordingOptions* options);
 
-// The first part of that, which needs no Python.
+// The checks of FindTracedList that need no Python.
 absl::Status CheckTracedList(const RecordingOptions& options);
 
-// What --include and --exclude of a recording come to, its groups replaced and its names by all of their APIs'.
-// To be asked once `apis` is set. InvalidArgument for an unknown group, and for a name or glob that matches nothing
-// which could be recorded (docs/FILTER.md has the rules), with the nearest name.
+// The filter of --include and --exclude, with groups expanded and each name replaced by all names of its API. Call it
+// after FindTracedList has set `apis`. InvalidArgument for an unknown group, and for a name or glob that matches
+// nothing that could be recorded (docs/FILTER.md has the rules), with the nearest name.
 absl::StatusOr<GlobFilter> FindRecordedNames(const ScannedPython& python, const RecordingOptions& options);
 
-// InvalidArgument for what is no dotted name of a Python module.
+// InvalidArgument if the text is not the dotted name of a Python module.
 absl::Status CheckModuleName(const std::string& text);
 
 }  // namespace torchtrace

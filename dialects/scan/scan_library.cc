@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// In the order of one program.
+// scan_library.py and the dialects' additions to it.
 constexpr char kProgram[] =
 #include "dialects/scan/scan_program.inc"
     ;
@@ -34,7 +34,7 @@ std::vector<std::string> Strings(const json& object, const char* key) {
   return at == object.end() ? std::vector<std::string>() : at->get<std::vector<std::string>>();
 }
 
-// nlohmann's exceptions end in the caller.
+// The caller catches nlohmann's exceptions.
 ApiList MakeList(const json& answer) {
   ApiList list;
   list.library = answer.at("library").get<std::string>();
@@ -96,7 +96,7 @@ uint64_t ScanVersion() {
 const ApiRules& BuiltInApiRules() {
   static const auto* const rules = [] {
     auto* const made = new ApiRules;
-    // api_rules_test reads all of them.
+    // api_rules_test checks that they can be read.
     made->Add(kRules, "rules.yaml").IgnoreError();
     for (const DialectInfo& dialect : AllDialects()) made->Add(dialect.api_rules, dialect.name).IgnoreError();
     return made;

@@ -3,14 +3,14 @@
 Run by scan_library.cc in the user's own Python: `python -c THIS LIBRARY REQUEST`, with
 REQUEST a JSON object {"imports": [...], "toward": "", "folder": "", "timeout_s": 120,
 "walk": true}. Importing a module may do anything: exit, crash, hang, print, write files. So a
-child process imports, without standard streams and in an empty folder, and tells before each
-import what comes; when it dies or hangs, the next child leaves that module out.
+child process imports, without standard streams and in an empty folder, and writes to its parent
+what it imports next; when it dies or hangs, the next child leaves that module out.
 """
 
 import sys
 
-# A module in the current folder must not stand in for one of the standard library; one
-# of the user's there is found all the same.
+# A module in the current folder must not shadow one of the standard library: main() adds the
+# folder at the end.
 _HERE = [path for path in sys.path if path == ""]
 sys.path[:] = [path for path in sys.path if path != ""]
 
@@ -27,7 +27,7 @@ import time  # noqa: E402
 import types  # noqa: E402
 import warnings  # noqa: E402
 
-# Methods that operators and statements stand for.
+# Methods that operators and statements call.
 _BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
 SLOTS = frozenset(
     f"__{prefix}{name}__" for prefix in ("", "r", "i") for name in _BINARY
@@ -72,7 +72,7 @@ class Found:
         return self.kinds[self.best()]
 
     def best(self):
-        """The name that it is known by: without underscores, short, its own before aliases."""
+        """The preferred name: without underscores, short, its own before aliases."""
         own = getattr(self.thing, "__name__", None)
 
         def rank(name):
@@ -98,7 +98,7 @@ class Walk:
             inside = name == self.library or name.startswith(self.library + ".")
             if inside and isinstance(module, types.ModuleType):
                 self._module(name, module)
-        # Those of the classes only now: a method is named after its class's best name.
+        # Members of classes come last: a method is named after its class's best name.
         for cls, found in list(self.classes.values()):
             self._class(cls, found)
         return list(self.found.values())
@@ -131,11 +131,11 @@ class Walk:
             if not isinstance(attribute, str) or not attribute.isidentifier():
                 continue
             kind, home = self._describe(thing)
-            # A function of C's knows no module, or one of another name.
+            # A C function has no module, or one of another name.
             if kind is None or not (self._owned(home) or (home is None and kind == "builtin")):
                 continue
             if kind == "builtin":
-                public = True  # the home of C code is private: nobody imports it by chance
+                public = True  # C code is in private modules, so it is imported to be shown
             elif exported is not None:
                 public = attribute in exported
             else:
@@ -164,7 +164,7 @@ class Walk:
                 return "function", thing.__module__
             if kind.__name__ in _CYTHON_FUNCTIONS:
                 return "builtin", thing.__module__
-            # Functions that are objects of a class of their own: numpy.add, numpy.sum.
+            # Functions that are objects of the library's own classes: numpy.add, numpy.sum.
             name = getattr(thing, "__name__", None)
             if isinstance(name, str) and self._owned(kind.__module__):
                 return "builtin", kind.__module__
@@ -175,14 +175,14 @@ class Walk:
     def _class(self, cls, found):
         name = found.best()
         self._members(cls, vars(cls), name, found.public)
-        # What is known as torch.Tensor's is in a base of it.
+        # Members known as torch.Tensor's are in a base of it.
         for base in self._shown_by(cls):
             own = vars(cls)
             members = {key: it for key, it in vars(base).items() if own.get(key, it) is it}
             self._members(base, members, name, True)
 
     def _shown_by(self, cls):
-        """Bases that are not public and that only this public class is made from directly."""
+        """Bases that are not public and from which only this public class derives directly."""
         if not self._is_public(cls):
             return []
         if self.heirs is None:
@@ -208,7 +208,7 @@ class Walk:
                 continue
             kind = None
             if type(thing) in _BUILTIN_CLASS_MEMBERS:
-                # What another class of the library defines is this one's too if it says so.
+                # A member defined by another class of the library is this one's too if it is here.
                 owner = getattr(thing, "__objclass__", cls)
                 if owner is not cls and (id(owner) not in self.classes or _is_face(cls)):
                     continue
@@ -237,8 +237,8 @@ class Walk:
 
 
 def _is_face(cls):
-    """Whether it can't be derived from, as torch.FloatTensor, another face of torch.Tensor that
-    holds a copy of all that this has."""
+    """Whether it can't be derived from: torch.FloatTensor is only another face of torch.Tensor,
+    with a copy of all its members."""
     return not cls.__flags__ & (1 << 10)
 
 
@@ -252,7 +252,7 @@ def _builtin_home(thing):
 
 
 class Child:
-    """Imports and walks; tells its parent what it is about to do."""
+    """Imports and walks; writes to its parent what it does next."""
 
     def __init__(self, library, request, skip, journal, result):
         self.library = library
@@ -274,7 +274,7 @@ class Child:
             if not self.load(name):
                 self.finish({"error": f"{name}: {self.unread[name]}"})
                 return
-        # Those on the way that are modules.
+        # The modules on the way to that name.
         parts = self.request["toward"].split(".")
         for end in range(2, len(parts) + 1):
             name = ".".join(parts[:end])
@@ -364,7 +364,7 @@ def start_child(library, request, skip, folder):
 
 
 def stop_child(pid):
-    """Ends it, with what it started, and returns how it had ended."""
+    """Kills it and what it started. Returns its exit status; None if it was still running."""
     ended, status = os.waitpid(pid, os.WNOHANG)
     try:
         os.killpg(pid, signal.SIGKILL)
@@ -395,7 +395,7 @@ def scan(library, request):
 
 
 def follow(pid, read, result, timeout_s, skip):
-    """The answer, or None when `skip` has one module more."""
+    """Returns the answer, or None when it has added a module to `skip`."""
     doing = ["import", ""]
     buffer = b""
     while True:
@@ -414,7 +414,7 @@ def follow(pid, read, result, timeout_s, skip):
             stop_child(pid)
             return {"error": doing[1]}
     if ready:
-        time.sleep(0.05)  # its end follows its pipe's
+        time.sleep(0.05)  # the process ends after its pipe
     status = stop_child(pid)
     if not ready:
         reason = f"takes longer than {timeout_s:g} s to import"

@@ -30,7 +30,7 @@ using nlohmann::json;
 constexpr std::string_view kOps = "torch.ops.";
 constexpr std::string_view kAten = "aten::";
 
-// Of a list that is kept: its first lines.
+// In the first lines of a cached list.
 constexpr char kVersionMark[] = "# version: ";
 
 // The names of a list that level 0 can trace. Operators are level 2's.
@@ -52,7 +52,7 @@ bool IsBuiltIn(const DialectInfo& dialect, const std::string& version) {
   return list.ok() && IsOfVersion(*list, version);
 }
 
-// ---- Lists that are kept ----
+// ---- Cached lists ----
 
 void Update(StreamingHash* hash, const std::string& text) { hash->Update(text.data(), text.size() + 1); }
 
@@ -64,7 +64,7 @@ int64_t ModificationTime(const fs::path& path) {
 
 bool IsCode(const fs::path& path) { return path.extension() == ".py" || path.extension() == ".so"; }
 
-// Where an installed library lies: a folder or a file. Empty: it isn't in those folders.
+// The folder or file of an installed library; empty if it isn't in those folders.
 fs::path FindLibrary(const std::string& library, const std::vector<std::string>& folders) {
   const std::string top = library.substr(0, library.find('.'));
   std::error_code error;
@@ -76,8 +76,8 @@ fs::path FindLibrary(const std::string& library, const std::vector<std::string>&
   return {};
 }
 
-// A file's name that changes with all that a scan of the library depends on; empty where that
-// can't be told, as with the user's own modules.
+// The file of a cached list, whose name changes with everything that a scan of the library depends on; empty if that is
+// unknown, as for the user's own modules.
 fs::path KeptList(const std::string& library, bool everything, const ScannedPython& python) {
   const fs::path cache = CacheFolder();
   const fs::path found = FindLibrary(library, python.package_folders);
@@ -110,7 +110,7 @@ struct LibraryList {
   std::vector<std::string> names;
 };
 
-// Empty where there is none.
+// Empty if there is no complete one.
 LibraryList ReadKept(const fs::path& path) {
   LibraryList list;
   std::ifstream file(path);
@@ -128,7 +128,7 @@ LibraryList ReadKept(const fs::path& path) {
   return complete ? list : LibraryList();
 }
 
-// Where it can't be written there is none next time.
+// If it can't be written, the next run scans again.
 void Keep(const LibraryList& list, const std::string& library, const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
@@ -165,8 +165,8 @@ absl::StatusOr<LibraryList> ListLibrary(const std::string& library, bool everyth
   return list;
 }
 
-// InvalidArgument for a name that looks like one that there is and is none; others of the dialect's library that are
-// none are told: the program may make them. Private names are in no table: the library is scanned for them, once.
+// InvalidArgument for an unknown name that is close to a known one. Other unknown names of the dialect's library are
+// only reported, since the program may make them. Private names are in no table: the library is scanned for them, once.
 absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, const ScannedPython& python) {
   std::vector<WrittenName> unknown;
   for (const ApiEntry& api : list.apis) {
@@ -187,7 +187,7 @@ absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, c
   }
   if (unknown.empty()) return absl::OkStatus();
   const absl::StatusOr<LibraryList> all = ListLibrary(options.dialect, /*everything=*/true, python);
-  if (!all.ok()) return absl::OkStatus();  // the program may do better, and what isn't there is said at its end
+  if (!all.ok()) return absl::OkStatus();  // the program may do better, and its end reports what is missing
   const std::set<std::string> found(all->names.begin(), all->names.end());
   std::erase_if(unknown, [&](const WrittenName& name) { return found.contains(name.text); });
   for (const WrittenName& name : unknown) {

@@ -26,7 +26,7 @@ namespace {
 using torch_dialect::FindTorchEra;
 using torch_dialect::TorchEra;
 
-// Where the modules lie: beside the runtime library, which this is a part of.
+// The modules are next to the runtime library, which this is a part of.
 absl::StatusOr<std::string> FindModule(const TorchEra& era) {
   Dl_info self;
   if (dladdr(reinterpret_cast<void*>(&RegisterTorchDialect), &self) == 0) {
@@ -41,11 +41,11 @@ absl::StatusOr<std::string> FindModule(const TorchEra& era) {
                                           "that has that torch"));
 }
 
-// Of the torch that is imported, which need not be the one that the environment's metadata told of.
+// The version of the imported torch, which may differ from the one in the environment's metadata.
 std::string ImportedVersion() {
   PyObject* const module = ImportedModule("torch.version");
   PyObject* const version = module == nullptr ? nullptr : PyObject_GetAttrString(module, "__version__");
-  // torch.version's is a str, torch's own a subclass of it.
+  // torch.version.__version__ is a str, torch.__version__ a subclass of it.
   const char* const text = version == nullptr || !PyUnicode_Check(version) ? nullptr : PyUnicode_AsUTF8(version);
   std::string found = text == nullptr ? "" : text;
   PyErr_Clear();
@@ -60,7 +60,7 @@ std::unique_ptr<TracingHook> MakePythonCallsHook(const RecordingOptions& options
     plumbing.push_back(absl::StrCat("torch.nn.modules.module.Module.", name));
     plumbing.push_back(absl::StrCat("torch.nn.modules.module.", name));  // in 3.10
   }
-  // What opens and closes a scope, of which level 4 tells: its own work is neither in the scope nor around it.
+  // These open and close a scope, which level 4 records: their own work is neither in the scope nor around it.
   for (const char* const name : {"__enter__", "__exit__"}) {
     closed.push_back(absl::StrCat("torch.autograd.profiler.record_function.", name));
     closed.push_back(absl::StrCat("torch.autograd.profiler.", name));
@@ -101,7 +101,7 @@ class TorchDialect : public FrameworkDialect {
                                                                         const RecordingOptions& options) override {
     const std::string version = ImportedVersion();
     if (absl::Status status = Load(version, options); !status.ok()) return status;
-    // What torch has made while it was imported, before other levels' hooks stand in it.
+    // Finds the C functions that torch's import made, before other levels' hooks are in them.
     python_dialect::CCallsHook::FindMore();
     static TorchModule* const module = module_;
     python_dialect::CCallsHook::SetNames(package(), [](PyObject* callable) { return module->NameOf(callable); });
@@ -112,8 +112,8 @@ class TorchDialect : public FrameworkDialect {
   }
 
  private:
-  // The module takes torch's libraries from the process: torch is imported. What it needs of them is looked for now,
-  // and not at the first call.
+  // torch is imported, so the module finds torch's libraries in the process. RTLD_NOW: what torch lacks fails here, and
+  // not at the first call.
   absl::Status Load(const std::string& version, const RecordingOptions& options) {
     if (module_ != nullptr) return absl::OkStatus();
     const absl::StatusOr<TorchEra> era = FindTorchEra(version, options.untested_torch);

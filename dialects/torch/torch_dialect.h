@@ -1,6 +1,6 @@
-// The dialect of PyTorch, as the runtime library knows it: without torch. What
-// faces torch is a module of its own, torchtrace_torch.so beside the runtime,
-// loaded when the traced program has imported torch.
+// The PyTorch dialect as the runtime library sees it: built without torch. The code that uses torch is a separate
+// module next to the runtime, such as torchtrace_torch-2.13.so, which is loaded when the traced program has imported
+// torch.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_TORCH_DIALECT_H_
 #define TORCHTRACE_DIALECTS_TORCH_TORCH_DIALECT_H_

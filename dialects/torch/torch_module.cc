@@ -39,11 +39,11 @@ PyObject* WrapContext(PyObject*, PyObject* maker) { return WrapCompileContext(ma
 
 PyMethodDef g_wrap_context = {"wrap", WrapContext, METH_O, nullptr};
 
-// Those of compile_watch.py's MODULES.
+// The keys of MODULES in compile_watch.py.
 constexpr const char* kCompilingModules[] = {"torch._dynamo.callback", "torch._dynamo.convert_frame",
                                              "torch._functorch._aot_autograd.runtime_wrappers"};
 
-// After the module's import.
+// Called after the module's import.
 void WatchCompiling(const char* name) {
   PyObject* const module = ImportedModule(name);
   PyObject* const wrap = PyCFunction_New(&g_wrap_context, nullptr);
@@ -58,7 +58,7 @@ void WatchCompiling(const char* name) {
   Py_XDECREF(wrap);
 }
 
-// Whether there is code that Dynamo made, perhaps before this session: it isn't compiled again.
+// Whether Dynamo has compiled code, perhaps before this session: it won't be compiled again.
 bool SomethingIsCompiled() {
   PyObject* const module = ImportedModule("torch._dynamo.convert_frame");
   PyObject* const codes = module == nullptr ? nullptr : PyObject_GetAttrString(module, "output_codes");
@@ -92,7 +92,7 @@ void AddTorchMetadata(Recorder* recorder) {
   recorder->AddMetadata(json.dump());
 }
 
-// For `apis coverage --list aten`: what there was to be called.
+// `apis coverage --list aten` needs the operators that could have been called.
 void AddOperators(Recorder* recorder) {
   PyObject* const c = ImportedModule("torch._C");
   PyObject* const names = c == nullptr ? nullptr : PyObject_CallMethod(c, "_dispatch_get_all_op_names", nullptr);
@@ -106,8 +106,8 @@ void AddOperators(Recorder* recorder) {
   Py_XDECREF(names);
 }
 
-// Tells which of the numbers of objects (docs/VALUES.md) are of what was there before, and which objects the program
-// still has in the end: what a part of a program takes, and what it is for.
+// Records which numbers of objects (docs/VALUES.md) belong to objects that existed before the session, and which
+// objects still live at its end: the inputs and results of the traced part of a program.
 class ObjectsHook final : public TracingHook {
  public:
   explicit ObjectsHook(int level) : level_(level) {}
@@ -151,7 +151,7 @@ class Module final : public TorchModule {
     }
     AddTorchMetadata(recorder);
     AddOperators(recorder);
-    // Readers that write operators for other tools need them (`export et`).
+    // `export et` writes the operators' schemas.
     Recorder::SetSchemaOf(SchemaTextOf);
     static bool watched = false;
     if (!watched) {

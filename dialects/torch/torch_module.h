@@ -1,5 +1,5 @@
-// What a torch module, torchtrace_torch-2.13.so, offers to the dialect that loads it. Both are built from the same
-// sources, for one minor version of Python; the module is one era's of torch.
+// What a torch module, such as torchtrace_torch-2.13.so, offers to the dialect that loads it. Both are built from the
+// same sources, for one minor version of Python; the module is built for one era of torch (versions.h).
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_
 #define TORCHTRACE_DIALECTS_TORCH_TORCH_MODULE_H_

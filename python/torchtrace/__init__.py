@@ -28,7 +28,7 @@ from torchtrace._trace import (
 
 
 def __getattr__(name):
-    # Those that import torch wait until they are asked for.
+    # Imported on first use, since they import torch.
     if name == "ExecutionTraceObserver":
         from torchtrace._execution_trace import ExecutionTraceObserver
 
@@ -44,7 +44,7 @@ def __dir__():
     return sorted({*globals(), *__all__})
 
 
-getAPIName = api_name  # as TorchWrapper calls it
+getAPIName = api_name  # TorchWrapper's name for it
 
 __version__ = _native.__version__
 

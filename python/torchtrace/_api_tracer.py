@@ -1,7 +1,7 @@
 """APITracer: the interface of PaddleAPITest's api_tracer, on torchtrace.
 
-The same names, defaults and files; in addition the log and run.json, which make the rest
-of torchtrace's verbs work on the folder. Says nothing while it works.
+The same names, defaults and files; also writes the log and run.json, which the verbs of torchtrace
+need. Prints nothing while it works.
 """
 
 import os
@@ -26,23 +26,23 @@ class APITracer:
         disable_torch_api_list=False,
     ):
         self._trace = _trace.Trace(
-            # As it is there: no placeholders.
+            # Like api_tracer, without placeholders.
             os.fspath(output_path).replace("%", "%%"),
             dialect=dialect,
             levels=levels,
             merge_output=merge_output,
             stacks="all" if record_stack else None,
             stack_format=stack_format,
-            # Of level 0; there it is taken, and does nothing, with the others.
+            # It applies to level 0; api_tracer accepts it for other levels, without effect.
             disable_torch_api_list=disable_torch_api_list
             and dialect == "torch"
             and _has_level_0(levels),
-            # What an earlier trace wrote there is overwritten, as api_tracer does.
+            # An earlier trace in the folder is overwritten, as in api_tracer.
             force=True,
         )
 
     def start(self):
-        # As there, one start or stop too many does nothing.
+        # As in api_tracer, an extra start or stop does nothing.
         if not self._trace.is_open:
             self._trace.start()
 
@@ -61,9 +61,8 @@ class APITracer:
     def parse_configs_from_trace(input_path, output_path, output_suffix=""):
         """Writes api_apis, api_configs and api_statistics (.txt) of a trace into a folder.
 
-        `input_path` is an api_trace.txt, or whatever else torchtrace reads: a trace's folder,
-        a log, an api_trace.yaml.
-        """
+        `input_path` is an api_trace.txt, or any other input of torchtrace: a trace's folder, a
+        log, an api_trace.yaml."""
         _render(input_path, output_path, output_suffix, "apis.txt,configs.txt,statistics.txt")
 
     @staticmethod

@@ -1,7 +1,7 @@
 """ExecutionTraceObserver: torch.profiler's class of that name, on torchtrace.
 
-The same methods and files; what it takes for them is a trace of level 4 with outputs and
-identities, which is written when it is closed. It imports torch.
+The same methods and files. The file is made of a trace of level 4 with outputs and identities, and
+written when it is closed. This module imports torch.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from torchtrace._load import native
 
 
 def _write(folder, path):
-    """The execution trace of a trace's folder; where that fails the file stays as it was."""
+    """Writes the execution trace of a trace's folder; if that fails, the file stays unchanged."""
     plain = path if not path.endswith(".gz") else os.path.join(folder, "et.json")
     try:
         native.export_calls("et", os.path.join(folder, "trace"), plain)
@@ -98,19 +98,17 @@ class _Recording:
 class ExecutionTraceObserver(_TorchObserver):
     """Writes an execution trace of what runs between start() and stop().
 
-    It takes the place of torch.profiler.ExecutionTraceObserver; docs/PYTHON.md tells what
-    differs.
-    """
+    It replaces torch.profiler.ExecutionTraceObserver; docs/PYTHON.md lists the differences."""
 
     def __init__(self):
         super().__init__()
         self._recording = None
         self._at_exit = None
-        self._torch_observer = None  # in a trace that is open already
+        self._torch_observer = None  # used within a trace that is already open
 
     @staticmethod
     def build_execution_trace_obs_from_env():
-        """An observer of a temporary file where ENABLE_PYTORCH_EXECUTION_TRACE is 1, else None."""
+        """An observer with a temporary file if ENABLE_PYTORCH_EXECUTION_TRACE is 1, else None."""
         if os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE", "0") != "1":
             return None
         handle, path = tempfile.mkstemp(suffix=".et.json")
@@ -121,13 +119,13 @@ class ExecutionTraceObserver(_TorchObserver):
         return observer
 
     def register_callback(self, output_file_path):
-        """Opens the trace that is to become this file, packed where its name ends in .gz."""
+        """Opens the trace that becomes this file, compressed if its name ends in .gz."""
         if self._registered:
             return self
         path = os.fspath(output_file_path)
         with _trace._state.lock:
             if native.state() is None:
-                # Before anything has run: whether it can be written.
+                # Check that the file can be written before anything runs.
                 with open(path, "ab"):
                     pass
                 self._recording = _Recording(path)
@@ -145,7 +143,7 @@ class ExecutionTraceObserver(_TorchObserver):
         return self
 
     def start(self):
-        """Records from here on."""
+        """Starts recording."""
         if not self._registered or self._execution_trace_running:
             return
         self._execution_trace_running = True
@@ -156,7 +154,7 @@ class ExecutionTraceObserver(_TorchObserver):
         self._record_process_groups()
 
     def stop(self):
-        """Up to here."""
+        """Stops recording."""
         if not self._execution_trace_running:
             return
         self._execution_trace_running = False
@@ -181,7 +179,7 @@ class ExecutionTraceObserver(_TorchObserver):
         self._copy_kernels()
 
     def __del__(self):
-        # What the base class does there, weakref.finalize does.
+        # Overrides the base class's cleanup, which weakref.finalize does here.
         pass
 
     def _copy_kernels(self):

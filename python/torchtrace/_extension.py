@@ -1,7 +1,7 @@
 """Extensions: dialects and hooks that are written in Python (docs/EXTENDING.md).
 
-An exception in an extension disables it, once, with its name, and never reaches the
-program that is traced.
+An exception in an extension disables it, is reported once with its name, and never reaches the
+traced program.
 """
 
 import contextlib
@@ -24,8 +24,9 @@ _describing = _Describing()
 
 
 class TracingHook:
-    """One way of seeing calls. A subclass puts itself in at install() and out at uninstall();
-    where it sees a call, it makes it within `with self.record(api, args, kwargs):`."""
+    """One way of intercepting calls. A subclass installs itself in install() and removes itself
+    in uninstall(). It makes each call that it intercepts within `with self.record(api, args,
+    kwargs):`."""
 
     level = 0
     name = None  # else the class's
@@ -39,10 +40,10 @@ class TracingHook:
         raise NotImplementedError(f"{type(self).__qualname__} has no uninstall()")
 
     def record(self, api, args=(), kwargs=None):
-        """Records that a call was entered. The call ends with the `with` block, or, without
-        one, at once."""
+        """Records the begin of a call. The call ends with the `with` block, or immediately
+        without one."""
         extension = self._extension
-        # What an extension calls to describe a value is not the program's.
+        # Calls that an extension makes to describe a value don't belong to the program.
         if extension is None or extension.failed or _describing.now:
             return _NOTHING
         _describing.now = True
@@ -61,9 +62,9 @@ class TracingHook:
 
 
 class FrameworkDialect:
-    """What a framework is. A subclass needs as little as discover_apis()."""
+    """Describes a framework. A subclass only needs discover_apis()."""
 
-    package = None  # whose import the hooks wait for; None: nothing
+    package = None  # the package whose import the hooks wait for; None: they don't wait
     levels = (0,)
 
     def get_hooks(self, levels):
@@ -71,17 +72,17 @@ class FrameworkDialect:
         return [PatchHook(self)] if 0 in levels else []
 
     def discover_apis(self):
-        """The dotted names of the functions that PatchHook stands for."""
+        """The dotted names of the functions that PatchHook wraps."""
         return []
 
     def serialize_special_type(self, value):
-        """Describes a value that isn't of Python's builtin types: a dict of its properties, a
-        str that stands for it, or None. A dict with "shape" and "dtype" is an array, with
-        "device" a tensor."""
+        """Describes a value whose type isn't one of Python's builtin types: a dict of its
+        properties, a str, or None. A dict with "shape" and "dtype" is an array, with "device" a
+        tensor."""
         return None
 
     def format_special_type(self, properties):
-        """The text in the place of a dict from serialize_special_type; None: the dict."""
+        """The text for a dict from serialize_special_type; None: the dict itself."""
         return None
 
 
@@ -90,7 +91,7 @@ class PatchHook(TracingHook):
 
     def __init__(self, dialect):
         self.dialect = dialect
-        self._originals = []  # (owner, attribute, what was there, what stands there)
+        self._originals = []  # (owner, attribute, original, wrapper)
 
     def install(self):
         for api in self.dialect.discover_apis():
@@ -118,7 +119,7 @@ class PatchHook(TracingHook):
 
 
 class _HookDialect(FrameworkDialect):
-    """A hook alone, as a dialect."""
+    """A dialect that consists of a single hook."""
 
     def __init__(self, hook):
         self._hook = hook
@@ -129,7 +130,7 @@ class _HookDialect(FrameworkDialect):
 
 
 class Extension:
-    """A dialect of Python's in use. What it calls of the user's is guarded."""
+    """A dialect written in Python that is in use. Guards the calls of user code."""
 
     def __init__(self, dialect, name):
         self.dialect = dialect
@@ -146,11 +147,11 @@ class Extension:
 
     @contextlib.contextmanager
     def guarded(self, where):
-        """Around what is called from native code."""
+        """Context of a call from native code."""
         try:
             yield
         except KeyboardInterrupt:
-            # The user's, for the program: native code hands it on.
+            # The user's Ctrl-C, for the program: native code passes it on.
             raise
         except BaseException as error:
             self.fail(where, error)
@@ -195,7 +196,7 @@ class Extension:
 
 
 def _describe_array(value):
-    """Arrays and tensors of the libraries that everybody knows."""
+    """Arrays and tensors of common libraries."""
     for module, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
         kind = getattr(sys.modules.get(module), kind, None)
         if kind is None or not isinstance(value, kind):
@@ -208,7 +209,7 @@ def _describe_array(value):
 
 
 def _find_owner(api):
-    """(module or class, attribute) of a dotted name; (None, "") where there is none."""
+    """(module or class, attribute) of a dotted name; (None, "") if there is none."""
     parts = api.split(".")
     for split in range(len(parts) - 1, 0, -1):
         owner = sys.modules.get(".".join(parts[:split]))
@@ -227,9 +228,8 @@ def is_extension(dialect):
 def load(dialect):
     """Registers an extension for the next session and returns (name, its levels).
 
-    `dialect` is "module:Class", or a subclass of FrameworkDialect or TracingHook, or an
-    instance of one.
-    """
+    `dialect` is "module:Class", or a subclass of FrameworkDialect or TracingHook, or an instance
+    of one."""
     name = dialect if isinstance(dialect, str) else None
     if name is not None:
         dialect = _import(name)

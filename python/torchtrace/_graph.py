@@ -1,7 +1,7 @@
 """graph(): calls of a trace as a torch.fx.GraphModule. It imports torch.
 
-What a trace says is data: names of functions are checked by the reader (serialize/flow/target.h)
-and looked up in torch's own modules, nothing of it is evaluated.
+The contents of a trace are data: the reader checks names of functions (serialize/flow/target.h),
+they are looked up in torch's own modules, and nothing is evaluated.
 """
 
 import inspect
@@ -27,7 +27,8 @@ _OPERATORS = (
     "__matmul__ __and__ __or__ __xor__ __lshift__ __rshift__ __iadd__ __isub__ __imul__ "
     "__itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__ __ilshift__ __irshift__"
 ).split()
-# A call that returned nothing else has only read: what it told went into the program's path.
+# A call that only returned these has no effect on tensors; the program may have used them in its
+# control flow.
 _TOLD = (
     "bytes complex dict ellipsis float frozenset int list numpy.generic numpy.ndarray range set "
     "slice str torch.Size torch.device torch.dtype torch.layout torch.memory_format tuple type"
@@ -43,26 +44,27 @@ _TYPES = {
 
 
 class _CannotWrite(Exception):
-    """What a graph can't have, and why."""
+    """A graph can't contain it; with the reason."""
 
 
 def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, outputs=None):
     """The calls of a trace as a torch.fx.GraphModule.
 
-    `trace` is a folder, a file or a Trace that was closed; it has to be recorded with ids=True and
-    outputs=True. `calls` are numbers as `dump` shows them, "120-180", (120, 180) or None for all;
-    of those the outermost ones of `level` (1: functions and methods, 2: operators) and of `thread`.
+    `trace` is a folder, a file or a closed Trace; it must be recorded with ids=True and
+    outputs=True. `calls` are numbers as in `dump`, "120-180", (120, 180) or None for all. Of
+    these, the graph has the outermost calls of `level` (1: functions and methods, 2: operators)
+    and of `thread`.
 
-    Parameters become attributes. `state`, a module or a mapping of names to tensors, says which;
-    without it their contents are the trace's (values=...). All other tensors from outside are
-    placeholders; GraphModule.meta["example_inputs"] has those whose contents were recorded.
+    Parameters become attributes. `state`, a module or a mapping of names to tensors, provides
+    them; without it, their contents come from the trace (values=...). All other tensors from
+    outside are placeholders; GraphModule.meta["example_inputs"] has those whose contents were
+    recorded.
 
-    `modules`, the model whose modules level 3 recorded, makes those of torch.nn without modules of
-    their own nodes: call_module. It is the state, too.
+    `modules`, the model whose modules level 3 recorded, turns calls of its torch.nn modules that
+    have no submodules into nodes: call_module. It is also the state.
 
-    `outputs` are the numbers of the calls whose results are returned; by default it is the last
-    value that no call used, of those that the program still had when recording ended, if any.
-    """
+    `outputs` are the numbers of the calls whose results are returned. The default is the last
+    value that no call used, preferably one that the program still had when recording ended."""
     if getattr(trace, "is_open", False):
         raise ValueError(f"{trace!r} is still written: graph() takes one that was closed")
     path = os.fspath(getattr(trace, "path", None) or trace)
@@ -72,12 +74,12 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
 
     def visit(text, contents, results):
         step = json.loads(text)
-        # For a profiler, and of no effect.
+        # Marks for a profiler have no effect.
         if step.get("mark"):
             return
         for source, content in zip(step["sources"], contents, strict=True):
             source["contents"] = content
-        # What a graph can't have comes from outside as it was.
+        # Results that a graph can't compute come from outside, as recorded.
         step["contents"] = None if _fits(step) else results
         steps.append(step)
 
@@ -110,7 +112,7 @@ def graph(trace, calls=None, *, level=1, thread=None, state=None, modules=None, 
 
 
 def _numbers(calls):
-    """As --calls has them; empty for all."""
+    """`calls` as --calls takes it; empty for all."""
     if calls is None:
         return ""
     if isinstance(calls, str):
@@ -154,7 +156,7 @@ def _is_tensor(plain):
 
 
 def _tensors(plain):
-    """The descriptions of tensors in it, wherever they stand."""
+    """The descriptions of tensors in a value, at any depth."""
     if isinstance(plain, list):
         for item in plain:
             yield from _tensors(item)
@@ -205,7 +207,7 @@ def _function(name):
         if isinstance(thing, types.ModuleType):
             if thing.__name__.partition(".")[0] != "torch":
                 raise _CannotWrite(f"{name} is not torch's own")
-            # torch._VF makes its members when they are asked for.
+            # torch._VF creates its members on access.
             thing = getattr(thing, part, None) if thing is torch._VF else vars(thing).get(part)
         elif isinstance(thing, type):
             thing = inspect.getattr_static(thing, part, None)
@@ -231,7 +233,7 @@ def _overload(name):
 
 
 def _meta_tensor(plain):
-    """A tensor of that description without elements in memory, or None."""
+    """A meta tensor with that description, or None."""
     shape, stride = plain["shape"], plain.get("stride")
     sizes = shape if stride is None else shape + stride
     known = shape is not None and all(type(size) is int and size >= 0 for size in sizes)
@@ -250,7 +252,7 @@ def _meta_tensor(plain):
 
 
 def _tensor_meta(plain):
-    """What ShapeProp leaves in node.meta["tensor_meta"]."""
+    """The value that ShapeProp puts into node.meta["tensor_meta"]."""
     tensor = _meta_tensor(plain)
     if tensor is None:
         return None
@@ -267,7 +269,7 @@ def _meta_of(plain):
 
 
 def _tensor_of(plain, contents):
-    """A tensor with recorded contents, laid out as it was; None where that can't be."""
+    """A tensor with recorded contents and the recorded strides; None if not possible."""
     like = _meta_tensor(plain)
     if like is None:
         return None
@@ -285,14 +287,14 @@ def _tensor_of(plain, contents):
         if told == extent and (plain.get("memory") or tensor.is_contiguous()):
             data.copy_(values)
         else:
-            # Several elements may be one place in memory.
+            # Several elements may share a place in memory.
             data[torch.arange(extent).as_strided(like.shape, like.stride()).reshape(-1)] = values
     device = torch.device(plain["device"])
     if device.type != "cpu":
         try:
             tensor = tensor.to(device)
         except (RuntimeError, AssertionError):
-            pass  # it isn't here
+            pass  # the device doesn't exist here
     return tensor
 
 
@@ -310,7 +312,7 @@ def _same_bits(tensor, source):
 
 
 def _checked(plain):
-    """The argument with its tensors as they are described; raises where it can't be written."""
+    """The argument, with descriptions for its tensors; raises if it can't be written."""
     if plain is None or isinstance(plain, (bool, int, float, str)):
         return plain
     kind = plain.get("type")
@@ -355,10 +357,10 @@ def _checked(plain):
 
 
 def _arguments(step):
-    """(args, kwargs) with tensors as they are described; raises where they can't be written."""
+    """(args, kwargs), with descriptions for tensors; raises if they can't be written."""
     args = [_checked(arg) for arg in step["args"]]
     kwargs = {key: _checked(value) for key, value in step["kwargs"].items()}
-    # They stand in the module's code.
+    # They become keywords in the module's code.
     if not all(_is_keyword_name(name) for name in kwargs):
         raise _CannotWrite("an argument's name that Python doesn't take")
     if "cdata" in kwargs:
@@ -370,7 +372,7 @@ def _arguments(step):
 
 
 def _fits(step):
-    """Whether a graph can have the call, as far as its description tells."""
+    """Whether a graph can contain the call, as far as its description shows."""
     try:
         _arguments(step)
     except _CannotWrite:
@@ -379,7 +381,7 @@ def _fits(step):
 
 
 class _State:
-    """Tensors by name, from which parameters are chosen."""
+    """Tensors by name, the source of parameters."""
 
     def __init__(self, state):
         if isinstance(state, torch.nn.Module):
@@ -396,20 +398,20 @@ class _State:
         self.unsure = []
 
     def choose(self, source, modules):
-        """(name, tensor, whether it is sure) of a parameter, or None."""
+        """(name, tensor, whether the choice is certain) for a parameter, or None."""
         names = self._alike(self.tensors, source)
         if not names:
             return None
         same = [name for name in names if _same_bits(self.tensors[name], source)]
         names, api = _nearest(same or names, modules)
         self.taken.add(names[0])
-        # What is alike in one of torch's own modules, a weight and a bias, is used in the order in
-        # which it is there.
+        # Tensors of equal shape in one of torch's own modules, such as a weight and a bias, are
+        # used in the order of their definition.
         sure = len(names) == 1 or bool(same) or api.startswith("torch.nn.")
         return names[0], self.tensors[names[0]], sure
 
     def choose_buffer(self, source, modules):
-        """(name, tensor) of a plain tensor: its contents alone tell that it is one of them."""
+        """(name, tensor) of a plain tensor: only its contents identify it."""
         for tensors in (self.buffers, self.tensors):
             names = self._alike(tensors, source)
             names = [name for name in names if _same_bits(tensors[name], source)]
@@ -425,7 +427,7 @@ class _State:
 
 
 def _nearest(names, modules):
-    """Those in the innermost module around a first use that has one of them, and its class."""
+    """The names in the innermost module around a first use that has one of them, and its class."""
     for path, api in reversed([("", ""), *modules]):
         inside = [name for name in names if name.rpartition(".")[0] == path]
         if inside:
@@ -443,12 +445,12 @@ class _Builder:
         self.operators = steps[0]["level"] in (2, 4)
         self.state = _State(state)
         self.graph = torch.fx.Graph()
-        self.nodes = {}  # by a tensor's number
-        self.described = {}  # what the trace says of it
-        self.first_modules = {}  # paths and classes around the step that is the first to take it
-        self.parameters = {}  # what was chosen of the state, by a tensor's number
-        self.with_gradient = {}  # whether calls take it with one, of those that they take
-        self.inside = {}  # module calls by the numbers of the steps in them
+        self.nodes = {}  # by number of the tensor
+        self.described = {}  # descriptions of tensors in the trace, by number
+        self.first_modules = {}  # paths and classes around the step that first takes a tensor
+        self.parameters = {}  # the choices from the state, by number of the tensor
+        self.with_gradient = {}  # whether calls take a tensor with one, for the tensors taken
+        self.inside = {}  # module calls by the numbers of their steps
         self.root = {}  # attributes by name
         self.example_inputs = []
         self.last_input = None
@@ -456,20 +458,20 @@ class _Builder:
         self.autocast = None  # its device and dtype, and the node that began it
         self.empty = 0
         self.left_out = []
-        self.told = []  # warnings
-        self.unseen = []  # inputs that appeared while the calls were made
+        self.told = []  # warnings issued
+        self.unseen = []  # inputs that appeared between the calls
         for step in steps:
             self._describe(step)
         for number, source in [*self.described.items()]:
             base = self.described.get(source.get("base"), {})
             parameter = source.get("same") and source.get("subclass") == _PARAMETERS[0]
             if parameter and base.get("kind") == "input" and not self._is_parameter(base):
-                # Its data was taken before it was.
+                # Its data was taken before it became a parameter.
                 whole = {key: base.get(key) for key in ("contents", "memory")}
                 self.described[number] = {**source, **whole, "kind": "input"}
                 view = {"kind": "view", "base": number, "shift": 0, "same": True}
                 self.described[base["id"]] = {**base, **view}
-        # Before others, which may be alike, are taken for buffers.
+        # Choose parameters first, before other tensors are taken for equal buffers.
         for number, source in self.described.items():
             if self._is_parameter(source):
                 chosen = self.state.choose(source, self.first_modules[number])
@@ -482,7 +484,7 @@ class _Builder:
             self.first_modules[source["id"]] = [
                 (module["path"], module["api"])
                 for module in step["modules"]
-                # A root's name begins with its class.
+                # The path of a root module begins with its class.
                 if not module["path"].startswith(module["api"].rpartition(".")[2] + "_")
             ]
         for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
@@ -490,9 +492,9 @@ class _Builder:
             self.with_gradient[tensor["id"]] = has
 
     def find_modules(self, known):
-        """Takes steps together that are one call of a leaf of the model's modules."""
+        """Groups the steps of each call of a leaf of the model's modules."""
         groups = {}
-        takers = {}  # of a tensor: numbers of steps
+        takers = {}  # numbers of steps by tensor
         for i, step in enumerate(self.steps):
             for tensor in _tensors([step["args"], list(step["kwargs"].values())]):
                 takers.setdefault(tensor["id"], set()).add(i)
@@ -516,7 +518,7 @@ class _Builder:
         results = {}
         raising = None
         for step in self.steps:
-            # A graph can't go on behind it.
+            # A graph can't continue after it.
             raised = "raised" in step
             if raised and step is not self.steps[-1]:
                 self.left_out.append(f"call {step['call']} of {step['api']}, which raised")
@@ -540,7 +542,7 @@ class _Builder:
                     self.nodes.pop(tensor["id"], None)
                     self.described[tensor["id"]] = {**tensor, "contents": content}
                 continue
-            # What it wrote to may have another shape now.
+            # The shape of a tensor that it wrote to may have changed.
             for tensor in _tensors(result):
                 self.described[tensor["id"]] = {**tensor, "contents": None}
             self._bind(node, step)
@@ -568,7 +570,7 @@ class _Builder:
             elif value in self.nodes:
                 node = self._tensor(value)
             else:
-                continue  # what made it is left out
+                continue  # the call that made it is left out
             if i == 0 and outcome["asked"]:
                 self._tell(
                     "all that these calls made was used, if only by a test: the graph returns "
@@ -633,7 +635,7 @@ class _Builder:
         kind, name = target["kind"], target["name"]
         if kind == "refused":
             raise _CannotWrite(name)
-        # Before any node is made.
+        # Check before any node is made.
         args, kwargs = _arguments(step)
         if kind == "function":
             function = _function(name)
@@ -656,7 +658,7 @@ class _Builder:
         return self.graph.call_method(name, args, kwargs)
 
     def _set_modes(self, step):
-        # Operators were recorded below autograd and autocast, where the modes don't matter.
+        # Operators were recorded below autograd and autocast, so the modes don't affect them.
         if self.operators:
             return
         gradients = step.get("gradients", True)
@@ -678,17 +680,17 @@ class _Builder:
         self._set_modes(call.modes)
         argument = self._tensor(call.argument)
         with warnings.catch_warnings():
-            # It has no module yet to look for the name.
+            # The graph has no module yet that could contain the name.
             warnings.simplefilter("ignore")
             return self.graph.call_module(call.path, (argument,))
 
     def _bind(self, node, step):
-        """What it returned is what later calls take."""
+        """Binds the results of a call to the node, for later calls that take them."""
         node.meta["call"] = step["call"]
         if "result" not in step:
             return
         result = step["result"]
-        # An operator's values, or a function's one.
+        # The values of an operator, or the single value of a function.
         metas = [_meta_of(value) for value in result]
         meta = metas[0] if len(metas) == 1 else tuple(metas)
         if any(True for _ in _tensors(result)):
@@ -742,7 +744,7 @@ class _Builder:
     def _is_parameter(self, plain):
         if plain.get("kind") != "input":
             return False
-        # Operators don't see classes of Python's.
+        # Operators are recorded without Python's subclasses.
         by_gradient = self.operators and plain.get("requires_grad")
         return by_gradient or plain.get("subclass") in _PARAMETERS
 
@@ -750,10 +752,10 @@ class _Builder:
         base = self._tensor(plain["base"])
         gradient = plain.get("requires_grad", False)
         if plain.get("same") and plain.get("subclass") == _PARAMETERS[0]:
-            # Of what a call made, as in a module that the program builds.
+            # A Parameter made from a result, as in a module that the program builds.
             return self.graph.call_function(torch.nn.Parameter, (base, gradient))
         if not gradient and not plain.get("other_dtype") and self._has_gradient(plain):
-            # By x.data or the like, which no call tells of.
+            # Taken by x.data or the like, which no call records.
             base = self.graph.call_function(getattr, (base, "data"))
         if plain.get("same"):
             return base
@@ -775,7 +777,7 @@ class _Builder:
         return graph.call_function(torch.as_strided, (base, shape, stride, offset))
 
     def _has_gradient(self, view):
-        """Whether views like it would have one, if it were a view of its base that a call took."""
+        """Whether a view like it would have a gradient, if a call had made it from its base."""
         if self.operators or not self.gradients or not any(self.with_gradient.values()):
             return False
         if not any(kind in view["dtype"] for kind in ("float", "complex")):
@@ -788,7 +790,7 @@ class _Builder:
         if chosen is not None and not chosen[2]:
             self.state.unsure.append(chosen[0])
         if chosen is None and self.state.given and self.operators:
-            # Operators don't tell a parameter from another leaf.
+            # For operators, a parameter looks like any other leaf.
             return self._input(plain)
         if chosen is None and self.state.given:
             raise ValueError(
@@ -813,7 +815,7 @@ class _Builder:
         name, tensor = chosen
         self.root[name] = tensor
         with warnings.catch_warnings():
-            # It has no module yet to look for the name.
+            # The graph has no module yet that could contain the name.
             warnings.simplefilter("ignore")
             return self.graph.get_attr(name)
 
@@ -851,7 +853,7 @@ class _Builder:
 
 
 class _ModuleCall:
-    """The steps of a leaf module's call: simple, where it takes and returns one tensor."""
+    """The steps of a leaf module's call: simple if it takes and returns one tensor."""
 
     def __init__(self, path, module, steps):
         self.path = path
@@ -873,7 +875,7 @@ class _ModuleCall:
         self.whole = all("result" in step for step in steps)
 
     def leave_out_buffers(self, described):
-        """Of the plain tensors from outside those that are its buffers."""
+        """Leaves out the plain tensors from outside that are the module's buffers."""
         for buffer in self.module.buffers(recurse=False):
             alike = [
                 described[number]
@@ -895,7 +897,7 @@ class _ModuleCall:
         if not isinstance(result[0], dict) or "id" not in result[0]:
             return False
         self.argument = self.taken[0]
-        # In place, it is what it took.
+        # In place, the result is the argument.
         return (self.made & taken_outside) - {self.argument} <= {result[0]["id"]}
 
 

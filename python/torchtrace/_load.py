@@ -1,8 +1,8 @@
-"""Finds and loads the runtime library and the native module that stands on it.
+"""Finds and loads the runtime library and the native module, which needs it.
 
-The runtime library of this Python lies beside the package, as tools/torchtrace
-builds it, or within, as a wheel brings it. A program that `torchtrace run` started has
-one in its process already: that one is taken, wherever it came from.
+The runtime library of this Python is beside the package, where tools/torchtrace builds it, or in
+it, where a wheel installs it. A program that `torchtrace run` started already has one in its
+process: that one is used, wherever it came from.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ def package_version(package):
 
 
 def _in_process():
-    """The runtime library that is loaded, or None."""
+    """The path of the loaded runtime library, or None."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             if line.endswith("/" + _LIBRARY + "\n"):
@@ -34,7 +34,7 @@ def _in_process():
 
 
 def _runtimes():
-    """The folders that hold a runtime library, by their name: py3.11."""
+    """The folders with a runtime library, by name: py3.11."""
     found = {}
     if os.path.isfile(os.path.join(_HERE, "..", _LIBRARY)):
         folder = os.path.dirname(_HERE)
@@ -47,7 +47,7 @@ def _runtimes():
 
 
 def _find():
-    # The runtimes are named by the version alone.
+    # The names of runtimes contain only the version.
     if sys.implementation.name != "cpython" or "t" in sys.abiflags:
         raise ImportError("torchtrace traces CPython with its GIL, which this Python is not")
     runtimes = _runtimes()
@@ -64,7 +64,7 @@ def _find():
 
 def _load():
     library = _in_process() or _find()
-    # Its symbols are for the native module and for the hooks, which are loaded later.
+    # The native module and the hooks, which are loaded later, need its symbols.
     ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     beside = os.path.dirname(library)
     for path in (

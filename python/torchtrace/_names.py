@@ -1,5 +1,6 @@
-"""The name of an API: of PyTorch's, as level 1 records it; of any other library's, the
-shortest path on which it can be reached."""
+"""The name of an API: for PyTorch as level 1 records it, for any other library the shortest path to
+it.
+"""
 
 import inspect
 import sys
@@ -18,7 +19,7 @@ def api_name(api):
 
 
 def api_aliases(api):
-    """The other public names, the shorter ones first."""
+    """The other public names, shorter ones first."""
     return _names(api)[1:]
 
 
@@ -41,7 +42,8 @@ def _names(api):
 
 
 def _shown_methods(api):
-    """Where modules show a method of an object of theirs as a function: random.random."""
+    """The names under which modules show a method of an internal object as a function:
+    random.random."""
     owner = getattr(api, "__self__", None)
     is_method = isinstance(api, (types.MethodType, types.BuiltinMethodType))
     if not is_method or owner is None or isinstance(owner, (type, types.ModuleType)):
@@ -54,7 +56,7 @@ def _shown_methods(api):
 
 
 def _unbound(api):
-    """A method as its class has it."""
+    """The method as an attribute of its class."""
     owner = getattr(api, "__self__", None)
     name = getattr(api, "__name__", None)
     if owner is None or name is None or isinstance(owner, types.ModuleType):
@@ -68,7 +70,7 @@ def _unbound(api):
 
 
 def _operator_name(api):
-    """ "torch.ops.aten.add.Tensor"; "" for what is no operator of PyTorch."""
+    """ "torch.ops.aten.add.Tensor"; "" if it is no operator of PyTorch."""
     if not type(api).__module__.startswith("torch._"):
         return ""
     members = getattr(api, "__dict__", {})
@@ -86,7 +88,7 @@ def _paths(api):
         return [api.__name__]
     names = [] if api is None or _is_foreign(api) else _torch_names.names_of(api)
     names += [each for each in _module_paths(api) if each not in names]
-    # What torch names has its order; a class may have a shorter one where it is shown.
+    # PyTorch's own names come first, even if another module has a shorter one for a class.
     if names:
         return names
     if callable(getattr(api, "__wrapped__", None)):
@@ -97,7 +99,7 @@ def _paths(api):
 
 
 def _is_foreign(api):
-    """Whether torch's namespaces show it only because they import it: int, collections.deque."""
+    """Whether torch's namespaces contain it only because they import it: int, collections.deque."""
     module = getattr(api, "__module__", None)
     return "torch" not in sys.modules or (
         isinstance(module, str) and module.partition(".")[0] != "torch"
@@ -105,8 +107,8 @@ def _is_foreign(api):
 
 
 def _module_paths(api):
-    """Where the modules around its own show it, the shortest first; at last where it is. A name
-    that leads to something else is none: functools.wraps gives a function another's."""
+    """Its names in the modules around its own, the shortest first, then its own module. Only
+    names that lead to the same object count: functools.wraps copies another function's name."""
     owner = getattr(api, "__objclass__", None)
     if owner is not None and not inspect.ismodule(owner):
         return [f"{each}.{api.__name__}" for each in _paths(owner)]
@@ -118,7 +120,7 @@ def _module_paths(api):
         return []
     found = _paths_from(module, qualname, api)
     if not found and isinstance(api, types.FunctionType):
-        # Where it was defined.
+        # The place of its definition.
         module = api.__globals__.get("__name__", module)
         found = _paths_from(module, getattr(api.__code__, "co_qualname", api.__code__.co_name), api)
     if not found:
@@ -145,8 +147,8 @@ def _paths_from(module, qualname, api):
 
 
 def _places(module):
-    """The public modules around a module and itself, the shortest first; of one that is written
-    in C for another (_operator), the other."""
+    """The public modules around a module and the module itself, the shortest first; for a module
+    written in C for another (_operator), the other."""
     parts = module.split(".")
     places = [module.lstrip("_")] if module.startswith("_") else []
     return places + [
@@ -157,8 +159,8 @@ def _places(module):
 
 
 def _members(owner, api, name):
-    """What a class calls a function that is defined in it as `name`: a private one may stand
-    behind a public one, or an operator's."""
+    """The names in its class of a function defined as `name`: a private function may be the
+    implementation of a public name, or of an operator's."""
     names = [each for each, member in list(vars(owner).items()) if _is(member, api)]
     if name in names and not name.startswith("_"):
         return [name]
@@ -166,7 +168,7 @@ def _members(owner, api, name):
 
 
 def _is(member, api):
-    """Whether it is the API, as a dictionary holds it, perhaps decorated since."""
+    """Whether a member of a dictionary is the API, even if it was decorated since."""
     if isinstance(member, property):
         member = member.fget
     elif isinstance(member, (staticmethod, classmethod)):
@@ -177,7 +179,7 @@ def _is(member, api):
 
 
 def _public_names(module, api):
-    """What a module calls something that is defined under a private name."""
+    """The public names in a module for an object that is defined under a private name."""
     members = getattr(sys.modules.get(module), "__dict__", {})
     return [name for name, each in list(members.items()) if each is api and name[:1] != "_"]
 
@@ -185,6 +187,6 @@ def _public_names(module, api):
 def _attribute(module, qualname):
     found = sys.modules.get(module)
     for part in qualname.split("."):
-        # Not getattr: a module may import what it is asked for.
+        # Not getattr, which may make a module import something.
         found = getattr(found, "__dict__", {}).get(part)
     return found

@@ -1,7 +1,7 @@
 """TorchWrapper: the interface of the tool of that name, on torchtrace.
 
-The same names, config and records; what it takes for them is a trace of levels 0 and 1,
-so that no object of torch is replaced and nothing is printed.
+The names, config and records are the same. They come from a trace of levels 0 and 1, so no object
+of torch is replaced and nothing is printed.
 """
 
 import difflib
@@ -21,7 +21,7 @@ DEFAULTS = {
     "file_max_size": "128MB",
     "file_name_spec": "timestamp",
 }
-# As TorchWrapper names its files; other specs are patterns of `export timing`.
+# TorchWrapper's file names; other specs are patterns of `export timing`.
 _NAME_SPECS = {
     "timestamp": "TorchWrapper_Result_{timestamp}",
     "datetime": "TorchWrapper_Result_%Y-%m-%d_%H-%M-%S",
@@ -66,7 +66,7 @@ def _pattern(config):
 
 
 def _remove(folder, pid):
-    # A forked process may end with Python's usual exit, too.
+    # A forked process may also run Python's exit handlers.
     if os.getpid() == pid:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -79,20 +79,20 @@ class TorchWrapper:
 
     def __init__(self, config=None):
         self._config = _checked(config)
-        self._traces = []  # their folders, one for each start()
-        self._folder = None  # that they stand in; it goes with this object
-        self._records = {}  # None: yet to be read from the traces
+        self._traces = []  # folders of traces, one for each start()
+        self._folder = None  # contains them; deleted with this object
+        self._records = {}  # None: not read from the traces yet
 
     def getConfig(self):
         """The config, with the defaults filled in."""
         return dict(self._config)
 
     def start(self, function, *args, **kwargs):
-        """Calls the function and returns its result. Its exceptions go on once the records
-        are written."""
+        """Calls the function and returns its result. If it raises, the records are written
+        before the exception propagates."""
         if not callable(function):
             raise TypeError(f"start() calls a function, and {function!r} is none")
-        # Before the function has run for an hour.
+        # Fail before the function has run for an hour.
         os.makedirs(self._config["out_dir"], exist_ok=True)
         pid = os.getpid()
         trace = self._open()
@@ -102,7 +102,7 @@ class TorchWrapper:
             try:
                 self._close(trace, pid)
             except (OSError, RuntimeError, ValueError) as error:
-                # The program's own exception is the one to see.
+                # The program's own exception is more important.
                 text = f"the records could not be written: {error}"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
             raise
@@ -112,7 +112,7 @@ class TorchWrapper:
     @property
     def callRecords(self):
         """{API: {"TotalTime(ms)": 1.5, "1": {"detailedAPIName": ..., "StartTimestamp": ...,
-        "CostTime(ms)": ..., "Arguments": ...}, ...}}, of all calls of start() so far."""
+        "CostTime(ms)": ..., "Arguments": ...}, ...}}, for all calls of start() so far."""
         if self._records is None:
             with tempfile.TemporaryDirectory(dir=self._folder) as folder:
                 self._export(folder, "json", "", "records")
@@ -144,7 +144,7 @@ class TorchWrapper:
         ]
         return pandas.DataFrame(rows, columns=list(COLUMNS))
 
-    getDFFormattedCallRecords = to_dataframe  # as TorchWrapper calls it
+    getDFFormattedCallRecords = to_dataframe  # TorchWrapper's name for it
 
     def _open(self):
         if self._folder is None:
@@ -163,7 +163,7 @@ class TorchWrapper:
 
     def _close(self, trace, pid):
         trace.stop()
-        # A process that was forked within the function has its calls in its parent's records.
+        # The calls of a process that was forked within the function are in its parent's records.
         if os.getpid() != pid:
             return
         self._traces.append(trace.path)

@@ -1,7 +1,7 @@
-"""Traces of parts of a program: when one is opened, paused and closed.
+"""Traces of parts of a program: opens, pauses and closes them.
 
-One trace is open at a time, for all threads: who opens another one meanwhile joins it.
-All that is here may be called from any thread.
+One trace is open at a time, for all threads: opening another one joins it. All functions here may
+be called from any thread.
 """
 
 import contextlib
@@ -34,15 +34,15 @@ _LEVEL_0_OPTIONS = {
 
 
 class _State:
-    """What all threads share."""
+    """State shared by all threads."""
 
     def __init__(self):
         self.lock = threading.RLock()
         self.trace = None  # the Trace whose folder is written
-        self.windows = 0  # traces that are open, those that joined too
+        self.windows = 0  # open traces, including those that joined
         self.pauses = 0
-        self.traces = 0  # begun so far
-        self.started = []  # by start(), not yet stopped
+        self.traces = 0  # number of traces begun so far
+        self.started = []  # by start(), not stopped yet
         self.tags = {}
         # A program under `torchtrace run` is in the run's own window, unless that has
         # --start-paused.
@@ -64,7 +64,7 @@ _state = _State()
 
 
 def _after_fork_in_child():
-    # Another thread may have held it.
+    # Another thread may have held the lock.
     _state.lock = threading.RLock()
 
 
@@ -106,7 +106,7 @@ def _not_negative(number, name, what):
 
 
 def _size(size, name):
-    """A number of bytes, or one with a unit, as the command line takes it: "64KB", "1 MiB"."""
+    """A number of bytes, or one with a unit, as on the command line: "64KB", "1 MiB"."""
     if not isinstance(size, str):
         return _not_negative(size, name, "bytes")
     found = re.fullmatch(r"(\d+)\s*(?:B|([KMGT])(?:I?B)?)?\s*", size.upper(), re.ASCII)
@@ -129,7 +129,7 @@ _EVERY_API = "all"
 
 
 def _api_list(api_list):
-    """What level 0 is to trace: a file, or names; "all" is disable_torch_api_list."""
+    """The APIs for level 0: a file, or names; "all" is disable_torch_api_list."""
     if api_list is None or api_list == _EVERY_API:
         return {"api_list": "", "apis": []}
     if isinstance(api_list, (str, os.PathLike)):
@@ -160,9 +160,8 @@ def _script_stem():
 class Trace:
     """A trace of a part of the program: a context manager, and a decorator.
 
-    `path` is the folder of the trace that is or was written, once it was begun. `joined`
-    says that another one was open, which the calls are in.
-    """
+    `path` is the folder of the trace, set when it begins. `joined` is True if another trace was
+    open, which then has the calls."""
 
     def __init__(
         self,
@@ -204,7 +203,7 @@ class Trace:
         self._output = None if output is None else os.fsdecode(output)
         if self._output is not None and "\0" in self._output:
             raise ValueError("the output folder's name has a null character in it")
-        # RecordingOptions (tracer/record/recording_options.h), as far as they are the trace's own.
+        # The members of RecordingOptions (tracer/record/recording_options.h) that a trace sets.
         self._options = {
             "levels": None if levels is None else level_numbers(levels),
             "dialect": dialect,
@@ -281,12 +280,12 @@ class Trace:
         except (OSError, RuntimeError) as error:
             if exception_type is None:
                 raise
-            # The program's own exception is the one to see.
+            # The program's own exception is more important.
             warnings.warn(f"the trace could not be closed: {error}", RuntimeWarning, stacklevel=2)
         return False
 
     def __call__(self, function):
-        """As a decorator: each outermost call of the function is a trace."""
+        """As a decorator: traces each outermost call of the function."""
         if not callable(function) or inspect.isclass(function):
             raise TypeError("torchtrace.trace() decorates functions; `with` opens a trace")
         again = self._again
@@ -338,10 +337,10 @@ class Trace:
         return f"<torchtrace.Trace {self.path or self._output or ''!r}, {state}>"
 
     def _again(self):
-        """A trace with the same options that is yet to be opened."""
+        """A trace with the same options that is not open yet."""
         trace = Trace.__new__(Trace)
         trace.__dict__.update(self.__dict__, path=None, joined=False, _open=False)
-        # The same function within itself, or on another thread, joins as it must.
+        # A recursive call, or one on another thread, must join.
         trace._decorates = True
         return trace
 
@@ -448,14 +447,14 @@ def stop():
 
 
 def pause():
-    """Records no calls, of any thread, until resume() was called as often as this."""
+    """Stops recording calls, on all threads, until resume() is called as often as this."""
     with _state.lock:
         _state.pauses += 1
         _state.apply()
 
 
 def resume():
-    """Takes back one pause(). Under `torchtrace run --start-paused` the first one begins."""
+    """Reverts one pause(). Under `torchtrace run --start-paused` the first one starts recording."""
     with _state.lock:
         if _state.pauses > 0:
             _state.pauses -= 1
@@ -467,7 +466,7 @@ def resume():
 
 @contextlib.contextmanager
 def paused():
-    """Records no calls, of any thread, within."""
+    """Stops recording calls, on all threads, within the block."""
     pause()
     try:
         yield
@@ -482,8 +481,8 @@ def is_tracing():
 
 
 class _Annotation:
-    """What annotate() returns: its tags have force already; as a context manager it takes
-    them back."""
+    """The result of annotate(), whose tags already apply; as a context manager it restores the
+    earlier ones."""
 
     def __init__(self, before):
         self._before = before
@@ -497,11 +496,10 @@ class _Annotation:
 
 
 def annotate(**tags):
-    """Says something of the calls from here on, of all threads: step=3, phase="eval".
+    """Tags the calls from here on, on all threads: step=3, phase="eval".
 
-    A tag keeps its value until it gets another one; None takes it away. Within `with` the
-    tags have force up to its end.
-    """
+    A tag keeps its value until it gets another one; None removes it. Within `with` the tags
+    apply until the end of the block."""
     with _state.lock:
         changed = {**_state.tags, **tags}
         changed = {name: value for name, value in changed.items() if value is not None}
@@ -517,8 +515,8 @@ def _set_tags(tags):
 
 
 def _escaped(value):
-    """A text without lone surrogates, which JSON has no place for: `\\udcff` is told as these six
-    characters (os.fsdecode makes such texts of file names that are no UTF-8)."""
+    """A text without lone surrogates, which JSON can't contain: `\\udcff` is written as these
+    six characters (os.fsdecode makes such texts from file names that are not UTF-8)."""
     return (
         str.encode(value, "utf-8", "backslashreplace").decode() if isinstance(value, str) else value
     )

@@ -12,12 +12,12 @@
 namespace torchtrace {
 namespace {
 
-// Made of api_groups.yaml: see BUILD.
+// Generated from api_groups.yaml: see BUILD.
 constexpr char kBuiltIn[] =
 #include "serialize/apis/api_groups_yaml.inc"
     ;
 
-// Every way in which a call of `name` shows in a trace.
+// Appends all names that calls of `name` may have in a trace.
 void AppendSpellings(const std::string& name, std::vector<std::string>* globs) {
   for (const char* const prefix :
        {"torch.", "torch.Tensor.", "torch.nn.functional.", "torch.special.", "torch.ops.aten.",
@@ -34,7 +34,7 @@ absl::Status Wrong(const std::string& file, const YAML::Mark& mark, const std::s
   return absl::InvalidArgumentError(absl::StrCat(file, ":", mark.line + 1, ": ", expected));
 }
 
-// Where each stands, too.
+// With the place of each.
 absl::StatusOr<std::vector<WrittenName>> ReadList(const YAML::Node& node, const std::string& what,
                                                   const std::string& file) {
   std::vector<WrittenName> items;
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<WrittenName>> ReadList(const YAML::Node& node, const 
   return items;
 }
 
-// Takes the mark off a name that may be unknown.
+// Whether the name is marked as `?NAME`; removes the mark.
 bool MayBeUnknown(std::string* name) {
   if (name->size() < 2 || !name->starts_with('?')) return false;
   name->erase(0, 1);
@@ -58,7 +58,7 @@ bool MayBeUnknown(std::string* name) {
 }  // namespace
 
 absl::Status ApiGroups::Read(const std::string& text, const std::string& name) {
-  // YAML reads past a line that begins so.
+  // YAML ignores lines that begin with `%`.
   int line = 0;
   for (const auto part : absl::StrSplit(text, '\n')) {
     ++line;
@@ -152,9 +152,9 @@ absl::Status ApiGroups::CheckGroup(const std::string& group, std::vector<std::st
 const ApiGroups& ApiGroups::BuiltIn() {
   static const ApiGroups* const groups = [] {
     auto* const built_in = new ApiGroups;
-    // A test parses it as well: it has no errors.
+    // It has no errors: a test parses it too.
     built_in->Read(kBuiltIn, "api_groups.yaml").IgnoreError();
-    // What they name is in some version of a framework.
+    // Built-in names need no check: each exists in some version of a framework.
     for (auto& [name, group] : built_in->groups_) group.written.clear();
     return built_in;
   }();
@@ -187,7 +187,7 @@ absl::StatusOr<std::vector<std::string>> ApiGroups::Expand(const std::vector<std
     if (groups_.count(group) != 0) {
       Append(group, &globs, written);
     } else if (optional) {
-      globs.push_back(pattern);  // matches no name, and is not the same as no pattern
+      globs.push_back(pattern);  // matches no name; an empty list would match all
     } else {
       const std::string nearest = Nearest(group, names());
       return absl::InvalidArgumentError(absl::StrCat("unknown group %", group,
@@ -220,7 +220,7 @@ absl::StatusOr<GlobFilter> ExpandGroups(GlobFilter filter, const std::string& gr
       return pattern.starts_with('%') || pattern.starts_with("?%");
     });
   };
-  // The built-in groups take a millisecond to read.
+  // Reading the built-in groups takes a millisecond: avoid it.
   if (groups_file.empty() && !has_group(filter.include) && !has_group(filter.exclude)) return filter;
   absl::StatusOr<ApiGroups> groups = groups_file.empty() ? ApiGroups::BuiltIn() : ApiGroups::Load(groups_file);
   if (!groups.ok()) return groups.status();

@@ -33,7 +33,7 @@ std::string Groups(const std::string& api) {
 }
 
 TEST(ApiGroups, TheBuiltInOnesAreWellFormed) {
-  // Parsing adds to the built-in groups, and checks them all.
+  // Parsing adds to the built-in groups, and checks all of them.
   EXPECT_TRUE(ApiGroups::Parse("", "none").ok()) << ApiGroups::Parse("", "none").status();
   for (const char* const group : {"nn", "linalg", "optim", "factory", "view", "inplace", "random", "dist", "loss",
                                   "conv", "reduction", "pointwise"}) {
@@ -105,8 +105,8 @@ TEST(ApiGroups, Table) {
   }
 }
 
-// The names of what PyTorch's own test suite calls, traced at both levels: what no group knows is listed here, so
-// that a name which falls out of its group is seen.
+// The names of all calls of PyTorch's own test suite, traced at both levels: those in no group are listed here, to
+// notice a name that drops out of its group.
 TEST(ApiGroups, NamesOfARealTrace) {
   std::ifstream names("testdata/groups/opinfo_apis.txt");
   std::ifstream expected("testdata/groups/opinfo_groups.txt");

@@ -30,7 +30,7 @@ constexpr char kForms[] =
 
 constexpr char kEntryForms[] = "expected an API: NAME or {api: NAME, ...}";
 
-// Where the operators of a back end's list stand: PyTorch's codegen reads these.
+// The keys of a back end's operators, which PyTorch's codegen reads.
 constexpr const char* kBackendKeys[] = {"supported", "autograd", "full_codegen", "ir_gen"};
 
 bool IsNameCharacter(char c) {
@@ -54,7 +54,7 @@ class Reader {
   }
 
  private:
-  // By the first line that says something.
+  // Decides by the first line that is neither empty nor a comment.
   static bool LooksLikeYaml(std::string_view text) {
     if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
     while (!text.empty()) {
@@ -72,7 +72,7 @@ class Reader {
     return false;
   }
 
-  // The line where it begins; 0: there is none. yaml-cpp's LoadAll never ends on some texts.
+  // The line where a second YAML document begins; 0: none. yaml-cpp's LoadAll never returns on some texts.
   static int SecondDocument(std::string_view text) {
     bool content = false;
     for (int number = 1; !text.empty(); ++number) {
@@ -170,7 +170,7 @@ class Reader {
     return found ? absl::OkStatus() : WrongAt(root, kForms);
   }
 
-  // Of a list for several versions: the one that it is read as of.
+  // Chooses the version to read from a list for several versions.
   absl::Status ChooseVersion(const YAML::Node& versions) {
     if (!versions || !versions.IsSequence()) return absl::OkStatus();
     for (const YAML::Node& item : versions) {
@@ -229,7 +229,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // What else a map has is another tool's.
+  // Ignores other keys: they are other tools'.
   absl::Status ReadEntry(const YAML::Node& map, ApiEntry* entry) const {
     bool named = false;
     for (const auto& pair : map) {
@@ -284,7 +284,7 @@ class Reader {
 
   const std::string& name_;
   const std::optional<MinorVersion> wanted_;
-  std::optional<MinorVersion> version_;  // of a list for several
+  std::optional<MinorVersion> version_;  // the chosen one, of a list for several
   ApiList list_;
   absl::flat_hash_set<std::string> seen_;
 };
@@ -312,7 +312,7 @@ absl::StatusOr<ApiList> ParseApiList(std::string_view text, const std::string& n
 bool IsOfVersion(const ApiList& list, std::string_view version) {
   if (version.substr(0, list.version.size()) != list.version) return false;
   const std::string_view rest = version.substr(list.version.size());
-  // "2.1" is not 2.13's.
+  // "2.1" does not match 2.13.
   return rest.empty() || (!list.version.empty() && list.version.find('.') == list.version.rfind('.') && rest[0] == '.');
 }
 

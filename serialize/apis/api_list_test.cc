@@ -91,7 +91,6 @@ TEST(ApiList, Errors) {
   EXPECT_EQ(ReadApiList("/").status().message(), "cannot read /: Is a directory");
 }
 
-// Whatever the bytes: an answer, and no endless nesting.
 TEST(ApiList, OfOneVersion) {
   const std::string text =
       "library: torch\nversions: [\"2.9\", \"2.10\", \"2.11\"]\napis:\n- torch.abs\n"
@@ -131,6 +130,7 @@ TEST(ApiList, KnowsItsVersion) {
   EXPECT_FALSE(IsOfVersion(list, "3.3.1.post1"));
 }
 
+// Any bytes give a list or an error, without a stack overflow.
 TEST(ApiList, AnyBytes) {
   EXPECT_FALSE(ParseApiList(std::string(100000, '['), "x").ok());
   const std::string sample =

@@ -18,13 +18,13 @@ constexpr std::string_view kAccessors[] = {".__get__", ".__set__", ".__delete__"
 size_t GlobStart(std::string_view pattern) { return std::min(pattern.find_first_of("*?["), pattern.size()); }
 bool IsGlob(std::string_view pattern) { return GlobStart(pattern) < pattern.size(); }
 
-// Where `.Tensor` of `aten::add.Tensor` begins; npos for what has no overload or is no operator.
+// Where `.Tensor` of `aten::add.Tensor` begins; npos without an overload, or if the name is not an operator.
 size_t OverloadStart(std::string_view name) {
   const size_t colons = name.find("::");
   return colons == std::string_view::npos ? colons : name.find('.', colons);
 }
 
-// Empty ones left out.
+// Without empty parts.
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -44,7 +44,7 @@ ApiNames::ApiNames(const std::vector<std::string_view>& tables) {
   for (const std::string_view table : tables) {
     for (const std::string_view line : Split(table, '\n')) {
       const std::vector<std::string_view> names = Split(line, '\t');
-      // An API has other names in another version: what shares one is the same.
+      // An API may have other names in another version: lines that share a name are the same API.
       auto api = static_cast<uint32_t>(apis_.size());
       for (const std::string_view name : names) {
         if (const auto at = known.find(name); at != known.end()) api = std::min(api, at->second);
@@ -144,13 +144,13 @@ std::string ApiNames::Near(std::string_view typed) const {
   const size_t begin = std::min(pattern.find_first_not_of('*'), pattern.size());
   const std::string_view core = pattern.substr(begin, pattern.find_last_not_of('*') + 1 - begin);
   if (core.size() < 2 || IsGlob(core)) return "";
-  // A glob is put around the name of a place, or around the last part of a name.
+  // Stars may surround the name of a module or namespace, or the last part of a name.
   const bool place = begin == 0 && core.size() < pattern.size() && (core.back() == '.' || core.back() == ':');
   std::vector<std::string> candidates;
   for (const Name& name : names_) {
     std::string_view candidate = begin > 0 ? LastPart(name.text) : name.text;
     if (place) candidate = candidate.substr(0, candidate.size() - LastPart(candidate).size());
-    // Which is no more than two slips away.
+    // Nearest accepts at most two differences.
     if (std::max(candidate.size(), core.size()) - std::min(candidate.size(), core.size()) > 2) continue;
     if (candidates.empty() || candidates.back() != candidate) candidates.emplace_back(candidate);
   }

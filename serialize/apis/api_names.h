@@ -1,4 +1,4 @@
-// What APIs are called: which names are one API's, which names there are, and what users mean by one.
+// The names of APIs: all known names, which of them mean the same API, and what a user's pattern matches.
 
 #ifndef TORCHTRACE_SERIALIZE_APIS_API_NAMES_H_
 #define TORCHTRACE_SERIALIZE_APIS_API_NAMES_H_
@@ -15,36 +15,37 @@
 
 namespace torchtrace {
 
-// Known names: those of the frameworks (dialects/table), of a trace, of what will be traced.
+// Known names: of the frameworks (dialects/table), of a trace, of the program to trace.
 //
-//   torch.conv2d torch.nn.functional.conv2d     a line of a table: all names of one API, tabs between
-//   aten::conv2d                                an operator; one without overload stands for all of them
+//   torch.conv2d torch.nn.functional.conv2d     a line of a table: all names of one API, separated by tabs
+//   aten::conv2d                                an operator; without an overload it means all of them
 //
 // Immutable, so callable from any thread.
 class ApiNames {
  public:
-  // The tables outlive it.
+  // The tables must outlive it.
   explicit ApiNames(const std::vector<std::string_view>& tables);
 
-  // The pattern (a glob over names; without `*?[` it is a name), and what else calls of the same APIs
-  // are recorded as: their other names; all overloads of an operator that is named without one; the reads
-  // and writes of a property.
+  // The pattern (a glob over names, or a name if it has no `*?[`), and the other names under which calls of the
+  // same APIs are recorded: their aliases; all overloads of an operator that is named without one; the reads and
+  // writes of a property.
   std::vector<std::string> Resolve(const std::string& pattern) const;
 
-  // Whether what the pattern comes to matches a known name.
+  // Whether the pattern, resolved, matches a known name.
   bool Has(const std::string& pattern) const;
-  // The same, or that it may be an overload of an operator whose overloads aren't known.
+  // The same; also true for an overload of an operator whose overloads are unknown.
   bool Knows(const std::string& pattern) const;
-  // The same of one of the globs that it stands for.
+  // The same for any of the globs of `name`.
   bool Has(const WrittenName& name) const;
   bool Knows(const WrittenName& name) const;
 
-  // The known name within a slip or two of the pattern, or the glob with one in it; empty: none.
+  // The known name nearest to the pattern, at most two typing errors away; for a glob, a glob with that name; empty:
+  // none.
   std::string Near(std::string_view pattern) const;
-  // The same, or the shortest name that ends in the same part, or in one that is near it.
+  // The same, or else the shortest name whose last part is the same, or nearly the same.
   std::string Suggest(std::string_view pattern) const;
 
-  // Gives each entry of the list the names that it lacks, as `elsewhere`.
+  // Adds the other names of each entry of the list, as `elsewhere`.
   void AddOtherNames(ApiList* list) const;
 
  private:
@@ -53,7 +54,7 @@ class ApiNames {
     uint32_t api;  // index into apis_
   };
 
-  // The names that the glob matches, until `visit` returns true; whether it has.
+  // Calls `visit` for the names that the glob matches until it returns true; returns whether it did.
   template <typename Visit>
   bool ForEachMatch(std::string_view pattern, const Visit& visit) const;
 
@@ -61,17 +62,17 @@ class ApiNames {
   std::vector<std::vector<std::string_view>> apis_;
 };
 
-// What --include and --exclude come to.
+// --include and --exclude, expanded.
 struct NameFilter {
   GlobFilter globs;
-  // What was typed, and what stands in groups of users, `?NAME` left out: each should be known.
+  // The names that users typed or wrote in their groups, except `?NAME`; each should be known.
   std::vector<WrittenName> written;
 };
 
 // Replaces groups by their globs (ExpandGroups), names by all names of their APIs, and `?NAME` by NAME.
 absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::string& groups_file, const ApiNames& names);
 
-// InvalidArgument for a name or glob that nothing known matches: tells where it stands, and the nearest name.
+// InvalidArgument for a name or glob that no known name matches, with its place and the nearest name.
 absl::Status UnknownName(const WrittenName& name, const ApiNames& names);
 
 }  // namespace torchtrace

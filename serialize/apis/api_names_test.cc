@@ -18,7 +18,7 @@ constexpr char kTable[] =
     "torch.nn.functional.softmax\n"
     "torch.Tensor.shape\n"
     "torch.Tensor.shape.__get__\n"
-    // In an older version and a newer one.
+    // Names in an older and in a newer version.
     "torch.old\ttorch.between\n"
     "torch.new\ttorch.between\n"
     "aten::add\n"
@@ -68,7 +68,7 @@ TEST(ApiNames, KnowsNamesGlobsAndOverloads) {
       {"*conv*", true, true},
       {"*convv*", false, false},
       {"aten::add", true, true},
-      // Of mul one overload is known, and so all.
+      // The overloads of mul are known because one of them is.
       {"aten::add.Tensor", false, true},
       {"aten::ad?.*", false, true},
       {"aten::mul", true, true},

@@ -20,9 +20,8 @@
 
 namespace torchtrace {
 
-// Bytes that a hook puts together at each call: as std::string as far as the writers of
-// bytes.h and value.h go, but every step is inline. Owns its memory; clearing keeps it.
-
+// A byte buffer for hooks, which fill it at each call. Has what the writers here and in value.h need of std::string,
+// but every step is inline. Owns its memory; clear() keeps it.
 class ByteBuffer {
  public:
   ByteBuffer() = default;
@@ -35,7 +34,7 @@ class ByteBuffer {
   char& operator[](size_t i) { return memory_[i]; }
 
   void clear() { at_ = memory_.get(); }
-  // Forgets what stands behind so many bytes, of those that are there.
+  // Only shrinks.
   void resize(size_t bytes) { at_ = memory_.get() + bytes; }
 
   void push_back(char byte) {
@@ -48,7 +47,7 @@ class ByteBuffer {
     at_ += count;
   }
   void append(std::string_view bytes) { append(bytes.data(), bytes.size()); }
-  // The first `count` of `bytes`: a copy of fixed size costs no call.
+  // Appends the first `count` of `bytes`: a copy of fixed size needs no call.
   template <size_t N>
   void append(const std::array<char, N>& bytes, size_t count) {
     MakeRoom(N);
@@ -78,9 +77,8 @@ class ByteBuffer {
   char* end_ = nullptr;
 };
 
-// Varints (LEB128), zigzag integers, fixed doubles and length-prefixed strings:
-// the alphabet of the log. Writers append to a std::string or a ByteBuffer; ByteReader
-// reads a span that it does not own and never reads past its end.
+// The encodings of the log: varints (LEB128), zigzag integers, fixed doubles, length-prefixed strings. Writers append
+// to a std::string or a ByteBuffer.
 
 inline constexpr int kMaxVarintBytes = 10;
 
@@ -119,8 +117,8 @@ void AppendDouble(double value, Out* out) {
   out->append(bytes, sizeof value);
 }
 
-// Reads what the functions above write. Every call returns false, and moves
-// nothing, when the bytes end first or are malformed.
+// Reads what the functions above write. Does not own the bytes. Calls return false,
+// without moving, if the bytes end too early or are malformed.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes)
@@ -177,10 +175,9 @@ class ByteReader {
 };
 
 // The hash of the log's checksums and of interned descriptions: XXH3_64.
-
 inline uint64_t Hash64(const void* data, size_t bytes) { return XXH3_64bits(data, bytes); }
 
-// The same hash of bytes that come in pieces.
+// The same hash, for bytes in pieces.
 class StreamingHash {
  public:
   StreamingHash() { XXH3_64bits_reset(&state_); }

@@ -1,4 +1,4 @@
-// What users choose from by name: the one table that checks a name, tells which there are, and is completed in shells.
+// Named choices for users: one table that parses a name, lists all names in errors, and feeds shell completion.
 
 #ifndef TORCHTRACE_SERIALIZE_BASE_CHOICES_H_
 #define TORCHTRACE_SERIALIZE_BASE_CHOICES_H_

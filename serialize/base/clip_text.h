@@ -9,11 +9,11 @@
 
 namespace torchtrace {
 
-// Characters, of text in UTF-8.
+// The number of characters of UTF-8 text.
 size_t CountCharacters(std::string_view text);
 
-// `text` where it fits on a line of `width` characters beside so many others, else its beginning and `...`. A width of
-// 0 is any; 20 characters are always kept.
+// `text` if it fits on a line of `width` characters that has `beside` others, else its beginning and `...`. Width 0 is
+// unlimited; keeps at least 20 characters.
 std::string ClipText(std::string_view text, size_t width, size_t beside);
 
 }  // namespace torchtrace

@@ -1,4 +1,4 @@
-// How torchtrace is called where this is installed, for messages that tell the next command.
+// The command that runs torchtrace in this installation, for messages that suggest a command.
 
 #ifndef TORCHTRACE_SERIALIZE_BASE_COMMAND_NAME_H_
 #define TORCHTRACE_SERIALIZE_BASE_COMMAND_NAME_H_
@@ -8,11 +8,11 @@
 
 namespace torchtrace {
 
-// The library that this code is of, by its full path. Empty for an executable.
+// The full path of the shared library that contains this code; empty if it is in an executable.
 std::filesystem::path OwnLibrary();
 
-// "torchtrace"; of a checkout, whose binaries lie in its .build, its tools/torchtrace: that is on no PATH, and builds
-// what is out of date. As a shell takes it, from the working folder.
+// "torchtrace"; in a checkout, whose binaries are in its .build, its tools/torchtrace, which is not on PATH and
+// rebuilds what is out of date. Quoted for a shell, relative to the working folder.
 std::string CommandName();
 
 }  // namespace torchtrace

@@ -35,7 +35,7 @@ constexpr size_t kRandomLetters = 12;  // 60 bits
 std::string RandomLetters() {
   constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz234567";
   uint8_t bytes[kRandomLetters] = {};
-  // As few bytes as these are given at once, once the machine has started.
+  // getrandom never returns fewer than so few bytes, once the machine has started.
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) bytes[0] = 0;
   std::string letters;
   for (const uint8_t byte : bytes) letters += kLetters[byte % 32];
@@ -60,7 +60,7 @@ std::FILE* OpenNamelessFile() {
   const std::string in = folder == nullptr || *folder == '\0' ? "/tmp" : folder;
   int file = open(in.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) {
-    // Not every file system has these.
+    // Not every file system supports O_TMPFILE.
     std::string name = in + "/torchtrace-XXXXXX";
     file = mkostemp(name.data(), O_CLOEXEC);
     if (file < 0) return nullptr;
@@ -79,7 +79,7 @@ absl::Status Failed(const std::string& log, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot lock ", log, "/", FolderLock::kName));
 }
 
-// The file says `123 host`; it may be anybody's.
+// The file contains `123 host`, but anybody may have written it.
 std::string Holder(int file) {
   char text[300] = "";
   const ssize_t bytes = pread(file, text, sizeof text - 1, 0);
@@ -100,11 +100,11 @@ void WriteHolder(int file) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const std::string text = absl::StrCat(getpid(), " ", host);
-  // On a full disk nobody is named.
+  // If the disk is full, messages don't name the holder.
   if (ftruncate(file, 0) != 0 || pwrite(file, text.data(), text.size(), 0) < 0) return;
 }
 
-// False when another file has the name by now: who held the lock before took it away.
+// False if the previous holder of the lock removed the file, and another file has its name by now.
 bool HasItsName(int folder, int file) {
   struct stat opened, named;
   return fstat(file, &opened) == 0 && fstatat(folder, FolderLock::kName, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -115,7 +115,7 @@ bool HasItsName(int folder, int file) {
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& log) {
   const int folder = open(log.c_str(), kOpenFolder);
-  // What it is, then, has to be asked.
+  // open's error doesn't say what the path is instead.
   if (struct stat is; folder < 0 && lstat(log.c_str(), &is) == 0 && !S_ISDIR(is.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(log, S_ISLNK(is.st_mode) ? " is a link" : " is no folder"));
   }
@@ -147,7 +147,7 @@ FolderLock::~FolderLock() {
   const int folder = open(log_.c_str(), kOpenFolder);
   if (folder < 0) return;
   const int file = openat(folder, kName, kOpenFile);
-  // Nobody gets the lock of a file that has lost its name: see HasItsName.
+  // Only unlink while locked: Take ignores a locked file that has lost its name (HasItsName).
   if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && HasItsName(folder, file)) unlinkat(folder, kName, 0);
   if (file >= 0) close(file);
   close(folder);
@@ -215,7 +215,7 @@ void OutputFile::Flush() {
 absl::Status OutputFile::Finish() {
   if (fd_ < 0) return status_;
   Flush();
-  // Some file systems tell of a full disk only here.
+  // Some file systems report a full disk only here.
   if (close(fd_) != 0 && status_.ok()) status_ = CannotWrite(path_, errno);
   fd_ = -1;
   buffer_ = std::string();
@@ -230,7 +230,7 @@ absl::Status OutputFile::Commit() {
   int error = 0;
   if (!replace_ && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0) error = errno;
   if (error == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path_, " exists; --force replaces it"));
-  // File systems may not know of it.
+  // Not every file system supports RENAME_NOREPLACE.
   const bool plain = replace_ || error == EINVAL || error == ENOSYS;
   if (plain) error = std::rename(from, to) != 0 ? errno : 0;
   if (error != 0) return CannotWrite(path_, error);
@@ -257,10 +257,10 @@ struct Entry {
 
 struct Registry {
   std::recursive_mutex mutex;
-  std::vector<Entry> entries;  // what stands in another one's folder comes behind it
+  std::vector<Entry> entries;  // folders before the files in them
 };
 Registry& TheRegistry() {
-  static auto* const registry = new Registry;  // a thread uses it until the process ends
+  static auto* const registry = new Registry;  // never destroyed: threads may use it until the process ends
   return *registry;
 }
 
@@ -270,7 +270,7 @@ void Remove(const std::string& path, Unfinished::Kind kind) {
     fs::remove(path, error);
     return;
   }
-  // While it goes, another thread may write into it.
+  // Another thread may still write into it during the removal.
   for (int attempt = 0; attempt < 100; ++attempt) {
     fs::remove_all(path, error);
     if (!fs::exists(path, error)) return;

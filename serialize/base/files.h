@@ -1,4 +1,4 @@
-// Files that are written: made without following links, locked by folder, whole or not there at all.
+// Writing files: created without following links, locked by folder, visible only when complete.
 
 #ifndef TORCHTRACE_SERIALIZE_BASE_FILES_H_
 #define TORCHTRACE_SERIALIZE_BASE_FILES_H_
@@ -18,40 +18,35 @@
 
 namespace torchtrace {
 
-// `what` and what errno says of it: NotFound, PermissionDenied or Unavailable.
+// `what` and the message for errno `error`, as NotFound, PermissionDenied or Unavailable.
 absl::Status FileError(std::string_view what, int error);
 
-// Files and folders that stand under a temporary name until they are complete. The name
-// can't be known before, and nothing that has it already is taken: who can write to the
-// same folder (/tmp) can't have us write to a file of his choice. Thread-safe.
-
-// The hidden name beside `path` that it has until it is complete: `out/.run.json.8f3k...tmp`.
+// A hidden name beside `path`, for a file or folder until it is complete: `out/.run.json.8f3k...tmp`. Unpredictable:
+// others who can write to the same folder (/tmp) can't put a link there to redirect what we write. Thread-safe.
 std::string TemporaryName(const std::string& path);
 
-// Creates a file to write. Fails, with errno, where there is anything, also a link. The
-// umask applies to `mode`.
+// Creates a file to write. Fails, with errno, if anything exists at `path`, even a link. The
+// umask applies to `mode`. Thread-safe.
 int CreateNewFile(const std::string& path, mode_t mode);
 
-// A file to write and read that goes with the process, in $TMPDIR, else /tmp; programs that are started have none of
-// it. Null, with errno, where there can't be one.
+// A nameless file to write and read, in $TMPDIR, else /tmp. It vanishes with the process, and started programs don't
+// inherit it. Null, with errno, on failure.
 std::FILE* OpenNamelessFile();
 
-// The lock of a trace's folder, held by who writes logs into it: `log/.lock`, with an flock.
-// The lock hangs on a mapping of the file and not on a descriptor, which the traced
-// program may close; the kernel gives it up with the mapping's last copy. Forked processes
-// have copies, so it is held while one of them lives; programs that they start have none.
-// Nothing is ever read from the mapping.
+// The lock of a trace's folder, held by the process that writes logs into it: an flock of `log/.lock`. A mapping of the
+// file keeps the lock, not a descriptor, which the traced program may close; the kernel releases the lock with the last
+// copy of the mapping. Forked processes have copies, so the lock is held as long as one of them lives; programs that
+// they start have none. Nothing is ever read from the mapping.
 //
-// Where the file system has no locks, everybody gets one. Not thread-safe.
-
+// If the file system has no locks, Take always succeeds. Not thread-safe.
 class FolderLock {
  public:
   static constexpr char kName[] = ".lock";
 
-  // The lock of the folder `log`, an absolute path. AlreadyExists where somebody else holds it:
-  // the message says who, to be put after the folder's name. FailedPrecondition where it is no folder.
+  // Locks the folder `log`, an absolute path. AlreadyExists if another process holds the lock: the message says which
+  // one and goes after the folder's name. FailedPrecondition if `log` is not a folder.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& log);
-  // Lets go of this process's copy. The last one takes the file away.
+  // Releases this process's copy of the lock. The last copy removes the file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
@@ -63,28 +58,26 @@ class FolderLock {
   void* const mapping_;  // null: no lock is held
 };
 
-// What stands under a temporary name until it is complete, in this process: it goes
-// when its writer gives up, and RemoveUnfinished takes all of it away when a signal ends
-// the program. Nothing here installs a signal handler (cmd/cli/output.h does).
-// Any thread may use it.
-
+// A file or folder of this process that has a temporary name until it is complete. The destructor removes it if its
+// writer gives up; RemoveUnfinished removes all of them when a signal ends the program. Nothing here installs a signal
+// handler (cmd/cli/output.h does). Thread-safe.
 class Unfinished {
  public:
   enum Kind : uint8_t {
-    kFile,  // or a folder, which then stays when it is not empty
-    kTree,  // a folder with all that is in it
+    kFile,  // or a folder, which is only removed if it is empty
+    kTree,  // a folder with its contents
   };
-  // Before the file or folder is created.
+  // Call it before the file or folder is created.
   Unfinished(std::string path, Kind kind);
-  ~Unfinished();  // takes it away, unless it is complete
+  ~Unfinished();  // removes it, unless it is complete
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
   const std::string& path() const { return path_; }
-  // It is complete, and has its name.
+  // Call it when it is complete and has its final name.
   void Complete();
 
-  // While this is held, RemoveUnfinished waits: for the moment in which something gets its name.
+  // Blocks RemoveUnfinished while it is held: hold it to rename something and call Complete.
   static std::unique_lock<std::recursive_mutex> Lock();
 
  private:
@@ -93,25 +86,22 @@ class Unfinished {
   bool complete_ = false;
 };
 
-// Takes away all that is unfinished, and lets nothing be completed, created or told of
-// afterwards: other threads that come to it wait for ever. The process is about to end.
+// Removes everything unfinished, for a process that is about to end. After it, other threads that create or complete
+// something block for ever.
 void RemoveUnfinished();
-
-// OutputFile writes one file that readers see whole or not at all: it is
-// written under a temporary name beside its own, in large blocks, and gets its
-// name at Commit. A file that is never committed leaves nothing behind
-// (files.h). Not thread-safe; owns the file.
 
 struct OutputFileOptions {
   // The umask applies.
   mode_t mode = 0666;
-  // The name was given by the user: a link is followed, a device or a pipe is written to as it
-  // is. Else what isn't a regular file is refused.
+  // For names that users give: follows a link, and writes into a device or pipe. Without it, anything but a regular
+  // file is an error.
   bool follow = true;
-  // A file of that name may be there, or come to be there meanwhile.
+  // Replaces an existing file of that name. Without it, one that exists at Commit is an error.
   bool replace = true;
 };
 
+// Writes a file that readers see whole or not at all: it has a temporary name beside its own until Commit. A file that
+// is never committed is removed. Writes in large blocks. Not thread-safe; owns the file.
 class OutputFile {
  public:
   // Errors, here and below, name the path and the cause.
@@ -121,16 +111,16 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // After an error nothing more is written, and Finish returns it.
+  // After an error, writes nothing more; Finish returns the error.
   void Append(std::string_view text) {
     if (buffer_.size() + text.size() > kBufferBytes) Flush();
     buffer_.append(text);
   }
 
-  // Hands everything to the system; nothing may be appended after it.
+  // Writes everything and closes the file; append nothing after it.
   absl::Status Finish();
-  // Finishes when that is still to be done, and gives the file its name, in
-  // place of any file that had it.
+  // Calls Finish if it wasn't called yet, and renames the file to its name. Replaces an older file if the options
+  // allow.
   absl::Status Commit();
 
   const std::string& path() const { return path_; }
@@ -143,16 +133,16 @@ class OutputFile {
   OutputFile(std::string path, std::string target, std::unique_ptr<Unfinished> temporary, int fd);
   void Flush();
 
-  const std::string path_;                       // as it was named
-  const std::string target_;                     // what it is, links followed
-  const std::unique_ptr<Unfinished> temporary_;  // null: written to directly
+  const std::string path_;                       // as the caller named it
+  const std::string target_;                     // with links followed
+  const std::unique_ptr<Unfinished> temporary_;  // null: a device or pipe, written to directly
   bool replace_ = true;
   int fd_;  // -1 once finished
   std::string buffer_;
   absl::Status status_;
 };
 
-// A file as a stream's buffer; the file has one of its own.
+// A stream buffer that writes to an OutputFile, which does the buffering.
 class OutputFileBuffer : public std::streambuf {
  public:
   explicit OutputFileBuffer(OutputFile* file) : file_(file) {}
@@ -172,7 +162,7 @@ class OutputFileBuffer : public std::streambuf {
   OutputFile* const file_;
 };
 
-// One file at once.
+// Creates, writes and commits a file.
 absl::Status WriteOutputFile(const std::string& path, std::string_view content, const OutputFileOptions& options = {});
 
 }  // namespace torchtrace

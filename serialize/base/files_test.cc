@@ -79,7 +79,7 @@ TEST_F(FolderLockTest, IsHeldByForkedProcesses) {
   lock->reset();
   EXPECT_THAT(Refusal(), HasSubstr("process "));
   kill(child, SIGKILL);
-  // Reaped by the clean-up: whoever waits sees it dead, with its mappings gone.
+  // WNOWAIT leaves the child for the clean-up to reap; after it, the child is dead and its mappings are gone.
   siginfo_t info;
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(Refusal(), "");

@@ -1,5 +1,5 @@
-// Members of JSON objects that anybody may have written: metadata of logs, other tools' files.
-// What is missing or of another type than asked for counts as missing.
+// Members of untrusted JSON objects: metadata of logs, other tools' files.
+// A member of another type than asked for counts as missing.
 
 #ifndef TORCHTRACE_SERIALIZE_BASE_JSON_MEMBER_H_
 #define TORCHTRACE_SERIALIZE_BASE_JSON_MEMBER_H_
@@ -12,15 +12,15 @@
 
 namespace torchtrace {
 
-// The member of that name; null when `object` has none or is no object.
+// The member of that name; null if `object` has none or is not an object.
 const nlohmann::json* FindMember(const nlohmann::json& object, const char* name);
 
 std::optional<int64_t> IntMember(const nlohmann::json& object, const char* name);
 
-// A whole number that is not negative.
+// A non-negative integer.
 std::optional<uint64_t> UnsignedMember(const nlohmann::json& object, const char* name);
 
-// Empty where there is none.
+// Empty if it is missing.
 std::string TextMember(const nlohmann::json& object, const char* name);
 
 }  // namespace torchtrace

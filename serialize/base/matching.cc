@@ -14,7 +14,7 @@
 namespace torchtrace {
 namespace {
 
-// Whether pattern[*at] takes `c`; moves `at` behind it. A `[` that no `]` ends is itself.
+// Whether the pattern's item at `*at` matches `c`; moves `at` past it. A `[` without a `]` is an ordinary character.
 bool TakesOne(std::string_view pattern, size_t* at, char c) {
   const char first = pattern[(*at)++];
   if (first == '?') return true;
@@ -25,7 +25,7 @@ bool TakesOne(std::string_view pattern, size_t* at, char c) {
   const auto byte = [](char of) { return static_cast<unsigned char>(of); };
   bool found = false;
   for (const size_t start = i; i < pattern.size(); ++i) {
-    // A `]` that comes first is one of the set.
+    // A `]` that comes first is a member of the set.
     if (pattern[i] == ']' && i > start) {
       *at = i + 1;
       return found != other;
@@ -45,8 +45,8 @@ bool TakesOne(std::string_view pattern, size_t* at, char c) {
 bool GlobMatch(std::string_view pattern, std::string_view text) {
   size_t p = 0;
   size_t t = 0;
-  // Where to go on when the last star has to take one more character. Only the last one matters: whatever an
-  // earlier star could take, this one can take as well.
+  // Where to continue if the last star has to match one more character. Only the last star matters: it can match
+  // everything that an earlier one could.
   size_t star = std::string_view::npos;
   size_t retry = 0;
   while (t < text.size()) {
@@ -75,7 +75,7 @@ bool GlobFilter::Accepts(std::string_view text) const {
 }
 
 int EditDistance(std::string_view a, std::string_view b) {
-  // Rows of the table of distances between prefixes: this one and the two above.
+  // Rows of the table of distances between prefixes: the current one and the two above.
   std::vector<int> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -91,7 +91,7 @@ int EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  // Two slips, or one in a word so short that two would make any word of it.
+  // Two differences, or one in a word so short that two would turn it into any other word.
   int limit = word.size() <= 3 ? 1 : 2;
   std::string nearest;
   for (const std::string& candidate : candidates) {
@@ -101,7 +101,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
     limit = distance - 1;
   }
   if (!nearest.empty() || word.size() < 3) return nearest;
-  // Or the beginning of one.
+  // Or the word may be the beginning of a candidate.
   const auto starts = [&](const std::string& candidate) { return candidate.compare(0, word.size(), word) == 0; };
   const auto found = std::find_if(candidates.begin(), candidates.end(), starts);
   return found != candidates.end() ? *found : "";
@@ -114,7 +114,7 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 
 namespace {
 
-// Past its end where it is none.
+// Returns an error unless the whole text is a number.
 std::errc ParseNumber(std::string_view text, uint64_t* number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
   return end == text.data() + text.size() ? error : std::errc::invalid_argument;

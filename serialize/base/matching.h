@@ -1,4 +1,4 @@
-// What users ask for by pattern: names by globs, numbers by ranges; and the name that they may have meant.
+// Matching what users write: names by globs, numbers by ranges, and suggestions for misspelled names.
 
 #ifndef TORCHTRACE_SERIALIZE_BASE_MATCHING_H_
 #define TORCHTRACE_SERIALIZE_BASE_MATCHING_H_
@@ -15,16 +15,13 @@
 
 namespace torchtrace {
 
-// Glob patterns over API names: the one meaning of --include and --exclude,
-// for the recorder and for every verb. `*` is any run of characters, dots and
-// colons included, `?` any one byte, `[ab-d]` one byte of those and `[!ab-d]` one
-// other byte; everything else is itself, and the whole text must match. No
-// function allocates, and all may be called from any thread, but for GlobMemo's.
-
+// Matches a glob against an API name, for --include and --exclude of the recorder and of every verb. `*` is any run of
+// characters, dots and colons included, `?` any one byte, `[ab-d]` one byte of those and `[!ab-d]` one other byte;
+// everything else is itself. The whole text must match. Allocates nothing; callable from any thread.
 bool GlobMatch(std::string_view pattern, std::string_view text);
 
-// Accepts what matches one of `include` (everything, when there are none) and
-// none of `exclude`.
+// Accepts names that match one of `include` (or all names, if it is empty) and none of `exclude`. Accepts allocates
+// nothing and is callable from any thread.
 struct GlobFilter {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -33,8 +30,7 @@ struct GlobFilter {
   bool AcceptsAll() const { return include.empty() && exclude.empty(); }
 };
 
-// The same filter for texts that come again and again: groups of APIs are thousands
-// of globs. Remembers each text that it was asked for.
+// A GlobFilter with a cache, for texts that repeat: groups of APIs are thousands of globs. Not thread-safe.
 class GlobMemo {
  public:
   explicit GlobMemo(GlobFilter filter) : filter_(std::move(filter)) {}
@@ -51,32 +47,28 @@ class GlobMemo {
   std::map<std::string, bool, std::less<>> accepted_;
 };
 
-// For "did you mean": how far two words are apart, and the nearest of several.
-
-// Characters to insert, delete, replace or swap with their neighbour to turn
-// one word into the other.
+// The number of characters to insert, delete, replace or swap with their
+// neighbour to turn one word into the other.
 int EditDistance(std::string_view a, std::string_view b);
 
-// The first of the nearest candidates, or empty when none is near enough to be
-// what was meant.
+// The nearest candidate (the first of several), or empty if none is near enough to suggest.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-// ", did you mean X?" or nothing.
+// ", did you mean X?", or empty.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates);
 
 // A set of numbers as users write it, for --calls and --rank: `3`, `10-20`, `30-`,
-// `-5`, several with commas, and `@FILE` for a file of the same. Immutable once
-// parsed; may be asked from any thread.
-
+// `-5`, several with commas, or `@FILE` for a file of them. Immutable once
+// parsed; callable from any thread.
 class NumberSet {
  public:
-  // In a file, numbers and ranges are separated by commas or white space, and lines
-  // that start with # are passed over. InvalidArgument says what was expected, and in
-  // which line; NotFound names a file that can't be read.
+  // In a file, numbers and ranges are separated by commas or white space; lines that
+  // start with # are skipped. InvalidArgument says what was expected, and in which
+  // line; NotFound names a file that can't be read.
   static absl::StatusOr<NumberSet> Parse(std::string_view text);
 
   bool Contains(uint64_t number) const;
-  // The first number and the last, both included; nothing when it is empty.
+  // Ascending pairs of the first and last number of each range, both included.
   const std::vector<std::pair<uint64_t, uint64_t>>& ranges() const { return ranges_; }
 
  private:
@@ -84,7 +76,7 @@ class NumberSet {
   absl::Status AddFile(const std::string& path);
   void Arrange();
 
-  std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // sorted, none touches another
+  std::vector<std::pair<uint64_t, uint64_t>> ranges_;  // sorted, no two adjacent
 };
 
 }  // namespace torchtrace

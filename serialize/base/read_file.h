@@ -10,12 +10,12 @@
 
 namespace torchtrace {
 
-// More than any list, and less than harms: a device may have no end.
+// Larger than any real list; stops reading of endless devices before it exhausts memory.
 inline constexpr size_t kMostFileBytes = size_t{64} << 20;
 
 // NotFound and Unavailable name `path` and the cause; InvalidArgument: it is larger than kMostFileBytes.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
-// The same of a file that is open; `path` is how it is called.
+// The same for an open file; `path` is its name in errors.
 absl::StatusOr<std::string> ReadWholeFile(std::FILE* file, const std::string& path);
 
 }  // namespace torchtrace

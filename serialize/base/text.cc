@@ -20,7 +20,7 @@ Utf8Char DecodeUtf8(std::string_view text) {
 
   uint8_t bytes;
   uint32_t code_point;
-  uint32_t least;  // below it the encoding is longer than it has to be
+  uint32_t least;  // encodings of smaller values are overlong
   if ((lead & 0xe0) == 0xc0) {
     bytes = 2, code_point = lead & 0x1f, least = 0x80;
   } else if ((lead & 0xf0) == 0xe0) {
@@ -98,14 +98,14 @@ void AppendUtf16Escape(uint32_t code_point, std::string* out) {
 
 namespace {
 
-// "\x1b[31m": bytes of the sequence that `text` begins with; 0: none.
+// The length of the colour sequence, such as "\x1b[31m", that `text` begins with; 0: none.
 size_t ColorBytes(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const size_t end = text.find_first_not_of("0123456789", 2);
   return end <= 4 && end > 2 && text[end] == 'm' ? end + 1 : 0;
 }
 
-// Whether what `text` begins with may become a character or a colour when more comes.
+// Whether `text` begins with an incomplete character or colour sequence.
 bool IsBeginning(std::string_view text, bool colors) {
   const auto lead = static_cast<uint8_t>(text[0]);
   if (lead == 0x1b) {
@@ -183,7 +183,7 @@ std::string FormatDuration(int64_t ns) {
   for (const auto& unit : kUnits) {
     const double value = exact / unit.ns;
     const double size = std::fabs(value);
-    // What would be rounded to four digits belongs to the next unit.
+    // Values that would round to four digits get the next unit.
     if (size >= 999.5 && unit.ns < 1e9) continue;
     const int decimals = size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
     return absl::StrFormat("%.*f %s", decimals, value, unit.name);
@@ -219,7 +219,7 @@ size_t WidthOf(std::string_view text) {
   return width;
 }
 
-// A bar ends a cell wherever it stands, in code too.
+// A bar ends a cell, even in code.
 std::string EscapeMarkdown(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -229,7 +229,7 @@ std::string EscapeMarkdown(std::string_view text) {
   return escaped;
 }
 
-// `text` as code: between more backticks than it has in a row.
+// `text` as code, between more backticks than it contains in a row.
 std::string MarkdownCode(std::string_view text) {
   size_t longest = 0, run = 0;
   for (const char c : text) {

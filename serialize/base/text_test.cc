@@ -90,7 +90,7 @@ TEST(PlainText, WhatTerminalsObeyIsEscaped) {
       {"\u202eexe.\u2066 \u200f\u061c", "\\u202eexe.\\u2066 \\u200f\\u061c"},  // directions
       {"\xed\xa0\x80", "\\ud800"},
       {"\u2028\ufeff", "\\u2028\\ufeff"},
-      {"\xf3\xa0\x80\x81", "\\U000e0001"},  // a tag: a text that nobody sees
+      {"\xf3\xa0\x80\x81", "\\U000e0001"},  // a tag: invisible text
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(PlainLine(c.text), c.plain);
@@ -107,7 +107,7 @@ TEST(PlainText, OwnColorsAndLinesStay) {
   EXPECT_EQ(out, "\\x1b[31mred");
 }
 
-// However it is cut into pieces, it becomes the same.
+// The result doesn't depend on how the text is split into pieces.
 TEST(PlainText, InPieces) {
   const std::string text = "1.5 \u00b5s \x1b[31m\u202e\U0001f642\xff x";
   std::string whole;

@@ -26,7 +26,7 @@ enum Part : unsigned {
   kLevel = 1 << 7,
 };
 
-// `cuda:0` and the like. Any string that names a device is taken for one: nothing else is called so.
+// `cuda:0` and the like. Any string that names a device counts as a device: nothing else has such a name.
 bool IsDeviceName(std::string_view text) {
   static constexpr std::string_view kTypes[] = {"cpu",           "cuda",   "hip", "hpu",  "ipu",  "lazy",
                                                 "maia",          "meta",   "mps", "mtia", "musa", "npu",
@@ -50,7 +50,7 @@ class Forgetter {
       case ValueTag::kBigInt:
       case ValueTag::kFloat:
       case ValueTag::kComplex:
-      case ValueTag::kSymbol:  // a symbolic number; or forgotten already
+      case ValueTag::kSymbol:  // a symbolic number, or already a placeholder
         if (Has(kScalars)) *value = AnyValue();
         return;
       case ValueTag::kNumpyScalar:
@@ -120,7 +120,7 @@ class Forgetter {
   // The value of a keyword.
   void ForgetNamed(std::string_view name, Value* value) const {
     if (Has(kDevice) && (name == "device" || name == "place")) {
-      // A string, an index, a device or, where the default is taken, None.
+      // A string, an index, a device, or None for the default.
       switch (value->tag) {
         case ValueTag::kString:
         case ValueTag::kInt:
@@ -146,7 +146,7 @@ class Forgetter {
       ForgetDims(&tensor->shape);
       ForgetDims(&tensor->strides);
     }
-    // A tensor without dimensions is contiguous in any case.
+    // A tensor without dimensions is always contiguous.
     if (Has(kStride) && shaped && !tensor->shape.empty()) {
       tensor->tensor_bits |= kTensorHasStride;
       tensor->strides.assign(tensor->shape.size(), Dim(kAnySize));
@@ -165,7 +165,7 @@ class Forgetter {
 }  // namespace
 
 const std::vector<std::string>& Coarsening::Names() {
-  // By bit.
+  // In the order of the bits.
   static const std::vector<std::string> names = {"device", "stride",  "layout",  "dtype",
                                                  "shape",  "scalars", "strings", "level"};
   return names;
@@ -195,7 +195,7 @@ Config Coarsening::Apply(Config config) const {
   }
   for (auto& [name, value] : config.kwargs) forgetter.ForgetNamed(name, &value);
   if ((parts_ & kLevel) != 0) config.level = kAnyLevel;
-  // Of values that are forgotten nobody can tell whose they were.
+  // Placeholders don't belong to a framework.
   if (!HasFrameworkValue(config)) config.other_framework.clear();
   return config;
 }

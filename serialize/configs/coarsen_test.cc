@@ -146,7 +146,7 @@ TEST(Coarsening, NothingForgottenIsTheSameBytes) {
   EXPECT_EQ(Ignoring(kAll).Apply("no config"), "no config");
 }
 
-// What is forgotten can't be taken for a value that is there.
+// Placeholders can't be mistaken for real values.
 TEST(Coarsening, PlaceholdersAreNoValues) {
   EXPECT_EQ(FormatValue(TextValue("*")), R"("*")");
   for (const ValueSample& sample : ValueSamples()) {

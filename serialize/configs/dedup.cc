@@ -25,7 +25,7 @@ DedupSource DescribeSource(const std::string& trace, const ProcessInfo& process)
   return source;
 }
 
-// Processes of one log have one name: what tells them apart is added to it.
+// Processes of the same log have the same name: adds the rank, pid or number to distinguish them.
 void NameApart(std::vector<DedupSource>* sources, size_t first) {
   std::map<std::string, size_t> named;
   for (size_t i = first; i < sources->size(); ++i) ++named[(*sources)[i].process];
@@ -40,7 +40,7 @@ void NameApart(std::vector<DedupSource>* sources, size_t first) {
 
 int64_t SumOfTimes(int64_t a_ns, int64_t b_ns) { return a_ns < 0 || b_ns < 0 ? -1 : a_ns + b_ns; }
 
-// Adds the calls of one list to those of another; both rise.
+// Adds the calls of one list to those of another; both are ascending.
 void AddSources(const std::vector<DedupShare>& more, std::vector<DedupShare>* sources) {
   std::map<uint32_t, DedupShare> sum;
   for (const DedupShare& share : *sources) sum[share.source] = share;
@@ -144,7 +144,7 @@ std::vector<DedupConfig> Dedup::Finish() {
     const std::string_view identity = table_.identity(id);
     if (options_.keep_first > 0 && ++of_api[ReadConfigHead(identity).api] > options_.keep_first) continue;
     DedupConfig& config = configs.emplace_back();
-    // A folded config is no call's: a call that became one stands for it.
+    // No call has a folded config: the config of a real call represents it.
     config.identity = entries_[id].kept.empty() ? identity : std::string_view(entries_[id].kept);
     config.example = entries_[id].example.empty() ? identity : std::string_view(entries_[id].example);
     config.line = FormatConfig(ReadableConfig(config.identity));
@@ -156,7 +156,7 @@ std::vector<DedupConfig> Dedup::Finish() {
     return a.line != b.line ? a.line < b.line : a.identity < b.identity;
   });
   if (options_.levels_apart) return configs;
-  // What text can't tell apart (the payloads of nans) is one line.
+  // Configs with the same text (they differ in payloads of nans) become one line.
   size_t kept = 0;
   for (size_t i = 0; i < configs.size(); ++i) {
     if (kept > 0 && configs[kept - 1].line == configs[i].line) {
@@ -200,7 +200,7 @@ absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const 
     for (const DedupShare& share : config.sources) {
       const DedupSource& source = sources[share.source];
       *out << separator << PlainLine(source.trace);
-      // A log file says its process already.
+      // The name of a log file contains the process.
       if (!source.trace.ends_with(absl::StrCat(source.process, ".ttlog"))) *out << "/" << PlainLine(source.process);
       *out << ": " << share.calls << (share.calls == 1 ? " call" : " calls");
       separator = ", ";

@@ -1,4 +1,4 @@
-// Unique configs of traces, or a covering subset of them, and the facts that may be left out of account.
+// Unique configs of traces, and the parts of configs to ignore when comparing them.
 
 #ifndef TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_
 #define TORCHTRACE_SERIALIZE_CONFIGS_DEDUP_H_
@@ -23,25 +23,24 @@
 
 namespace torchtrace {
 
-// Coarsening forgets parts of configurations, so that those which differ in
-// nothing else become equal: `--ignore device,stride,dtype` of dedup, diff and stats.
+// Replaces parts of configurations by placeholders, so that those that differ only in
+// these parts become equal: `--ignore device,stride,dtype` of dedup, diff and stats.
 //
 //   torch.add(Tensor([2, 3], "float32"), alpha=10)     shape,scalars,device:
 //   torch.add(Tensor([*, *], "float32", device=*), alpha=*)
-
 class Coarsening {
  public:
   Coarsening() = default;
-  // Names of what to forget. InvalidArgument with the choices and the nearest one.
+  // The names of the parts. InvalidArgument with the choices and the nearest one.
   //   device   of tensors, storages and generators; torch.device arguments, arguments
   //            named `device`, and strings that name a device
-  //   stride   of tensors: whether they are contiguous, and how not
+  //   stride   of tensors, contiguous or not
   //   layout   of tensors; torch.layout and torch.memory_format arguments
   //   dtype    of tensors and NumPy's values; torch.dtype arguments
-  //   shape    sizes of tensors and arrays, and their strides where there are any,
+  //   shape    sizes of tensors and arrays, and their strides if recorded,
   //            bytes of storages, numbers in a torch.Size; ranks stay
-  //   scalars  numbers and bools, those in containers too, but for keys of dicts
-  //   strings  texts and bytes, but for keys of dicts
+  //   scalars  numbers and bools, also in containers, except keys of dicts
+  //   strings  texts and bytes, except keys of dicts
   //   level    the level of the call
   static absl::StatusOr<Coarsening> Parse(const std::vector<std::string>& names);
   static const std::vector<std::string>& Names();
@@ -49,21 +48,21 @@ class Coarsening {
   static std::string Choices();
 
   bool empty() const { return parts_ == 0; }
-  // What is forgotten takes a placeholder (config.h) that text shows as `*`; the
-  // result is a valid config. Applied again, it changes nothing.
+  // Placeholders (config.h) show as `*` in text; the result is a valid config.
+  // Idempotent.
   Config Apply(Config config) const;
-  // The same bytes when nothing is forgotten, or when they are no config.
+  // Returns the same bytes if this is empty, or if they are not a valid config.
   std::string Apply(std::string_view identity) const;
 
  private:
   unsigned parts_ = 0;
 };
 
-// Operators that traces spell differently, as one API: calls of aten::mm.default are calls of aten::mm (CanonicalName),
-// by the name that came first. Memory goes with the operators. Not thread-safe.
+// Unifies the spellings of operators in several traces: aten::mm.default and aten::mm (CanonicalName) both get the name
+// that came first. Memory grows with the operators. Not thread-safe.
 class OneSpelling {
  public:
-  // The identity with that name; valid until the next call.
+  // The identity under that name; valid until the next call.
   std::string_view Apply(std::string_view identity);
 
  private:
@@ -71,79 +70,78 @@ class OneSpelling {
   std::string respelled_;
 };
 
-// Dedup gathers the unique configurations of any number of traces. Each trace is
-// counted once and may be closed then: memory goes with the configurations (and,
-// with provenance, with the processes that each came from), not with calls or traces.
-//
-//   Dedup dedup(options);
-//   for (each trace) dedup.Add(trace, path);
-//   const std::vector<DedupConfig> configs = dedup.Finish();
-
 struct DedupOptions {
   GlobFilter filter;        // over API names
   std::vector<int> levels;  // empty: all
   Coarsening ignore;
-  // The same call of two levels is two configs. Formats that show no level say no.
+  // The same call at two levels is two configs; false for formats that show no level.
   bool levels_apart = true;
   bool provenance = false;
   bool times = false;                             // how long the calls of each config took
-  std::optional<Folding> folding = std::nullopt;  // of configs that become one by it a call that was made stays
-  uint64_t keep_first = 0;                        // so many configs of each API, the first seen; 0: all
+  std::optional<Folding> folding = std::nullopt;  // keeps one real call of the configs that it makes equal
+  uint64_t keep_first = 0;                        // only the first so many configs of each API; 0: all
 };
 
 // A process of one of the traces.
 struct DedupSource {
-  std::string trace;    // as it was named to Add
+  std::string trace;    // its name, as given to Add
   std::string process;  // `main-1234`
-  std::string host;     // empty, -1: not known
+  std::string host;     // empty, -1: unknown
   int64_t pid = -1;
   int64_t rank = -1;
 };
 
-// What a rule of the folding made of configs.
+// The effect of one folding rule.
 struct DedupFold {
   std::string rule;
-  uint64_t before = 0;  // configs that became one with others
-  uint64_t after = 0;
+  uint64_t before = 0;  // configs that were folded with others
+  uint64_t after = 0;   // and into how many
 };
 
 // Calls of a config in one process.
 struct DedupShare {
   uint32_t source = 0;  // index into sources()
   uint64_t calls = 0;
-  int64_t time_ns = -1;  // of all of them; -1: not known, or not asked for
+  int64_t time_ns = -1;  // of all of them; -1: unknown, or not asked for
 };
 
 struct DedupConfig {
   std::string_view identity;  // coarsened; folded: the example
-  std::string_view example;   // the least identity, by bytes, of those that became this one
+  std::string_view example;   // of the identities that became this one, the least by bytes
   std::string line;           // its text
   uint64_t calls = 0;
   int64_t time_ns = -1;             // as in DedupShare
   std::vector<DedupShare> sources;  // with provenance; by source
 };
 
+// Gathers the unique configurations of any number of traces. Counts each trace once, and
+// does not use it after Add: memory grows with the configurations (and, with provenance,
+// with the processes of each), not with calls or traces.
+//
+//   Dedup dedup(options);
+//   for (each trace) dedup.Add(trace, path);
+//   const std::vector<DedupConfig> configs = dedup.Finish();
 class Dedup {
  public:
   explicit Dedup(DedupOptions options) : options_(std::move(options)) {}
 
-  // `name` is how provenance calls the trace.
+  // `name` is the trace's name in the provenance.
   absl::Status Add(Trace* trace, const std::string& name);
 
-  // In the order of api_configs.txt: by line, then by level. Once; what it returns shows
-  // bytes that the Dedup owns.
+  // In the order of api_configs.txt: by line, then by level. Call it once; the result
+  // points to bytes that the Dedup owns.
   std::vector<DedupConfig> Finish();
 
   const std::vector<DedupSource>& sources() const { return sources_; }
-  // By rule, in their order; without those that made nothing one.
+  // In the order of the rules, without those that folded nothing.
   std::vector<DedupFold> folds() const;
 
  private:
   struct Entry {
     uint64_t calls = 0;
-    int64_t time_ns = 0;  // -1: of some of the calls it is not known
+    int64_t time_ns = 0;  // -1: unknown for some of the calls
     std::string example;  // empty: the identity
-    // With a folding, where one of its rules is for it:
+    // With a folding that has a rule for its API:
     int rule = -1;
     uint64_t folded = 0;  // configs that became this one
     std::string kept;     // the least of them, by bytes; coarsened
@@ -157,13 +155,13 @@ class Dedup {
   DedupOptions options_;
   OneSpelling spelling_;
   ConfigTable unfolded_;        // with a folding: each config before it
-  ConfigTable table_;           // its ConfigIds number the entries, as they were first seen
+  ConfigTable table_;           // numbers the entries, in the order in which they were first seen
   std::vector<Entry> entries_;  // by ConfigId
   std::vector<DedupSource> sources_;
 };
 
-// Text lines with where each comes from: `LINE\tout/main-12: 3 calls, b.ttlog: 1 call`. With `counts` the
-// calls of all before the line. Aborted when `out` fails.
+// Writes each config as a line of text with its sources: `LINE\tout/main-12: 3 calls, b.ttlog: 1 call`. `counts` puts
+// the total number of calls before the line. Aborted when `out` fails.
 absl::Status WriteProvenanceText(const std::vector<DedupConfig>& configs, const std::vector<DedupSource>& sources,
                                  bool counts, std::ostream* out);
 

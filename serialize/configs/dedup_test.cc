@@ -172,7 +172,7 @@ TEST(Dedup, ProcessesOfOneLogAreToldApart) {
             "all.ttlog/all[2]: 1 call\n");
 }
 
-// The sources of configs that become one are added up.
+// The sources of configs that become equal are added up.
 TEST(Dedup, ProvenanceOfCoarsened) {
   FakeTrace one;
   one.Call(Call(1, "f", 2));
@@ -193,7 +193,7 @@ TEST(Dedup, ProvenanceOfCoarsened) {
   }
 }
 
-// The lines of api_configs.txt, whatever the values, whichever levels.
+// The same lines as in api_configs.txt, for all kinds of values and for several levels.
 TEST(Dedup, LinesAreThoseOfApiConfigs) {
   FakeTrace trace;
   std::mt19937 random(1);
@@ -203,7 +203,7 @@ TEST(Dedup, LinesAreThoseOfApiConfigs) {
     configs.push_back(SampleConfig(sample, "f"));
     configs.back().level = 2;
   }
-  // Two nans that only their bits tell apart.
+  // Two nans that differ only in their bits.
   Config nan = MakeConfig(1, "f", {Value()});
   nan.args[0].tag = ValueTag::kFloat;
   nan.args[0].real = __builtin_nan("");

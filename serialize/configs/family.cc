@@ -11,7 +11,7 @@
 namespace torchtrace {
 namespace {
 
-// Goes through a config in the order of its text, collects its numbers and puts placeholders in their places.
+// Walks a config in the order of its text, collects its numbers and replaces them by placeholders.
 class Masker {
  public:
   // Either may be null.
@@ -55,7 +55,7 @@ class Masker {
       case ValueTag::kNdarray:
         return MaskDims(FamilyNumber::kSize, ".shape", &value->shape);
       case ValueTag::kStorage:
-        // No storage has more; damaged ones stay as they are.
+        // Only a damaged log has larger ones; leaves them unchanged.
         if (value->whole > INT64_MAX) return;
         Add({.kind = FamilyNumber::kSize, .integer = static_cast<int64_t>(value->whole)}, ".nbytes");
         value->whole = kAnyBytes;
@@ -80,7 +80,7 @@ class Masker {
     }
   }
 
-  // `ints`: what the ints among the items are.
+  // `ints`: the kind of the ints among the items.
   void MaskItems(Value* value, FamilyNumber::Kind ints) {
     for (size_t i = 0; i < value->items.size(); ++i) {
       int_kind_ = ints;

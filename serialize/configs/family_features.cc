@@ -10,12 +10,12 @@
 namespace torchtrace {
 namespace {
 
-// Pairs are looked at within so many sizes and tensors: calls with hundreds of tensors (foreach operators) would
-// have more pairs than calls.
+// Only pairs within so many sizes and tensors count: calls with hundreds of tensors (foreach operators) would have
+// too many pairs.
 constexpr size_t kSizesBack = 16;
 constexpr size_t kTensorsBack = 4;
 
-// The values of kValue. From kAligned on: 0 odd, 1 divisible by 2 and not by 4, ... 7 by 128.
+// The values of kValue. kAligned + n: 0 odd, 1 divisible by 2 and not by 4, ... 7 by 128.
 enum ValueClass : uint8_t {
   kSymbolic,
   kZero,
@@ -40,7 +40,7 @@ bool IsComparable(const FamilyNumber& number) {
 Exact ExactValue(const FamilyNumber& number) {
   return number.kind == FamilyNumber::kFloat ? Exact(number.real) : Exact(number.integer);
 }
-// Orders of magnitude to both sides of zero.
+// A logarithmic scale on both sides of zero.
 double LogScale(Exact value) {
   const double magnitude = std::log2(1 + static_cast<double>(std::fabs(value)));
   return value < 0 ? -magnitude : magnitude;
@@ -104,7 +104,7 @@ class Collector {
     if (value == range.greatest) Add(Feature::kExtreme, i, 0, 1);
     const double from = LogScale(range.least);
     const double share = (LogScale(value) - from) / (LogScale(range.greatest) - from);
-    // Two large numbers may lie in one place of the scale.
+    // Two large numbers may have the same place on the scale: the share is then not a number.
     const int quarter = share >= 0 && share <= 1 ? std::min(3, static_cast<int>(4 * share)) : 0;
     Add(Feature::kQuarter, i, 0, static_cast<uint8_t>(quarter));
   }
@@ -175,7 +175,7 @@ class Collector {
                                    : kSameShape);
   }
 
-  // What all members have tells none from another.
+  // Features that all members have distinguish none.
   void DropCommon() {
     std::vector<size_t> members_with(result_.features.size());
     for (const std::vector<uint32_t>& features : result_.of) {

@@ -103,7 +103,7 @@ TEST(Family, SameAndOther) {
   EXPECT_NE(key(TensorValue({2, 3})), key(half));
 }
 
-// Over one value of every kind: a family's key and its text say the same, and as many names as numbers.
+// For one value of every kind: equal keys mean equal texts, and there are as many names as numbers.
 TEST(Family, KeyAndTextAgree) {
   std::map<std::string, std::string> text_of_key, key_of_text;
   for (const ValueSample& sample : ValueSamples()) {

@@ -12,7 +12,7 @@
 namespace torchtrace {
 namespace {
 
-// Made of test_folds.yaml: see BUILD.
+// Generated from test_folds.yaml: see BUILD.
 constexpr char kTestFolds[] =
 #include "serialize/configs/test_folds_yaml.inc"
     ;
@@ -68,7 +68,7 @@ void FoldValue(const FoldRule& rule, Value* value) {
     value->tensor_bits &= ~static_cast<uint64_t>(kTensorHasStride);
     value->strides.clear();
   }
-  // Keys of dicts are names.
+  // Keys of dicts are names, not values.
   const bool dict = value->tag == ValueTag::kDict;
   for (size_t i = dict ? 1 : 0; i < value->items.size(); i += dict ? 2 : 1) FoldValue(rule, &value->items[i]);
 }

@@ -1,4 +1,4 @@
-// What may differ between the configs of a list without one of them being worth a test of its own.
+// Rules for which differences between configs don't matter for a purpose: a list for tests needs only one of them.
 
 #ifndef TORCHTRACE_SERIALIZE_CONFIGS_FOLDING_H_
 #define TORCHTRACE_SERIALIZE_CONFIGS_FOLDING_H_
@@ -16,12 +16,12 @@
 
 namespace torchtrace {
 
-// A rule of test_folds.yaml, which says what its parts mean.
+// A rule of test_folds.yaml, which documents the parts.
 struct FoldRule {
   std::string name;
   std::string because;
   GlobFilter apis;
-  std::vector<size_t> places;  // of arguments; with no names either: all arguments
+  std::vector<size_t> places;  // of arguments; if there are no names either: all arguments
   std::vector<std::string> names;
   bool numbers = false;
   bool sizes = false;
@@ -30,7 +30,7 @@ struct FoldRule {
 // Errors name the line and what was expected there.
 absl::StatusOr<std::vector<FoldRule>> ParseFoldRules(const std::string& yaml);
 
-// Not thread-safe: it remembers which rule is for an API.
+// Not thread-safe: caches the rule for each API.
 class Folding {
  public:
   // "tests".
@@ -42,7 +42,7 @@ class Folding {
     size_t rule = 0;  // index into rules()
     std::string key;  // an identity, equal for configs that become one
   };
-  // Nothing where no rule is for the API.
+  // nullopt if there is no rule for the API.
   std::optional<Folded> Fold(std::string_view identity);
 
   const std::vector<FoldRule>& rules() const { return rules_; }

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The rule's name and the folded config as text; the text as it is where no rule is for it.
+// The rule's name and the folded config as text; the unchanged text if there is no rule for it.
 std::string Fold(const std::string& text) {
   Folding folding = *Folding::For("tests");
   const std::optional<Folding::Folded> folded = folding.Fold(EncodeConfig(*ParseConfigText(text)));

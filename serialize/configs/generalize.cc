@@ -12,7 +12,7 @@
 namespace torchtrace {
 namespace {
 
-// The same seed gives each config the same rank among equals, wherever it stands.
+// Breaks ties: with the same seed a config has the same rank, independent of the order.
 uint64_t Rank(std::string_view identity, uint64_t seed) {
   return XXH3_64bits_withSeed(identity.data(), identity.size(), seed);
 }
@@ -36,7 +36,7 @@ class Family {
       return static_cast<size_t>(
           std::count_if(features.begin(), features.end(), [&](uint32_t f) { return members_with[f] == 0; }));
     };
-    // Gains only fall: what is on top with a gain that still holds is the best.
+    // Gains only decrease: the top candidate is the best if its gain is still the same.
     struct Candidate {
       size_t gain;
       size_t member;
@@ -54,12 +54,12 @@ class Family {
         queue.push({now, top.member});
         continue;
       }
-      // The first one stays even if there is nothing to tell them apart.
+      // Keep the first one even if no feature distinguishes them.
       if (now == 0 && !chosen.empty()) break;
       chosen.push_back(top.member);
       for (const uint32_t feature : features_.of[top.member]) ++members_with[feature];
     }
-    // Later choices can make earlier ones superfluous.
+    // Later choices can make earlier ones redundant.
     for (size_t i = chosen.size(); i-- > 0 && chosen.size() > 1;) {
       const std::vector<uint32_t>& features = features_.of[chosen[i]];
       if (std::any_of(features.begin(), features.end(), [&](uint32_t f) { return members_with[f] == 1; })) continue;
@@ -94,13 +94,13 @@ class Generalizer {
   }
 
  private:
-  // Indexes of each family's members, rising; families by their first. Only keys are held meanwhile.
+  // Indexes of each family's members, ascending; families are sorted by their first. Keeps only keys in memory.
   std::vector<std::vector<size_t>> FindFamilies() const {
     std::vector<std::vector<size_t>> families;
     absl::flat_hash_map<std::string, size_t> by_key;
     for (size_t i = 0; i < identities_.size(); ++i) {
       const absl::StatusOr<Config> config = ParseConfig(identities_[i]);
-      // One that can't be read is like no other.
+      // A malformed config is a separate family.
       if (!config.ok()) {
         families.push_back({i});
         continue;
@@ -124,7 +124,7 @@ class Generalizer {
     const Family whole = Of(family);
     std::vector<size_t> kept = whole.Cover(options_.budget);
     const size_t lost = CountLost(whole, kept);
-    // What the budget cut has other features than the whole family: it is cut until it stays as it is.
+    // The reduced family has other features than the whole one: reduce it again until it no longer changes.
     while (lost > 0) {
       std::vector<size_t> indexes;
       indexes.reserve(kept.size());
@@ -172,7 +172,7 @@ class Generalizer {
     texts.reserve(features.features.size());
     for (const Feature& feature : features.features) texts.push_back(DescribeFeature(feature, names));
 
-    // By kept member and feature; by feature, how many kept members have it.
+    // has: by kept member and feature. kept_with: by feature, how many kept members have it.
     std::vector<std::vector<bool>> has(kept.size(), std::vector<bool>(texts.size()));
     std::vector<uint32_t> kept_with(texts.size());
     for (size_t k = 0; k < kept.size(); ++k) {
@@ -181,7 +181,7 @@ class Generalizer {
         ++kept_with[feature];
       }
     }
-    // By member: the kept one that shares most with it.
+    // By member: the kept member that shares the most features with it.
     std::vector<size_t> nearest(family.size());
     std::vector<std::vector<size_t>> covers(kept.size());
     for (size_t member = 0; member < family.size(); ++member) {

@@ -46,7 +46,7 @@ std::set<std::string> Kept(const Identities& identities, const GeneralizeOptions
   return kept;
 }
 
-// The texts of what is kept, one a line.
+// The texts of the kept configs, one per line.
 std::string KeptText(const Identities& identities, const GeneralizeOptions& options = {}) {
   std::string text;
   for (const std::string& identity : Kept(identities, options)) text += FormatConfig(*ParseConfig(identity)) + "\n";
@@ -74,7 +74,7 @@ std::map<std::string, std::vector<std::set<std::string>>> FeaturesOf(const Ident
   return result;
 }
 
-// Configurations of a few families with sizes as models have them, and corners.
+// Configurations of a few families, with typical sizes of models and corner cases.
 Identities RandomConfigs(uint64_t seed, size_t count) {
   std::mt19937_64 random(seed);
   const auto size = [&]() -> Dim {
@@ -123,7 +123,7 @@ constexpr GeneralizeOptions kNoBudget = {.seed = 0, .budget = 0};
 TEST(Generalize, FeaturesOfNumbers) {
   struct Row {
     std::vector<Value> values;
-    std::vector<std::string> features;  // of each, joined, without what all have
+    std::vector<std::string> features;  // of each, joined, without common ones
   };
   const std::vector<Row> rows = {
       {{IntValue(0), IntValue(1), IntValue(3), IntValue(8)},
@@ -186,7 +186,7 @@ TEST(Generalize, HowTensorsBroadcast) {
     }
     EXPECT_EQ(relation, rows[i].relation) << i;
   }
-  // A missing dimension is stretched.
+  // A missing dimension is broadcast.
   const Identities ranks = {EncodeConfig(MakeConfig(1, "f", {TensorValue({2, 3}), TensorValue({3})})),
                             EncodeConfig(MakeConfig(1, "f", {TensorValue({2, 3}), TensorValue({4})}))};
   const auto of_ranks = FeaturesOf(ranks).begin()->second;
@@ -214,12 +214,12 @@ TEST(Generalize, DropsWhatAddsNothing) {
   const std::string kept = KeptText(identities);
   EXPECT_NE(kept.find("[2, 768]"), std::string::npos) << kept;
   EXPECT_NE(kept.find("[200, 768]"), std::string::npos) << kept;
-  EXPECT_NE(kept.find("[128, 768]"), std::string::npos) << kept;  // the one multiple of 128
+  EXPECT_NE(kept.find("[128, 768]"), std::string::npos) << kept;  // the only multiple of 128
   EXPECT_LE(Kept(identities, {}).size(), 10u) << kept;
 }
 
 TEST(Generalize, OneOfThoseThatAreAlike) {
-  // Beyond 4,096 all are multiples of 128 and no powers of two: only the range tells them apart.
+  // All are multiples of 128 above 4,096 and not powers of two: they differ only in their place in the range.
   std::vector<Config> configs;
   for (int64_t size = 33; size < 63; ++size) configs.push_back(MakeConfig(1, "f", {IntValue(size * 128)}));
   const Identities identities = Encode(configs);
@@ -231,7 +231,7 @@ TEST(Generalize, EveryFeatureIsKept) {
     const Identities identities = RandomConfigs(seed, 400);
     const std::set<std::string> kept = Kept(identities, kNoBudget);
     ASSERT_LT(kept.size(), identities.size());
-    // By the features of the whole family, not of what is left of it.
+    // With the features of the whole family, not of the kept members.
     std::map<std::string, size_t> next;
     const auto features = FeaturesOf(identities);
     std::map<std::string, std::set<std::string>> seen, covered;
@@ -312,7 +312,7 @@ TEST(Generalize, AuditAccountsForEachOnce) {
         EXPECT_TRUE(entry.shares.empty() && entry.covered_in.empty() && entry.uncovered.empty());
         continue;
       }
-      // Its features, each told once, where they are.
+      // Each of its features is listed exactly once, in the right list.
       EXPECT_TRUE(entry.covers.empty() && entry.because.empty());
       std::set<std::string> told(entry.shares.begin(), entry.shares.end());
       for (const auto& [feature, by] : entry.covered_in) {

@@ -11,7 +11,7 @@ std::string_view OneSpelling::Apply(std::string_view identity) {
   const std::string_view api = ReadConfigHead(identity).api;
   std::string canonical = CanonicalName(api);
   if (canonical.find("::") == std::string::npos) return identity;
-  // A level 1 call of torch.ops.aten.mm is another one than the operator that it calls.
+  // A call of torch.ops.aten.mm at level 1 differs from the operator at level 2 that it calls.
   canonical.insert(0, 1, identity[0]);
   const std::string& first = first_.try_emplace(std::move(canonical), api).first->second;
   if (first == api) return identity;

@@ -16,8 +16,8 @@ struct Box {
 
 struct Split {
   int64_t a, b;
-  // The search gave up: this is the furthest point that it reached, and on the
-  // side it came from the way there is known to be short.
+  // The search gave up: this is the furthest point that it reached. The path to it
+  // from the side where the search started is short.
   bool gave_up = false;
   bool low_is_short = false;
 };
@@ -27,15 +27,15 @@ struct Anchor {
 };
 
 // Myers' algorithm in linear space ("An O(ND) difference algorithm", 1986), with
-// a limit on what one search may cost, as GNU diff and git have it.
+// a limit on the cost of one search, as in GNU diff and git.
 class Aligner {
  public:
-  // Marks what is not kept in `removed` and `added`.
+  // Sets `removed` and `added` for symbols that are not kept.
   Aligner(Symbols a, Symbols b, AlignEffort* effort, std::vector<bool>* removed, std::vector<bool>* added)
       : a_(a), b_(b), effort_(effort), removed_(removed), added_(added) {
     const int64_t length = static_cast<int64_t>(a.size() + b.size()) + 1;
     max_cost_ = std::clamp<int64_t>(effort->max_cost, 2, length / 2 + 2);
-    // Once the effort is spent, time goes with length times cost.
+    // Once the effort is spent, time grows with length times cost.
     min_cost_ = std::min<int64_t>(effort->min_cost, std::max<int64_t>(int64_t{1'000'000'000} / length, 32));
     min_cost_ = std::clamp<int64_t>(min_cost_, 2, max_cost_);
   }
@@ -46,9 +46,9 @@ class Aligner {
   }
 
  private:
-  // `is_short`: no search in it costs more than the limit. Anchors are looked for
-  // in boxes up to `anchor_size`, which halves with every look: each symbol is
-  // looked at a logarithmic number of times.
+  // `is_short`: no search in the box costs more than the limit. Searches for anchors
+  // only in boxes up to `anchor_size`, which halves each time: each symbol is visited
+  // a logarithmic number of times.
   void Compare(Box box, bool is_short, int64_t anchor_size) {
     for (;;) {
       while (box.a0 < box.a1 && box.b0 < box.b1 && a_[box.a0] == b_[box.b0]) ++box.a0, ++box.b0;
@@ -81,7 +81,7 @@ class Aligner {
       const Box high = {split.a, box.a1, split.b, box.b1};
       const bool low_is_short = split.gave_up ? split.low_is_short : is_short;
       const bool high_is_short = split.gave_up ? !split.low_is_short : is_short;
-      // Going into the smaller one only keeps the stack logarithmic.
+      // Recursing only into the smaller one keeps the stack logarithmic.
       if (low.size() <= high.size()) {
         Compare(low, low_is_short, anchor_size);
         box = high;
@@ -94,13 +94,13 @@ class Aligner {
     }
   }
 
-  // A point on a shortest way through the box, found from both ends. Its first
-  // and last symbols differ, and neither side is empty.
+  // A point on a shortest path through the box, searched from both ends. The box's first
+  // and last symbols must differ, and neither side may be empty.
   Split FindSplit(const Box& box, bool is_short) {
     const int64_t min_diagonal = box.a0 - box.b1, max_diagonal = box.a1 - box.b0;
     const int64_t forward_middle = box.a0 - box.b0, backward_middle = box.a1 - box.b1;
     const bool odd = ((forward_middle - backward_middle) & 1) != 0;
-    // By diagonal a - b, relative to the middle one: the furthest a reached.
+    // By diagonal a - b, relative to the middle one: the furthest a that was reached.
     const int64_t reach = std::min(max_cost_, box.size() / 2 + 1) + 2;
     if (static_cast<int64_t>(forward_.size()) < 2 * reach + 1) {
       forward_.resize(2 * reach + 1);
@@ -115,8 +115,8 @@ class Aligner {
     int64_t forward_min = forward_middle, forward_max = forward_middle;
     int64_t backward_min = backward_middle, backward_max = backward_middle;
     for (int64_t cost = 1;; ++cost) {
-      int64_t work = 0;  // diagonals looked at, and steps along them
-      // A diagonal more on either side, unless that would leave the box.
+      int64_t work = 0;  // visited diagonals, and steps along them
+      // One more diagonal on either side, unless that leaves the box.
       if (forward_min > min_diagonal) {
         forward[--forward_min - 1] = -1;
       } else {
@@ -196,8 +196,8 @@ class Aligner {
     return box.a1 + box.b1 - high.a - high.b < low.a + low.b - box.a0 - box.b0 ? low : high;
   }
 
-  // Points that belong together because what stands there is unique on both
-  // sides: windows, or else single symbols. Rising on both sides.
+  // Matching points at windows, or else at single symbols, that are unique on both
+  // sides. Ascending on both sides.
   std::vector<Anchor> FindAnchors(const Box& box) const {
     std::vector<Anchor> anchors = UniqueWindows(box);
     if (anchors.empty()) anchors = UniqueSymbols(box);
@@ -230,7 +230,7 @@ class Aligner {
 
   std::vector<Anchor> UniqueWindows(const Box& box) const {
     constexpr int64_t kNone = -1, kSeveral = -2, kWindow = 32;
-    // Of a long box only some windows, told by their hash so that both sides choose the same.
+    // In a long box only some windows, chosen by their hash: the same ones on both sides.
     const uint64_t one_in = std::clamp<uint64_t>(static_cast<uint64_t>(box.size()) >> 16, 1, 64);
     absl::flat_hash_map<uint64_t, Anchor> at;
     const auto visit = [one_in](Symbols symbols, int64_t begin, int64_t end, const auto& found) {
@@ -257,9 +257,9 @@ class Aligner {
     return UniqueOnBothSides(at);
   }
 
-  // `anchors` rise in a; the longest part of them that rises in b as well.
+  // The longest subsequence of `anchors`, which ascend in a, that ascends in b as well.
   static std::vector<Anchor> LongestRising(const std::vector<Anchor>& anchors) {
-    std::vector<size_t> ends;  // by length - 1: the anchor with the least b that ends a rising part so long
+    std::vector<size_t> ends;  // by length - 1: the anchor with the least b that ends a subsequence of that length
     std::vector<size_t> before(anchors.size());
     for (size_t i = 0; i < anchors.size(); ++i) {
       const auto at = std::lower_bound(ends.begin(), ends.end(), i,
@@ -289,7 +289,7 @@ class Aligner {
   std::vector<int64_t> backward_;
 };
 
-// Copies the symbols that occur on the other side too: no others can be kept.
+// Copies the symbols that are in `these`: both sides have them, so others can't be kept.
 std::vector<uint32_t> OnlyThese(Symbols symbols, const std::vector<bool>& these) {
   std::vector<uint32_t> result;
   result.reserve(static_cast<size_t>(
@@ -306,9 +306,9 @@ std::vector<bool> Occurring(Symbols symbols, size_t symbol_count) {
   return occurs;
 }
 
-// Of both sides without their common beginning and end, neither empty.
+// Aligns both sides without their common beginning and end. Neither may be empty.
 RunList AlignMiddle(Symbols a, Symbols b, size_t symbol_count, AlignEffort* effort) {
-  // With few symbols in question asking which of them are common costs more than it saves.
+  // For short sequences, finding the common symbols costs more than it saves.
   const bool filter = a.size() + b.size() >= symbol_count / 8;
   std::vector<bool> common;
   std::vector<uint32_t> kept_a, kept_b;
@@ -334,9 +334,9 @@ RunList AlignMiddle(Symbols a, Symbols b, size_t symbol_count, AlignEffort* effo
   Aligner(left_a, left_b, effort, &removed, &added).Run();
 
   RunList runs;
-  size_t i = 0, j = 0, left_i = 0, left_j = 0;  // left_*: the next among those that were aligned
+  size_t i = 0, j = 0, left_i = 0, left_j = 0;  // left_*: the next of left_a and left_b
   while (i < a.size() || j < b.size()) {
-    // What goes and what comes up to the next pair that is kept.
+    // Removed and added symbols before the next pair that is kept.
     uint64_t gone = 0, come = 0, same = 0;
     for (; i < a.size(); ++i, ++gone) {
       if (!common.empty() && !common[a[i]]) continue;

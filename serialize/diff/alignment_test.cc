@@ -32,7 +32,7 @@ std::string Text(const RunList& runs) {
   return text;
 }
 
-// Removed and added symbols. Fails when the script isn't one that makes b of a.
+// The number of removed and added symbols. Fails if the script doesn't turn a into b.
 uint64_t CheckedCost(const RunList& runs, const Sequence& a, const Sequence& b) {
   uint64_t cost = 0;
   size_t i = 0;
@@ -61,7 +61,7 @@ uint64_t CheckedCost(const RunList& runs, const Sequence& a, const Sequence& b) 
   return cost;
 }
 
-// Of a shortest script: by the plain table of longest common subsequences.
+// The cost of a shortest script, from the table of longest common subsequences.
 uint64_t LeastCost(const Sequence& a, const Sequence& b) {
   std::vector<std::vector<uint64_t>> longest(a.size() + 1, std::vector<uint64_t>(b.size() + 1));
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -78,7 +78,7 @@ Sequence RandomSequence(size_t length, uint32_t symbols, std::mt19937* random) {
   return sequence;
 }
 
-// `edits` times a symbol removed, added or replaced somewhere.
+// Removes, adds or replaces a symbol at random `edits` times.
 Sequence Edited(Sequence sequence, size_t edits, uint32_t symbols, std::mt19937* random) {
   for (size_t i = 0; i < edits; ++i) {
     const auto at = static_cast<ptrdiff_t>((*random)() % (sequence.size() + 1));
@@ -98,7 +98,7 @@ Sequence Edited(Sequence sequence, size_t edits, uint32_t symbols, std::mt19937*
   return sequence;
 }
 
-// Calls of a training loop: steps of the same calls, with one that no other step has.
+// Calls of a training loop: each step has the same calls, and one that no other step has.
 Sequence Steps(uint32_t steps, uint32_t calls_per_step) {
   Sequence sequence;
   for (uint32_t step = 0; step < steps; ++step) {
@@ -123,7 +123,7 @@ TEST(Alignment, Examples) {
       {"abcd", "xabcd", "+1=4"},
       {"abcd", "abcdx", "=4+1"},
       {"abcabba", "xyz", "-7+3"},
-      // What the other side doesn't have at all, in the midst of what it has.
+      // Symbols that the other side doesn't have, between common ones.
       {"1a2b3c4", "5abc6", "-1+1=1-1=1-1=1-1+1"},
   };
   for (const auto& c : cases) EXPECT_EQ(Text(AlignOf(Letters(c.a), Letters(c.b))), c.runs) << c.a << " " << c.b;
@@ -137,7 +137,7 @@ TEST(Alignment, IdenticalSequencesHaveNoDifference) {
   }
 }
 
-// Every pair of sequences of up to five of two symbols.
+// All pairs of sequences of up to five symbols from an alphabet of two.
 TEST(Alignment, ShortestForAllSmallSequences) {
   std::vector<Sequence> all = {{}};
   for (size_t i = 0; all[i].size() < 5; ++i) {
@@ -164,7 +164,7 @@ TEST(Alignment, ShortestForRandomSequences) {
   }
 }
 
-// The shortest within the effort; beyond it still a script, and not an absurd one.
+// Without effort left, the script is still valid and reasonably short.
 TEST(Alignment, WithoutEffortStillAScript) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
@@ -191,7 +191,7 @@ TEST(Alignment, SaysWhenItGaveUp) {
   EXPECT_TRUE(little.gave_up);
 }
 
-// An epoch more: too many edits for the search, and found by what is unique.
+// One more epoch: too many edits for the search, so unique symbols must be found.
 TEST(Alignment, LongInsertionIsFoundByWhatIsUnique) {
   const Sequence a = Steps(100, 40);
   Sequence b = a;
@@ -206,7 +206,7 @@ TEST(Alignment, LongInsertionIsFoundByWhatIsUnique) {
   EXPECT_EQ(cost, 2003u);
 }
 
-// Windows of 32 never occur in both here, single symbols do.
+// No window of 32 symbols occurs on both sides here, but single symbols do.
 TEST(Alignment, UniqueSymbolsServeToo) {
   Sequence a, b;
   for (uint32_t i = 0; i < 200; ++i) {
@@ -235,7 +235,7 @@ TEST(RunList, Appends) {
 }
 
 TEST(PairChanged, SameGroupInOrder) {
-  // Capital letters are of the group of the small ones.
+  // A capital letter is in the group of its lower-case letter.
   std::vector<uint32_t> groups(128);
   for (uint32_t c = 0; c < 128; ++c) groups[c] = c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
   const struct {

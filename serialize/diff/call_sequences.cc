@@ -19,11 +19,11 @@ namespace torchtrace {
 namespace {
 
 uint32_t SymbolOf(const CallRecord& call, const std::vector<uint32_t>& symbols) {
-  // A config from beyond: the file has changed since it was counted.
+  // New configs appear if the file has changed since it was counted.
   return call.config < symbols.size() ? symbols[call.config] : CommonConfigs::kLeftOut;
 }
 
-// What belongs to each thread, found quickly while the same one goes on.
+// A T for each thread; fast while the thread stays the same.
 template <typename T>
 class ByThread {
  public:
@@ -46,7 +46,7 @@ class ByThread {
 
 using LevelSymbols = std::pair<int, std::vector<uint32_t>>;
 
-// Few levels: a list is quickest.
+// There are few levels: a list is fastest.
 template <typename T>
 T& OfLevel(int level, std::vector<std::pair<int, T>>* levels) {
   for (auto& [known, value] : *levels) {
@@ -82,7 +82,7 @@ absl::Status FindPlaces(Trace* trace, const std::vector<uint32_t>& symbols, std:
   struct Progress {
     SequenceQuery* query = nullptr;
     uint64_t position = 0;  // of the sequence's next call
-    size_t next = 0;        // index of the next position asked for
+    size_t next = 0;        // index of the next requested position
     size_t next_inner = 0;
   };
   struct Open {
@@ -108,7 +108,7 @@ absl::Status FindPlaces(Trace* trace, const std::vector<uint32_t>& symbols, std:
   const absl::Status read = trace->Read([&](const CallRecord& call) -> absl::Status {
     if (call.kind != CallRecord::kEnter) return absl::OkStatus();
     Thread& thread = threads.Of(call);
-    // What is as deep as this call, or deeper, has ended.
+    // Calls that are as deep as this call, or deeper, have ended.
     while (!thread.open.empty() && thread.open.back().depth >= call.depth) thread.open.pop_back();
     if (const uint32_t symbol = SymbolOf(call, symbols); symbol != CommonConfigs::kLeftOut) {
       const int level = levels_together ? CallSequence::kAllLevels : call.level;
@@ -135,7 +135,7 @@ absl::Status FindPlaces(Trace* trace, const std::vector<uint32_t>& symbols, std:
     return absl::OkStatus();
   });
   if (!read.ok() && read != finished) return read;
-  // The file has changed: what isn't there any more has no place.
+  // If the file has changed, calls that no longer exist have no place.
   for (SequenceQuery& query : *queries) {
     query.places.resize(query.positions.size());
     query.outside.resize(query.inner.size());
@@ -148,7 +148,7 @@ namespace {
 struct Process {
   uint32_t index = 0;
   std::optional<int64_t> rank;
-  std::string role;   // empty: not known
+  std::string role;   // empty: unknown
   std::string label;  // of a run that was merged
   std::vector<ThreadId> threads;
 };
@@ -169,7 +169,7 @@ std::vector<Process> ProcessesOf(const Trace& trace, const std::vector<ThreadId>
   return processes;
 }
 
-// Pairs of what `alike` accepts, in order, of what has no partner yet.
+// Pairs items without a partner that `alike` accepts, in order.
 template <typename T, typename Alike>
 void Pair(const std::vector<T>& a, const std::vector<T>& b, std::vector<bool>* a_paired, std::vector<bool>* b_paired,
           const Alike& alike, std::vector<std::pair<size_t, size_t>>* pairs) {
@@ -184,7 +184,7 @@ void Pair(const std::vector<T>& a, const std::vector<T>& b, std::vector<bool>* a
   }
 }
 
-// The same for what has equal keys. There may be many threads.
+// Pairs items with equal keys. Faster than Pair: there may be many threads.
 template <typename AKey, typename BKey>
 void PairEqual(const std::vector<ThreadId>& a, const std::vector<ThreadId>& b, std::vector<bool>* a_paired,
                std::vector<bool>* b_paired, const AKey& a_key, const BKey& b_key,
@@ -218,7 +218,7 @@ std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const st
   Pair(
       a_processes, b_processes, &a_paired, &b_paired,
       [](const Process& x, const Process& y) { return x.rank == y.rank && x.role == y.role; }, &processes);
-  // What one side doesn't know can't tell them apart.
+  // An unknown rank or role matches any.
   Pair(
       a_processes, b_processes, &a_paired, &b_paired,
       [](const Process& x, const Process& y) {
@@ -226,7 +226,7 @@ std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const st
                (x.role.empty() || y.role.empty() || x.role == y.role);
       },
       &processes);
-  // One rank against another: there is no other choice.
+  // Two traces of one rank each are compared even if the ranks differ.
   if (a_processes.size() == 1 && b_processes.size() == 1 && processes.empty()) processes.emplace_back(0, 0);
 
   std::vector<std::pair<ThreadId, ThreadId>> matched;
@@ -260,7 +260,7 @@ std::string DescribeThread(const Trace& trace, ThreadId thread) {
   if (const std::optional<int64_t>& rank = process.known.ranked.rank; rank.has_value()) {
     absl::StrAppend(&text, "rank ", *rank, ", ");
   }
-  // A log of many processes says where it has each from.
+  // In a log of many processes, the metadata has each one's source.
   const std::string& source = process.known.source;
   const std::string name = source.empty() ? ProcessName(process) : std::filesystem::path(source).stem().string();
   absl::StrAppend(&text, PlainLine(name), ", thread ", thread.thread);

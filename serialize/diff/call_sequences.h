@@ -14,21 +14,19 @@
 
 namespace torchtrace {
 
-// The calls of a trace as sequences of symbols (config_diff.h), four bytes a
-// call: one for each thread and level, or for each thread. What else is to be known
-// of a few calls, such as what they are inside, a second reading finds out.
-
+// The calls of one thread and level, or of one thread, as a sequence of symbols (config_diff.h): four bytes a call.
+// FindPlaces reads the trace a second time for more about a few of the calls, such as the calls around them.
 struct CallSequence {
   uint32_t process = 0;  // index into trace.processes()
   uint32_t thread = 0;   // its number
-  int level = 0;         // kAllLevels when they stand together
+  int level = 0;         // kAllLevels: calls of all levels
   std::vector<uint32_t> symbols;
 
   static constexpr int kAllLevels = -1;
 };
 
-// By process, thread and level. `symbols` is by ConfigId; calls without one, or
-// with CommonConfigs::kLeftOut, are in no sequence. `trace` was counted before.
+// Sorted by process, thread and level. `symbols` is indexed by ConfigId; calls without a config, and those whose symbol
+// is CommonConfigs::kLeftOut, are in no sequence. Call trace->Count() first.
 absl::StatusOr<std::vector<CallSequence>> ReadSequences(Trace* trace, const std::vector<uint32_t>& symbols,
                                                         bool levels_together);
 
@@ -38,29 +36,26 @@ struct OuterCall {
   ConfigId config = kLostId;
 };
 
-// What is known of one call of a sequence.
+// Where one call of a sequence is in its trace.
 struct CallPlace {
   uint64_t call = kNoCall;  // its number in the trace, as `dump` shows it
   uint32_t depth = 0;
 };
 
-// Asks for some calls of one sequence, and takes the answers.
+// A question about some calls of one sequence, with the answers.
 struct SequenceQuery {
   uint32_t process = 0;
   uint32_t thread = 0;
   int level = 0;
-  std::vector<uint64_t> positions;  // rising
-  std::vector<uint64_t> inner;      // rising; of those, the calls around each are wanted as well
+  std::vector<uint64_t> positions;  // ascending
+  std::vector<uint64_t> inner;      // ascending: those positions for which `outside` is wanted as well
 
-  std::vector<CallPlace> places;                // by position
-  std::vector<std::vector<OuterCall>> outside;  // by inner, outermost first
+  std::vector<CallPlace> places;                // one for each of `positions`
+  std::vector<std::vector<OuterCall>> outside;  // the calls around each of `inner`, outermost first
 };
 
-// Reads as far as the last call that is asked for. Queries are sorted as sequences are.
+// Stops reading after the last call that is asked for. Queries are sorted as sequences are.
 absl::Status FindPlaces(Trace* trace, const std::vector<uint32_t>& symbols, std::vector<SequenceQuery>* queries);
-
-// Which thread of one run is which of another. Processes belong together by
-// rank and role, threads by name and number, each in order where several are alike.
 
 struct ThreadId {
   uint32_t process = 0;  // index into trace.processes()
@@ -68,7 +63,8 @@ struct ThreadId {
   friend auto operator<=>(const ThreadId&, const ThreadId&) = default;
 };
 
-// Of the threads given, sorted, those that belong together.
+// Pairs the threads of two runs. Processes match by rank and role, threads by name and number; several that are alike
+// match in order. The given threads are sorted.
 std::vector<std::pair<ThreadId, ThreadId>> MatchThreads(const Trace& a, const std::vector<ThreadId>& a_threads,
                                                         const Trace& b, const std::vector<ThreadId>& b_threads);
 

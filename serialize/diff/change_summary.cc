@@ -19,27 +19,27 @@
 namespace torchtrace {
 namespace {
 
-// What is in fewer configs is no common change, and no more of one kind are told.
+// A common change is in at least so many configs; at most so many of one kind are reported.
 constexpr size_t kFewestConfigs = 2;
 constexpr size_t kMostOfAKind = 3;
-// Of the lesser number in a factor of calls.
+// The limit for the lesser number in a ratio of calls.
 constexpr int64_t kMostInFactor = 3;
 
 using Size = std::pair<int64_t, int64_t>;  // before, after
 using Texts = std::pair<std::string, std::string>;
 
-// What a changed config differs in.
+// The differences of a changed config.
 struct Differences {
-  std::set<Size> sizes;    // of tensors, and ints that may be some
+  std::set<Size> sizes;    // of tensors, and ints that may be sizes
   std::set<Texts> values;  // other numbers
   std::set<Texts> dtypes;
   std::set<Texts> devices;
-  bool other = false;  // layouts, or strides that one of them has
-  // Tensors of more than one dimension, by what changed in them: whether that is only their first size.
+  bool other = false;  // layouts, or strides that only one of them has
+  // For each tensor of more than one dimension, its changed sizes, and whether only the first size changed.
   std::vector<std::pair<std::set<Size>, bool>> tensors;
 };
 
-// `by` turns `from` into `to`, as it is or as a part of a product.
+// Whether `change` is `by`, or `by` times a common factor.
 bool Explains(const Size& by, const Size& change) {
   if (by == change) return true;
   return by.first > 0 && change.first > by.first && change.first % by.first == 0 &&
@@ -64,7 +64,7 @@ void CompareNames(const Value& a, const Value& b, Differences* differences) {
     case ValueTag::kDtype:
       compare(a.text, b.text, &differences->dtypes);
       break;
-    // A string may name a device; nothing else of it changes in a pair.
+    // A string may name a device; otherwise strings of a pair don't differ.
     case ValueTag::kString:
     case ValueTag::kDevice:
     case ValueTag::kGenerator:
@@ -148,9 +148,9 @@ class Summary {
     return configs_.head(config.a != CommonConfigs::kLeftOut ? config.a : config.b).api;
   }
 
-  // The change that most configs have as it is explains itself and its multiples, and so on with what is left.
+  // The most frequent change explains itself and its multiples; repeats this with the rest.
   void FindSizes() {
-    std::map<Size, std::set<size_t>> left;  // rows, by what is not explained
+    std::map<Size, std::set<size_t>> left;  // rows, by change that is not explained yet
     for (size_t i = 0; i < rows_.size(); ++i) {
       for (const Size& size : rows_[i].sizes) left[size].insert(i);
     }
@@ -180,7 +180,7 @@ class Summary {
     }
   }
 
-  // Whether the change is in the first size, alone, of most tensors that it is in.
+  // Whether, in most tensors with this change, only the first size changed.
   bool IsFirstOfMost(const std::set<size_t>& rows, const Size& by) const {
     size_t first = 0, all = 0;
     for (const size_t row : rows) {
@@ -209,7 +209,7 @@ class Summary {
     for (size_t i = 0; i < rows_.size(); ++i) {
       const ConfigDifference& row = diff_.configs[i];
       if (row.a_calls == 0 || row.b_calls == 0 || row.a_calls == row.b_calls) continue;
-      // Nobody says 13/7.
+      // A ratio like 13/7 tells people nothing.
       const Size factor = Factor(row.a_calls, row.b_calls);
       if (std::min(factor.first, factor.second) <= kMostInFactor) rows[factor].insert(i);
     }
@@ -219,7 +219,7 @@ class Summary {
     }
   }
 
-  // Those of several configs, the most frequent first.
+  // The changes in at least kFewestConfigs configs, the most frequent first.
   template <typename Key>
   static std::vector<Key> MostFrequent(const std::map<Key, std::set<size_t>>& rows) {
     std::vector<std::pair<size_t, const Key*>> found;
@@ -270,7 +270,7 @@ class Summary {
   std::vector<Differences> rows_;  // by row of diff_.configs
   std::set<Size> explained_sizes_;
   std::set<std::pair<CommonChange::Kind, Texts>> explained_texts_;
-  std::set<Size> factors_;  // of numbers of calls
+  std::set<Size> factors_;  // ratios of numbers of calls
   ChangeSummary summary_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The changes as lines, and behind them the rows that they don't explain.
+// The changes as lines, then the rows that they don't explain.
 std::vector<std::string> ChangesBetween(FakeTrace* a, FakeTrace* b) {
   CommonConfigs configs;
   const ConfigDiff diff = CompareConfigs(a, b, {}, /*compare_counts=*/true, &configs).value();
@@ -44,7 +44,7 @@ Value Tensor(std::vector<Dim> shape, const std::string& dtype = "float32", const
   return value;
 }
 
-// A layer's calls with a batch of that size.
+// The calls of a layer with that batch size.
 void AddLayer(FakeTrace* trace, int64_t batch, int64_t width, const std::string& dtype = "float32",
               const std::string& device = "cpu") {
   trace->Call(

@@ -52,7 +52,7 @@ const std::vector<uint32_t>& CommonConfigs::Families() {
 
 namespace {
 
-// So many pairs of one family are compared, each with each.
+// If a family has more pairs than this, they are not all compared.
 constexpr size_t kMaxCandidates = size_t{1} << 20;
 
 // A config that only one side has.
@@ -60,23 +60,23 @@ struct Lone {
   uint32_t symbol;
   uint64_t calls;
   std::vector<FamilyNumber> numbers;
-  std::string family;        // as FamilyName has it
+  std::string family;        // from FamilyName
   std::string kind;          // the same without dtypes, devices, strides and layouts
-  std::string same_numbers;  // of those that differ in these alone
+  std::string same_numbers;  // equal for configs that differ only in these
 };
 
 double ToDouble(const FamilyNumber& number) {
   return number.kind == FamilyNumber::kFloat ? number.real : static_cast<double>(number.integer);
 }
 
-// 0 for equal numbers, up to 2 for those of opposite sign.
+// 0 for equal numbers, up to 2 for numbers of opposite sign.
 double Distance(const FamilyNumber& a, const FamilyNumber& b) {
   if (a.symbolic != b.symbolic) return 1;
   if (a.symbolic) return 0;
   if (a.kind != FamilyNumber::kFloat && b.kind != FamilyNumber::kFloat && a.integer == b.integer) return 0;
   const double x = ToDouble(a), y = ToDouble(b);
   if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
-  // Not finite, or too near for doubles.
+  // 1 if it is not finite, or if the numbers differ but not as doubles.
   const double distance = std::abs(x - y) / std::max(std::abs(x), std::abs(y));
   return std::isfinite(distance) && distance > 0 ? distance : 1;
 }
@@ -107,8 +107,8 @@ struct Candidate {
   auto Key() const { return std::tuple(differing, distance, calls_apart, a, b); }
 };
 
-// Pairs of indexes, each index once: the nearest first, as far as both last.
-// Both sides are sorted by their numbers.
+// Pairs of indexes, each index at most once: the nearest first, until one side has no more.
+// Both sides must be sorted by their numbers.
 std::vector<std::pair<size_t, size_t>> PairNearest(const std::vector<Lone>& a, const std::vector<Lone>& b) {
   std::vector<std::pair<size_t, size_t>> pairs;
   if (a.size() > kMaxCandidates / b.size()) {
@@ -201,7 +201,7 @@ class Comparison {
   }
 
   void CompareAllConfigs() {
-    // Few symbols differ mostly: only those are taken apart.
+    // Only differing symbols are parsed: usually there are few.
     const Coarsening kinds = Coarsening::Parse({"dtype", "device", "stride", "layout"}).value();
     std::vector<Lone> a_lones, b_lones;
     for (uint32_t symbol = 0; symbol < configs_.size(); ++symbol) {
@@ -240,9 +240,9 @@ class Comparison {
     for (const Row& row : rows_) diff_.configs.push_back(row.difference);
   }
 
-  // Pairs what belongs together; what is left was removed, or added.
+  // Pairs configs as changed; the rest was removed or added.
   void PairLones(std::vector<Lone>* a, std::vector<Lone>* b) {
-    // What differs in names and strides alone belongs together, then what differs in numbers alone, then in both.
+    // First configs that differ only in dtypes, devices, strides and layouts, then only in numbers, then in both.
     Pair(a, b, [](const Lone& lone) { return lone.same_numbers; });
     Pair(a, b, [](const Lone& lone) { return lone.family; });
     Pair(a, b, [](const Lone& lone) { return lone.kind; });
@@ -254,7 +254,7 @@ class Comparison {
     }
   }
 
-  // The nearest of those that have the same key, which are taken away.
+  // Pairs the nearest ones of those with the same key, and removes them from both lists.
   template <typename Key>
   void Pair(std::vector<Lone>* a, std::vector<Lone>* b, Key key) {
     std::map<std::string, std::pair<std::vector<Lone>, std::vector<Lone>>> groups;
@@ -285,7 +285,6 @@ class Comparison {
     }
   }
 
-  // Equal for equal numbers.
   static std::string NumbersKey(const std::vector<FamilyNumber>& numbers) {
     std::string key;
     for (const FamilyNumber& number : numbers) {
@@ -299,7 +298,7 @@ class Comparison {
     return key;
   }
 
-  // Sorts families by level and API, and tells them apart.
+  // Identifies a family and sorts by level and API.
   std::string FamilyName(uint32_t symbol, const std::string& key) const {
     const ConfigHead head = configs_.head(symbol);
     std::string name(1, static_cast<char>(head.level));

@@ -19,11 +19,7 @@
 
 namespace torchtrace {
 
-// CommonConfigs numbers the configs of both traces of a diff as one set: equal
-// ones, after coarsening, have one symbol, dense from 0. Owns what it shows.
-// Memory goes with the configs. Not thread-safe.
-
-// Which calls are compared, and as what.
+// Which calls are compared, and what is ignored in them.
 struct DiffScope {
   Coarsening coarsening;
   GlobFilter filter;        // over API names
@@ -32,11 +28,13 @@ struct DiffScope {
   bool Accepts(const ConfigHead& head) const;
 };
 
+// Numbers the configs of both traces of a diff as one set: configs that are equal after coarsening share a symbol,
+// dense from 0. Owns the bytes that it returns views of. Memory grows with the configs. Not thread-safe.
 class CommonConfigs {
  public:
   static constexpr uint32_t kLeftOut = UINT32_MAX;
 
-  // By ConfigId; kLeftOut where the scope says so. `trace` was counted before.
+  // The symbols by ConfigId; kLeftOut for configs outside of the scope. Call trace.Count() first.
   std::vector<uint32_t> Add(const Trace& trace, const DiffScope& scope);
 
   size_t size() const { return configs_.config_count(); }
@@ -45,7 +43,7 @@ class CommonConfigs {
   // In text form.
   std::string Text(uint32_t symbol) const;
 
-  // Families, dense from 0, by symbol. Known once they were asked for.
+  // Family numbers, dense from 0, by symbol. The first call computes them.
   const std::vector<uint32_t>& Families();
   size_t family_count() const { return family_count_; }
   FamilyMember Member(uint32_t symbol) const;
@@ -57,16 +55,12 @@ class CommonConfigs {
   size_t family_count_ = 0;
 };
 
-// The APIs and configs that two traces differ in, without regard to order: added,
-// removed, changed in count; and of configs, those of one family (family.h) that
-// went on one side and came on the other, as pairs of nearest ones. Counting is all
-// the reading there is: memory and, but for it, time go with the configs.
-
-// kChanged: a config of A went and one of its family, or one that differs in dtypes and devices too, came in B.
+// kChanged: a config that only A has, paired with one that only B has: of the same family (family.h), or one that also
+// differs in dtypes and devices.
 enum class Change : uint8_t { kRemoved, kAdded, kChanged, kCount };
 inline constexpr int kChanges = 4;
 
-// Of one trace, what the scope accepts.
+// The totals of one trace within the scope.
 struct SideTotals {
   uint64_t calls = 0;
   uint64_t apis = 0;
@@ -89,6 +83,7 @@ struct ConfigDifference {
   uint64_t b_calls = 0;
 };
 
+// The APIs and configs that two traces differ in, regardless of order.
 struct ConfigDiff {
   SideTotals a;
   SideTotals b;
@@ -100,22 +95,22 @@ struct ConfigDiff {
   bool different() const { return !apis.empty() || !configs.empty(); }
 };
 
-// Fills in `configs`, which is empty before. Without `compare_counts` what both
-// have is the same however often it was called.
+// Fills `configs`, which must be empty. Without `compare_counts`, APIs and configs that both traces have are the same,
+// however often each was called. Only counts the traces; beyond that, time and memory grow with the configs.
 absl::StatusOr<ConfigDiff> CompareConfigs(Trace* a, Trace* b, const DiffScope& scope, bool compare_counts,
                                           CommonConfigs* configs);
 
-// What most differences come down to, as people say it: `batch 2 -> 4 in 312 configs of 45 APIs`.
-
+// A change that several differences share, for a summary such as `batch 2 -> 4 in 312 configs of 45 APIs`.
 struct CommonChange {
-  // kBatch: a size, which is the first one of most tensors that it changes in. kValue: a number that is no size.
-  // kCalls: b times as many calls where there were a, in lowest terms.
+  // kBatch: a size that is the first one of most tensors in which it changes. kValue: a number that is not a size.
+  // kCalls: the ratio of the numbers of calls, in lowest terms.
   enum Kind : uint8_t { kBatch, kSize, kDtype, kDevice, kValue, kCalls } kind = kSize;
   std::string a;
   std::string b;
   uint64_t configs = 0;
   uint64_t apis = 0;
-  // Of a size: what changed by the same factor (256 -> 512 where a batch of 2 became 4), the most frequent first.
+  // Of a size: other sizes that changed by the same factor (256 -> 512 where a batch of 2 became 4), the most frequent
+  // first.
   struct Multiple {
     std::string a;
     std::string b;
@@ -126,7 +121,7 @@ struct CommonChange {
 
 struct ChangeSummary {
   std::vector<CommonChange> changes;  // by kind, the most frequent first; each of several configs
-  // By row of ConfigDiff::apis and ::configs: that the changes above are all that it differs in.
+  // For each row of ConfigDiff::apis and ::configs: whether the changes above are its only differences.
   std::vector<bool> explains_api;
   std::vector<bool> explains_config;
 };

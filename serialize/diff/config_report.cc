@@ -44,20 +44,20 @@ ChangeCounts CountChanges(const std::vector<Row>& rows) {
   return counts;
 }
 
-// How many calls a difference is about.
+// For keeping the top rows: the number of calls.
 template <typename Row>
 uint64_t Weight(const Row& row) {
   const uint64_t more = std::max(row.a_calls, row.b_calls);
   return row.change == Change::kCount ? more - std::min(row.a_calls, row.b_calls) : more;
 }
 
-// A difference, and whether the common changes are all that it is.
+// A difference, and whether the common changes explain all of it.
 template <typename Difference>
 struct ReportRow : Difference {
   bool explained = false;
 };
 
-// Those that nothing explains come first.
+// Unexplained rows come first.
 template <typename Difference>
 std::vector<ReportRow<Difference>> MakeRows(const std::vector<Difference>& differences,
                                             const std::vector<bool>& explained) {
@@ -69,7 +69,7 @@ std::vector<ReportRow<Difference>> MakeRows(const std::vector<Difference>& diffe
 }
 
 const char* NameOf(CommonChange::Kind kind) {
-  // In its order.
+  // In Kind's order.
   static constexpr const char* kNames[] = {"batch", "size", "dtype", "device", "value", "calls"};
   return kNames[static_cast<size_t>(kind)];
 }
@@ -134,7 +134,7 @@ class ConfigReport {
     return configs_.head(row.a != CommonConfigs::kLeftOut ? row.a : row.b).level;
   }
   static int LevelOf(const ApiDifference& row) { return row.level; }
-  // Levels may be ignored.
+  // kAnyLevel: levels are ignored.
   static std::string LevelText(int level) { return level == kAnyLevel ? "*" : std::to_string(level); }
   static ordered_json LevelJson(int level) { return level == kAnyLevel ? ordered_json() : ordered_json(level); }
 
@@ -181,8 +181,8 @@ class ConfigReport {
     return multiples.empty() ? text : absl::StrCat(text, " (", multiples, ")");
   }
 
-  // How many of each kind fit: all, or else what is not explained, APIs in a third of the room or in what configs
-  // leave.
+  // How many rows of each kind fit: all, or else only unexplained ones; APIs get a third of the room, or what the
+  // configs leave.
   struct Room {
     size_t apis;
     size_t configs;
@@ -199,7 +199,7 @@ class ConfigReport {
     return {shown, std::min<size_t>(configs, room - shown)};
   }
 
-  // The first `shown`.
+  // Writes the first `shown` rows.
   template <typename Row>
   void WriteRows(const std::vector<Row>& all, size_t shown, uint64_t left_out) {
     const std::vector<Row> rows(all.begin(), all.begin() + static_cast<ptrdiff_t>(shown));
@@ -214,7 +214,7 @@ class ConfigReport {
       const ChangeWords& words = WordsOf(row.change);
       out_ << Color(words.color) << words.mark << "  " << std::string(width - calls.size(), ' ') << calls;
       if (levels) out_ << "  level " << LevelText(LevelOf(row));
-      // A changed config has colours of its own.
+      // The line of a changed config has its own colours.
       const bool own = row.change == Change::kChanged || row.change == Change::kCount;
       out_ << "  " << (own ? Color(kReset) : "") << Line(row, options_.color) << (own ? "" : Color(kReset)) << "\n";
     }

@@ -141,7 +141,7 @@ TEST(ConfigReport, OtherFamiliesAreNoPairs) {
   Call(&b, MakeConfig(1, "f", {half}));
   Call(&b, MakeConfig(1, "f", {TextValue("mean")}));
   const json report = JsonOf(&a, &b);
-  // But for those that differ in dtypes and devices.
+  // Only the pair that differs in dtypes and devices is changed.
   EXPECT_EQ(report["summary"]["configs"],
             json({{"removed", 1}, {"added", 1}, {"changed", 1}, {"count", 0}, {"same", 0}}));
   const auto pair = std::find_if(report["configs"].begin(), report["configs"].end(),
@@ -172,7 +172,7 @@ TEST(ConfigReport, CountsCanBeIgnored) {
   DiffOptions options;
   options.compare_counts = false;
   EXPECT_FALSE(ReportOf(&a, &b, options).different);
-  // What isn't there at all still counts.
+  // A config that only one side has still counts.
   Call(&b, Add({9}));
   EXPECT_TRUE(ReportOf(&a, &b, options).different);
 }
@@ -190,7 +190,7 @@ TEST(ConfigReport, Scope) {
   EXPECT_TRUE(ReportOf(&a, &b, options).different);
 }
 
-// What is defined and was never called isn't there.
+// Configs that are defined but never called are left out.
 TEST(ConfigReport, DefinitionsAreNoCalls) {
   FakeTrace a, b;
   b.Define(Add({8}));
@@ -259,7 +259,7 @@ TEST(ConfigReport, Markdown) {
             "| changed | 1 | 1 | 2 | `torch.add(Tensor([8 -> 9], \"float32\"), alpha=1)` |\n");
 }
 
-// Whatever the traces: turned around, what went has come, and every config of
+// For random traces: swapping the sides turns removed into added, and every config of
 // either side is accounted for.
 TEST(ConfigReport, TurnedAround) {
   std::mt19937 random(1);
@@ -286,7 +286,7 @@ TEST(ConfigReport, TurnedAround) {
     };
     EXPECT_EQ(sum("removed"), there["a"]["configs"]);
     EXPECT_EQ(sum("added"), there["b"]["configs"]);
-    // One family: pairs as far as they go.
+    // With a single family, one side is paired completely.
     EXPECT_EQ(std::min(counts["removed"].get<int>(), counts["added"].get<int>()), 0);
   }
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPunctuation = "()[]{}=, ";
 
-// Where the token that starts `text` ends.
+// The length of the first token of `text`.
 size_t TokenEnd(std::string_view text) {
   const size_t quote = text[0] == '"' ? 0 : text.size() > 1 && text[0] == 'b' && text[1] == '"' ? 1 : text.size();
   if (quote < text.size()) {
@@ -29,7 +29,7 @@ size_t TokenEnd(std::string_view text) {
   if (kPunctuation.find(text[0]) != std::string_view::npos) return 1;
   size_t end = 1;
   while (end < text.size() && text[end] != '"' && kPunctuation.find(text[end]) == std::string_view::npos) ++end;
-  // A dict's key and what separates it from its value.
+  // The colon after a dict's key is a separate token.
   if (end > 1 && text[end - 1] == ':' && (end == text.size() || text[end] == ' ')) --end;
   return end;
 }
@@ -44,7 +44,7 @@ std::vector<std::string_view> Tokens(std::string_view text) {
   return tokens;
 }
 
-// Of a dtype, a device, a layout.
+// A dtype, a device, a layout.
 bool IsQuotedName(std::string_view token) {
   return token.size() > 2 && token.front() == '"' && token.back() == '"' &&
          std::all_of(token.begin() + 1, token.end() - 1,
@@ -57,7 +57,7 @@ class Pieces {
     if (pieces_.empty() || !pieces_.back().same) pieces_.emplace_back();
     pieces_.back().before.append(text);
   }
-  // Names share their quotes.
+  // Changed names share their quotes: `"float32 -> float16"`.
   void AddChangedToken(std::string_view before, std::string_view after) {
     if (!IsQuotedName(before) || !IsQuotedName(after)) return AddChanged(before, after);
     AddSame("\"");
@@ -80,7 +80,7 @@ class Pieces {
 std::vector<TextPiece> CompareLines(std::string_view before, std::string_view after) {
   const std::vector<std::string_view> a = Tokens(before), b = Tokens(after);
   Pieces pieces;
-  // Members of a family differ in their numbers only.
+  // Members of a family differ only in numbers.
   if (a.size() == b.size()) {
     for (size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i]) {
@@ -116,7 +116,8 @@ std::vector<TextPiece> CompareLines(std::string_view before, std::string_view af
 
 namespace {
 
-// Tells of two tensors, or of those in two containers, what only one of them tells.
+// Makes default strides, layouts and devices of two tensors, or of those in two containers, explicit if the other one's
+// differ.
 void TellSameParts(Value* a, Value* b, std::set<const Value*>* with_device) {
   if (a->tag == ValueTag::kTensor && b->tag == ValueTag::kTensor) {
     if (a->device != b->device) with_device->insert({a, b});
@@ -177,7 +178,7 @@ const Choices<DiffFormat>& DiffFormats() {
 }
 
 std::string MarkdownCode(std::string_view text) {
-  // A fence longer than any within; a table's cells end at a bar even in code.
+  // The fence is longer than any backticks inside. A bar ends a cell even in code.
   size_t longest = 0, run = 0;
   std::string code;
   for (const char c : PlainLine(text)) {

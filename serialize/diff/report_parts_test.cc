@@ -25,14 +25,14 @@ TEST(ChangedText, WholeTokens) {
       {"f(dict{1: 2, \"a\": 3})", "f(dict{5: 2, \"a\": 4})", "f(dict{1 -> 5: 2, \"a\": 3 -> 4})"},
       {"f(Tensor([SymInt, 1], \"float32\"))", "f(Tensor([4, 1], \"float32\"))",
        "f(Tensor([SymInt -> 4, 1], \"float32\"))"},
-      // As many tokens or not.
+      // Equal and different numbers of tokens.
       {"f(1)", "f(1, a=2)", "f(1 -> , a=2)"},
       {"f(\"\\", "f(\"\\", "f(\"\\"},
   };
   for (const auto& c : cases) EXPECT_EQ(FormatPieces(CompareLines(c.before, c.after), false), c.line);
 }
 
-// What one of two tensors leaves out as the default is told where the other one has another.
+// A default that the text of one tensor leaves out is shown if the other tensor's differs.
 TEST(ChangedText, PartsOfTensors) {
   const auto parsed = [](const std::string& line) {
     const absl::StatusOr<Config> config = ParseConfigText(line);
@@ -71,7 +71,7 @@ TEST(ChangedText, Colors) {
   EXPECT_EQ(FormatPieces(CompareLines("f(1)", "f(2)"), true), "f(\x1b[31m1\x1b[0m -> \x1b[32m2\x1b[0m)");
 }
 
-// Nothing is lost: both lines can be had from the pieces.
+// Nothing is lost: the pieces contain both lines.
 TEST(ChangedText, PiecesMakeBothLines) {
   const std::string lines[] = {"f(1, \"x\", a=2)", "f(1, a=2)", "g(list[1, 2, ...+5])", "\"", "b\"", "f(\"\\"};
   for (const std::string& before : lines) {

@@ -21,12 +21,8 @@
 
 namespace torchtrace {
 
-// What the reports of a comparison are made of: both sides, colours, texts with what changed.
-
-// Does the same for both traces of a diff, at the same time where a second
-// thread can be had: the traces share nothing.
-
-// The functions return absl::Status. The first one's error is returned first.
+// Runs a() and b(), one for each trace of a diff, in parallel where a second thread can be started: the traces share
+// nothing. Both return absl::Status; if both fail, the result is a's error.
 template <typename A, typename B>
 absl::Status DoBoth(const A& a, const B& b) {
   absl::Status b_status;
@@ -34,7 +30,7 @@ absl::Status DoBoth(const A& a, const B& b) {
   try {
     thread = std::thread([&] { b_status = b(); });
   } catch (const std::system_error&) {
-    // None to be had: one after the other.
+    // Without a second thread, one after the other.
   }
   const absl::Status a_status = a();
   if (thread.joinable()) {
@@ -45,8 +41,7 @@ absl::Status DoBoth(const A& a, const B& b) {
   return a_status.ok() ? b_status : a_status;
 }
 
-// The ANSI colours of differences, as diff tools have them.
-
+// The usual ANSI colours of diff tools.
 inline constexpr char kRed[] = "\x1b[31m";     // what A has
 inline constexpr char kGreen[] = "\x1b[32m";   // what B has
 inline constexpr char kYellow[] = "\x1b[33m";  // what changed
@@ -55,28 +50,23 @@ inline constexpr char kBold[] = "\x1b[1m";
 inline constexpr char kDim[] = "\x1b[2m";
 inline constexpr char kReset[] = "\x1b[0m";
 
-// Two configs of one shape as one line: what both have in common once, and
-// where they differ `before -> after`.
+// A piece of a line that shows two configs at once: either their common text, or the text before and after.
 //
 //   torch.add(Tensor([8 -> 16, 128], "float32"), alpha=10)
-
-// Either common text, or what stands in its place before and after.
 struct TextPiece {
   bool same = true;
   std::string before;  // same: the common text
   std::string after;   // same: empty
 };
 
-// Of two lines of the text form. Pieces are whole tokens: numbers, strings, names.
+// Compares two lines of the text form. Pieces are whole tokens: numbers, strings, names.
 std::vector<TextPiece> CompareLines(std::string_view before, std::string_view after);
-// Of two configs. A part of a tensor that one of them leaves out as the default is told where the other one's is
-// another: `device="cpu -> cuda:0"`.
+// Compares two configs. A part of a tensor that the text of one of them leaves out as the default is shown where it
+// differs: `device="cpu -> cuda:0"`.
 std::vector<TextPiece> CompareTexts(Config before, Config after);
 
-// The pieces as one line. With colour, what goes is red and what comes green.
+// The pieces as one line. With colour, removed text is red and added text green.
 std::string FormatPieces(const std::vector<TextPiece>& pieces, bool color);
-
-// What the reports of both kinds of diff have in common.
 
 enum class DiffFormat : uint8_t { kText, kJson, kMarkdown };
 const Choices<DiffFormat>& DiffFormats();
@@ -84,23 +74,24 @@ const Choices<DiffFormat>& DiffFormats();
 struct DiffOptions {
   DiffScope scope;
   bool compare_counts = true;
-  std::vector<std::string> ignored;  // what the scope forgets, and "counts", as the report names it
+  std::vector<std::string> ignored;  // what the scope ignores, and "counts", as the report names it
   std::string a_name = "A";          // of the traces
   std::string b_name = "B";
   DiffFormat format = DiffFormat::kText;
   bool color = false;    // ANSI colours; text only
   bool summary = false;  // numbers only
-  uint64_t top = 0;      // so many APIs and configs, the most called first; 0: all
-  // Text: beyond so many rows, those that the common changes explain are left out, then the last ones; 0: never.
+  uint64_t top = 0;      // at most so many APIs and configs, the most called first; 0: all
+  // Text: if there are more rows than this, leaves out those that the common changes explain, then the last ones; 0: no
+  // limit.
   uint64_t max_rows = 0;
 };
 
-// `text` as code in a cell of a Markdown table, whatever it holds.
+// `text` as code in a cell of a Markdown table; bars and backticks in it are safe.
 std::string MarkdownCode(std::string_view text);
 
 // `torchtrace diff`: the report of what config_diff.h finds, as text, JSON or
-// Markdown. As text, two traces without a difference are reported in no line,
-// unless the summary was asked for.
+// Markdown. The text for two traces without a difference is empty, unless the
+// summary was asked for.
 //
 // JSON: {"different", "ignored": [names], "a": {"trace", "calls", "apis",
 // "configs"}, "b": the same, "summary": {"apis": {"removed", "added", "count",
@@ -108,14 +99,13 @@ std::string MarkdownCode(std::string_view text);
 // "calls", "a", "b", "configs", "apis", "multiples": [{"a", "b", "configs"}]}], "apis": [{"change", "level",
 // "api", "a_calls", "b_calls"}], "configs": [{the same, "a", "b": lines of text,
 // "differences": [{"a", "b"}]}], rows that the changes explain with "explained": true, "left_out": {"apis", "configs"}}
-
-// Returns whether they differ, also when `out` fails: its state tells that.
+//
+// Returns whether they differ, even if writing to `out` fails: check its state.
 absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& options, std::ostream* out);
 
 // `torchtrace diff --sequence`: the report of what sequence_diff.h finds, as text,
-// JSON or Markdown. Calls have the numbers that `torchtrace dump` shows. As text,
-// two traces without a difference are reported in no line, unless the summary was
-// asked for.
+// JSON or Markdown. Calls have the numbers that `torchtrace dump` shows. The text
+// for two traces without a difference is empty, unless the summary was asked for.
 //
 // JSON: {"different", "ignored": [names], "shortest", "a": {"trace", "calls"}, "b":
 // the same, "summary": {"same", "changed", "removed", "added", "hunks", "sequences",
@@ -126,8 +116,8 @@ absl::StatusOr<bool> WriteConfigDiff(Trace* a, Trace* b, const DiffOptions& opti
 // "b_first", "b_count", "inside", "inside_of", "lines": [{"change", "depth",
 // "a_call", "b_call", "config", or "a" and "b"}], "lines_left_out"}]}]}
 // Sequences that are the same have no "hunks".
-
-// Returns whether they differ, also when `out` fails: its state tells that.
+//
+// Returns whether they differ, even if writing to `out` fails: check its state.
 absl::StatusOr<bool> WriteSequenceDiff(Trace* a, Trace* b, const DiffOptions& options,
                                        const SequenceOptions& sequence_options, std::ostream* out);
 

@@ -25,7 +25,7 @@ struct LinePosition {
   uint64_t b = 0;
 };
 
-// A hunk that is being made, and where it was found.
+// A hunk under construction.
 struct Draft {
   size_t sequence = 0;  // index into the result's sequences
   std::vector<LinePosition> positions;
@@ -98,7 +98,7 @@ class Comparison {
     result_.shortest = !effort_.gave_up;
   }
 
-  // Null where a side has no such sequence. Frees what it aligned.
+  // Null if a side has no such sequence. Frees the symbols.
   void AlignPair(CallSequence* a, CallSequence* b) {
     SequenceDiff& diff = result_.sequences.emplace_back();
     diff.level = (a != nullptr ? a : b)->level;
@@ -130,8 +130,8 @@ class Comparison {
     }
   }
 
-  // Whether another hunk of a sequence that has `kept` of them is kept. The first
-  // of each sequence always is: one of them is the first divergence.
+  // Whether to keep another hunk of a sequence with `kept` of them. The first one
+  // of each sequence is always kept: one of them is the first divergence.
   bool KeepsAnother(size_t kept) const {
     return kept == 0 || options_.max_hunks == 0 || drafts_.size() < options_.max_hunks;
   }
@@ -147,7 +147,7 @@ class Comparison {
         ++i;
         continue;
       }
-      // Up to the first stretch of kept calls too long for the context of both sides.
+      // A hunk ends at the first run of kept calls that is too long for the context of both sides.
       ++diff.hunk_count;
       const bool keeps = KeepsAnother(diff.hunks.size());
       const uint64_t before = std::min({options_.context, at_a, at_b, SameBefore(runs, i)});
@@ -186,7 +186,7 @@ class Comparison {
     }
   }
 
-  // Kept calls right before run `i`: they may stand in several entries.
+  // The number of kept calls right before run `i`, in one or more entries.
   static uint64_t SameBefore(const RunList& runs, size_t i) {
     uint64_t same = 0;
     while (i > 0 && runs[i - 1].kind == RunKind::kSame) same += runs[--i].count;
@@ -195,7 +195,7 @@ class Comparison {
 
   void AddLines(RunKind kind, uint64_t count, const CallSequence& a, const CallSequence& b, uint64_t at_a,
                 uint64_t at_b, Hunk* hunk, Draft* draft) const {
-    // What comes before the first change is always there.
+    // The context before the first change is always kept.
     const uint64_t max =
         options_.max_calls == 0 ? UINT64_MAX : std::max<uint64_t>(options_.max_calls, 1) + hunk->first_change;
     for (uint64_t n = 0; n < count; ++n) {
@@ -213,7 +213,7 @@ class Comparison {
     }
   }
 
-  // One query for each sequence that has hunks; its positions rise, as hunks do.
+  // Makes one query for each sequence that has hunks; its positions ascend, like the hunks.
   void AskForPlaces() {
     size_t draft = 0;
     for (size_t i = 0; i < result_.sequences.size(); ++i) {
@@ -265,7 +265,7 @@ class Comparison {
     }
   }
 
-  // By the calls at which the sequences part: up to there both traces count them alike.
+  // Compares sequences by the numbers of the calls where they diverge: until there, both traces have the same numbers.
   void FindFirst() {
     std::tuple<uint64_t, uint64_t, uint64_t, size_t> first;
     for (size_t i = 0; i < result_.sequences.size(); ++i) {
@@ -291,7 +291,7 @@ class Comparison {
   AlignEffort effort_;
   SequenceDiffs result_;
   std::vector<std::pair<const CallSequence*, const CallSequence*>> sequence_ids_;  // by index into result_.sequences
-  std::vector<Draft> drafts_;  // of all hunks that are kept, in order
+  std::vector<Draft> drafts_;                                                      // of all kept hunks, in order
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ constexpr RunWords kWords[] = {
 
 const RunWords& WordsOf(RunKind kind) { return kWords[static_cast<size_t>(kind)]; }
 
-// Where the sequences part: the first calls from there on, of each.
+// Where the sequences diverge: the first call from there on, of each.
 struct Divergence {
   uint64_t a_call = kNoCall;
   uint64_t b_call = kNoCall;
@@ -108,7 +108,7 @@ class SequenceReport {
     return diff.level == CallSequence::kAllLevels ? "" : absl::StrCat(", level ", diff.level);
   }
 
-  // One name where both threads are called the same.
+  // A single name if both threads have the same one.
   static std::string Title(const SequenceDiff& diff) {
     if (diff.a_thread.empty()) return absl::StrCat(diff.b_thread, Level(diff));
     if (diff.b_thread.empty() || diff.a_thread == diff.b_thread) return absl::StrCat(diff.a_thread, Level(diff));
@@ -145,7 +145,7 @@ class SequenceReport {
     return line.kind == RunKind::kAdded ? line.b_place.depth : line.a_place.depth;
   }
 
-  // How a unified diff has it, with the calls' numbers for those of lines.
+  // As in a unified diff, with numbers of calls instead of lines.
   static std::string Head(const Hunk& hunk) {
     const auto first = [&](bool of_a) {
       for (const HunkLine& line : hunk.lines) {
@@ -189,7 +189,7 @@ class SequenceReport {
     }
   }
 
-  // Every call around the first divergence, outermost first.
+  // Writes every call around the first divergence, outermost first.
   void WriteOutside(const Hunk& hunk) {
     for (size_t i = 0; i < hunk.outside.size(); ++i) {
       out_ << std::string(2 * (i + 1), ' ') << "inside " << hunk.outside[i].call << " "
@@ -197,7 +197,7 @@ class SequenceReport {
     }
   }
 
-  // So many of a sequence's hunks are shown: its first is kept also when it is beyond the limit.
+  // How many of a sequence's hunks to show. It may have a first hunk beyond the limit, which is always kept.
   size_t HunksShown(const SequenceDiff& diff, uint64_t* left) const {
     const auto shown = static_cast<size_t>(std::min<uint64_t>(diff.hunks.size(), *left));
     *left -= shown;
@@ -361,7 +361,7 @@ class SequenceReport {
       if (options_.summary || IsLone(diff)) continue;
       const size_t shown = HunksShown(diff, &left);
       if (shown > 0) {
-        // No line of the text form starts with a fence: each starts with its mark.
+        // No line can end the code block: each starts with its mark.
         out_ << "\n```diff\n";
         for (size_t i = 0; i < shown; ++i) WriteHunk(diff.hunks[i], /*color=*/false);
         out_ << "```\n";

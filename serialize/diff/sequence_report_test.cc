@@ -43,7 +43,7 @@ Config Linear(int64_t batch) { return MakeConfig(1, "torch.linear", {TensorValue
 Config Mm(int64_t batch) { return MakeConfig(2, "aten::mm", {TensorValue({batch, 4})}); }
 Config Named(const std::string& api, int level = 1) { return MakeConfig(level, api); }
 
-// So many calls that are all different, in one place.
+// Calls that are all different, in one place.
 void Count(FakeTrace* trace, int first, int last) {
   for (int i = first; i < last; ++i) trace->Call(MakeConfig(1, "f", {TextValue(std::to_string(i))}));
 }
@@ -128,7 +128,7 @@ TEST(SequenceReport, Context) {
   EXPECT_EQ(hunks(UINT64_MAX), "====-===-==|");
 }
 
-// A level-2 call is shown with what it is inside, and each level is aligned by itself.
+// A level-2 call is shown with the calls around it, and each level is aligned separately.
 TEST(SequenceReport, Nesting) {
   FakeTrace a, b;
   for (FakeTrace* trace : {&a, &b}) {
@@ -183,7 +183,7 @@ TEST(SequenceReport, LevelsTogether) {
   EXPECT_EQ(JsonOf(&a, &b)["sequences"].size(), 2u);
 }
 
-// Over all sequences, the one that comes first in order of calls.
+// The first divergence of all sequences is the first in order of calls.
 TEST(SequenceReport, FirstDivergenceOfAll) {
   FakeTrace a, b;
   for (FakeTrace* trace : {&a, &b}) {
@@ -248,7 +248,7 @@ TEST(SequenceReport, Summary) {
   EXPECT_FALSE(report["sequences"][0].contains("hunks"));
 }
 
-// Threads that only one side has are told, and are a difference.
+// Threads that only one side has are reported, as a difference.
 TEST(SequenceReport, ThreadsOfOneSide) {
   FakeTrace a, b;
   for (FakeTrace* trace : {&a, &b}) trace->Call(Linear(8));
@@ -259,7 +259,7 @@ TEST(SequenceReport, ThreadsOfOneSide) {
   EXPECT_THAT(ReportOf(&a, &b).text, Not(HasSubstr("first divergence")));
 }
 
-// Each thread by itself: how they take turns is no difference.
+// Threads are compared separately: their interleaving is no difference.
 TEST(SequenceReport, TurnsAreNoDifference) {
   FakeTrace a, b;
   for (uint32_t thread : {0, 1}) {
@@ -277,7 +277,7 @@ TEST(SequenceReport, TurnsAreNoDifference) {
   EXPECT_FALSE(ReportOf(&a, &b).different);
 }
 
-// Rank 1's calls stand first in B.
+// Rank 1's calls are first in B.
 TEST(SequenceReport, ProcessesByRank) {
   FakeTrace a(json{{"rank", 0}, {"role", "main"}}), b(json{{"rank", 1}, {"role", "main"}});
   a.AddProcess({{"rank", 1}, {"role", "main"}});
@@ -289,12 +289,12 @@ TEST(SequenceReport, ProcessesByRank) {
     b.Call(Linear(process == 0 ? 101 : 100));
   }
   EXPECT_FALSE(ReportOf(&a, &b).different);
-  // One rank against another, where there is nothing else.
+  // Different ranks match if there are no other processes.
   FakeTrace c(json{{"rank", 0}}), d(json{{"rank", 5}});
   c.Call(Linear(1));
   d.Call(Linear(1));
   EXPECT_FALSE(ReportOf(&c, &d).different);
-  // Rank 7 is no rank 1.
+  // Rank 7 does not match rank 1.
   FakeTrace e(json{{"rank", 0}}), f(json{{"rank", 0}});
   e.AddProcess({{"rank", 1}});
   f.AddProcess({{"rank", 7}});
@@ -307,7 +307,7 @@ TEST(SequenceReport, ProcessesByRank) {
   EXPECT_THAT(ReportOf(&e, &f).text, HasSubstr("rank 7, main-1, thread 0 (thread0), level 1: only in B: 1 call"));
 }
 
-// Workers are found by their names where they came in another order.
+// Workers match by name if their order differs.
 TEST(SequenceReport, ThreadsByName) {
   FakeTrace a, b;
   for (uint32_t thread : {0, 1, 2}) {
@@ -407,8 +407,8 @@ TEST(SequenceReport, Markdown) {
             "only in B: 1 call\n");
 }
 
-// Whatever the calls: every one is in a line of a hunk or the same, lines rise,
-// and turned around the numbers are turned around.
+// For random calls: every call is in a line of a hunk or the same, lines ascend,
+// and swapping the sides swaps the numbers.
 TEST(SequenceReport, EveryCallIsAccountedFor) {
   std::mt19937 random(7);
   SequenceOptions options;

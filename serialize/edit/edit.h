@@ -1,4 +1,4 @@
-// Traces made of traces: written, filtered, merged.
+// Making traces from other traces: writing, filtering, merging.
 
 #ifndef TORCHTRACE_SERIALIZE_EDIT_EDIT_H_
 #define TORCHTRACE_SERIALIZE_EDIT_EDIT_H_
@@ -22,121 +22,115 @@
 
 namespace torchtrace {
 
-// TraceWriter makes one log of many processes (format version 2: each frame names its
-// process), where LogWriter makes the log of the one that is traced. Calls come
-// from any Trace, or whole frames from another log. For merge, filter and
-// make_trace; no call of it is on a traced program's way. The file appears under its
-// name when Finish succeeds, and not at all otherwise. Memory goes with threads
-// and configurations.
-
 class LogReader;
 
+// Writes a log of many processes (format version 2: each frame names its process); LogWriter
+// writes the log of a single, traced process. The calls come from any Trace, or as whole
+// frames from another log. For merge, filter and make_trace; never used in a traced program.
+// The file gets its name when Finish succeeds, and is removed otherwise. Memory grows with
+// threads and configurations.
 class TraceWriter {
  public:
   // `path` must not exist.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& path);
-  virtual ~TraceWriter() = default;  // without Finish: leaves nothing
+  virtual ~TraceWriter() = default;  // without Finish, removes the file
 
-  // Processes are numbered from 0. The metadata is written as it is (docs/FORMAT.md);
-  // times below are in units of its `clock`, without one in nanoseconds. For calls
-  // of a Trace, whose times are nanoseconds, use InNanoseconds(metadata).
+  // Returns the process's number, from 0. Writes the metadata verbatim (docs/FORMAT.md).
+  // Times below are in units of its `clock`, or in nanoseconds without one: for calls of
+  // a Trace, whose times are nanoseconds, use InNanoseconds(metadata).
   virtual absl::StatusOr<uint32_t> AddProcess(const nlohmann::json& metadata) = 0;
 
   // Names a thread before its first record; optional.
   virtual void NameThread(uint32_t process, uint64_t thread, uint64_t os_id, std::string_view name) = 0;
 
-  // The records of one thread come in program order and with times that don't fall;
-  // threads may take turns. `identity` and `facets` as in config.h. A thread that has
-  // no call open can't leave one: FailedPrecondition.
+  // The records of one thread must be in program order, with times that don't decrease;
+  // threads may interleave. `identity` and `facets` as in config.h. Leave and Raise return
+  // FailedPrecondition on a thread without an open call.
   virtual absl::Status Enter(uint32_t process, uint64_t thread, uint64_t time, std::string_view identity,
                              std::string_view facets) = 0;
-  // Goes with the calls that the thread enters from here on: a JSON object's text, or empty.
+  // For all calls that the thread enters from now on: a JSON object's text, or empty.
   virtual void Tag(uint32_t process, uint64_t thread, std::string_view json) = 0;
-  // Goes with the next call that the thread enters: a stack of that table, or kNoStack.
+  // For the next call that the thread enters: a stack of that table, or kNoStack.
   virtual void Stack(uint32_t process, uint64_t thread, const StackTable& stacks, StackId stack) = 0;
-  // The same.
+  // For the next call.
   virtual void Facts(uint32_t process, uint64_t thread, const RecordFacts& facts) = 0;
-  // The same, on its tensors (tensor_notes.h).
+  // For the next call: notes on its tensors (tensor_notes.h).
   virtual void Notes(uint32_t process, uint64_t thread, std::string_view notes) = 0;
   virtual absl::Status Leave(uint32_t process, uint64_t thread, uint64_t time, const CallResult& result = {}) = 0;
   virtual absl::Status Raise(uint32_t process, uint64_t thread, uint64_t time, std::string_view exception) = 0;
 
-  // Copies the frames of a process (an index into log.processes()) as they are, as far as they
-  // can be trusted; into a process of this log that has no other calls and the metadata of
-  // that one (more keys may be added). What is lost there is told in metadata["damage"].
-  // `progress` is called now and then with the bytes of that log that were gone through
-  // since; an error of it ends the copying.
+  // Copies the intact frames of a process (an index into log.processes()) into a process of
+  // this log, which must have no other calls, and the metadata of the original (more keys may
+  // be added). Losses are reported in metadata["damage"]. `progress` is called now and then
+  // with the bytes of `log` that were processed since the last call; an error stops the copying.
   using Progress = std::function<absl::Status(uint64_t bytes)>;
   virtual absl::Status CopyCalls(const LogReader& log, uint32_t log_process, uint32_t process,
                                  const Progress& progress = nullptr) = 0;
 
-  // Writes what is open, gives the file its name, and ends the writing.
+  // Writes everything buffered and gives the file its name. Nothing can be written after it.
   virtual absl::Status Finish() = 0;
 };
 
-// The metadata with its clock, if it has one, in nanoseconds of CLOCK_MONOTONIC: the
-// times that CallRecords have.
+// The metadata with its clock, if it has one, in nanoseconds of CLOCK_MONOTONIC, like the
+// times of CallRecords.
 nlohmann::json InNanoseconds(nlohmann::json metadata);
 
-// Filter writes some calls of a trace into another one, as `torchtrace filter` does.
-// Their processes, threads and times stay what they were; their numbers are new, and a
-// call stands in the innermost kept call that it stood in.
-//
-// One reading; memory goes with configurations, threads and open calls. Only a
-// condition on how calls end (duration, raised) needs another reading before, and
-// a bit for each call.
-
-// Kept is what is selected.
+// The selected calls are kept.
 struct FilterOptions : CallSelection {
-  // Keeps the calls around a kept call as well, whatever they are.
+  // Also keeps all calls around a kept call.
   bool with_parents = false;
-  // What to say of the filtering in the new trace's metadata: an entry of the list
-  // `filtered`, to which earlier filterings belong.
+  // Describes this filtering in the new trace's metadata: appended to its list
+  // `filtered`, after earlier filterings.
   nlohmann::json description = nlohmann::json::object();
 };
 
 struct FilterReport {
   uint64_t read = 0;     // calls
   uint64_t kept = 0;     // of them, parents included
-  uint64_t parents = 0;  // kept only for the calls in them
+  uint64_t parents = 0;  // kept only because of the calls in them
 };
 
-// Reads `trace` and writes into `writer`, which is not finished. An entry whose end is missing
-// though its thread went on gets one that says so: it raised `torchtrace.EndIsLost`.
+// `torchtrace filter`: writes some calls of `trace` into `writer`, without calling Finish. They keep
+// their processes, threads and times, get new numbers, and are nested in the innermost kept call
+// around them. A call whose end is missing although its thread went on gets an end that says so:
+// it raised `torchtrace.EndIsLost`.
+//
+// Reads the trace once; memory grows with configurations, threads and open calls. Only a condition on how
+// calls end (duration, raised) needs another reading before that, and a bit for each call.
 absl::StatusOr<FilterReport> FilterTrace(Trace* trace, const FilterOptions& options, TraceWriter* writer);
 
-// Merge makes one log of many traces: of processes, ranks, runs, models. The log has
-// the processes of each input, in the order given; how they are ordered by time
-// is the reader's work (log_metadata.h), so that merging is associative. Frames of logs
-// are copied as they are, calls of other formats written anew; memory goes
-// with the configurations of the latter, and one input is open at a time.
+// Merging makes one log of many traces: of processes, ranks, runs, models. The log has
+// the processes of each input, in the given order; ordering them by time is left to the
+// reader (log_metadata.h), which makes merging associative. Frames of logs are copied
+// verbatim, calls of other formats are rewritten. Memory grows with the configurations of
+// the latter; one input is open at a time.
 //
 // The metadata of each process says where it came from: `source`, `label`, `rank`,
-// `world_size` (docs/FORMAT.md). What an input says already is kept.
+// `world_size` (docs/FORMAT.md). Values that an input already has are kept.
 
 struct MergeInput {
   std::string path;   // anything that OpenTrace reads
   std::string label;  // empty: none
 };
 
-// The inputs that are meant by `input`: itself, or, when it is a folder that is no trace
-// and holds some, each of them, by name. NotFound, PermissionDenied or InvalidArgument name the path.
+// `input` itself, or, if it is a folder of traces but not a trace, all traces in it, by name. NotFound,
+// PermissionDenied or InvalidArgument name the path.
 absl::StatusOr<std::vector<MergeInput>> ExpandMergeInput(const MergeInput& input);
 
-// Opens every input, so that what can't be read is said before anything is written:
-// damage and other tools' syntax errors excepted, and standard input, which must be there once.
+// Opens every input, to report unreadable ones before anything is written. Does not find damage and other tools' syntax
+// errors, and does not open standard input, which may be given only once.
 absl::Status CheckMergeInputs(const std::vector<MergeInput>& inputs);
 
-// Bytes of the logs, or of the file, at `path`; 0 when that can't be known.
+// The size of the logs, or of the file, at `path`; 0 if unknown.
 uint64_t MergeInputBytes(const std::string& path);
 
 // Writes the processes of `trace` into `writer`. `progress` as in TraceWriter.
 absl::Status MergeTrace(Trace* trace, const std::string& label, TraceWriter* writer,
                         const TraceWriter::Progress& progress = nullptr);
 
-// All inputs, one after the other, into a log at `path`, which must not exist. `notes`
-// gets what the formats of inputs can't say, each sentence once; `observer` is told of inputs that
-// are read and not copied, standard input and other formats. Any of them may be null.
+// Merges the inputs, one after the other, into a log at `path`, which must not exist. `notes`
+// gets a sentence, once, for each fact that an input's format can't express; `observer` follows the reading of inputs
+// that can't be copied: standard input and other formats. All three may be null.
 absl::Status MergeInputs(const std::vector<MergeInput>& inputs, const std::string& path,
                          const TraceWriter::Progress& progress = nullptr, std::vector<std::string>* notes = nullptr,
                          ReadingObserver* observer = nullptr);

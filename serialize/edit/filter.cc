@@ -24,7 +24,7 @@ class Filter {
       : trace_(trace), options_(options), writer_(writer), selector_(trace, options) {}
 
   absl::StatusOr<FilterReport> Run() {
-    // Metadata, threads and configs are complete after the first reading.
+    // Metadata, threads and configs are only complete after a first pass.
     if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
     if (absl::Status s = selector_.Prepare(); !s.ok()) return s;
     if (absl::Status s = AddProcesses(); !s.ok()) return s;
@@ -48,7 +48,7 @@ class Filter {
     bool written;
   };
   struct ThreadState {
-    bool accepted = false;  // its process is written, and --thread takes it
+    bool accepted = false;  // its process is written, and --thread accepts it
     uint32_t process = 0;   // in the new trace
     uint64_t number = 0;
     uint64_t last_time = 0;
@@ -67,12 +67,12 @@ class Filter {
     return absl::OkStatus();
   }
 
-  // What the process was, and that this is a part of its calls.
+  // The process's metadata, with a note that the trace has only a part of its calls.
   json MetadataOf(const ProcessInfo& process) const {
     const bool usable = process.metadata != nullptr && process.metadata->is_object();
     json metadata = InNanoseconds(usable ? *process.metadata : json::object());
     if (!metadata.contains("source")) metadata["source"] = process.path;
-    // The process that has them may be left out. The writer keeps them once.
+    // The process that has them may be left out. The writer writes them only once.
     if (const json* const operators = FindOperators(*trace_, process); operators != nullptr) {
       metadata["operators"] = *operators;
     }
@@ -80,7 +80,7 @@ class Filter {
     if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
       if (!process.dropped.empty()) (*end)["dropped"] = process.dropped;
       if (const auto threads = end->find("threads"); threads != end->end() && threads->is_array()) {
-        // They say how many calls to expect.
+        // Readers would expect this many calls.
         for (json& thread : *threads) {
           if (thread.is_object()) thread.erase("calls");
         }
@@ -112,7 +112,7 @@ class Filter {
   absl::Status Enter(const CallRecord& record) {
     ThreadState& thread = ThreadOf(record);
     ++report_.read;
-    // What stood there has ended, unseen.
+    // Calls at this depth and deeper have ended; their ends are missing.
     if (absl::Status s = CloseLost(
             &thread, [&](const OpenCall& call) { return call.depth >= record.depth; }, record.time_ns);
         !s.ok()) {
@@ -152,7 +152,7 @@ class Filter {
                                              : writer_->Leave(thread.process, thread.number, time, record.result);
   }
 
-  // Takes calls from the innermost on, as long as `lost` says so.
+  // Closes open calls whose ends are missing, from the innermost on, while `lost` returns true.
   template <typename Lost>
   absl::Status CloseLost(ThreadState* thread, Lost lost, int64_t time_ns) {
     while (!thread->open.empty() && lost(thread->open.back())) {
@@ -178,7 +178,7 @@ class Filter {
                           trace_->identity(trace_->config_of(call.variant)), trace_->facets(call.variant));
   }
 
-  // Times of a thread never fall in what is written, whatever a damaged log says.
+  // Times of a thread must not decrease in the output, even if the log is damaged.
   static uint64_t TimeOf(ThreadState* thread, int64_t time_ns) {
     thread->last_time = std::max(thread->last_time, static_cast<uint64_t>(std::max<int64_t>(0, time_ns)));
     return thread->last_time;

@@ -27,7 +27,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
-// The new trace, read from the log that was written.
+// The new trace, read from the written log.
 struct Filtered {
   FilterReport report;
   std::unique_ptr<Trace> trace;
@@ -101,7 +101,7 @@ TEST(Filter, ParentsComeWithTheirFirstKeptChild) {
   FakeTrace trace;
   AddCalls(&trace);
   trace.In(0, 0);
-  trace.Enter(Api("outer"));  // with nothing in it that is kept
+  trace.Enter(Api("outer"));  // with no kept call inside
   trace.Call(Api("other", 2));
   trace.Leave();
   FilterOptions options;
@@ -162,7 +162,7 @@ TEST(Filter, ByTag) {
   };
   EXPECT_THAT(apis("tag(step) = 2"), ElementsAre("0/0 150 step2", "0/0 380 step2 left"));
   EXPECT_EQ(apis("tag(step)").size(), 6u);
-  // Where the end decides, the tags are still those of the entry.
+  // If the end decides, the tags are still those of the entry.
   EXPECT_THAT(apis("tag(step) >= 2 and duration > 300ns"), ElementsAre("0/0 390 step3", "0/0 720 step3 left"));
 }
 
@@ -213,7 +213,7 @@ TEST(Filter, CallsThatNeverReturnStayOpen) {
   EXPECT_EQ(filtered.trace->processes()[0].open_calls, 1u);
 }
 
-// ---- properties, on traces made by chance ----
+// ---- properties, on random traces ----
 
 void AddRandomCalls(FakeTrace* trace, std::mt19937* random) {
   const auto below = [random](uint32_t limit) { return (*random)() % limit; };
@@ -247,7 +247,7 @@ json Stats(Trace* trace, const GlobFilter& filter = {}) {
   options.filter = filter;
   EXPECT_TRUE(WriteStats({{trace, "t"}}, options, &out).ok());
   json stats = json::parse(out.str());
-  // What stood inside may be gone.
+  // Self times change if inner calls are left out.
   stats.erase("total_self_time_ns");
   for (json& level : stats["by_level"]) level.erase("total_self_time_ns");
   for (json& row : stats["configs"]) {
@@ -264,16 +264,16 @@ TEST(Filter, Properties) {
     FakeTrace trace(json{{"rank", 0}});
     AddRandomCalls(&trace, &random);
 
-    // Everything is the same.
+    // No filter changes nothing.
     EXPECT_EQ(ByThread(Lines(FilterFake(&trace, {}).trace.get())), ByThread(Lines(&trace))) << seed;
 
-    // What stats counts is what is kept, and nothing changes the second time.
+    // The kept calls are those that stats counts, and filtering again changes nothing.
     FilterOptions options;
     options.filter.include = {"api[0-1]"};
     const Filtered some = FilterFake(&trace, options);
     EXPECT_EQ(Stats(some.trace.get()), Stats(&trace, options.filter)) << seed;
 
-    // A condition and what it excludes are everything.
+    // A condition and its negation together keep everything.
     options = {};
     options.where = *Where::Parse("dtype = float16 and duration > 30");
     const FilterReport with = FilterFake(&trace, options).report;
@@ -281,7 +281,7 @@ TEST(Filter, Properties) {
     const FilterReport without = FilterFake(&trace, options).report;
     EXPECT_EQ(with.kept + without.kept, with.read) << seed;
 
-    // With parents, every kept call stands where it stood, and every other call is around one.
+    // With parents, kept calls keep their parents, and every other call is around a kept one.
     options = {};
     options.filter.include = {"api0"};
     const std::vector<std::string> alone = Lines(FilterFake(&trace, options).trace.get(), /*with_depth=*/false);

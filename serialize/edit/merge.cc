@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// The metadata of a process with where it came from.
+// The metadata of a process, with its origin.
 Json WithOrigin(const ProcessInfo& info, const std::string& label) {
   Json metadata = info.metadata != nullptr && info.metadata->is_object() ? *info.metadata : Json::object();
   if (!metadata.contains("source")) metadata["source"] = info.path;
@@ -31,7 +31,7 @@ Json WithOrigin(const ProcessInfo& info, const std::string& label) {
   return metadata;
 }
 
-// The trace's processes in the order in which they were once given: those of a log of many by number.
+// The trace's processes in the original order: by log, and in a log of many processes by number.
 std::vector<size_t> OrderGiven(const Trace& trace) {
   absl::flat_hash_map<const LogReader*, size_t> logs;  // by first appearance
   std::vector<std::pair<size_t, size_t>> keys;
@@ -52,7 +52,7 @@ absl::Status CopyLogs(const Trace& trace, const std::string& label, TraceWriter*
     const ProcessInfo& info = trace.processes()[i];
     Json metadata = WithOrigin(info, label);
     const LogSource source = trace.log_source(i);
-    // A file among the logs that is none.
+    // A file in the folder that is not a log.
     if (source.log == nullptr) metadata["damage"] = FormatSourceDamage(info.damage);
     const absl::StatusOr<uint32_t> process = writer->AddProcess(metadata);
     if (!process.ok()) return process.status();
@@ -64,12 +64,12 @@ absl::Status CopyLogs(const Trace& trace, const std::string& label, TraceWriter*
 }
 
 absl::Status WriteCalls(Trace* trace, const std::string& label, TraceWriter* writer) {
-  // Metadata and threads are complete after the first reading.
+  // Metadata and threads are only complete after a first pass.
   if (absl::Status s = trace->Count().status(); !s.ok()) return s;
   std::vector<uint32_t> processes;
   for (const ProcessInfo& info : trace->processes()) {
     Json metadata = InNanoseconds(WithOrigin(info, label));
-    // A log says that its process ended; another file has no word for it.
+    // Files of other formats can't have this key, which says that the process ended.
     if (info.closed && !metadata.contains("end")) metadata["end"] = Json::object();
     if (!info.damage.sentences.empty()) metadata["damage"] = FormatSourceDamage(info.damage);
     const absl::StatusOr<uint32_t> process = writer->AddProcess(metadata);
@@ -120,7 +120,7 @@ bool IsLogName(const std::string& name) { return fs::path(name).extension() == "
 
 bool HoldsLogs(const std::vector<std::string>& names) { return std::any_of(names.begin(), names.end(), IsLogName); }
 
-// The folder that its logs stand in; empty when it has none.
+// The folder of the trace's logs; empty if `path` has none.
 absl::StatusOr<std::string> LogFolder(const std::string& path) {
   const std::string log = (fs::path(path) / "log").string();
   for (const std::string& folder : {log, path}) {
@@ -149,7 +149,7 @@ absl::StatusOr<std::vector<MergeInput>> ExpandMergeInput(const MergeInput& input
     if (!of_child.ok()) return of_child.status();
     if (!of_child->empty()) inputs.push_back({path, input.label});
   }
-  // What it is then, if anything, is said by who opens it.
+  // Opening it will report the error.
   if (inputs.empty()) inputs.push_back(input);
   return inputs;
 }
@@ -157,7 +157,7 @@ absl::StatusOr<std::vector<MergeInput>> ExpandMergeInput(const MergeInput& input
 absl::Status CheckMergeInputs(const std::vector<MergeInput>& inputs) {
   int standard_inputs = 0;
   for (const MergeInput& input : inputs) {
-    // It can be read only once.
+    // Standard input can be read only once: don't open it here.
     if (input.path == "-") {
       if (++standard_inputs > 1) return absl::InvalidArgumentError("standard input can be merged only once");
       continue;

@@ -50,8 +50,7 @@ std::map<std::pair<std::string, std::string>, uint64_t> CountsOf(Trace* trace) {
   return counts;
 }
 
-// Logs and folders of logs as programs leave them, and traces without clocks,
-// all made by chance.
+// Random logs, folders of logs as programs leave them, and traces without clocks.
 class RandomTraces {
  public:
   explicit RandomTraces(uint32_t seed) : random_(seed), folder_(TestFolder()) {}
@@ -109,7 +108,7 @@ class RandomTraces {
     log.End();
   }
 
-  // What an importer makes: written call by call.
+  // Like an importer: written call by call.
   void MakeClockless(const std::string& path) {
     FakeTrace trace(Json({{"imported", Below(100'000)}}));
     if (Below(2) == 0) trace.AddProcess(Json({{"imported", "second"}}));
@@ -149,7 +148,7 @@ TEST_P(MergePropertyTest, IsAssociative) {
     EXPECT_EQ(DumpTrace(other.get()), calls) << path;
     EXPECT_EQ(CountsOf(other.get()), CountsOf(all.get())) << path;
     std::vector<std::string> metadata = MetadataOf(*other);
-    // "outer" names those that had no name.
+    // "outer" becomes the label of processes without one.
     for (std::string& text : metadata) {
       Json json = Json::parse(text);
       if (json.value("label", "") == "outer") json.erase("label");
@@ -185,7 +184,7 @@ TEST_P(MergePropertyTest, OfOneIsTheSame) {
   }
 }
 
-// The clocked processes' calls come by time, wherever their traces stood.
+// Calls of processes with clocks are in order of time, independent of the order of the traces.
 TEST_P(MergePropertyTest, OrderIsByTime) {
   RandomTraces random(GetParam());
   std::vector<MergeInput> inputs;
@@ -202,7 +201,7 @@ TEST_P(MergePropertyTest, OrderIsByTime) {
                   ->Read([&](const CallRecord& record) {
                     const Json& metadata = *merged->processes()[record.process].metadata;
                     if (!metadata.contains("clock")) {
-                      // Its calls come together.
+                      // Its calls are consecutive.
                       EXPECT_TRUE(record.process == last_process || !read[record.process]);
                     } else {
                       const Json& clock = metadata["clock"];

@@ -1,4 +1,4 @@
-// Stacks in logs: what writers write, what readers make of it, of damage too.
+// Stacks in logs: writing and reading them, also from damaged logs.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using testing::HasSubstr;
 constexpr char kMetadata[] =
     R"({"format":1,"role":"main","levels":[1],"stacks":"all","stack_format":"short","cwd":"/home/me"})";
 
-// Three places: a script's line, which calls a line of a function, which calls a line of the library.
+// Three places: a line of the script, which calls a line of a function, which calls a line of the library.
 struct Places {
   uint64_t script, function, library;
 };
@@ -140,14 +140,14 @@ TEST(Stack, CallingLineIsOutsideOfTheLibrary) {
   const StackId deep = table.InternPlace({table.InternPlace({script, library, 3}), library, 4});
   EXPECT_EQ(table.line(table.calling_line(deep)).line, 2u);
   EXPECT_EQ(table.calling_line(deep), table.calling_line(script));
-  // Nothing but the library: its innermost place.
+  // If all places are in the library, the innermost one.
   EXPECT_EQ(table.line(table.calling_line(inside)).line, 1u);
   const StackId deeper = table.InternPlace({inside, library, 5});
   EXPECT_EQ(table.line(table.calling_line(deeper)).line, 5u);
   EXPECT_EQ(table.InternPlace({inside, user, 2}), script);
 }
 
-// A log may end at any byte: what is read is what was there, or less.
+// If a log ends at any byte, readers get whole stacks, maybe fewer.
 TEST(Stack, CutLogsKeepWholeStacks) {
   const std::string folder = TestFolder();
   const std::string path = folder + "/log.ttlog";
@@ -198,7 +198,7 @@ TEST(Stack, WhatIsNotThereIsNoStack) {
   EXPECT_THAT(Stacks(path), ElementsAre("", "", "", "a.py:3 in f; "));
 }
 
-// Another thread goes on in the frame: its numbers go on, and it knows the first one's places.
+// If another thread continues in a frame, its numbers continue, and it can use the first one's places.
 TEST(Stack, ThreadsThatShareAFrame) {
   const std::string path = TestFolder() + "/log.ttlog";
   {
@@ -238,7 +238,7 @@ TEST(Stack, TextsAreCut) {
   EXPECT_THAT(Stacks(path), ElementsAre(absl::StrCat("f:1 in ", std::string(4096, 'x'), "; ")));
 }
 
-// Written one by one as `merge` of other formats and `filter` do, over many frames and from two traces.
+// Calls written one by one, like `merge` of other formats and `filter`, over many frames and from two traces.
 TEST(Stack, TraceWriterKeepsThem) {
   const std::string folder = TestFolder();
   WriteLog(folder + "/log.ttlog");
@@ -324,12 +324,12 @@ TEST(Stack, FormsOfAFrame) {
   EXPECT_THAT(frames(StackFormat::kFull),
               ElementsAre("  File \"/x/y.py\", line 9, in f", "  File \"/x/net.py\", line 8, in forward",
                           absl::StrCat("  File \"", file, "\", line 7, in <module>\n    step.run()")));
-  // The file has changed since: nobody knows what stood there.
+  // The file has changed since the recording: its line is unknown.
   write(R"({"stacks":"all","clock":{"unit_ns":1,"origin_units":0,"origin_monotonic_ns":0,"origin_realtime_ns":1000}})");
   EXPECT_EQ(frames(StackFormat::kFull)[2], absl::StrCat("  File \"", file, "\", line 7, in <module>"));
 }
 
-// A place of a few bytes must not be a line more for each call that it is behind.
+// Readers limit the frames of a stack: a place of a few bytes must not add a line to every deeper stack.
 TEST(Stack, FramesAreNoMoreThanAreRecorded) {
   const std::string path = TestFolder() + "/log.ttlog";
   const auto writer = LogWriter::Create(path).value();

@@ -29,22 +29,21 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A thread's frames grow up to here: many threads may have few calls each.
+// A thread's frames start small and grow: there may be many threads with few calls.
 constexpr uint32_t kFirstFrameBytes = 16 << 10;
 constexpr uint32_t kMaxFrameBytes = 1 << 20;
-// All frames that are being filled; beyond, they are written as they are.
+// The limit for all open frames together; beyond it, they are written before they are full.
 constexpr uint64_t kMaxOpenBytes = 64 << 20;
-// From one telling of progress to the next.
+// Between two reports of progress.
 constexpr uint64_t kProgressBytes = 1 << 20;
 constexpr size_t kCopyBytes = 256 << 10;
-// Nobody reads more.
 constexpr size_t kMaxSentences = 100;
 
 uint32_t WholePages(uint64_t bytes) {
   return static_cast<uint32_t>((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
 }
 
-// The memory of a frame that is being filled.
+// The memory of an open frame.
 class FrameBuffer {
  public:
   explicit FrameBuffer(uint32_t capacity) : header_(static_cast<FrameHeader*>(std::calloc(1, capacity))) {
@@ -86,11 +85,11 @@ struct WrittenProcess {
   Damage damage;  // of the logs that it was copied from
 };
 
-// Records of an open frame that can be used, as LogSurvey does.
+// The usable records of an open frame, by the rules of LogSurvey.
 struct UsableRecords {
   uint64_t bytes = 0;
   uint64_t calls = 0;
-  std::optional<uint64_t> hash;  // where the frame tells it
+  std::optional<uint64_t> hash;  // if the frame has one
 };
 
 UsableRecords FindUsableRecords(const LogReader& log, const LogFrame& frame, uint64_t bytes) {
@@ -147,7 +146,7 @@ class LogTraceWriter : public TraceWriter {
     const uint64_t notes_bytes = CallWriter::kMaxRecordOverhead + thread.notes.size();
     wanted += notes_bytes + StackBytes(thread);
     if (!thread.writer.open() || !thread.writer.Fits(wanted)) {
-      // In a frame of its own everything is to be defined.
+      // A new frame needs all definitions.
       wanted = CallWriter::kMaxEventBytes + 2 * CallWriter::kMaxRecordOverhead + identity.size() + facets.size() +
                thread.tags.size() + notes_bytes;
       thread.codes.clear();
@@ -263,7 +262,7 @@ class LogTraceWriter : public TraceWriter {
   }
 
  private:
-  // The same stack in stacks_. Outermost first: stacks may be deep.
+  // Copies a stack into stacks_. Iterates from the outermost place on, without recursion: stacks may be deep.
   StackId TakeOver(const StackTable& stacks, StackId stack) {
     if (taken_from_ != &stacks) {
       taken_from_ = &stacks;
@@ -286,7 +285,7 @@ class LogTraceWriter : public TraceWriter {
     return own;
   }
 
-  // At most, with what the frame doesn't know of the next call's stack.
+  // An upper limit for the next call's stack, including the places and codes that the frame doesn't have yet.
   uint64_t StackBytes(const WrittenThread& thread) const {
     if (thread.stack == kNoStack) return 0;
     uint64_t bytes = CallWriter::kMaxPlaceBytes;
@@ -341,7 +340,7 @@ class LogTraceWriter : public TraceWriter {
     return NextFrame(thread, time, wanted);
   }
 
-  // Goes on in an empty frame that has room for so many bytes.
+  // Continues in an empty frame that has room for `wanted` bytes.
   absl::Status NextFrame(WrittenThread* thread, uint64_t time, uint64_t wanted) {
     if (absl::Status s = WriteOpenFrame(thread); !s.ok()) return s;
     thread->frame_bytes = std::clamp(2 * thread->frame_bytes, kFirstFrameBytes, kMaxFrameBytes);
@@ -384,7 +383,7 @@ class LogTraceWriter : public TraceWriter {
     return Append(std::string_view(reinterpret_cast<const char*>(header), header->capacity_bytes));
   }
 
-  // Fills in what a frame of this log says at its beginning.
+  // Fills in the header of a frame.
   void Open(FrameType type, uint32_t process, uint64_t payload_bytes, FrameHeader* header) {
     header->magic = kFrameMagic;
     header->type = static_cast<uint16_t>(type);
@@ -412,7 +411,7 @@ class LogTraceWriter : public TraceWriter {
     return Append(std::string(header.capacity_bytes - sizeof header - payload.size(), '\0'));
   }
 
-  // Without the operators of PyTorch where a process before has the same.
+  // The metadata without PyTorch's operators, if an earlier process has the same ones.
   Json WithNewOperators(Json metadata) {
     const Json* const operators = FindMember(metadata, "operators");
     if (operators == nullptr) return metadata;
@@ -452,7 +451,7 @@ class LogTraceWriter : public TraceWriter {
     return Append(std::string(header.capacity_bytes - sizeof header - usable.bytes, '\0'));
   }
 
-  // Whether the log says of itself that these are all.
+  // Whether these are all calls of the process, according to the log's own counts.
   static bool HasAllCalls(const LogReader& log, uint32_t process, const LogEnd& end, uint64_t calls) {
     if (log.many_processes()) {
       const LogProcess& source = log.processes()[process];
@@ -492,14 +491,14 @@ class LogTraceWriter : public TraceWriter {
   const std::unique_ptr<OutputFile> file_;
   uint64_t sequence_ = 0;
   std::vector<WrittenProcess> processes_;
-  std::vector<std::unique_ptr<WrittenThread>> threads_;  // by first sight: equal calls make equal files
+  std::vector<std::unique_ptr<WrittenThread>> threads_;  // by first use: equal calls make equal files
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, size_t> thread_index_;
   WrittenThread* last_ = nullptr;
   uint64_t open_bytes_ = 0;  // of their frames
   ConfigTable configs_;
   StackTable stacks_;
-  const StackTable* taken_from_ = nullptr;       // the last one
-  absl::flat_hash_map<StackId, StackId> taken_;  // from it
+  const StackTable* taken_from_ = nullptr;       // the last table that TakeOver used
+  absl::flat_hash_map<StackId, StackId> taken_;  // ids of that table to ids of stacks_
   std::vector<char> copy_;
   std::set<std::pair<std::string, std::string>> operators_;  // written, with PyTorch's version
 };
@@ -524,7 +523,7 @@ Json InNanoseconds(Json metadata) {
   Json& json = metadata["clock"];
   json["unit_ns"] = 1.0;
   json["origin_units"] = clock.origin_ns();
-  // What would measure the unit anew.
+  // Readers would compute the unit from it.
   metadata.erase("clock_again");
   if (const auto end = metadata.find("end"); end != metadata.end() && end->is_object()) {
     end->erase("units");

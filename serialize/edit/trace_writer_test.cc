@@ -30,7 +30,7 @@ std::unique_ptr<LogReader> OpenLog(const std::string& path) { return LogReader::
 absl::Status CopyLog(const std::string& from, TraceWriter* writer) {
   const auto log = OpenLog(from);
   const auto trace = Open(from);
-  // In the log's order, which is not the trace's.
+  // In the order of the log, which differs from that of the trace.
   std::vector<size_t> order(log->processes().size());
   for (size_t i = 0; i < order.size(); ++i) order[trace->log_source(i).process] = i;
   for (uint32_t i = 0; i < order.size(); ++i) {
@@ -102,7 +102,7 @@ TEST(TraceWriterTest, Errors) {
   EXPECT_EQ(writer->Raise(0, 0, 3, "E").code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Frames fill up and are written, the definitions come again, open calls go on.
+// When frames are full, definitions are repeated, and open calls continue.
 TEST(TraceWriterTest, ManyFrames) {
   const std::string path = TestFolder() + "/a.ttlog";
   constexpr int kCalls = 400'000;
@@ -142,7 +142,7 @@ TEST(TraceWriterTest, ManyFrames) {
   EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
 }
 
-// More threads than frames may be open.
+// More threads than can have open frames.
 TEST(TraceWriterTest, ManyThreads) {
   const std::string path = TestFolder() + "/a.ttlog";
   constexpr uint64_t kThreads = 10'000;
@@ -212,8 +212,8 @@ TEST(TraceWriterTest, SourcesKeepTheirOwnThreadsAndTimes) {
   EXPECT_EQ(merged->processes()[0].threads.size(), 4u);
 }
 
-// A damaged log's account stays what it was, through any number of copies; and
-// what is damaged later is told beside it.
+// The report of a log's damage survives any number of copies, and later damage
+// is added to it.
 TEST(TraceWriterTest, DamageOfTheSourceIsKept) {
   const std::string folder = TestFolder();
   const std::string source = folder + "/source.ttlog";

@@ -1,7 +1,6 @@
 // The Arrow C data and stream interfaces: how column batches pass between libraries that
-// share no C++. The structures are the interfaces' own, as their specification
-// (https://arrow.apache.org/docs/format/CStreamInterface.html) defines them for everyone
-// to repeat; the guards are those that it names.
+// share no C++. The structures and their include guards are copied from the specification
+// (https://arrow.apache.org/docs/format/CStreamInterface.html), which is meant to be copied.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_ARROW_C_DATA_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_ARROW_C_DATA_H_
@@ -52,9 +51,9 @@ struct ArrowArray {
 extern "C" {
 
 struct ArrowArrayStream {
-  // 0, or a code of errno.
+  // Returns 0 or an errno code.
   int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
-  // An `out` that is released already: the end.
+  // At the end of the stream, `out` is a released array.
   int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
   const char* (*get_last_error)(struct ArrowArrayStream*);
   void (*release)(struct ArrowArrayStream*);

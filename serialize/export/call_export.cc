@@ -83,7 +83,7 @@ class CallExport {
       return call.kind == CallRecord::kEnter ? Enter(call) : End(call);
     });
     if (!read.ok()) return read;
-    // What is still open never returned.
+    // Calls that are still open never returned.
     for (; !late_.empty(); late_.erase(late_.begin())) {
       if (absl::Status s = Write(late_.begin()->second); !s.ok()) return s;
     }
@@ -134,7 +134,7 @@ class CallExport {
     return files_[line];
   }
 
-  // What a log says may be anything: the column is JSON.
+  // Tags in a damaged log may not be JSON, but the column must be.
   int64_t CellOfTags(uint32_t tags) {
     if (tags == kNoTags) return kNullCell;
     const auto [at, fresh] = tags_.try_emplace(tags, kNullCell);
@@ -180,7 +180,7 @@ class CallExport {
 
   absl::Status End(const CallRecord& record) {
     selected_.Wants(record);
-    // Calls are numbered in the order of their entries, so that a number tells the place.
+    // Calls are numbered in entry order, so a call's number gives its place in waiting_.
     const uint64_t first = waiting_.empty() ? UINT64_MAX : waiting_.front().call;
     if (record.call >= first && record.call - first < waiting_.size()) {
       SetEnd(record, &waiting_[record.call - first]);
@@ -201,7 +201,7 @@ class CallExport {
     if (raised && !record.exception.empty()) call->exception = table_->Intern(record.exception);
   }
 
-  // The calls in front whose end is known.
+  // Writes the calls at the front whose end is known.
   absl::Status WriteEnded() {
     while (!waiting_.empty() && (!waiting_.front().wanted || waiting_.front().outcome != kNullCell)) {
       if (absl::Status s = Write(waiting_.front()); !s.ok()) return s;
@@ -255,7 +255,7 @@ class CallExport {
   std::vector<ProcessCells> processes_;  // by index
   std::vector<int64_t> files_;           // by LineId
   absl::flat_hash_map<uint32_t, int64_t> tags_;
-  std::deque<Pending> waiting_;       // in program order, one behind the other
+  std::deque<Pending> waiting_;       // in program order, without gaps
   std::map<uint64_t, Pending> late_;  // open for longer, by number
   std::vector<int64_t> row_;
 };

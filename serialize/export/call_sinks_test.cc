@@ -1,4 +1,4 @@
-// What viewers of time read, Chrome traces and flame graphs, and Python code, of calls that a test has set.
+// Chrome traces, flame graphs and Python code of made-up calls.
 
 #include <map>
 #include <memory>
@@ -109,7 +109,7 @@ TEST(ChromeSinkTest, WithoutAClockThereIsNoPlaceInTime) {
 }
 
 TEST(PytestSinkTest, ACallThatReturnedIsWhatIsWanted) {
-  // On two threads, where one raises before and one after it.
+  // Equal calls on three threads, of which one raises before and one after the one that returns.
   std::ostringstream out;
   const std::unique_ptr<CallSink> sink = (*FindExporter("pytest"))->make_calls(&out, {});
   const auto make = [] {

@@ -34,7 +34,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// An input as the profiler tells of it; texts are empty where it says nothing.
+// An input as the profiler writes it; texts are empty where it writes nothing.
 struct Input {
   std::string concrete;
   std::string type;
@@ -42,7 +42,7 @@ struct Input {
   ordered_json strides = ordered_json::array();
 };
 
-// Empty: no number.
+// Empty if the value is no number.
 std::string NumberText(const Value& value) {
   switch (value.tag) {
     case ValueTag::kFalse:
@@ -107,7 +107,7 @@ std::string KeywordText(const Config& config, std::string_view name) {
   return value != nullptr && value->tag == ValueTag::kString ? std::string(value->text) : std::string();
 }
 
-// What all events of a config have in common.
+// What all events of a config share.
 struct Spelled {
   bool known = false;
   bool of_python = false;
@@ -181,7 +181,7 @@ class ChromeSink final : public CallSink {
       if (Spell(record.config).of_python) thread.open.back().python_id = ++python_ids_;
       return absl::OkStatus();
     }
-    // Of calls in it the end may be lost.
+    // The end of a call inside this one may be lost.
     while (!thread.open.empty() && thread.open.back().call > record.call) {
       WriteEvent(process, thread, thread.open.back(), record.time_ns, R"(,"outcome":"its end is lost")");
       thread.open.pop_back();
@@ -212,7 +212,7 @@ class ChromeSink final : public CallSink {
   }
 
  private:
-  // Where and when a call began whose autograd node may be gone through.
+  // The beginning of a call whose backward node may follow.
   struct ForwardCall {
     const std::string* place;  // its thread's
     int64_t start_ns;
@@ -223,7 +223,7 @@ class ChromeSink final : public CallSink {
     int64_t start_ns;
     RecordFacts facts;
     uint64_t python_parent;  // 0: none
-    uint64_t python_id = 0;  // 0: not of Python
+    uint64_t python_id = 0;  // 0: not a Python call
     std::optional<ForwardCall> forward = {};
   };
   struct Thread {
@@ -232,7 +232,7 @@ class ChromeSink final : public CallSink {
   };
   struct Process {
     int64_t pid = 0;
-    int64_t offset_ns = 0;  // what to add for the time of day
+    int64_t offset_ns = 0;  // added to get the time of day
     int64_t last_ns = std::numeric_limits<int64_t>::min();
     std::set<int64_t> tids;
     std::map<uint32_t, Thread> threads;  // by number
@@ -240,7 +240,7 @@ class ChromeSink final : public CallSink {
   void WriteHead(const std::vector<ProcessClock>& clocks) {
     begun_ = true;
     ordered_json head = {{"schemaVersion", 1}, {"displayTimeUnit", "ms"}, {"record_shapes", 1}};
-    // To its readers an accelerator is told of here, and what isn't there is the CPU.
+    // Readers look for accelerators here; an empty list means CPU only.
     if (OnCpuAlone(*trace_)) head["deviceProperties"] = ordered_json::array();
     const std::vector<ProcessInfo>& infos = trace_->processes();
     if (!infos.empty()) {
@@ -265,7 +265,7 @@ class ChromeSink final : public CallSink {
     const ProcessInfo& info = trace_->processes()[index];
     Process& process = processes_[index];
     const ProcessOrigin origin = OriginOf(info, std::string(label));
-    // Processes of several machines may have one number.
+    // Processes on different machines may share a pid.
     process.pid = std::max<int64_t>(origin.pid, 0);
     while (!pids_.insert(process.pid).second) process.pid = std::max<int64_t>(*pids_.rbegin() + 1, 1 << 22);
     const std::string rank = origin.rank >= 0 ? absl::StrCat("rank ", origin.rank) : "";
@@ -286,7 +286,7 @@ class ChromeSink final : public CallSink {
     if (!thread.place.empty()) return thread;
     const ThreadInfo* const info = FindThread(trace_->processes()[record.process], record.thread);
     int64_t tid = info == nullptr || info->os_id == 0 ? record.thread : static_cast<int64_t>(info->os_id);
-    // A later thread may have an earlier one's number.
+    // A later thread may reuse an earlier one's number.
     while (!process.tids.insert(tid).second) tid = *process.tids.rbegin() + 1;
     thread.place = absl::StrCat(R"("pid":)", process.pid, R"(,"tid":)", tid);
     out_.BeginItem();
@@ -331,11 +331,11 @@ class ChromeSink final : public CallSink {
                             "): ", last == std::string::npos ? config.api : config.api.substr(last + 1));
       }
     } else if (config.level == kSetattrLevel || config.level == kFunctionLevel) {
-      // Functions to Python, not operators: who adds up cpu_op counts nothing twice.
+      // Python functions, not operators: a sum over cpu_op must not count their time twice.
       category = "python_function";
       spelled.of_python = true;
     } else {
-      // Where both levels are there, level 2's operators stand in level 4's of the same name.
+      // With both levels recorded, level 2's operators lie inside level 4's of the same name.
       spelled.operator_call = config.level != kDispatchLevel || !has_records_;
       if (!spelled.operator_call) category = "dispatch";
       // Kineto's names have no overloads.
@@ -425,7 +425,7 @@ class ChromeSink final : public CallSink {
   uint64_t flows_ = 0;
   std::set<int64_t> pids_;
   std::map<std::string, size_t> module_ids_;
-  // Of the trace that is read.
+  // Of the trace being read.
   const Trace* trace_ = nullptr;
   std::optional<bool> several_models_;  // of trace_
   bool has_records_ = false;            // calls of level 4

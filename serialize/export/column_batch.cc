@@ -9,7 +9,7 @@
 namespace torchtrace {
 namespace {
 
-// Everything shown belongs to the batch or the schema.
+// The batch or the schema owns everything that is exported, so release only marks it.
 void ReleaseArray(ArrowArray* array) { array->release = nullptr; }
 void ReleaseSchema(ArrowSchema* schema) { schema->release = nullptr; }
 void ReleaseStream(ArrowArrayStream* stream) { stream->release = nullptr; }
@@ -39,7 +39,7 @@ int32_t ColumnBatch::DictionaryIndex(ColumnData* column, int64_t cell) {
   column->cells.push_back(cell);
   std::string_view text = text_(cell);
   std::string quoted;
-  if (!IsValidUtf8(text)) {  // which the format wants
+  if (!IsValidUtf8(text)) {  // the format requires UTF-8
     quoted = QuoteText(text);
     text = std::string_view(quoted).substr(1, quoted.size() - 2);
   }
@@ -151,7 +151,7 @@ ArrowArrayStream BatchStream::Offer(ColumnBatch* batch) {
 
 int BatchStream::GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
   BatchStream* const self = static_cast<BatchStream*>(stream->private_data);
-  // Whoever got them before has released them.
+  // The consumer has released the previous ones.
   for (ArrowSchema& field : self->fields_) field.release = ReleaseSchema;
   for (ArrowSchema& dictionary : self->dictionaries_) dictionary.release = ReleaseSchema;
   *out = self->root_;

@@ -1,7 +1,7 @@
-// ColumnBatch collects rows of a table column by column and shows them through the
+// ColumnBatch collects rows of a table column by column and exports them through the
 // Arrow C data interface: a number as a 64-bit integer, a text as an index into the
 // batch's own dictionary. Memory is bounded: the caller takes a batch and clears it when
-// it is full(). Not thread-safe; owns all that it shows.
+// it is full(). Not thread-safe; owns everything that it exports.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_COLUMN_BATCH_H_
@@ -26,7 +26,7 @@ class ColumnBatch {
   // Offsets into a dictionary's bytes have 32 bits.
   static constexpr size_t kMaxDictionaryBytes = size_t{64} << 20;
 
-  // `text` gives the text of a cell; it may be any bytes.
+  // `text` returns the text of a cell, which may be any bytes.
   ColumnBatch(const std::vector<Column>& columns, std::function<std::string_view(int64_t cell)> text);
   ColumnBatch(const ColumnBatch&) = delete;
   ColumnBatch& operator=(const ColumnBatch&) = delete;
@@ -35,8 +35,8 @@ class ColumnBatch {
   size_t rows() const { return rows_; }
   bool full() const { return rows_ >= kMaxRows || dictionary_bytes_ >= kMaxDictionaryBytes; }
 
-  // Shows the rows as a struct of columns. Valid until the next Add or Clear, by when
-  // whoever got it has released it.
+  // Exports the rows as a struct of columns. Valid until the next Add or Clear; the consumer
+  // must release it before then.
   void Export(ArrowArray* batch);
   void Clear();
 
@@ -46,7 +46,7 @@ class ColumnBatch {
     int64_t nulls = 0;
     std::vector<uint8_t> valid;    // a bit per row
     std::vector<int64_t> numbers;  // kInt, kCounter
-    // Texts: indices into the dictionary, whose texts lie one behind the other.
+    // Texts: indices into the dictionary, whose texts are stored back to back.
     std::vector<int32_t> indices;
     std::vector<int32_t> offsets;
     std::vector<char> bytes;
@@ -54,7 +54,7 @@ class ColumnBatch {
 
     std::vector<int32_t> index_of;  // by cell: its index, or -1
 
-    // What Export points at.
+    // Export points at these.
     ArrowArray array = {};
     ArrowArray dictionary = {};
     const void* buffers[2] = {};
@@ -71,16 +71,16 @@ class ColumnBatch {
   const void* root_buffers_[1] = {};
 };
 
-// Offers batches of such columns as an Arrow C stream, with `metadata` beside them in the
-// schema. Owns the schema.
+// Offers batches of such columns as an Arrow C stream, with `metadata` in the schema. Owns
+// the schema.
 class BatchStream {
  public:
   BatchStream(const std::vector<Column>& columns, const std::vector<std::pair<std::string, std::string>>& metadata);
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
-  // A stream of that one batch, or of none when it has no rows. Whoever gets it has released
-  // it, and all that came from it, before the next Offer and before `batch` changes.
+  // A stream of that one batch; an empty stream when it has no rows. The consumer must release
+  // it, and everything it got from it, before the next Offer and before `batch` changes.
   ArrowArrayStream Offer(ColumnBatch* batch);
 
  private:

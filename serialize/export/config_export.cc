@@ -20,10 +20,10 @@ struct ConfigTotal {
 };
 struct ProcessTotals {
   std::vector<ConfigTotal> configs;  // by ConfigId; may be shorter
-  std::vector<ConfigId> order;       // of the first calls
+  std::vector<ConfigId> order;       // by first call
 };
 
-// By ConfigId: -1 not asked yet.
+// Whether a filter accepts a config, by ConfigId; each is checked once.
 class AcceptedConfigs {
  public:
   AcceptedConfigs(const Trace& trace, const ExportFilter& filter) : trace_(trace), filter_(filter) {}
@@ -76,7 +76,7 @@ absl::Status ExportByProcess(Trace* trace, const std::string& label, const Expor
   return absl::OkStatus();
 }
 
-// Adds up the calls of equal configs of all traces.
+// Sums the calls of equal configs over all traces.
 class ConfigSum {
  public:
   absl::Status AddTrace(Trace* trace, const ExportFilter& filter) {

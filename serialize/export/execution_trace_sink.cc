@@ -42,10 +42,10 @@ namespace {
 constexpr char kSchema[] = "1.1.1-chakra.0.0.4";
 constexpr uint64_t kProcessNode = 1;
 
-// Texts between which tensors are named: what is equal in all calls of a config is put together once.
+// JSON with gaps for the tensors: the parts that all calls of a config share are built once.
 struct Pieces {
-  std::string last;                                       // behind the last tensor
-  std::vector<std::pair<std::string, uint64_t>> tensors;  // the text before it, and its position
+  std::string last;                                       // after the last tensor
+  std::vector<std::pair<std::string, uint64_t>> tensors;  // the text before a tensor, and its position
 
   void Append(std::string_view text) { last.append(text); }
   void AppendTensor(uint64_t position) { tensors.emplace_back(std::exchange(last, {}), position); }
@@ -58,7 +58,7 @@ struct Pieces {
   }
 };
 
-// A value as the observer tells of it.
+// A value as the observer writes it.
 struct Told {
   Pieces value;
   std::string shape = "[]";
@@ -74,7 +74,7 @@ std::string DimsText(const std::vector<Dim>& dims) {
       "[", absl::StrJoin(dims, ",", [](std::string* out, const Dim& dim) { absl::StrAppend(out, *dim); }), "]");
 }
 
-// Tells of values; tensors get their positions in the order in which they are told of.
+// Formats values as the observer does. Tensors get their positions in the order in which they are formatted.
 class Teller {
  public:
   Told Tell(const Value& value) {
@@ -130,7 +130,7 @@ class Teller {
   }
 
  private:
-  // An object of which an execution trace told its kind.
+  // An object imported from an execution trace, which contains only its kind.
   static bool IsKind(const Value& value) {
     constexpr std::string_view kKinds[] = {"ComplexDouble", "GenericDict", "Storage", "PyObject", "Stream", "Capsule"};
     return value.tag == ValueTag::kObject &&
@@ -156,7 +156,7 @@ class Teller {
     }
     told.value.Append("[");
     told.value.AppendTensor(tensors_++);
-    // As of a tensor without a storage: nothing is known of its memory.
+    // Its memory is unknown; write it like a tensor without a storage.
     if (!strided) {
       told.value.Append(R"(,0,0,""])");
     } else {
@@ -263,7 +263,7 @@ class ExecutionTraceSink final : public CallSink {
       open.notes = record.notes;
       return absl::OkStatus();
     }
-    // Of calls in it the end may be lost.
+    // The end of a call inside this one may be lost.
     while (!thread.open.empty() && thread.open.back().call > record.call) CloseInnermost(&thread, {});
     if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
     CloseInnermost(&thread, record.result);
@@ -301,11 +301,11 @@ class ExecutionTraceSink final : public CallSink {
   }
 
  private:
-  // What the nodes of a config have in common.
+  // What all nodes of a config share.
   struct Spelled {
     bool known = false;
     bool schema_missing = false;
-    std::string head;  // behind the node's id: its name
+    std::string head;  // after the node's id: its name
     Pieces inputs;
     std::string tail;  // the last attributes
   };
@@ -320,7 +320,7 @@ class ExecutionTraceSink final : public CallSink {
   };
   struct Thread {
     uint64_t node = 0;
-    uint64_t number = 0;  // as PyTorch numbers it, where that is known
+    uint64_t number = 0;  // PyTorch's, if known
     std::vector<Open> open;
   };
 
@@ -339,7 +339,7 @@ class ExecutionTraceSink final : public CallSink {
 
   void WriteHead() {
     int64_t pid = 0, start_ms = 0;
-    std::string time = LocalTime(0);  // what isn't known
+    std::string time = LocalTime(0);  // if the time is unknown
     if (process_ < trace_->processes().size()) {
       const ProcessInfo& info = trace_->processes()[process_];
       pid = info.known.pid.value_or(0);
@@ -348,7 +348,7 @@ class ExecutionTraceSink final : public CallSink {
         start_ms = Milliseconds(last_ns_);
         time = LocalTime(info.known.origin_realtime_ns.value_or(0));
       } else if (const nlohmann::json* const told = FindMember(*info.metadata, "execution_trace"); told != nullptr) {
-        // It was read from one.
+        // The trace was imported from an execution trace.
         if (std::string said = TextMember(*told, "time"); !said.empty()) time = std::move(said);
         start_ms = IntMember(*told, "start_ts").value_or(0);
         finish_ms_ = IntMember(*told, "finish_ts").value_or(start_ms);
@@ -387,7 +387,7 @@ class ExecutionTraceSink final : public CallSink {
     spelled.head =
         absl::StrCat(",\"name\":", Quoted(packet.empty() ? std::string_view(config.api) : packet), ",\"ctrl_deps\":");
 
-    // In the order in which positions are counted, which is then changed to the schema's.
+    // First in the order that numbers the tensors, then in the schema's order.
     Teller teller;
     std::vector<Told> told;
     for (const Value& value : config.args) told.push_back(teller.Tell(value));
@@ -422,7 +422,7 @@ class ExecutionTraceSink final : public CallSink {
     return spelled;
   }
 
-  // Of a Triton kernel: its file, without its folder, and in place of more inputs its grid and stream.
+  // A Triton kernel: its file without the folder, and its grid and stream, which become its last inputs.
   struct Kernel {
     std::string_view backend;
     std::string_view file;
@@ -454,7 +454,7 @@ class ExecutionTraceSink final : public CallSink {
     return results_[std::string(values)] = ListTold("outputs", outputs);
   }
 
-  // Tensors as `id,storage,offset`.
+  // Writes tensors as `id,storage,offset`.
   void Write(const Pieces& pieces, const std::vector<TensorNote>& notes) {
     auto note = notes.begin();
     for (const auto& [text, position] : pieces.tensors) {
@@ -513,7 +513,7 @@ class ExecutionTraceSink final : public CallSink {
                         R"(},{"name":"tensor_range","type":"string","value":)");
   }
 
-  // Of the process or a thread, around all others.
+  // The node of the process or of a thread, which contains all others.
   void WritePlainNode(uint64_t id, const char* what, uint64_t thread) {
     static const std::string* const kNothing =
         new std::string(ListTold("inputs", {}).last + "," + ListTold("outputs", {}).last);
@@ -532,9 +532,9 @@ class ExecutionTraceSink final : public CallSink {
   uint32_t process_ = 0;
   int level_ = kRecordLevel;
   int64_t last_ns_ = 0;
-  int64_t finish_ms_ = 0;  // as the trace was told it
+  int64_t finish_ms_ = 0;  // from the imported execution trace
   uint64_t next_id_ = kProcessNode + 1;
-  // Tensors of which nothing is known, by numbers that no other has: Chakra's storage ids are of 63 bits.
+  // Numbers unknown tensors so that they collide with no other: Chakra's storage ids have 63 bits.
   uint64_t unknown_tensors_ = uint64_t{1} << 62;
   bool without_identity_ = false;
   uint64_t other_levels_ = 0;
@@ -545,7 +545,7 @@ class ExecutionTraceSink final : public CallSink {
   std::vector<Spelled> spelled_;                      // by ConfigId
   absl::flat_hash_map<std::string, Pieces> results_;  // by their bytes
   ForwardCalls<uint64_t> forward_;                    // their nodes
-  std::vector<TensorNote> notes_;                     // of the node that is written
+  std::vector<TensorNote> notes_;                     // of the node being written
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What export makes of traces, exports.h and exports.h, as its tables show it.
+// The tables that exports.h writes.
 
 #include <cstdint>
 #include <memory>
@@ -114,7 +114,7 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
             "5,4,1,1,d,d(),[],{},[],[],100,10,raised,ValueError,mine:main-1,0,mine,h,2,7,,,\n");
 }
 
-// A call that outlives the window comes when it ends, and no call is lost.
+// A call that outlives the window is written when it ends, and no call is lost.
 TEST(ExportCalls, WaitForSoManyCallsOnly) {
   const auto trace = std::make_unique<FakeTrace>(Metadata(1));
   trace->Enter(MakeConfig(1, "outer"));

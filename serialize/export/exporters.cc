@@ -9,7 +9,7 @@
 
 namespace torchtrace {
 
-// Each in the file of its format.
+// Each is defined in its format's file.
 extern const Exporter kTextExporter;
 extern const Exporter kYamlExporter;
 extern const Exporter kJsonExporter;

@@ -168,7 +168,7 @@ absl::Status FileSeries::MakeFolder() {
     auto made = std::make_unique<Unfinished>(path.string(), Unfinished::kFile);
     if (mkdir(path.c_str(), 0777) != 0) {
       const int failure = errno;
-      made->Complete();  // what is there is somebody else's
+      made->Complete();  // it isn't ours to remove
       if (failure != EEXIST) return FileError(absl::StrCat("cannot make the folder ", path.string()), failure);
       if (fs::is_directory(path, error)) continue;
       return absl::AlreadyExistsError(absl::StrCat(path.string(), " is no folder"));

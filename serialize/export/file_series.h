@@ -1,5 +1,4 @@
-// A text that goes into one file after the other, none larger than asked for: how they are named, and that all of them
-// are there or none.
+// A text that is split into files of limited size: their names, and their commit, all or none.
 //
 //   absl::StatusOr<FileNames> names = FileNames::Parse("calls_%Y-%m-%d_{rank}", now_ns);
 //   FileSeries files("out", *names, {.suffix = ".json"});
@@ -24,31 +23,31 @@
 
 namespace torchtrace {
 
-// `128MB`: a whole number of KB, MB or GB, powers of 1024, in bytes. InvalidArgument for all else, for none and for
-// more than there is.
+// `128MB`: a whole number of KB, MB or GB, powers of 1024, in bytes. InvalidArgument for anything else, for zero and
+// for overflow.
 absl::StatusOr<uint64_t> ParseFileSize(std::string_view text);
 
-// What a file's name may tell of the calls in it.
+// Facts about the calls in a file, for its name.
 struct FileFacts {
-  int64_t pid = -1;  // -1: not known, or of several processes
+  int64_t pid = -1;  // -1: unknown, or several processes
   int64_t rank = -1;
 };
 
 // The names of a series' files, without folder and suffix.
 class FileNames {
  public:
-  // "timestamp", "datetime" or "serial", or a pattern: %Y %m %d %H %M %S %j %y %% are of `now_ns` since 1970 in local
-  // time, {timestamp} is that number itself, {index} the number of the file from 1, {pid} and {rank} are of the traced
-  // process. Two braces stand for one. InvalidArgument names what is wrong and what there is.
+  // "timestamp", "datetime" or "serial", or a pattern: %Y %m %d %H %M %S %j %y %% format `now_ns` since 1970 in local
+  // time, {timestamp} is that number itself, {index} the number of the file from 1, {pid} and {rank} are the traced
+  // process's. A doubled brace is a literal one. InvalidArgument names the mistake and the choices.
   static absl::StatusOr<FileNames> Parse(std::string_view spec, int64_t now_ns);
-  // What Parse takes that is no pattern.
+  // The keywords that Parse accepts besides patterns.
   static std::vector<std::string> Specs();
-  // This name, and no pattern.
+  // Takes the name as it is, not as a pattern.
   static FileNames Literal(std::string_view name);
 
-  // Where the pattern has no {index}, files from the second on end in -2, -3.
+  // Without {index} in the pattern, files from the second on end in -2, -3.
   std::string Name(const FileFacts& facts, uint64_t index) const;
-  // The same for all facts that have the same names: what may stand in one file.
+  // Equal for facts that give the same names, whose calls can share a file.
   std::string Key(const FileFacts& facts) const { return Expand(facts, ""); }
 
  private:
@@ -65,15 +64,15 @@ class FileNames {
   bool has_index_ = false;
 };
 
-// What a text is written into, file by file. Not thread-safe.
+// Where a text is written, file by file. Not thread-safe.
 class TextSeries {
  public:
   virtual ~TextSeries() = default;
 
-  // What follows is of the next file.
+  // Starts the next file.
   virtual absl::Status Begin(const FileFacts& facts) = 0;
   virtual void Append(std::string_view text) = 0;
-  // Of a file; what is larger by itself than that has a file of its own.
+  // The limit for a file; a single item above it gets its own file.
   virtual uint64_t max_bytes() const { return UINT64_MAX; }
 };
 
@@ -83,33 +82,32 @@ class FileSeries final : public TextSeries {
     std::string suffix = {};
     uint64_t max_bytes = UINT64_MAX;
     bool force = false;                              // replace files that exist
-    const char* force_text = "--force replaces it";  // what the error for one that exists ends in
+    const char* force_text = "--force replaces it";  // the end of the error for a file that exists
   };
-  // `folder` is made where it isn't there, and its parents.
+  // Makes `folder` and its parents as needed.
   FileSeries(std::string folder, FileNames names, Options options);
   ~FileSeries() override;
 
-  // Makes the folder, which Begin does else. AlreadyExists where something else has its name.
+  // Makes the folder, which Begin does otherwise. AlreadyExists when something else has its name.
   absl::Status MakeFolder();
-  // AlreadyExists for a file that is there, unless force.
+  // AlreadyExists for an existing file, unless force.
   absl::Status Begin(const FileFacts& facts) override;
   void Append(std::string_view text) override { files_.back()->Append(text); }
   uint64_t max_bytes() const override { return options_.max_bytes; }
 
-  // Gives all files their names; before that nothing is to be seen, and after an error nothing stays but what had got
-  // its name already.
+  // Gives all files their names; they are invisible before. After an error only those that were already named stay.
   absl::Status Commit();
 
-  // In the order in which they were begun.
+  // In the order of Begin.
   std::vector<std::string> paths() const;
 
  private:
   const std::string folder_;
   const FileNames names_;
   const Options options_;
-  std::vector<std::unique_ptr<Unfinished>> folders_;  // that were made, the outer ones first
+  std::vector<std::unique_ptr<Unfinished>> folders_;  // that it made, outer ones first
   std::vector<std::unique_ptr<OutputFile>> files_;
-  std::map<std::string, uint64_t> count_;  // of files, by key of their names
+  std::map<std::string, uint64_t> count_;  // of files, by FileNames::Key
   std::set<std::string> taken_;
 };
 

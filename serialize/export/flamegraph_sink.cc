@@ -31,10 +31,10 @@ constexpr char kPage[] =
 #include "serialize/export/flamegraph_page.inc"
     ;
 constexpr char kDataMark[] = "@DATA@";
-// More boxes than a browser draws at ease.
+// A browser gets slow with more boxes.
 constexpr size_t kMostBoxes = 200'000;
 
-// Builds the tree of each trace, and hands it on at its end.
+// Builds the tree of each trace and passes it to Take at the end.
 class TreeSink : public CallSink {
  public:
   TreeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options), labels_(options.by) {}
@@ -59,7 +59,7 @@ class TreeSink : public CallSink {
       return absl::FailedPreconditionError("some of these traces have times and some have none: export them apart");
     }
     timed_ = timed;
-    // Where nothing has a label it is an error in the end, and nothing is written.
+    // When nothing has a label, Finish fails and nothing must be written.
     const absl::Status status = labels_.Check().ok() ? Take(*tree_) : absl::OkStatus();
     tree_.reset();
     return status;
@@ -68,7 +68,7 @@ class TreeSink : public CallSink {
  protected:
   virtual absl::Status Take(const CallTree& tree) = 0;
 
-  // "main-1234 thread 0", with the trace's name where there are several.
+  // "main-1234 thread 0", after the trace's name when there are several traces.
   std::string ThreadName(const std::pair<uint32_t, uint32_t>& thread) const {
     const std::string several = options_.traces.size() > 1 ? trace_label_ + " " : "";
     return absl::StrCat(several, ProcessName(trace_->processes()[thread.first]), " thread ", thread.second);
@@ -83,7 +83,7 @@ class TreeSink : public CallSink {
   std::optional<bool> timed_;
 
  private:
-  // So that all of the time is there.
+  // The label of calls without one, so that no time is lost.
   std::optional<uint32_t> Outside() {
     if (options_.by == LabelBy::kApi) return std::nullopt;
     return labels_.Outside();
@@ -94,7 +94,7 @@ class TreeSink : public CallSink {
   std::optional<CallTree> tree_;
 };
 
-// `thread;outer;inner 1234`: the nanoseconds of the innermost itself, or its calls where there are no times.
+// `thread;outer;inner 1234`: the self time of the innermost in nanoseconds or, without times, its calls.
 class FoldedSink final : public TreeSink {
  public:
   using TreeSink::TreeSink;
@@ -119,7 +119,7 @@ class FoldedSink final : public TreeSink {
     return StreamStatus(*out_);
   }
 
-  // What stands between semicolons, on one line.
+  // A frame's text, without semicolons and line breaks.
   static std::string Frame(std::string_view text) { return absl::StrReplaceAll(PlainLine(text), {{";", ","}}); }
 };
 
@@ -149,7 +149,7 @@ class PageSink final : public TreeSink {
     data["totals"] = column([](const Box& box) { return box.total; });
     data["selves"] = column([](const Box& box) { return box.self; });
     if (left_out_ > 0) data["left_out"] = absl::StrCat(left_out_, " of the smallest paths are left out");
-    // No text of a trace ends the element that it stands in.
+    // No text of a trace must close the surrounding HTML element.
     const std::string json = absl::StrReplaceAll(DumpJson(data), {{"<", "\\u003c"}, {">", "\\u003e"}});
     const std::string_view page = kPage;
     const size_t mark = page.find(kDataMark);
@@ -198,7 +198,7 @@ class PageSink final : public TreeSink {
     while (static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), shown)) > kMostBoxes) least *= 2;
     std::vector<int64_t> boxes(nodes.size(), -1);
     for (const auto& [thread, root] : tree.threads()) {
-      uint64_t total = 0;  // calls have no sum of their own
+      uint64_t total = 0;  // call counts need their own sum
       for (const CallNode& node : nodes) {
         if (node.parent == root) total += Weight(tree, node);
       }
@@ -218,7 +218,7 @@ class PageSink final : public TreeSink {
     return absl::OkStatus();
   }
 
-  std::vector<Box> boxes_;  // each behind its parent
+  std::vector<Box> boxes_;  // each after its parent
   std::vector<std::string> labels_json_;
   std::vector<int> levels_;
   std::vector<std::optional<size_t>> numbers_;  // by label of CallLabels

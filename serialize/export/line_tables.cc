@@ -1,6 +1,4 @@
-// Comma separated values (text.h), with line feeds.
-
-// JSON Lines: an object per row.
+// Tables as text. CSV: comma-separated values (text.h) with line feeds. JSON Lines: an object per row.
 
 #include "nlohmann/json.hpp"
 #include "serialize/base/text.h"
@@ -35,7 +33,7 @@ class CsvTable final : public LineTable {
     }
   }
 
-  // An empty text is quoted: without quotes it would be one that is not known.
+  // An empty text is quoted: without quotes it would mean unknown.
   std::string Spell(std::string_view text) const override { return text.empty() ? "\"\"" : CsvCell(text); }
 };
 

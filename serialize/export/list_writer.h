@@ -1,4 +1,4 @@
-// The text of a file that is one long list: its items are put together in memory and written in blocks.
+// Writes a file that is one long list: items collect in memory and are written in blocks.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_LIST_WRITER_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_LIST_WRITER_H_
@@ -17,13 +17,13 @@ class ListWriter {
  public:
   explicit ListWriter(std::ostream* out) : out_(out) {}
 
-  // What is yet to be written; append to it.
+  // The text that is still to be written; append to it.
   std::string text;
 
-  // Before each item: its line begins.
+  // Starts the line of an item.
   void BeginItem() { text += std::exchange(first_, false) ? "\n" : ",\n"; }
 
-  // Writes when there is a block of text. Aborted when the stream failed.
+  // Writes once a block of text has collected. Aborted when the stream failed.
   absl::Status WriteBlocks() { return text.size() < kBlockBytes ? absl::OkStatus() : Write(); }
   absl::Status Write() {
     out_->write(text.data(), static_cast<std::streamsize>(text.size()));

@@ -16,7 +16,7 @@
 namespace torchtrace {
 namespace {
 
-// Writes values as Python's repr does, and remembers the first thing that it can't write.
+// Writes values as Python's repr does, and remembers the first value that it can't write.
 class InputsWriter final : private PythonWriter {
  public:
   absl::StatusOr<std::string> Write(const Config& config) {
@@ -40,7 +40,7 @@ class InputsWriter final : private PythonWriter {
 
  private:
   void Text(std::string_view text) override {
-    // The loader takes the quotes off these, wherever they stand.
+    // The loader strips the quotes of these anywhere in the expression.
     if (!LoaderAbbreviation(DtypeOfAbbreviation(text)).empty()) {
       Cannot("a string that TorchBench's loader takes for a dtype");
     }
@@ -73,7 +73,7 @@ class InputsWriter final : private PythonWriter {
     out_ += quote;
   }
 
-  // The loader knows inf and no nan.
+  // The loader knows inf but not nan.
   void Float(double value) override { out_ += std::isnan(value) ? "float('nan')" : FormatFloat(value); }
 
   void Dtype(std::string_view name) {
@@ -83,7 +83,7 @@ class InputsWriter final : private PythonWriter {
   }
 
   void Tensor(const Value& value) {
-    // Of sparse ones, ST(...) wants to know whether they are coalesced, which a description doesn't hold.
+    // ST(...) of a sparse tensor needs is_coalesced, which isn't recorded.
     RefuseUnusual(value);
     out_ += "T(";
     AppendDims(value.shape, '[', ']');

@@ -1,5 +1,5 @@
-// TorchBench's operator inputs: what OperatorInputsMode writes and its loader reads.
-// TritonBench's JSON: by operator a list of inputs with counts, and `metadata`.
+// TorchBench's operator inputs, as OperatorInputsMode writes them and its loader reads them.
+// TritonBench's JSON: for each operator a list of inputs with counts, and `metadata`.
 
 #include <cstddef>
 #include <string>
@@ -17,7 +17,7 @@
 namespace torchtrace {
 namespace {
 
-// What both have in common: the configs by operator, written at the end.
+// Base class of both: collects configs by operator and writes them at the end.
 class OperatorSink : public ConfigSink {
  public:
   OperatorSink(std::ostream* out, const char* format) : out_(*out), format_(format) {}
@@ -76,7 +76,7 @@ class TritonBenchSink final : public OperatorSink {
     metadata_["traces"] = absl::StrJoin(options.traces, ", ");
   }
 
-  // One line for each of an operator's inputs.
+  // Writes one line per input of an operator.
   absl::Status Finish() override {
     out_ << "{\n";
     for (const auto& [name, group] : operators_.groups()) {

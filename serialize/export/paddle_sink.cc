@@ -22,7 +22,7 @@
 namespace torchtrace {
 namespace {
 
-// Writes values, and remembers the first that has no spelling.
+// Writes values and remembers the first that has no spelling.
 class PaddleWriter : private SpellingWriter {
  public:
   absl::StatusOr<std::string> Write(const Config& config) {
@@ -33,7 +33,7 @@ class PaddleWriter : private SpellingWriter {
       out_ += ", ";
     }
     for (const auto& [name, value] : config.kwargs) {
-      // As the text form decides it: f(a=1) and not f("a b"=1).
+      // The characters that the text form quotes: f(a=1), but f("a b"=1).
       if (name.find_first_of(" \"'=()[]{},\\") != std::string::npos) Cannot("an argument's name that needs quotes");
       absl::StrAppend(&out_, name, "=");
       Append(value);
@@ -61,7 +61,7 @@ class PaddleWriter : private SpellingWriter {
     }
   }
 
-  // Between quotes, as it is: a quote would end it.
+  // Writes the text in quotes, without escapes; a quote in it would end it.
   void Text(std::string_view text) {
     out_ += '"';
     out_ += text;

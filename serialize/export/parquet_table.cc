@@ -18,7 +18,7 @@ namespace {
 
 ParquetRowsFunction g_write_rows = nullptr;
 
-// Of the table that is being written.
+// Of the table being written.
 std::ostream* g_out = nullptr;
 std::string* g_error = nullptr;
 

@@ -2,8 +2,8 @@
 // Arrow C streams; Python, in the same process, pulls them into a file by pyarrow:
 //
 //   torchtrace             becomes `python -c parquet_writer.py LIBRARY VERB ...` (cmd/export_in_python.h)
-//   parquet_writer.py      loads the library, which is torchtrace's verb once more, and runs
-//                          that with a function that writes rows
+//   parquet_writer.py      loads the library, which contains the same verb, and runs it with
+//                          a function that writes rows
 //   parquet_table.cc       calls the function for each row group
 //
 // Only plain C and the Arrow C stream interface cross between them. One table at a time.
@@ -19,20 +19,20 @@ namespace torchtrace {
 
 extern "C" {
 
-// Python's function. Appends the rows, which it takes over and has released when it returns,
-// as a row group; the first ones, of which there may be none, begin the file, and null ends
-// it. `counters`: the columns, separated by commas, that are encoded as differences, the
-// others with a dictionary. Returns 0, or anything else after torchtrace_export_failed.
+// Python's function. Appends the rows, which it owns and releases before it returns, as a
+// row group. The first call, possibly without rows, begins the file; null ends it.
+// `counters`: comma-separated names of the columns to encode as differences; the others get a
+// dictionary. Returns 0, or another number after a call of torchtrace_export_failed.
 typedef int (*ParquetRowsFunction)(struct ArrowArrayStream* rows, const char* counters);
 
-// For Python's function: the file's next bytes. 0, or anything else when they can't be written.
+// For Python's function: writes the file's next bytes. Returns 0, or another number on failure.
 int torchtrace_export_write(const void* bytes, size_t size);
-// The sentence that the user is told.
+// For Python's function: sets the error message for the user.
 void torchtrace_export_failed(const char* why);
 
 }  // extern "C"
 
-// Before a table is made.
+// Call it before making a table.
 void SetParquetRowsFunction(ParquetRowsFunction function);
 
 }  // namespace torchtrace

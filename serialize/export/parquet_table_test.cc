@@ -1,4 +1,4 @@
-// Parquet's C++ half, with a function in Python's place that pulls the streams.
+// The C++ half of the Parquet export, with a C++ function instead of Python's that pulls the streams.
 
 #include "serialize/export/parquet_table.h"
 
@@ -16,7 +16,7 @@
 namespace torchtrace {
 namespace {
 
-// What was pulled: the schema, a line per row, "end".
+// The pulled data: the schema, a line per row, "end".
 std::vector<std::string>* g_pulled = nullptr;
 
 std::string Cell(const ArrowArray& column, int64_t row) {

@@ -1,18 +1,18 @@
 """Python's half of an export to Parquet (parquet_table.h): PYTHON -c THIS LIBRARY VERB ARGS...
 
-Nothing is imported before the verb asks for it: what is wrong with its arguments is said at once.
+pyarrow is imported only when the verb writes rows, so that errors in its arguments come first.
 """
 
 import sys
 
 if sys.path[:1] == [""]:
-    del sys.path[0]  # the working folder, whose modules are none of ours
+    del sys.path[0]  # don't import modules from the working folder
 
 import ctypes
 import os
 
-NEEDED = 18  # the first pyarrow that can do without numpy
-# What pyarrow imports where it is there: time and memory for nothing.
+NEEDED = 18  # the first pyarrow that works without numpy
+# What pyarrow imports if it is installed, at a cost in time and memory.
 UNUSED = ["numpy", "pyarrow._azurefs", "pyarrow._gcsfs", "pyarrow._hdfs", "pyarrow._s3fs"]
 CAPSULE = b"arrow_array_stream"
 
@@ -29,7 +29,7 @@ new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 class Trouble(Exception):
-    """Its text is what the user is told."""
+    """An error whose text is the message for the user."""
 
 
 class Output:
@@ -48,7 +48,7 @@ class Output:
 
 
 class Rows:
-    """What the library offers, by Arrow's PyCapsule interface."""
+    """The library's stream of rows, through Arrow's PyCapsule interface."""
 
     def __init__(self, address):
         self.address = address
@@ -59,7 +59,7 @@ class Rows:
 
 def import_pyarrow():
     sys.modules.update(dict.fromkeys(UNUSED))
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # which keeps the least
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # it retains the least memory
     stderr, sys.stderr = sys.stderr, None  # an old pyarrow complains of numpy
     try:
         import pyarrow.parquet
@@ -84,7 +84,7 @@ def import_pyarrow():
 
 
 def pyarrow_version():
-    """Without importing it; None where there is none."""
+    """The installed version, without importing it; None if there is none."""
     from importlib import metadata
 
     try:
@@ -141,4 +141,4 @@ def write_rows(address, counters):
 
 words = [os.fsencode(word) for word in sys.argv[2:]]
 status = library.torchtrace_export((ctypes.c_char_p * len(words))(*words), len(words), write_rows)
-os._exit(status)  # all is written: what is left of the file and of Python is dropped
+os._exit(status)  # everything is written; skip Python's cleanup

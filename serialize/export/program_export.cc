@@ -26,7 +26,7 @@ constexpr std::string_view kParameter = "torch.nn.parameter.Parameter";
 constexpr std::string_view kBuffer = "torch.nn.parameter.Buffer";
 constexpr size_t kMostComment = 160;
 
-// torch.fx writes an argument into its code as its repr.
+// torch.fx writes arguments into its code by their repr.
 bool FitsGraph(const Value& value) {
   return value.tag != ValueTag::kGenerator && value.tag != ValueTag::kSet && value.tag != ValueTag::kFrozenSet &&
          std::all_of(value.items.begin(), value.items.end(), FitsGraph);
@@ -66,12 +66,12 @@ class ProgramWriter {
   }
 
  private:
-  // A tensor's expression: a variable, and the way to it in what that holds.
+  // A tensor's expression: a variable, and the subscripts that lead from its value to the tensor.
   struct Place {
     std::string variable;
     std::vector<std::string> path;
   };
-  // What becomes an input or a view when a call takes it.
+  // A tensor that becomes an input or a view once a call takes it.
   struct Origin {
     absl::StatusOr<std::string> made = absl::UnknownError("");  // an expression
     FlowSource::Kind kind = FlowSource::kInput;
@@ -82,7 +82,7 @@ class ProgramWriter {
     bool other_dtype = false;
     int64_t shift = 0;
     std::string shape, stride, dtype, device;
-    std::string unseen = {};  // who takes it, of one that appeared while the calls were made
+    std::string unseen = {};  // if it appeared while the calls were made: the call that takes it
   };
 
   static absl::Status ChooseLevel(Trace* trace, CallSelection* selection) {
@@ -112,7 +112,7 @@ class ProgramWriter {
     const bool gradient = source.facet.requires_grad;
     const bool of_class = source.facet.subclass == kParameter;
     if (source.kind == FlowSource::kView) {
-      // Whether it has a dtype and sizes that can be written.
+      // Fails if the dtype or sizes can't be written.
       origin.made = PythonTensor(tensor, nullptr, /*contents=*/false, config);
       origin.shape = Dims(tensor.shape);
       origin.stride = Dims(StridesOf(tensor));
@@ -145,12 +145,12 @@ class ProgramWriter {
     NoteGradients(step);
     if (IsMark(step.config->api)) return;
     const bool raised = step.outcome == CallOutcome::kRaised;
-    // A graph can't go on behind it.
+    // A graph can't continue after a call that raised.
     if (raised && fx_ && !step.last) return LeaveOut(step, absl::StrCat("it raised ", std::string(step.exception)));
     if (OnlyTells(step)) return;
     if (fx_ && !FitsGraph(*step.config)) return LeaveOut(step, "a graph can't hold a set or a torch.Generator");
     const CallTarget target = TargetOf(step.config->api, step.config->level);
-    // First whether it can be written, before anything is made for it.
+    // Check that the call can be written before writing its arguments.
     std::string problem;
     const absl::StatusOr<PythonArguments> tried =
         WriteArguments(*step.config, [&](const Value&, uint64_t position) -> absl::StatusOr<std::string> {
@@ -193,7 +193,7 @@ class ProgramWriter {
     Bind(step, variable);
   }
 
-  // The call raised, and the program went on.
+  // Writes a call that raised, after which the program continued.
   void Try(const std::string& line, std::string_view exception) {
     static constexpr std::string_view kBuiltIn[] = {
         "ArithmeticError", "AssertionError", "AttributeError", "FloatingPointError",  "IndexError",
@@ -207,7 +207,7 @@ class ProgramWriter {
     ++tried_;
   }
 
-  // What the program is for, as far as the calls are written.
+  // Chooses the return value: the first result of `outcome` that the program can make.
   void Return(const FlowOutcome& outcome) {
     for (size_t i = 0; i < outcome.results.size() && last_.empty(); ++i) {
       const FlowOutcome::Result& result = outcome.results[i];
@@ -217,7 +217,7 @@ class ProgramWriter {
       } else if (places_.contains(result.value)) {
         last_ = NameOf(result.value);
       } else {
-        continue;  // what made it is left out
+        continue;  // the call that made it is left out
       }
       if (i != 0) continue;
       if (outcome.asked) {
@@ -239,7 +239,7 @@ class ProgramWriter {
     return text;
   }
 
-  // Operators were recorded below autograd and autocast, where the modes don't matter.
+  // Operators were recorded below autograd and autocast, where these modes have no effect.
   void SetModes(bool gradients, const CallAutocast& autocast) {
     if (of_operators()) return;
     const bool others = std::exchange(gradients_, gradients) != gradients;
@@ -293,7 +293,7 @@ class ProgramWriter {
     }
   }
 
-  // What the call returned comes from outside, where a later one takes it.
+  // The results of the call become inputs if a later call takes them.
   void LeaveOut(const FlowStep& step, const std::string& why) {
     std::string text = FormatFoldedConfig(*step.config);
     if (text.size() > kMostComment) text = std::string(CutUtf8(text, kMostComment)) + "...";
@@ -317,7 +317,7 @@ class ProgramWriter {
     for (const Value& item : value.items) Remake(step, item, position);
   }
 
-  // Without a line break, whatever it holds.
+  // Contains no line break.
   static std::string QuotedInComment(std::string_view text) {
     const std::string quoted = QuoteText(text);
     return quoted.substr(1, quoted.size() - 2);
@@ -331,7 +331,7 @@ class ProgramWriter {
     return CanMake(origin->second.base);
   }
 
-  // A variable or an expression that is one's.
+  // The variable of a value, or an expression for it.
   std::string NameOf(FlowValue value) {
     const auto known = places_.find(value);
     if (known == places_.end()) {
@@ -364,7 +364,7 @@ class ProgramWriter {
   std::string View(const Origin& origin) {
     std::string base = NameOf(origin.base);
     const bool same = origin.same && !origin.parameter;
-    // By x.data or the like, which no call tells of.
+    // Detached by x.data or the like, which isn't recorded as a call.
     const bool floating =
         origin.dtype.find("float") != std::string::npos || origin.dtype.find("complex") != std::string::npos;
     const bool detached =
@@ -378,7 +378,7 @@ class ProgramWriter {
       base = name;
     }
     if (origin.parameter) {
-      // Of what a call made, as in a module that the program builds.
+      // A parameter made from the result of a call, as in a module that the program builds.
       const char* const gradient = origin.gradient ? "True" : "False";
       Line(fx_ ? absl::StrCat(name, " = graph.call_function(torch.nn.Parameter, (", base, ", ", gradient, "))")
                : absl::StrCat(name, " = torch.nn.Parameter(", base, ", requires_grad=", gradient, ")"));
@@ -422,7 +422,7 @@ class ProgramWriter {
     }
   }
 
-  // Whether views of it would have one. What no call took until now may have one where it was made.
+  // Whether views of the value would require a gradient. A result that no call has taken yet may.
   bool HasGradient(FlowValue value) const {
     if (!any_gradient_ || !gradients_ || of_operators()) return false;
     const auto known = gradient_.find(value);
@@ -460,7 +460,7 @@ class ProgramWriter {
     absl::StrAppend(&text, "    return (", Names(inputs), inputs.empty() ? ")" : ",)", "\n\n\ndef program(",
                     Names(inputs), "):\n", body_, "    return ", last_.empty() ? "None" : last_,
                     "\n\n\nif __name__ == \"__main__\":\n    torch.manual_seed(0)\n");
-    // Operators were recorded below autograd, where parameters may be written to.
+    // Operators were recorded below autograd, where writing to parameters is allowed.
     text += of_operators() ? "    with torch.no_grad():\n        print(program(*inputs()))\n"
                            : "    print(program(*inputs()))\n";
     return text;
@@ -522,10 +522,10 @@ class ProgramWriter {
   std::string last_;       // what is returned
   bool gradients_ = true;  // the modes in `body_`
   CallAutocast autocast_;
-  std::vector<std::pair<std::string, std::string>> inputs_, parameters_;  // names, and what makes them
+  std::vector<std::pair<std::string, std::string>> inputs_, parameters_;  // names and their expressions
   absl::flat_hash_map<FlowValue, Place> places_;
   absl::flat_hash_map<FlowValue, Origin> origins_;
-  absl::flat_hash_map<FlowValue, bool> gradient_;  // of what calls took, whether one has been seen
+  absl::flat_hash_map<FlowValue, bool> gradient_;  // by argument: whether it was seen to require a gradient
   bool any_gradient_ = false;
   std::map<std::string, uint64_t> left_out_;              // calls by reason
   absl::flat_hash_map<uint64_t, std::string> variables_;  // of results, by calls

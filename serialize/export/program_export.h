@@ -15,8 +15,8 @@
 
 namespace torchtrace {
 
-// Writes the outermost calls of the selection, of the level that it names, else of the first of 1, 0, 2 and 4 that the
-// trace has. `notes` gets what was left out. Aborted when `out` fails.
+// Writes the outermost calls of the selection, at its level or, if it names none, at the first of the levels 1, 0, 2
+// and 4 that the trace has. Adds to `notes` what was left out. Aborted when `out` fails.
 absl::Status WritePythonProgram(Trace* trace, std::string_view label, CallSelection selection, std::ostream* out,
                                 std::vector<std::string>* notes);
 absl::Status WriteFxProgram(Trace* trace, std::string_view label, CallSelection selection, std::ostream* out,

@@ -26,7 +26,7 @@ namespace torchtrace {
 namespace {
 
 constexpr size_t kMostId = 120;
-// Bytes of a tensor that isn't of integers.
+// A floating-point tensor with more bytes is written without its contents.
 constexpr size_t kMostContents = 4096;
 
 constexpr char kTest[] = R"(
@@ -58,7 +58,7 @@ def test_call(call, raised, expected):
         assert all(shape in (None, mine) for (mine, _), (shape, _) in zip(result, expected))
 )";
 
-// What a call of a config had, the first one that returned, else the first that raised.
+// A recorded call of a config: the first that returned, otherwise the first that raised.
 struct Case {
   enum Outcome : uint8_t { kNone, kRaised, kReturned };
   std::string facets;
@@ -76,7 +76,7 @@ constexpr std::string_view kInPlace[] = {
 
 bool InPlace(const Config& config) {
   const std::string_view api = config.api;
-  // Of an operator without its overload: aten::add_.Tensor.
+  // An operator's name without the overload: aten::add_ of aten::add_.Tensor.
   std::string_view name = api.substr(0, api.find("::") == std::string_view::npos ? api.size() : api.rfind('.'));
   name = name.substr(name.find_last_of(".:") + 1);
   const bool dunder = name.ends_with("__");
@@ -92,7 +92,7 @@ bool HasBool(const Value& value) {
          std::any_of(value.items.begin(), value.items.end(), HasBool);
 }
 
-// Whether the result's shape goes by what is in the tensors.
+// Whether the result's shape depends on the contents of the tensors.
 bool ShapeDependsOnValues(const Config& config) {
   for (const std::string_view part : {"nonzero", "unique", "masked_select", "argwhere", "bincount", "repeat_interleave",
                                       "where", "tensor_split", "histogram", "combinations", "one_hot", "item"}) {
@@ -144,7 +144,7 @@ class PytestSink : public CallSink {
     if (waiting == waiting_.end()) return absl::OkStatus();
     Case& one = cases_[waiting->second.first];
     const Case::Outcome outcome = record.kind == CallRecord::kRaise ? Case::kRaised : Case::kReturned;
-    // Of calls within one another, or on several threads, any may end first.
+    // Nested calls, and calls on several threads, may end in any order.
     if (outcome > one.outcome) {
       one.outcome = outcome;
       one.exception = outcome == Case::kRaised ? record.exception : "";
@@ -190,7 +190,7 @@ class PytestSink : public CallSink {
     const bool gradients = !InPlace(config) && config.level != 2;
     const absl::StatusOr<PythonArguments> arguments =
         WriteArguments(config, [&](const Value& value, uint64_t position) -> absl::StatusOr<std::string> {
-          // A call depends on which integers it takes; on other numbers it may, as a Cholesky decomposition does.
+          // Calls depend on the values of integers; some, such as a Cholesky decomposition, on other numbers too.
           const bool discrete = value.text == "bool" || value.text.find("int") != std::string::npos;
           const TensorNote* const note = FindNote(notes, position);
           const bool few = note != nullptr && note->contents && note->contents->size() <= kMostContents;
@@ -203,7 +203,7 @@ class PytestSink : public CallSink {
     absl::StatusOr<PythonCall> call = WriteCall(target, *arguments);
     if (!call.ok()) return left_out_.Add(std::string(call.status().message()), one.calls);
     if (call->statement) {
-      // What stands in a lambda is an expression.
+      // A lambda contains an expression, not a statement.
       const std::vector<std::string>& args = arguments->args;
       call->text = target.kind == CallTarget::kSetter
                        ? absl::StrCat("setattr(", args[0], ", \"", target.name, "\", ", args[1], ")")
@@ -238,7 +238,7 @@ class PytestSink : public CallSink {
   absl::flat_hash_map<std::string, size_t> numbers_;  // of configs, by their bytes
   std::vector<std::string> order_;
   std::vector<Case> cases_;
-  absl::flat_hash_map<uint64_t, std::pair<size_t, std::string>> waiting_;  // for its end, by call
+  absl::flat_hash_map<uint64_t, std::pair<size_t, std::string>> waiting_;  // open calls, by number
   LeftOut left_out_;
 };
 

@@ -27,7 +27,7 @@ absl::Status Cannot(std::string_view what) {
   return absl::UnimplementedError(absl::string_view(what.data(), what.size()));
 }
 
-// Of a string's whole text, escapes for all that isn't plain.
+// Quotes a whole string, with escapes for everything but plain characters. None: not valid UTF-8.
 std::optional<std::string> Quoted(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
@@ -46,7 +46,7 @@ std::optional<std::string> Quoted(std::string_view text) {
   return out + '"';
 }
 
-// Which torch.Tensor.new() and its like take without a word in their documentation.
+// An undocumented keyword of torch.Tensor.new() and the like: a raw pointer.
 constexpr std::string_view kAddress = "cdata";
 
 constexpr std::string_view kTypes[] = {"int", "float", "bool", "complex", "str", "torch.Tensor"};
@@ -61,7 +61,7 @@ class PythonValues final : private PythonWriter {
     Append(value);
     return Finish();
   }
-  // Between brackets.
+  // The text in the brackets of a subscript.
   absl::StatusOr<std::string> WriteIndex(const Value& value) {
     out_.clear();
     if (value.tag == ValueTag::kTuple && !value.items.empty() && value.whole <= value.items.size()) {
@@ -135,7 +135,7 @@ class PythonValues final : private PythonWriter {
         }
         return SpellingWriter::Cannot("a type that only the program has");
       case ValueTag::kFunction:
-        // What a function is called with, a trace of anyone's would decide.
+        // An untrusted trace would control its arguments.
         return SpellingWriter::Cannot("a function");
       default:
         return SpellingWriter::Cannot(ValueKind(value));
@@ -146,7 +146,7 @@ class PythonValues final : private PythonWriter {
   uint64_t position_ = 0;
 };
 
-// APIs whose tensors of integers are places in the others.
+// APIs whose integer tensors are indices into their other tensors.
 bool TakesIndices(std::string_view api) {
   for (const std::string_view part : {"gather", "scatter", "index", "embedding", "take", "put", "nll_loss",
                                       "cross_entropy", "__getitem__", "__setitem__", "one_hot", "bincount", "unpool"}) {
@@ -170,7 +170,7 @@ std::string Arguments(const PythonArguments& arguments, size_t from) {
   return absl::StrJoin(parts, ", ");
 }
 
-// What is called. A word of the language's, as in aten::random_.from, is no attribute's name in code.
+// The expression to call. A Python keyword, as in aten::random_.from, needs getattr.
 std::string Callee(const CallTarget& target) {
   const size_t dot = target.name.rfind('.');
   const std::string last = target.name.substr(dot + 1);

@@ -1,5 +1,5 @@
-// Calls as Python source. What a trace says may be anybody's text: names are checked (target.h), strings are quoted,
-// and what has no spelling is an error that says what.
+// Calls as Python source. A trace is untrusted: names are checked (target.h), strings are quoted, and a value without
+// a spelling is an error that names it.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_PYTHON_CODE_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_PYTHON_CODE_H_
@@ -19,16 +19,16 @@
 
 namespace torchtrace {
 
-// The functions that the code below calls: tensor().
+// The Python functions that generated code calls: tensor().
 std::string_view CodePrelude();
 
-// A literal in double quotes: ASCII without control characters.
+// A literal in double quotes, of ASCII without control characters.
 absl::StatusOr<std::string> PythonString(std::string_view text);
 // `(2, 3)`, `(2,)`.
 std::string PythonTuple(const std::vector<std::string>& items);
 
-// `tensor((2, 3), torch.float32, high=9)`: an expression that makes one. The numbers that it draws fit what was
-// recorded, else as far as the other arguments of `config` tell. `memory`: as that of FlowSource.
+// `tensor((2, 3), torch.float32, high=9)`: an expression that makes a tensor. It draws numbers in the recorded range
+// or, without one, in a range that suits the other arguments of `config`. `memory`: as in FlowSource.
 absl::StatusOr<std::string> PythonTensor(const Value& tensor, const TensorNote* note, bool contents,
                                          const Config& config, bool memory = false);
 
@@ -39,16 +39,16 @@ std::string PythonAutocast(const CallAutocast& autocast);
 struct PythonArguments {
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> kwargs;
-  std::string index;       // the second one between brackets: `0, 1:`
-  bool of_tensor = false;  // whether the first one is a tensor, which has methods and attributes
+  std::string index;       // the second argument as a subscript: `0, 1:`
+  bool of_tensor = false;  // the first argument is a tensor, which has methods and attributes
 };
-// `tensor` gives the expression of one, by its position.
+// `tensor` returns the expression of the tensor at a position.
 absl::StatusOr<PythonArguments> WriteArguments(
     const Config& config, const std::function<absl::StatusOr<std::string>(const Value&, uint64_t)>& tensor);
 
 struct PythonCall {
   std::string text;
-  bool statement = false;  // without a value: `x[0] = 1`
+  bool statement = false;  // it has no value: `x[0] = 1`
 };
 // `torch.add(x, y)`, `x.view(2, 3)`, `x[0]`.
 absl::StatusOr<PythonCall> WriteCall(const CallTarget& target, const PythonArguments& arguments);

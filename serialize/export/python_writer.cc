@@ -13,7 +13,7 @@ void PythonWriter::Append(const Value& value) {
   RefuseCut(value);
   if (AppendPlain(value)) return;
   switch (value.tag) {
-    case ValueTag::kUndefined:  // which Python sees as None
+    case ValueTag::kUndefined:  // None in Python
       out_ += "None";
       return;
     case ValueTag::kFloat:

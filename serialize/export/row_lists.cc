@@ -15,7 +15,7 @@ NamelessFile::~NamelessFile() {
 }
 
 absl::Status NamelessFile::Make() {
-  // Not every file system has O_TMPFILE: a name that is taken away at once is the same.
+  // Not every file system has O_TMPFILE; unlinking the file right away has the same effect.
   const std::string path = TemporaryName(folder_ + "/rows");
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd_ < 0) return FileError(absl::StrCat("cannot make a temporary file in ", folder_), errno);

@@ -1,5 +1,5 @@
-// Rows of many lists that grow side by side and are read one after the other: memory goes with the lists, what doesn't
-// fit there stands in a file without a name.
+// Many lists of rows that grow in parallel and are read one after the other. Memory holds at most one chunk per list,
+// an unnamed file the rest.
 //
 //   RowLists<Row> rows("out");
 //   const uint64_t place = rows.Append(list, row);
@@ -24,7 +24,7 @@
 
 namespace torchtrace {
 
-// The file: made at the first write in a folder, and gone with its owner, however that ends.
+// An unnamed file, made in a folder at the first write. It disappears with its owner, even if the process is killed.
 class NamelessFile {
  public:
   explicit NamelessFile(std::string folder) : folder_(std::move(folder)) {}
@@ -33,7 +33,7 @@ class NamelessFile {
   NamelessFile& operator=(const NamelessFile&) = delete;
 
   uint64_t size() const { return size_; }
-  // At size(), or in place of what is there.
+  // Appends at size(), or overwrites below it.
   absl::Status Write(const void* data, size_t bytes, uint64_t offset);
   absl::Status Read(void* data, size_t bytes, uint64_t offset) const;
 
@@ -53,14 +53,14 @@ class RowLists {
   // The folder in which the file is made.
   explicit RowLists(std::string folder) : file_(std::move(folder)) {}
 
-  // A new list, by its number from 0.
+  // Returns the new list's number, from 0.
   size_t AddList() {
     lists_.emplace_back();
     return lists_.size() - 1;
   }
   uint64_t size(size_t list) const { return lists_[list].chunks.size() * kChunkRows + lists_[list].last.size(); }
 
-  // At place size(list).
+  // The row's place is size(list) before the call.
   absl::Status Append(size_t list, const Row& row) {
     List& to = lists_[list];
     if (to.last.size() == kChunkRows) {
@@ -72,7 +72,7 @@ class RowLists {
     return absl::OkStatus();
   }
 
-  // In place of the row there.
+  // Replaces the row at `place`.
   absl::Status Set(size_t list, uint64_t place, const Row& row) {
     List& to = lists_[list];
     const uint64_t chunk = place / kChunkRows;
@@ -83,7 +83,7 @@ class RowLists {
     return file_.Write(&row, sizeof row, to.chunks[chunk] + place % kChunkRows * sizeof(Row));
   }
 
-  // In the order of their places. What the visitor returns ends the reading when it is an error.
+  // Visits the rows by place. An error of the visitor ends the reading and is returned.
   absl::Status Read(size_t list, const std::function<absl::Status(const Row& row)>& visitor) const {
     const List& from = lists_[list];
     std::vector<Row> rows(kChunkRows);
@@ -103,8 +103,8 @@ class RowLists {
   static constexpr size_t kChunkRows = 128;
 
   struct List {
-    std::vector<uint64_t> chunks;  // where they stand in the file, in order
-    std::vector<Row> last;         // at most a chunk, and none only where there are no rows
+    std::vector<uint64_t> chunks;  // their offsets in the file, in order
+    std::vector<Row> last;         // at most a chunk; empty only if the list is
   };
 
   NamelessFile file_;

@@ -23,7 +23,7 @@ TEST(RowLists, KeepEachListInOrder) {
     ASSERT_TRUE(rows.Append(list, i).ok());
     expected[list].push_back(i);
   }
-  // Rows that are in the file, at its chunks' ends, and in memory.
+  // Rows in the file, at the ends of chunks, and in memory.
   for (const size_t place : {0, 127, 128, 200, 8'999}) {
     ASSERT_TRUE(rows.Set(0, place, -1).ok());
     expected[0][place] = -1;

@@ -9,10 +9,10 @@
 namespace torchtrace {
 namespace {
 
-// sys.get_int_max_str_digits(): Python takes no more in its source.
+// sys.get_int_max_str_digits(): Python's limit for integers in source code.
 constexpr size_t kMostDigits = 4300;
 
-// As Python takes it: without zeros in front.
+// Whether Python accepts the integer, which must not have leading zeros.
 bool IsNumber(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return !text.empty() && text.size() <= kMostDigits && text[0] != '0' &&

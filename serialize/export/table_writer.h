@@ -1,4 +1,4 @@
-// Tables of calls or configs: the interface of their writers, the numbers of texts, and what writers of lines share.
+// Tables of calls or configs: the interface of their writers, numbered texts, and the base class of text formats.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_TABLE_WRITER_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_TABLE_WRITER_H_
@@ -20,7 +20,6 @@
 namespace torchtrace {
 
 // Numbers texts from 0 in the order in which they are first seen. Owns them.
-
 class TextNumbers {
  public:
   int64_t Number(std::string_view text) {
@@ -32,27 +31,19 @@ class TextNumbers {
   }
 
   size_t size() const { return texts_.size(); }
-  // Valid as long as this lives.
+  // Valid while this object lives.
   std::string_view text(size_t number) const { return texts_[number]; }
 
  private:
-  std::deque<std::string> texts_;  // which never moves them
+  std::deque<std::string> texts_;  // a deque never moves them
   absl::flat_hash_map<std::string_view, int64_t> numbers_;
 };
-
-// TableWriter writes rows with fixed columns in one format: CSV, JSON Lines or
-// Parquet. A cell is one int64: a number, or the number of a text that was told
-// before, so that a million rows with the same text hash and escape it once.
-// Not thread-safe; memory goes with the different texts, not with the rows.
-//
-//   const int64_t add = table->Intern("torch.add");
-//   table->Add({call, add, kNullCell});
 
 enum class ColumnType : uint8_t {
   kInt,      // few different numbers
   kCounter,  // numbers that mostly grow, or hardly repeat: times, ids
   kText,
-  kJson,  // a text that is JSON on one line: what JSON Lines takes as it is
+  kJson,  // a text that is JSON on one line; JSON Lines writes it as it is
 };
 
 inline bool HoldsTexts(ColumnType type) { return type == ColumnType::kText || type == ColumnType::kJson; }
@@ -64,6 +55,13 @@ struct Column {
 
 inline constexpr int64_t kNullCell = INT64_MIN;
 
+// TableWriter writes rows with fixed columns in one format: CSV, JSON Lines or
+// Parquet. A cell is one int64: a number, or the number of an interned text, so that a
+// million rows with the same text hash and escape it once.
+// Not thread-safe; memory grows with the distinct texts, not with the rows.
+//
+//   const int64_t add = table->Intern("torch.add");
+//   table->Add({call, add, kNullCell});
 class TableWriter {
  public:
   explicit TableWriter(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -73,10 +71,10 @@ class TableWriter {
 
   const std::vector<Column>& columns() const { return columns_; }
 
-  // What a cell holds for `text`: the same for the same text.
+  // Returns the cell for `text`, the same for equal texts.
   int64_t Intern(std::string_view text) { return texts_.Number(text); }
 
-  // One cell per column; kNullCell: nothing is known. Aborted when the stream failed.
+  // One cell per column; kNullCell: unknown. Aborted when the stream failed.
   virtual absl::Status Add(const std::vector<int64_t>& row) = 0;
   virtual absl::Status Finish() = 0;
 
@@ -88,15 +86,14 @@ class TableWriter {
   TextNumbers texts_;
 };
 
-// RFC 4180, with a line of names first; nothing for what is not known.
+// RFC 4180, with a header line; unknown cells are empty.
 std::unique_ptr<TableWriter> MakeCsvTable(std::vector<Column> columns, std::ostream* out);
 
-// An object per row; members that are not known are left out.
+// An object per row, without the members that are unknown.
 std::unique_ptr<TableWriter> MakeJsonlTable(std::vector<Column> columns, std::ostream* out);
 
-// What CSV and JSON Lines share: a row is a line of text, put together in a buffer, and
-// each text is spelled once. For csv_table.cc and jsonl_table.cc.
-
+// Base class of CSV and JSON Lines (line_tables.cc): a row is a line of text, built in a
+// buffer, and each text is spelled once.
 class LineTable : public TableWriter {
  public:
   LineTable(std::vector<Column> columns, std::ostream* out) : TableWriter(std::move(columns)), out_(out) {}

@@ -1,10 +1,6 @@
-// JSON and JSON Lines: an object per config, its values as docs/TEXT.md has them.
-
-// YAML: a list as api_configs.yaml has it, with what else is known of each config.
-
-// Text: the lines of api_configs.txt, docs/TEXT.md.
-
-// A config's row in a table, CSV or Parquet.
+// Sinks of configs. JSON and JSON Lines: an object per config (docs/TEXT.md). YAML: a list like api_configs.yaml, with
+// everything else that is known of each config. Text: the lines of api_configs.txt (docs/TEXT.md). Tables, such as JSON
+// Lines, CSV and Parquet: a row per config.
 
 #include <initializer_list>
 #include <string>

@@ -33,11 +33,11 @@ std::string Quoted(std::string_view text) { return DumpJson(nlohmann::ordered_js
 
 std::string Milliseconds(int64_t ns) { return FormatFloat(static_cast<double>(ns) / 1e6); }
 
-// A call as it is kept until its API's turn comes.
+// A call that is kept until its API is written.
 struct CallRow {
   int64_t start_ns;     // since 1970, or kUnknown
   int64_t duration_ns;  // or kUnknown
-  int64_t told;         // what is the same for all calls of its config: a number of Told
+  int64_t told;         // number of the text that all calls of its config share (TimingSpelling::Told)
 };
 
 struct ApiTotal {
@@ -45,7 +45,7 @@ struct ApiTotal {
   int64_t total_ns = kUnknown;
 };
 
-// How the parts of a file are spelled. What is the same for all calls of a config is spelled once.
+// The spelling of a file's parts. Told() is the part that all calls of a config share, spelled once.
 class TimingSpelling {
  public:
   virtual ~TimingSpelling() = default;
@@ -61,7 +61,7 @@ class TimingSpelling {
 class JsonSpelling final : public TimingSpelling {
  public:
   std::string Told(const Config& config) const override {
-    // Split where the times come between them; neither has a line break in it.
+    // The times go in between, at the line break; neither part contains one.
     return absl::StrCat(Quoted(DetailedApiName(config)), "\n", Quoted(TimingArguments(config)));
   }
   std::string BeginFile() const override { return "{"; }
@@ -108,11 +108,11 @@ class CsvSpelling final : public TimingSpelling {
   std::string EndFile() const override { return ""; }
 };
 
-// The calls of some processes, which have their files to themselves.
+// The processes that share files, and their calls.
 struct FileGroup {
   FileFacts facts;
   std::vector<size_t> apis;                         // their lists, in the order of their first calls
-  absl::flat_hash_map<std::string, size_t> by_api;  // the same by name
+  absl::flat_hash_map<std::string, size_t> by_api;  // the same lists by name
 };
 
 class TimingSink final : public CallSink {
@@ -295,20 +295,20 @@ class TimingSink final : public CallSink {
   std::unique_ptr<TimingSpelling> spelling_;
   TextNumbers told_;
 
-  // Of the trace that is read.
+  // Of the trace being read.
   const Trace* trace_ = nullptr;
   std::vector<ConfigFacts> configs_;  // by ConfigId
   std::vector<ProcessFacts> processes_;
-  absl::flat_hash_map<uint64_t, OpenCall> open_;  // by number; those that are written
+  absl::flat_hash_map<uint64_t, OpenCall> open_;  // by number; only those to be written
 
   absl::flat_hash_map<std::string, size_t> group_of_key_;
   std::vector<FileGroup> groups_;
   std::vector<ApiTotal> totals_;  // by list
-  RowLists<CallRow> rows_;        // a list for each API of a group
+  RowLists<CallRow> rows_;        // a list per API and group
 
-  // Of the file that is written.
+  // Of the file being written.
   uint64_t bytes_ = 0;
-  bool first_of_file_ = true;  // no call stands in it yet
+  bool first_of_file_ = true;  // it has no call yet
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 //   "1": {"detailedAPIName": "torch.add", "StartTimestamp": 1732451234567890123, "CostTime(ms)": 0.027,
 //         "Arguments": "((Tensor([2, 3], \"float32\"), 1), {\"alpha\": 2})"}}}
 //
-// with a line for each call; CSV has the same columns for each call. APIs come in the order of their first calls, the
-// calls of each in that of their entries, numbered from 1. docs/EXPORT.md tells what each member is.
+// with a line per call; CSV has the same columns per call. APIs come in the order of their first calls, the calls of
+// each in the order of their entries, numbered from 1. docs/EXPORT.md describes each member.
 
 #ifndef TORCHTRACE_SERIALIZE_EXPORT_TIMING_EXPORT_H_
 #define TORCHTRACE_SERIALIZE_EXPORT_TIMING_EXPORT_H_
@@ -28,31 +28,30 @@ enum class TimingFormat : uint8_t { kJson, kCsv };
 
 struct TimingOptions {
   TimingFormat format = TimingFormat::kJson;
-  // Where calls are kept until their API's turn comes: a folder with room for 24 bytes a call.
+  // Holds calls until their API is written: a folder with room for 24 bytes per call.
   std::string temporary_folder = "/tmp";
-  // The facts of the same key (FileNames::Key) share their files; null: all do.
+  // Processes whose facts have the same key (FileNames::Key) share files; null: all do.
   std::function<std::string(const FileFacts&)> file_key = nullptr;
 };
 
-// The calls of all traces, which are written at Finish; begins the first file. Memory goes with configs, APIs and open
-// calls.
+// Writes the calls of all traces at Finish; begins the first file. Memory grows with configs, APIs and open calls.
 //
-// A call that another level tells of once more is one call: what stands directly within a call of the same API at
-// another level is left out.
+// A call that was recorded at two levels counts once: a call directly within a call of the same API at another level
+// is left out.
 std::unique_ptr<CallSink> MakeTimingSink(TextSeries* out, const TimingOptions& options);
 
-// The same into files of a folder; those processes share one whose names would be the same. Returns the files' paths.
 struct TimingFiles {
   std::string folder;
   FileNames names;
   FileSeries::Options series;
 };
+// The same into files of a folder; processes with the same file name share a file. Returns the files' paths.
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,
                                                            const CallSelection& selection, TimingOptions options,
                                                            const TimingFiles& files);
 
-// The name under which a call is added up, and the one that says all: `aten::add` and `aten::add.Tensor`, `Linear` and
-// `Linear@encoder.0`, `__main__.train` and `__main__.train@train.py:12`. Else they are the same.
+// The name by which calls are summed, and the detailed one: `aten::add` and `aten::add.Tensor`, `Linear` and
+// `Linear@encoder.0`, `__main__.train` and `__main__.train@train.py:12`. Otherwise the two are equal.
 std::string TimingApi(const Config& config);
 std::string DetailedApiName(const Config& config);
 

@@ -10,7 +10,7 @@
 namespace torchtrace {
 namespace {
 
-// What a series of files would hold.
+// Collects the texts of a series of files.
 class Files final : public TextSeries {
  public:
   explicit Files(uint64_t max_bytes = UINT64_MAX) : max_bytes_(max_bytes) {}
@@ -59,7 +59,7 @@ CallSelection OfLevel(int level) {
   return selection;
 }
 
-// relu, told of at both levels, around add; then add alone, and a call that never returns.
+// relu, recorded at both levels, around add; then add alone, and a call that never returns.
 std::unique_ptr<FakeTrace> TwoLevels() {
   auto trace = std::make_unique<FakeTrace>(Metadata());
   trace->Enter(MakeConfig(0, "torch.relu", {TensorValue({2})}));
@@ -90,7 +90,7 @@ torch.add,2e-05,3,1700000000000000090,,"((), {})"
 }
 
 TEST(ExportTiming, TakesWhatTheFilterTakes) {
-  // Without level 0, level 1 tells of the call first.
+  // Without level 0, level 1's record of the call counts.
   const Files files = Export({Labelled(TwoLevels)}, {}, UINT64_MAX, OfLevel(1));
   const auto json = nlohmann::json::parse(files.texts[0]);
   ASSERT_EQ(json.size(), 1u);
@@ -111,7 +111,7 @@ TEST(ExportTiming, OfNothingIsAnEmptyFile) {
 
 std::unique_ptr<FakeTrace> ManyCalls() {
   auto trace = std::make_unique<FakeTrace>(Metadata());
-  // Open for longer than its row stays in memory.
+  // Stays open for longer than its row stays in memory.
   trace->Enter(MakeConfig(0, "f", {IntValue(0)}));
   for (int i = 1; i <= 1000; ++i) trace->Call(MakeConfig(0, i % 3 == 0 ? "f" : "g", {IntValue(i)}));
   trace->Leave();

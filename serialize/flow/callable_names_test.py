@@ -1,4 +1,4 @@
-"""callable_names.txt is what put_callable_names.py makes of the torch that it was made of."""
+"""callable_names.txt is the output of put_callable_names.py with the torch that it is made of."""
 
 import subprocess
 from pathlib import Path

@@ -20,9 +20,9 @@
 namespace torchtrace {
 namespace {
 
-// Configs that were taken apart and may come again.
+// Size of the cache of parsed configs.
 constexpr size_t kMostParsed = 10'000;
-// Bytes of a storage that are put together.
+// Contents of larger storages are not assembled.
 constexpr int64_t kMostMemory = int64_t{1} << 30;
 
 void AddTensors(const Value& value, std::vector<const Value*>* tensors) {
@@ -36,15 +36,15 @@ struct Parsed {
   std::vector<const Value*> tensors;  // of `config`, by position
 };
 
-// An outermost call of the selection when it has ended.
+// An outermost call of the selection at its end.
 struct EndedCall {
   const CallRecord* end = nullptr;
-  std::string_view notes;  // as on entering
+  std::string_view notes;  // from its entry
   bool gradients = true;
   const std::vector<FlowModule>* modules = nullptr;
 };
 
-// Goes through the trace and finds the steps.
+// Reads the trace and finds the steps.
 class StepReader {
  public:
   StepReader(Trace* trace, const CallSelection& selection, const FlowOptions& options)
@@ -52,7 +52,7 @@ class StepReader {
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
-  // `other` is told of what is neither a step nor in one.
+  // `other` gets the records that are neither a step nor in one.
   using OtherVisitor = std::function<void(const CallRecord& record)>;
 
   absl::Status Read(const std::function<absl::Status(const EndedCall&)>& visit, const OtherVisitor& other = nullptr) {
@@ -78,18 +78,18 @@ class StepReader {
     uint64_t call = 0;
     uint32_t depth = 0;
     bool step = false;
-    bool refused = false;  // a step unless one is in it
+    bool refused = false;  // can't be called; a step only if it contains none
     bool module = false;
     // Of these two:
     std::string notes;
     std::vector<FlowModule> modules;
     bool gradients = true;
   };
-  // Of a config.
+  // What kind of call a config is.
   struct Kind {
     bool known = false;
     bool is_call = false;   // of a function or an operator
-    bool can_call = false;  // again
+    bool can_call = false;  // can be repeated
     bool module = false;
     std::optional<bool> sets_gradients = {};
   };
@@ -118,7 +118,7 @@ class StepReader {
 
   void Enter(const CallRecord& record) {
     Thread& thread = threads_[{record.process, record.thread}];
-    // What stood there has ended, unseen.
+    // Calls at this depth have ended without a record.
     Close(&thread, [&](const OpenCall& open) { return open.depth >= record.depth; });
     OpenCall& open = thread.open.emplace_back();
     open.call = record.call;
@@ -203,7 +203,7 @@ struct Extent {
   bool Covers(const Extent& other) const { return least <= other.least && most >= other.most; }
 };
 
-// That a tensor's elements lie in; none of one without elements, or where it isn't known.
+// The extent of a tensor's elements; none: it has no elements, or the extent is unknown.
 std::optional<Extent> ExtentOf(const Value& tensor, uint64_t offset) {
   if ((tensor.tensor_bits & (kTensorShapeUnknown | kTensorHasLayout)) != 0 || offset > INT64_MAX) return std::nullopt;
   const std::vector<Dim> strides = StridesOf(tensor);
@@ -226,7 +226,7 @@ std::optional<Extent> ExtentOf(const Value& tensor, uint64_t offset) {
   return extent;
 }
 
-// Whether its elements fill its extent, each a place of its own.
+// Whether the elements fill the extent without overlap.
 bool IsDense(const Value& tensor) {
   std::vector<std::pair<int64_t, int64_t>> dims;  // strides, sizes
   const std::vector<Dim> strides = StridesOf(tensor);
@@ -247,13 +247,13 @@ struct Part {
   std::string contents;
 };
 
-// A piece of a storage's memory, which parts tell of.
+// A piece of a storage's memory, assembled from parts.
 class Memory {
  public:
   explicit Memory(const Extent& extent)
       : extent_(extent), bytes_(extent.most - extent.least, '\0'), known_(bytes_.size()) {}
 
-  // What is known stays. Returns whether it told something new.
+  // Doesn't overwrite known bytes. Returns whether it added any.
   bool Add(const Value& tensor, uint64_t offset, std::string_view contents) {
     const std::optional<Extent> extent = ExtentOf(tensor, offset);
     if (!extent.has_value() || !extent_.Covers(*extent)) return false;
@@ -273,7 +273,7 @@ class Memory {
         bytes_[at + i] = contents[from + i];
         known_[at + i] = told = true;
       }
-      // To the next element, as an odometer turns.
+      // Advance to the next element like an odometer.
       for (size_t i = index.size(); i-- > 0;) {
         const size_t step = static_cast<size_t>(*strides[i]) * bytes;
         at += step;
@@ -323,16 +323,16 @@ class Flow {
   }
 
  private:
-  // What is known of the future of a tensor.
+  // The future of a tensor, by the first pass.
   struct Future {
     uint64_t last = 0;  // step that takes or returns it
     uint64_t storage = 0;
   };
   struct StorageFuture {
     uint64_t last = 0;
-    Extent extent;  // over all that take it
-    // Of one that no step made: what the tensors in it have when they are taken first. The first of them all is not
-    // among the parts, nor are those that lie in it where it has no gaps.
+    Extent extent;  // of all arguments in it
+    // If no step made the storage: the contents of tensors in it when they are first taken. Leaves out the first
+    // tensor, and those that lie in it if it has no gaps.
     std::vector<Part> parts;
     absl::flat_hash_set<std::string> places;  // of parts
     std::optional<Extent> dense = {};
@@ -342,7 +342,7 @@ class Flow {
     FlowValue value = kNoFlowValue;
     uint64_t storage = 0;
   };
-  // A tensor that has a storage, to take views of.
+  // A tensor in a storage, of which views are taken.
   struct Base {
     FlowValue value = kNoFlowValue;
     uint64_t tensor_number = 0;  // 0: it is a kStorage
@@ -350,7 +350,7 @@ class Flow {
     uint64_t offset = 0;
   };
 
-  // What the trace tells of the numbers of objects (docs/FORMAT.md, `objects`).
+  // Reads the trace's numbers of objects (docs/FORMAT.md, `objects`).
   void ReadObjects() {
     if (process_ >= trace_->processes().size()) return;
     const nlohmann::json& metadata = *trace_->processes()[process_].metadata;
@@ -377,7 +377,7 @@ class Flow {
     return range != living_.begin() && std::prev(range)->second >= number->second;
   }
 
-  // A call that is no step, nor in one.
+  // Visits a call that is neither a step nor in one.
   void LookAside(const CallRecord& record) {
     if (record.process != process_) return;
     const bool ends = record.kind != CallRecord::kEnter;
@@ -389,7 +389,7 @@ class Flow {
     }
   }
 
-  // Whether a source of that identity was made while the steps were, unseen.
+  // Sets `unseen` and `maker` if a source of that identity was made after the first step began.
   void LookBack(const TensorNote::Identity& identity, FlowSource* source) const {
     if (!before_.has_value() || identity.tensor <= *before_ || earlier_.contains(identity.tensor)) return;
     if (identity.storage != 0 && (identity.storage <= *before_ || earlier_.contains(identity.storage))) return;
@@ -462,7 +462,7 @@ class Flow {
     }
   }
 
-  // Gives a source that others are views of what these tell of its memory. `first` is the first tensor in it.
+  // Adds to a source the contents that later views of it show of its memory. `first` is the first tensor in it.
   void AddContents(const Value& first, const TensorNote& note, const Extent& extent, StorageFuture* storage,
                    FlowSource* source) {
     const bool whole = source->kind == FlowSource::kStorage;
@@ -562,7 +562,7 @@ class Flow {
     Touch(identity);
     if (const auto known = tensors_.find(identity.tensor); known != tensors_.end()) {
       if (known->second.storage == identity.storage) return known->second.value;
-      // It got another storage, and no step told of it.
+      // It got another storage, not by a step.
       Forget(known->second);
       tensors_.erase(known);
     }
@@ -585,7 +585,7 @@ class Flow {
     return source.value;
   }
 
-  // Whether it is a view of something; then of what is in `source`.
+  // Whether the tensor is a view of a known value; then sets `source`.
   bool Reach(const Value& tensor, const TensorNote& note, FlowSource* source, std::vector<FlowSource>* sources) {
     const TensorNote::Identity& identity = *note.identity;
     const std::optional<Extent> own = ExtentOf(tensor, identity.offset);
@@ -620,7 +620,7 @@ class Flow {
     source->base = base->value;
     source->other_dtype = base->tensor.text != tensor.text;
     if (source->other_dtype) {
-      // From the storage's beginning.
+      // A kStorage begins at the storage's beginning.
       source->shift = static_cast<int64_t>(identity.offset);
       return true;
     }
@@ -646,7 +646,7 @@ class Flow {
     return known->second.value;
   }
 
-  // The first of each dtype.
+  // Keeps the first base of each dtype.
   void AddBase(FlowValue value, const Value& tensor, const TensorNote::Identity& identity) {
     if (identity.storage == 0 || (tensor.tensor_bits & (kTensorShapeUnknown | kTensorHasLayout)) != 0) return;
     std::vector<Base>& bases = bases_[identity.storage];
@@ -682,7 +682,7 @@ class Flow {
     return at == ahead.end() || at->second.last <= step;
   }
 
-  // A base lives as long as its storage is used, others as long as they are.
+  // Releases a base after the last use of its storage, other tensors after their own last use.
   void Release() {
     for (const TensorNote::Identity& identity : touched_) {
       const auto known = tensors_.find(identity.tensor);
@@ -709,7 +709,7 @@ class Flow {
   const FlowOptions& options_;
   absl::flat_hash_map<VariantId, std::unique_ptr<Parsed>> parsed_;
   absl::flat_hash_map<uint64_t, Future> tensors_ahead_;          // by number
-  absl::flat_hash_map<uint64_t, StorageFuture> storages_ahead_;  // the same
+  absl::flat_hash_map<uint64_t, StorageFuture> storages_ahead_;  // by number
   absl::flat_hash_map<uint64_t, Known> tensors_;                 // live, by number
   absl::flat_hash_map<uint64_t, std::vector<Base>> bases_;       // by the number of their storage
   std::vector<TensorNote::Identity> touched_;                    // by the step
@@ -720,16 +720,16 @@ class Flow {
   uint64_t last_step_ = 0;
   uint64_t without_id_ = 0;
   uint64_t without_result_ = 0;
-  // Where surroundings are looked at:
+  // Only with FlowOptions::surroundings:
   struct Maker {
     uint64_t call = kNoCall;
     ConfigId config = kLostId;
   };
   uint32_t process_ = 0;
-  std::optional<uint64_t> before_;                    // the last number of what was there before
-  std::map<uint64_t, uint64_t> living_;               // in the end: ranges of numbers
-  absl::flat_hash_set<uint64_t> earlier_;             // numbers, in calls before the first step
-  absl::flat_hash_set<uint64_t> taken_behind_;        // the last step
+  std::optional<uint64_t> before_;                    // the last number of the objects that existed before
+  std::map<uint64_t, uint64_t> living_;               // at the end: ranges of numbers
+  absl::flat_hash_set<uint64_t> earlier_;             // numbers in calls before the first step
+  absl::flat_hash_set<uint64_t> taken_behind_;        // numbers taken by calls after the last step
   absl::flat_hash_map<uint64_t, Maker> makers_;       // other calls, by a tensor's number
   absl::flat_hash_map<FlowValue, uint64_t> numbers_;  // of tensors
   OutcomeFinder outcome_;

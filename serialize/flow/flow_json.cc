@@ -29,13 +29,13 @@ class Numbering {
     const auto type = json->find("type");
     if (type == json->end()) return;
     if (IsTensor(*type)) {
-      // One that isn't defined has no position.
+      // An undefined tensor has no position.
       if (!json->contains("defined") && next_ < values_.size()) (*json)["id"] = values_[next_++];
       return;
     }
     const auto value = json->find("value");
     if (value == json->end()) return;
-    // The members of a dict may be called anything.
+    // A dict may have members with any names.
     if (value->is_object()) return NumberEach(&*value);
     Number(&*value);
   }
@@ -49,7 +49,7 @@ class Numbering {
 };
 
 ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool contents) {
-  // The description as an argument, which knows of facets.
+  // Format it as an argument, because arguments have facets.
   Config config;
   config.api = api;
   config.args = {source.tensor};

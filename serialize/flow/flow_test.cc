@@ -131,7 +131,7 @@ TEST(FlowTest, AnInputThatHasAllIsTheBaseWhereverItBegins) {
 TEST(FlowTest, ATensorWhoseStorageWasExchangedIsAnother) {
   FakeTrace trace;
   Call(&trace, "torch.neg", {k2x3, k2x3}, {{1, 1, 0}, {2, 2, 0}}, {k2x3}, {{3, 3, 0}});
-  // By x.data = y, which nothing told of.
+  // Set by x.data = y, which was not recorded.
   Call(&trace, "torch.neg", {k2x3}, {{1, 2, 0}}, {k2x3}, {{4, 4, 0}});
   EXPECT_EQ(Steps(&trace)[3], "  %3 = Tensor([2, 3], \"float32\") view of %1 + 0 same");
 }
@@ -246,7 +246,7 @@ TEST(FlowTest, WhatIsNotKnownIsCounted) {
   EXPECT_EQ(summary.never_returned, 1u);
 }
 
-// A call that takes one tensor, whose elements are known.
+// A call that takes one tensor with known elements.
 void Take(FakeTrace* trace, const Value& tensor, const TensorNote::Identity& identity, std::string_view contents) {
   std::string notes;
   AppendTensorNote({.position = 0, .identity = identity, .contents = contents}, &notes);
@@ -254,7 +254,7 @@ void Take(FakeTrace* trace, const Value& tensor, const TensorNote::Identity& ide
   trace->Return({}, "");
 }
 
-// What the sources have: `contents`, or `memory contents`.
+// The sources' contents: `contents`, or `memory contents`.
 Lines Contents(FakeTrace* trace) {
   Lines lines;
   EXPECT_TRUE(ReadFlow(trace, OfLevel(1), [&](const FlowStep& step) {
@@ -273,7 +273,7 @@ TEST(FlowTest, AStorageHasWhatAllTensorsInItHaveWhenTheyAreTakenFirst) {
   bytes.text = "uint8";
   FakeTrace trace;
   Take(&trace, TensorValue({2}), {1, 1, 0}, "aaaabbbb");
-  // The first one is written to before the next one is taken; then a gap, which one of another dtype fills in part.
+  // The first tensor is written to before the next one is taken; then a gap, which another dtype fills in part.
   Take(&trace, TensorValue({2}), {2, 1, 1}, "BBBBcccc");
   Take(&trace, TensorValue({1}), {3, 1, 5}, "ffff");
   Take(&trace, bytes, {4, 1, 13}, "xyzw");
@@ -285,10 +285,10 @@ TEST(FlowTest, GapsOfATensorHaveWhatOthersHaveThere) {
   FakeTrace trace;
   Take(&trace, Strided({3}, {2}), {1, 1, 10}, "aaaacccceeee");
   Take(&trace, Strided({2}, {2}), {2, 1, 11}, "bbbbdddd");
-  // These two tell nothing new.
+  // These two add nothing new.
   Take(&trace, Strided({3, 2}, {0, 2}), {3, 2, 0}, std::string(3 * 8, 'x'));
   Take(&trace, TensorValue({1}), {4, 2, 2}, "yyyy");
-  // One that nobody can have.
+  // An impossibly large tensor.
   Take(&trace, Strided({2}, {int64_t{1} << 40}), {5, 3, 0}, "aaaabbbb");
   Take(&trace, TensorValue({1}), {6, 3, 7}, "cccc");
   EXPECT_EQ(Contents(&trace),
@@ -299,7 +299,7 @@ nlohmann::json Objects(const std::string& living) {
   return nlohmann::json::parse(absl::StrCat(R"({"objects": {"before": 2, "living": )", living, "}}"));
 }
 
-// What is returned: `value`, or `call N` for all of a call's, and the calls of others.
+// What the program returns: a value, or `call N` for everything that a call returned, and the calls of others.
 std::string Outcome(FakeTrace* trace) {
   const absl::StatusOr<FlowSummary> summary =
       ReadFlow(trace, OfLevel(1), [](const FlowStep&) { return absl::OkStatus(); }, {.surroundings = true});
@@ -312,7 +312,7 @@ std::string Outcome(FakeTrace* trace) {
                       absl::StrJoin(outcome.others, " "));
 }
 
-// `x * 2`, which a test is about: numbers 12, 13 and 14 are the product, its norm and a bool.
+// A test of `x * 2`: numbers 12, 13 and 14 are the product, its norm and a bool.
 void AddTest(FakeTrace* trace) {
   Value scalar = TensorValue({}), truth = TensorValue({}), yes;
   truth.text = "bool";
@@ -334,7 +334,7 @@ TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
   AddTest(&dead);
   Call(&dead, "torch.add", {k2x3, k2x3}, {{12, 22, 0}, {12, 22, 0}}, {k2x3}, {{15, 25, 0}});
   EXPECT_EQ(Outcome(&dead), "call 0");
-  // It was printed.
+  // A value that was printed.
   Value text;
   text.tag = ValueTag::kString;
   Call(&dead, "torch.Tensor.__repr__", {k2x3}, {{15, 25, 0}}, {text}, {});
@@ -343,7 +343,7 @@ TEST(FlowTest, AProgramReturnsTheLastValueThatNobodyUsed) {
   Call(&pair, "torch.abs", {k2x3}, {{1, 2, 0}}, {k2x3}, {{11, 21, 0}});
   AddTest(&pair);
   EXPECT_EQ(Outcome(&pair), "call 1 and 0");
-  // Of what a call returned one; in place, through a view.
+  // One result of a call with several; in place, through a view.
   FakeTrace view(has_12);
   Call(&view, "torch.max", {k2x3, IntValue(0)}, {{1, 2, 0}}, {k2x3, k2x3}, {{12, 22, 0}, {13, 23, 0}});
   EXPECT_EQ(Outcome(&view), "%1");

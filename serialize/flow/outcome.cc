@@ -8,7 +8,7 @@
 namespace torchtrace {
 namespace {
 
-// Who can't have the first ones takes one of these.
+// Limits the list of fallbacks.
 constexpr size_t kMostResults = 64;
 
 bool Has(const std::vector<FlowValue>& values, FlowValue value) {
@@ -16,14 +16,14 @@ bool Has(const std::vector<FlowValue>& values, FlowValue value) {
 }
 
 bool HasSeveralElements(const Value& tensor) {
-  if (tensor.text == "bool") return false;  // what a test is about
+  if (tensor.text == "bool") return false;  // a test compares it
   for (const Dim& dim : tensor.shape) {
     if (dim != 1) return true;
   }
   return false;
 }
 
-// A module's state: that it was written to last makes it no result.
+// A module's state is not a result, even if it was written to last.
 bool MakesState(std::string_view api) {
   return api.starts_with("torch.nn.") && (api.ends_with("Parameter") || api.ends_with("Buffer"));
 }
@@ -64,7 +64,7 @@ void OutcomeFinder::Add(const FlowStep& step, const std::vector<uint64_t>& argum
 
 std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(FlowValue)>& kept, bool kept_alone) const {
   std::vector<End> ends;
-  absl::flat_hash_map<FlowValue, Use> uses;            // behind the step
+  absl::flat_hash_map<FlowValue, Use> uses;            // after the step
   absl::flat_hash_map<uint64_t, size_t> written_last;  // storages, by the last step that wrote to them
   absl::flat_hash_set<FlowValue> ended;
   const auto end = [&](FlowValue value, size_t step) {
@@ -84,7 +84,7 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
       if (taken.contains(result)) written.push_back(result);
     }
     const absl::flat_hash_set<FlowValue> is_written(written.begin(), written.end());
-    // Whether what it makes is for more than a test.
+    // Whether its results are used for more than a test.
     bool matters = !step.tells && step.results.empty() && written.empty();
     const auto look = [&](FlowValue value) {
       const Use use = uses[value];
@@ -93,10 +93,10 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
     for (const FlowValue result : step.results) look(result);
     for (const FlowValue value : written) {
       const About& about = about_.at(value);
-      // What comes from outside goes there.
+      // A write to an outside tensor is visible there.
       if (!about.made) matters = true;
       look(value);
-      // Also through a view.
+      // The write may be through a view.
       if (about.storage != 0) written_last.try_emplace(about.storage, i);
     }
     for (const FlowValue value : written) end(value, i);
@@ -106,7 +106,7 @@ std::vector<OutcomeFinder::End> OutcomeFinder::Ends(const std::function<bool(Flo
       uses[argument] = std::max(uses[argument], matters ? kUsed : kAsked);
     }
   }
-  // A value that steps took and none made or wrote to is none of the program's.
+  // Values that no step made or wrote to are not the program's, and are left out.
   std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.step > b.step; });
   return ends;
 }
@@ -117,7 +117,7 @@ FlowOutcome::Result OutcomeFinder::ResultOf(const End& end, const std::function<
   result.value = end.value;
   result.call = step.call;
   const auto count = std::count_if(step.results.begin(), step.results.end(), std::cref(kept));
-  // Of a tuple all, but where the program has one of them alone.
+  // Return a whole tuple, unless the program has only this one of its tensors.
   result.whole = Has(step.results, end.value) && !(end.kept && count == 1 && step.results.size() > 1);
   return result;
 }
@@ -183,7 +183,7 @@ FlowOutcome OutcomeFinder::Find(const std::function<bool(FlowValue)>& kept) cons
   if (all.empty()) return outcome;
   for (size_t i = 0; i < all.size() && i < kMostResults; ++i) outcome.results.push_back(ResultOf(all[i], kept));
   outcome.asked = all[0].use == kAsked && sure == 0;
-  // What else the program has that it computed and didn't use.
+  // Other values that the program computed, has, and didn't use.
   absl::flat_hash_set<uint64_t> storages = {about_.at(all[0].value).storage};
   for (size_t i = 1; i < sure; ++i) {
     const Step& step = steps_[all[i].step];

@@ -1,4 +1,4 @@
-// What a program is for: the tensors that it leaves, as far as a trace can tell.
+// The results of a program: the tensors that it leaves, as far as a trace shows them.
 
 #ifndef TORCHTRACE_SERIALIZE_FLOW_OUTCOME_H_
 #define TORCHTRACE_SERIALIZE_FLOW_OUTCOME_H_
@@ -13,16 +13,16 @@
 
 namespace torchtrace {
 
-// Is told of the steps, in order, and chooses. A result is the last value that nobody used, of those that the program
-// still has where that is known, or that it made of those and only showed, as print(f(x)) does. Whoever asked a tensor
-// for a number, as `if x.norm() > 1` does, didn't use it, nor what it was computed of for that alone.
+// Receives the steps in order and chooses a result: the last unused value that the program still has, if that is
+// known, or that it made from such values only to show it, as print(f(x)) does. A test such as `if x.norm() > 1`
+// doesn't use x, nor the values that were computed only for the test.
 class OutcomeFinder {
  public:
-  // `storages`: of the step's arguments and results, 0 where there is none.
+  // `argument_storages`, `result_storages`: 0 means none.
   void Add(const FlowStep& step, const std::vector<uint64_t>& argument_storages,
            const std::vector<uint64_t>& result_storages);
 
-  // `kept`: whether the program has the value in the end, or a call behind the last step takes it.
+  // `kept`: whether the program still has the value at the end, or a call after the last step takes it.
   FlowOutcome Find(const std::function<bool(FlowValue)>& kept) const;
 
  private:
@@ -45,19 +45,19 @@ class OutcomeFinder {
     Use use = kNone;
   };
 
-  // Each value, with how it is used behind the step that wrote to it last. `kept_alone`: what isn't kept, and isn't
-  // used for what is, doesn't use anything.
+  // Each value, and how it is used after the step that last wrote to it. `kept_alone`: only kept values, and values
+  // used for them, count as uses.
   std::vector<End> Ends(const std::function<bool(FlowValue)>& kept, bool kept_alone) const;
-  // What the step takes, and what that was made of.
+  // The step's arguments, and the values from which they were made.
   absl::flat_hash_set<FlowValue> MadeOf(size_t step) const;
-  // The value, and what it went into.
+  // The value, and the values made with it.
   absl::flat_hash_set<FlowValue> MadeWith(FlowValue value) const;
   void NoteTensors(const Value& value, const std::vector<FlowValue>& values, bool made, size_t* position);
   FlowOutcome::Result ResultOf(const End& end, const std::function<bool(FlowValue)>& kept) const;
 
   std::vector<Step> steps_;
-  absl::flat_hash_map<FlowValue, About> about_;       // all that steps take or make
-  absl::flat_hash_set<FlowValue> shown_, passed_on_;  // to a step that tells what stands in one, and to others
+  absl::flat_hash_map<FlowValue, About> about_;       // all arguments and results of steps
+  absl::flat_hash_set<FlowValue> shown_, passed_on_;  // passed to a step that shows contents, and to other steps
 };
 
 }  // namespace torchtrace

@@ -1,10 +1,10 @@
-"""The names that written code may call: those of callable.yaml's places that torch here has.
+"""Writes the names that generated code may call: those in callable.yaml that torch has.
 
 python serialize/flow/put_callable_names.py          writes callable_names.txt
 python serialize/flow/put_callable_names.py --print  prints it
 
-A trace may be anybody's, and `torch.os` fits `torch.*`: code that is written without a torch at
-hand needs each name to be known as a function, method or property that replay would call too.
+Traces are untrusted, and `torch.os` matches `torch.*`: code that is generated without torch
+must use only names known to be a function, method or property that replay would call too.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ HEADER = "# Made by put_callable_names.py.\n"
 
 
 def names_in(place):
-    """Of members of a module or class of torch, by its dotted name."""
+    """The names of the members of a module or class of torch, by its dotted name."""
     if place == "torch._VF":
-        # It hands on what it is asked for.
+        # It forwards attributes, so dir() doesn't list them.
         place = "torch._C._VariableFunctions"
     owner = torch
     for part in place.split(".")[1:]:
@@ -47,7 +47,7 @@ def callable_names(resolver, globs):
 def text():
     rules = yaml.safe_load((HERE.parents[1] / "replay" / "rules.yaml").read_text())
     lists = yaml.safe_load((HERE / "callable.yaml").read_text())
-    # What a replay leaves out may stand in a program, in its place.
+    # A program may call what replay leaves out, in its place.
     rules["callable"] = {**lists, "out of place": lists["not written"]}
     resolver = replay_names.Names(rules)
     names = {*callable_names(resolver, rules["callable"]["apis"])}

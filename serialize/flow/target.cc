@@ -48,7 +48,7 @@ const CallableLists& Lists() {
   return *lists;
 }
 
-// Of callable_names.txt.
+// Whether callable_names.txt contains the name.
 bool IsKnownName(std::string_view api) {
   static const auto* const names = [] {
     auto* const made = new absl::flat_hash_set<std::string_view>;
@@ -73,7 +73,7 @@ bool Has(const Range& range, std::string_view text) {
   return std::find(std::begin(range), std::end(range), text) != std::end(range);
 }
 
-// Whether all of it was described.
+// Whether the value was recorded in full.
 bool IsWhole(const Value& value) {
   const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
   const bool text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
@@ -84,7 +84,7 @@ bool IsWhole(const Value& value) {
   return std::all_of(value.items.begin(), value.items.end(), IsWhole);
 }
 
-// The floating-point dtypes of tensors; `converts` where a dtype stands beside them.
+// Collects the floating-point tensors; sets `converts` if there is a dtype too.
 void AddFloats(const Value& value, std::vector<const Value*>* floats, bool* converts) {
   if (value.tag == ValueTag::kTensor && (value.text.starts_with("float") || value.text == "bfloat16")) {
     floats->push_back(&value);
@@ -95,7 +95,7 @@ void AddFloats(const Value& value, std::vector<const Value*>* floats, bool* conv
 
 CallTarget Refused(std::string why) { return {CallTarget::kRefused, std::move(why)}; }
 
-// `add.Tensor` of a namespace; without an overload that is `absent`, or nothing where the operator chooses it.
+// `add.Tensor` of a namespace. A missing overload becomes `absent`, or nothing if the operator chooses it.
 CallTarget Operator(std::string_view space, std::string_view name, const char* absent) {
   std::string overload = absent;
   if (const size_t dot = name.find('.'); dot != std::string_view::npos) {
@@ -121,7 +121,7 @@ std::string_view WhyOutOfPlace(std::string_view api) {
 std::string_view CallableNames() { return kCallable; }
 
 bool IsIdentifier(std::string_view text) {
-  // The last one can't be assigned to, and so names no argument either.
+  // __debug__ can't be assigned to, so it can't name an argument either.
   return IsWord(text) && !Has(kKeywords, text) && text != "__debug__";
 }
 

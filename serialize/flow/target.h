@@ -1,5 +1,4 @@
-// How a recorded API is called: what the code that is made of a trace may name. Names come from a trace, which may be
-// anybody's.
+// How a recorded API is called, and which names code generated from a trace may contain. Traces are untrusted.
 
 #ifndef TORCHTRACE_SERIALIZE_FLOW_TARGET_H_
 #define TORCHTRACE_SERIALIZE_FLOW_TARGET_H_
@@ -15,22 +14,22 @@ namespace torchtrace {
 
 struct CallTarget {
   enum Kind : uint8_t {
-    kRefused,   // `name` says why
+    kRefused,   // `name` is the reason
     kFunction,  // torch.nn.functional.relu, by its dotted name
     kMethod,    // of the first argument, a tensor: `view`
     kGetter,    // an attribute of the first argument: `T`
     kSetter,
-    kOverload,  // of an operator: torch.ops.aten.add.Tensor, whose last part may be a word of the language's
+    kOverload,  // of an operator: torch.ops.aten.add.Tensor, whose last part may be a Python keyword
   };
   Kind kind = kRefused;
   std::string name;
 };
 
-// Operators of callable.yaml's namespaces, and the functions of callable_names.txt, none of which reaches beyond torch.
+// Allows operators of callable.yaml's namespaces, and the functions of callable_names.txt, none of which has effects
+// outside torch.
 CallTarget TargetOf(std::string_view api, int level);
 
-// Whether a call can be made again, as far as its description tells: its name is no refused one, and its arguments are
-// told in full.
+// Whether a call can be repeated by its description: its name is allowed, and its arguments were recorded in full.
 bool CanCall(const Config& config);
 
 // torch.autocast's device type and dtype; both empty: none.
@@ -40,17 +39,17 @@ struct CallAutocast {
   bool operator==(const CallAutocast&) const = default;
 };
 
-// What a call of level 0 or 1 ran under, as far as its result tells: only functions that convert, and those that take
-// a dtype, return 16 bits for floating-point numbers of 32, or the reverse, of themselves.
+// The autocast mode of a call of level 0 or 1, as far as its result shows it: without autocast, only conversions and
+// functions with a dtype argument return 16-bit floating-point numbers for 32-bit ones or the reverse.
 CallAutocast AutocastOf(const Config& config, const std::vector<Value>& result);
 
-// Why calls of that name mean nothing out of their place in a program; empty: they do.
+// Why calls of the API are meaningless outside their place in a program; empty: they aren't.
 std::string_view WhyOutOfPlace(std::string_view api);
 
-// The text of callable.yaml, for those who look names up in a torch.
+// The text of callable.yaml, for callers that look names up in torch.
 std::string_view CallableNames();
 
-// A name that Python takes for one, and that is no word of the language's.
+// Whether the text is a Python identifier and no keyword.
 bool IsIdentifier(std::string_view text);
 
 }  // namespace torchtrace

@@ -1,4 +1,4 @@
-// What calls are called in trees and flame graphs.
+// Labels of calls in trees and flame graphs.
 
 #ifndef TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_
 #define TORCHTRACE_SERIALIZE_FORMS_CALL_LABELS_H_
@@ -21,25 +21,25 @@
 
 namespace torchtrace {
 
-// Of a call of a module, at level 3.
+// The label of a module call, at level 3.
 struct ModuleLabel {
-  std::string model;  // that it is a part of, `Gen_0`; empty: it is a model, or the trace doesn't tell
+  std::string model;  // that contains it, `Gen_0`; empty: it is itself a model, or unknown
   std::string path;   // `encoder.layers.0`
   std::string type;   // `Linear`
 
   bool empty() const { return path.empty(); }
-  // `encoder.layers.0 (Linear)`; a model has the class in its name already.
+  // `encoder.layers.0 (Linear)`; a model's name already contains the class.
   std::string Text() const;
-  // The same, of which there is one among several models: `Gen_0.encoder.layers.0 (Linear)`.
+  // The same with the model, which is unique among several models: `Gen_0.encoder.layers.0 (Linear)`.
   std::string WholeText() const;
   std::string WholePath() const;
 };
 
-// Empty where the call is none of a module's.
+// Empty if the call isn't a module's.
 ModuleLabel ModuleLabelOf(const Config& config);
 ModuleLabel ModuleLabelOf(std::string_view identity);
 
-// Whether modules are to be told with their models: those that were added are parts of more than one.
+// Whether labels of modules need their models: the added modules belong to more than one model.
 class SeveralModels {
  public:
   // `trace` was counted, or is being read.
@@ -56,35 +56,34 @@ class SeveralModels {
   bool several_ = false;
 };
 
-// What the calls of a tree are told apart by.
+// What distinguishes the calls of a tree.
 enum class LabelBy : uint8_t {
-  kApi,     // `torch.add`; modules as kModule has them
-  kModule,  // level 3's: `encoder.layers.0 (Linear)`, of several models `Gen_0.fc (Linear)`; others have none
-  kLine,    // the calling line, where the trace has stacks; else of level 3's functions where they are defined
+  kApi,     // `torch.add`; modules as with kModule
+  kModule,  // level 3: `encoder.layers.0 (Linear)`, with several models `Gen_0.fc (Linear)`; other calls have none
+  kLine,    // the calling line if the trace has stacks; otherwise the definition of level-3 functions
 };
 const Choices<LabelBy>& LabelKinds();
 
-// FailedPrecondition: what has no such label (`the trace has`), and how it is recorded. Not of kApi.
+// FailedPrecondition: what has no such label (`the trace has`), and how to record it. Not for kApi.
 absl::Status NothingLabelled(LabelBy by, std::string_view who_has);
 
-// Numbers the labels of traces, one after the other; what has equal texts at one level, and is of one model, has one
-// number.
+// Numbers the labels of traces, one trace after the other. Labels with the same text, level and model share a number.
 class CallLabels {
  public:
   explicit CallLabels(LabelBy by) : by_(by) {}
 
   // `trace` must outlive the calls below, up to the next Begin.
   void Begin(const Trace& trace);
-  // At a call's entry. None: it has no label.
+  // Call it at a call's entry. None: the call has no label.
   std::optional<uint32_t> Of(const CallRecord& record);
-  // `(backward)` and the like, for what has none.
+  // `(backward)` and the like, for calls without a label.
   uint32_t Other(std::string_view text) { return Number(kNoLevel, std::string(text)); }
   // `(no module)`, `(no stack)`.
   uint32_t Outside() { return Other(by_ == LabelBy::kLine ? "(no stack)" : "(no module)"); }
-  // NothingLabelled where calls were asked for and none had a label: a tree of them would be empty.
+  // NothingLabelled if Of was called and no call had a label: the tree would be empty.
   absl::Status Check() const;
 
-  // When all traces were read.
+  // Call it after all traces were read.
   std::string_view text(uint32_t label) const {
     const Label& known = labels_[label];
     return several_models_ ? known.whole : std::string_view(known.whole).substr(known.model_bytes);
@@ -95,7 +94,7 @@ class CallLabels {
   struct Label {
     std::string whole;
     int level;
-    size_t model_bytes;  // at the beginning of it, which are left out where there is one model
+    size_t model_bytes;  // its prefix, which is left out if there is only one model
   };
   static constexpr int kNoLevel = -1;
   static constexpr uint32_t kUnknown = UINT32_MAX;
@@ -106,7 +105,8 @@ class CallLabels {
 
   const LabelBy by_;
   std::deque<Label> labels_;
-  absl::flat_hash_map<std::pair<int, std::string_view>, uint32_t> numbers_;  // of labels_, which never moves
+  absl::flat_hash_map<std::pair<int, std::string_view>, uint32_t>
+      numbers_;  // views into labels_, whose elements never move
   const Trace* trace_ = nullptr;
   size_t traces_ = 0;
   bool asked_ = false;

@@ -45,7 +45,8 @@ ordered_json PlainToJson(const Plain& plain) {
   return nullptr;
 }
 
-// JSON must not escape more than controls; people read it on terminals. Such characters stand only in its strings.
+// JSON requires escapes only for C0 controls, but people read it on terminals: escapes other control characters too,
+// which occur only in strings.
 std::string EscapeForPeople(std::string text) {
   if (std::all_of(text.begin(), text.end(), [](char c) { return c >= 0 && c < 0x7f; })) return text;
   std::string escaped;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// nlohmann's events. A handler that returns false ends the reading.
+// Receives nlohmann's events. Returning false ends the reading.
 class Handler : public nlohmann::json_sax<json> {
  public:
   bool null() override { return Add(Plain()); }
@@ -41,7 +41,7 @@ class Handler : public nlohmann::json_sax<json> {
     Plain plain;
     plain.kind = Plain::kFloat;
     plain.real = value;
-    // An integer that no 64 bits hold comes as a float.
+    // The reader reports an integer beyond 64 bits as a float.
     if (digits.find_first_not_of("-0123456789") == string_t::npos && !digits.empty()) {
       plain.kind = Plain::kBigInt;
       plain.text = digits;

@@ -17,7 +17,7 @@ struct Spelling {
   std::string_view torch;
 };
 
-// As compilers and torch::dtype().name() spell them; without namespaces.
+// The spellings of compilers and torch::dtype().name(), without namespaces.
 constexpr Spelling kSpellings[] = {
     {"float", "float32"},
     {"double", "float64"},
@@ -136,7 +136,7 @@ std::string DtypeOfCppName(std::string_view name) {
   for (const Spelling& spelling : kSpellings) {
     if (plain == spelling.cpp) return std::string(spelling.torch);
   }
-  // dummy_uint1_7_t<3>: integers of less than a byte have no type of their own.
+  // dummy_uint1_7_t<3>: integers smaller than a byte have no C++ type.
   for (const std::string_view kind : {"uint", "int"}) {
     const std::string prefix = "dummy_" + std::string(kind) + "1_7_t<";
     if (plain.starts_with(prefix) && plain.size() == prefix.size() + 2 && plain.back() == '>') {
@@ -160,7 +160,7 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// The position of the first of `wanted` outside brackets and quotes, or npos. `->` closes nothing.
+// The position of the first of `wanted` outside brackets and quotes, or npos. `->` is not a closing bracket.
 size_t FindOutside(std::string_view text, std::string_view wanted) {
   int depth = 0;
   char quote = '\0';
@@ -199,7 +199,7 @@ std::optional<double> ParseDouble(std::string_view text) {
   return number;
 }
 
-// "1.+2.j": the sign before the imaginary part is the last one that stands behind no exponent's e.
+// "1.+2.j": the sign of the imaginary part is the last one that doesn't follow an exponent's e.
 std::optional<Value> ParseComplex(std::string_view text) {
   text.remove_suffix(1);
   for (size_t i = text.size(); i-- > 1;) {
@@ -268,7 +268,7 @@ IntMeaning MeaningOf(std::string_view type) {
   return IntMeaning::kInt;
 }
 
-// Numbers that are enums, in lists too, become names.
+// Turns numbers that are enums into names, in lists too.
 void NameEnums(IntMeaning meaning, Value* value) {
   if (meaning == IntMeaning::kInt) return;
   if (value->tag == ValueTag::kList) {
@@ -316,7 +316,7 @@ bool ParseArgument(std::string_view text, SchemaArgument* argument) {
   const size_t equals = FindOutside(text, "=");
   std::string_view head = Trim(text.substr(0, equals));
   if (equals != text.npos) {
-    // A default of another kind is as good as none: it is then never left out.
+    // Other kinds of defaults count as none: such an argument is never left out.
     argument->default_value = ParsePrintedValue(text.substr(equals + 1));
   }
   const size_t space = head.rfind(' ');
@@ -401,7 +401,7 @@ Config CallOfSchema(const OpSchema& schema, std::vector<Value> values, bool six_
   Config config;
   config.level = kDispatchLevel;
   config.api = schema.name;
-  // More values than arguments: a schema with `...`, or another operator's.
+  // More values than arguments: the schema has `...`, or is another operator's.
   const size_t named = values.size() <= schema.arguments.size() ? values.size() : 0;
   size_t kept = 0;  // positional arguments up to the last that isn't its default
   for (size_t i = 0; i < values.size(); ++i) {

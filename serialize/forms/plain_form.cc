@@ -47,7 +47,7 @@ Plain MakeList(std::vector<Plain> items) {
   return plain;
 }
 
-// Sizes and byte counts, which no machine has beyond 63 bits; damaged ones stay exact.
+// Sizes and byte counts, which fit 63 bits unless they are damaged; those stay exact.
 Plain MakeUint(uint64_t value) {
   if (value <= INT64_MAX) return MakeInt(static_cast<int64_t>(value));
   Plain plain;
@@ -56,7 +56,7 @@ Plain MakeUint(uint64_t value) {
   return plain;
 }
 
-// `text` as it is, or readable when it is no UTF-8: names of types and APIs always are.
+// `text` as it is, or with escapes if it isn't UTF-8, which names of types and APIs always are.
 std::string ReadableText(std::string_view text) {
   if (IsValidUtf8(text)) return std::string(text);
   const std::string quoted = QuoteText(text);
@@ -104,7 +104,7 @@ Plain StringToPlain(const Value& value) {
   return tagged;
 }
 
-// Each byte as the character of its number, as Python's latin-1 does.
+// Each byte becomes the character with its code, as in Python's latin-1.
 Plain BytesToPlain(const Value& value) {
   std::string text;
   for (const char byte : value.text) AppendUtf8(static_cast<uint8_t>(byte), &text);
@@ -113,7 +113,7 @@ Plain BytesToPlain(const Value& value) {
   return tagged;
 }
 
-// Walks a config's values and hands each tensor its facet.
+// Walks a config's values and gives each tensor its facet.
 class Converter {
  public:
   Converter(std::string_view framework, const std::vector<TensorFacet>* facets)
@@ -224,7 +224,7 @@ class Converter {
     return text;
   }
 
-  // The name of a dtype or layout, which may be forgotten.
+  // The name of a dtype or layout, which may be coarsened.
   Plain OwnName(std::string_view name) const {
     return name == kAnyName ? MakeText(name) : MakeText(ReadableText(Own(name)));
   }
@@ -242,8 +242,8 @@ class Converter {
     return tagged;
   }
 
-  // A map when its keys are plain strings, else a list of pairs: neither format has other keys that every reader
-  // takes, and strings that were cut may have become equal.
+  // A map if all keys are plain strings, otherwise a list of pairs: not every reader accepts other keys, and cut
+  // strings may have become equal.
   Plain Dict(const Value& value) {
     bool as_map = true;
     for (size_t i = 0; i < value.items.size(); i += 2) {

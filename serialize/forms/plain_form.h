@@ -1,5 +1,4 @@
-// The plain form, which JSON and YAML are two notations of: a config as objects and lists, its writer, and its
-// parser.
+// The plain form, of which JSON and YAML are two notations: a config as objects and lists, its writer and its parser.
 
 #ifndef TORCHTRACE_SERIALIZE_FORMS_PLAIN_FORM_H_
 #define TORCHTRACE_SERIALIZE_FORMS_PLAIN_FORM_H_
@@ -15,13 +14,12 @@
 
 namespace torchtrace {
 
-// Plain is a described value in the terms that YAML and JSON share: null, bool,
-// int, float, string, list and map. What those terms cannot tell apart becomes
-// a map with a `type`, such as {type: tuple, value: [1, 2]}; docs/TEXT.md lists
-// them. One mapping for both formats, so that they cannot drift apart.
-
 struct PlainField;
 
+// Plain is a described value in the terms that YAML and JSON share: null, bool,
+// int, float, string, list and map. Values that these can't distinguish become
+// a map with a `type`, such as {type: tuple, value: [1, 2]}; docs/TEXT.md lists
+// them. Both formats share this mapping, so they can't drift apart.
 struct Plain {
   enum Kind : uint8_t { kNull, kBool, kInt, kBigInt, kFloat, kString, kList, kMap };
 
@@ -45,32 +43,29 @@ struct PlainCall {
   std::vector<PlainField> kwargs;
 };
 
-// Tensors get `requires_grad` and `subclass` where a facet says so.
+// Tensors with a facet get `requires_grad` and `subclass`.
 PlainCall ToPlain(const Config& config, const std::vector<TensorFacet>& facets);
 
-// A value that stands alone, without facets.
+// A value by itself, without facets.
 Plain ToPlain(const Value& value);
-
-// A call as an item of a list tells it: what parsers of the forms give.
 
 // More calls of one configuration than any program makes; sums of such counts don't overflow.
 inline constexpr uint64_t kMaxCount = uint64_t{1} << 48;
 
+// A call as an item of a list, which parsers of the forms return.
 struct ParsedCall {
   std::string identity;  // config.h
   std::string facets;
   uint64_t count = 1;
 };
 
-// The inverse of plain_form.h: what YAML and JSON hold, as configs. Takes the maps
-// with a `type` that docs/TEXT.md lists, as we and as api_tracer write them.
-// Callable from any thread.
-
-// Deeper lists and maps than any value of ours needs are refused before they are built.
+// The depth that our values need at most; deeper lists and maps are rejected before they are built.
 inline constexpr int kMaxPlainDepth = 3 * kMaxValueDepth;
 
-// {api, args, kwargs}, and level and calls (or count) where they are there; other members are
-// not looked at. Errors say where in it and what was expected: `args[2].shape: expected ...`.
+// The inverse of ToPlain: {api, args, kwargs}, and optionally level and calls (or count); other
+// members are ignored. Accepts the maps with a `type` that docs/TEXT.md lists, as written by us and
+// by api_tracer. Errors have the place and what was expected: `args[2].shape: expected ...`.
+// Callable from any thread.
 absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item);
 
 // The member of that name, or null.
@@ -79,9 +74,8 @@ const Plain* FindField(const Plain& map, const char* name);
 // "a list", for errors.
 std::string DescribePlain(const Plain& plain);
 
-// PlainBuilder makes a Plain of the events that readers of YAML and JSON give.
-// Bounded in depth, as what is built is walked by recursion.
-
+// PlainBuilder makes a Plain from the events of YAML and JSON readers.
+// Its depth is bounded, because code that walks the result recurses.
 class PlainBuilder {
  public:
   // False when it is nested too deeply.
@@ -119,7 +113,7 @@ class PlainBuilder {
  private:
   struct Open {
     Plain plain;
-    std::string key;  // under which it goes into the one around it
+    std::string key;  // its name in the enclosing map
   };
 
   std::vector<Open> open_;

@@ -24,7 +24,7 @@ absl::Status Expected(const std::string& where, const char* what, const Plain& f
   return absl::InvalidArgumentError(absl::StrCat(where, ": expected ", what, ", found ", DescribePlain(found)));
 }
 
-// A name within an error: short, and on one line.
+// A name for an error: short, and on one line.
 std::string Shown(std::string_view name) {
   const std::string quoted = QuoteText(name.substr(0, 40));
   return quoted.substr(1, quoted.size() - 2);
@@ -34,7 +34,7 @@ void CutFramework(std::string* name) {
   if (const std::string_view framework = FrameworkOf(*name); !framework.empty()) name->erase(0, framework.size() + 1);
 }
 
-// Types of a framework's values, by the name behind its own.
+// Types of a framework's values, without the framework's name.
 constexpr std::string_view kOwnTypes[] = {"Tensor", "Size",   "UntypedStorage", "dtype",
                                           "device", "layout", "memory_format",  "Generator"};
 
@@ -72,12 +72,12 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // Whose values there were; empty: nobody's.
+  // The framework of the values; empty: none.
   const std::string& framework() const { return framework_; }
-  // Where one of another framework was; empty: nowhere.
+  // The place of a value of another framework; empty: none.
   const std::string& mixed() const { return mixed_; }
 
-  // varint n, n facets, as in config.h; empty when there are none.
+  // varint n, n facets, as in config.h; empty if there are none.
   std::string Facets() const {
     if (facet_count_ == 0) return "";
     std::string facets;
@@ -88,7 +88,7 @@ class Converter {
  private:
   absl::Status Map(const Plain& map, const std::string& where, int depth, Value* value) {
     const Plain* const type = FindField(map, "type");
-    // Nobody's: a dict of what it holds.
+    // Without a type it is a dict.
     if (type == nullptr || type->kind != Plain::kString) return Dict(map, where, depth, value);
     const std::string_view name = OwnName(type->text, where);
     static constexpr std::pair<std::string_view, ValueTag> kContainers[] = {{"list", ValueTag::kList},
@@ -161,7 +161,7 @@ class Converter {
       if (named.own) CutFramework(&value->text);
       return absl::OkStatus();
     }
-    // A kind of value that this version doesn't know keeps its name.
+    // An unknown kind of value keeps its name.
     value->tag = ValueTag::kObject;
     value->text = type->text;
     return absl::OkStatus();
@@ -219,7 +219,7 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // What was left out beside what is shown.
+  // How much was left out besides the `shown` items.
   absl::Status Cut(const Plain& map, const std::string& where, uint64_t shown, Value* value) {
     uint64_t cut = 0;
     if (FindField(map, "cut") != nullptr) {
@@ -296,7 +296,7 @@ class Converter {
     return plain.kind == Plain::kFloat || plain.kind == Plain::kInt;
   }
 
-  // What JSON has no number for.
+  // Numbers that JSON can't represent.
   static bool WordAsDouble(std::string_view word, double* real) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     if (word == "inf" || word == "-inf") {
@@ -333,7 +333,7 @@ class Converter {
       return absl::OkStatus();
     }
     const Plain* digits = found;
-    // JSON's form of what is beyond 63 bits.
+    // The JSON form of a number beyond 63 bits.
     if (found != nullptr && found->kind == Plain::kMap) digits = FindField(*found, "value");
     if (digits != nullptr && (digits->kind == Plain::kBigInt || digits->kind == Plain::kString)) {
       const char* const end = digits->text.data() + digits->text.size();
@@ -407,7 +407,7 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // Tensor, for torch.Tensor and paddle.Tensor: the framework is noted. Names that are no framework's stay.
+  // Tensor for torch.Tensor and paddle.Tensor; notes the framework. Names without a framework stay.
   std::string_view OwnName(std::string_view type, const std::string& where) {
     const std::string_view framework = FrameworkOf(type);
     const std::string_view name = framework.empty() ? type : type.substr(framework.size() + 1);
@@ -425,7 +425,7 @@ class Converter {
   std::string facets_;  // without their number
 };
 
-// Of a call or its kwargs. Which of two values were meant?
+// Rejects duplicate names in a call or its kwargs, because either value could be meant.
 absl::Status CheckNamedOnce(const Plain& map, const std::string& where) {
   absl::flat_hash_set<std::string_view> names;
   for (const PlainField& field : map.fields) {
@@ -456,7 +456,7 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
     }
     config.level = static_cast<int>(level->integer);
   }
-  // A list of names, or of counts.
+  // Lists of names or of counts have no arguments.
   if (FindField(item, "args") == nullptr && FindField(item, "kwargs") == nullptr) config.args = {UnknownArguments()};
   Converter converter;
   if (const Plain* const args = FindField(item, "args"); args != nullptr && args->kind != Plain::kNull) {

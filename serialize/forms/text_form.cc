@@ -46,7 +46,7 @@ bool AppendCommonEscape(uint32_t c, std::string* out) {
   }
 }
 
-// Whether `text` begins with a lone surrogate that would read as one character together with `high` before it.
+// Whether `text` begins with a lone surrogate that would combine into one character with `high` before it.
 bool CompletesSurrogate(uint32_t high, std::string_view text) {
   if (high >= 0xdc00 || text.empty()) return false;
   const Utf8Char c = DecodeUtf8(text);
@@ -89,7 +89,7 @@ void AppendQuotedBytes(std::string_view bytes, std::string* out) {
   out->push_back('"');
 }
 
-// Names that may stand bare before a parenthesis: nothing that would end the name or the line.
+// Names that need no quotes before a parenthesis: no character would end the name or the line.
 bool IsBareApi(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return c > ' ' && c < 0x7f && std::string_view("()[]{}\"',=").find(c) == std::string_view::npos;
@@ -108,7 +108,7 @@ void AppendCall(std::string_view name, std::string_view argument, std::string* o
   out->push_back(')');
 }
 
-// Of a dtype, device or layout.
+// The name of a dtype, device or layout, which may be coarsened.
 void AppendQuotedOrAny(std::string_view name, std::string* out) {
   if (name == kAnyName) {
     out->append(kAnyName);
@@ -117,7 +117,7 @@ void AppendQuotedOrAny(std::string_view name, std::string* out) {
   }
 }
 
-// The argument may be forgotten.
+// The argument may be coarsened.
 void AppendCallOrAny(std::string_view name, std::string_view argument, std::string* out) {
   out->append(name);
   out->push_back('(');
@@ -134,7 +134,7 @@ void AppendUint(uint64_t value, std::string* out) {
   out->append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-// What was cut off a text of which `shown` bytes are there.
+// The length of what was cut off after `shown` bytes of a text.
 void AppendCutText(uint64_t whole, uint64_t shown, std::string* out) {
   if (whole <= shown) return;
   out->append("...+");
@@ -171,12 +171,12 @@ void AppendStrides(const std::vector<Dim>& strides, std::string* out) {
 // The names of a config's framework: torch.float32, paddle.float32.
 struct Spelling {
   std::string_view framework;
-  bool of_tensors = false;  // paddle.Tensor(...): the API doesn't tell whose they are
+  bool of_tensors = false;  // write paddle.Tensor(...), because the API doesn't imply the framework
   bool folded = false;      // long containers are shortened
   const std::set<const Value*>* with_device = nullptr;
 };
 
-// torch.float32 where that name is always of this kind, else torch.dtype("float32").
+// torch.float32 if that name always has this kind, otherwise torch.dtype("float32").
 void AppendOwnName(const Spelling& spelling, std::string_view kind, const Value& value, std::string* out) {
   const bool plain = KindOfTorchName(value.text) == value.tag && (value.tag != ValueTag::kDtype || IsWord(value.text));
   out->append(spelling.framework);
@@ -190,17 +190,17 @@ void AppendOwnName(const Spelling& spelling, std::string_view kind, const Value&
 
 void AppendValue(const Value& value, const Spelling& spelling, std::string* out);
 
-// Folding: so many neighbours that are alike are one piece, and so many pieces are shown of a container that has more.
+// Folding: this many similar neighbours become one piece, and at most this many pieces of a container are shown.
 constexpr size_t kFoldedRun = 4;
 constexpr size_t kShownPieces = 6;
 
-// Tensors that differ in sizes and strides alone.
+// Whether two tensors differ only in sizes and strides.
 bool AreSimilar(const Value& a, const Value& b) {
   return a.tag == ValueTag::kTensor && b.tag == ValueTag::kTensor && a.text == b.text && a.device == b.device &&
          a.layout == b.layout && ((a.tensor_bits ^ b.tensor_bits) & ~uint64_t{kTensorHasStride}) == 0;
 }
 
-// How many items from `first` on are equal, or else similar tensors.
+// How many items from `first` on are equal or, if too few are, similar tensors.
 size_t RunLength(const std::vector<Value>& items, size_t first) {
   const auto length = [&](const auto& alike) {
     size_t end = first + 1;
@@ -211,7 +211,7 @@ size_t RunLength(const std::vector<Value>& items, size_t first) {
   return equal >= kFoldedRun ? equal : std::max(equal, length(AreSimilar));
 }
 
-// What similar tensors have in common: sizes that differ are forgotten. Empty where their ranks differ.
+// What similar tensors have in common, with placeholders for different sizes. None: their ranks differ.
 std::optional<Value> CommonTensor(const Value* first, size_t count) {
   Value common = *first;
   const auto merge = [](const std::vector<Dim>& dims, std::vector<Dim>* into) {
@@ -229,7 +229,7 @@ std::optional<Value> CommonTensor(const Value* first, size_t count) {
   return common;
 }
 
-// `52 x Tensor([*, 768], "float32")`; `[..]` stands for shapes of several ranks.
+// `52 x Tensor([*, 768], "float32")`; `[..]` means shapes of several ranks.
 void AppendRun(const Value* first, size_t count, const Spelling& spelling, std::string* out) {
   AppendUint(count, out);
   out->append(" x ");
@@ -247,7 +247,7 @@ void AppendRun(const Value* first, size_t count, const Spelling& spelling, std::
   out->append(text.replace(text.find("[]"), 2, "[..]"));
 }
 
-// Items that are alike together, and of many the first.
+// Folds similar items, and shows only the first of many.
 void AppendFoldedItems(const std::vector<Value>& items, const Spelling& spelling, std::string* out) {
   std::vector<size_t> pieces;  // where each begins
   for (size_t i = 0; i < items.size();) {
@@ -257,7 +257,7 @@ void AppendFoldedItems(const std::vector<Value>& items, const Spelling& spelling
   }
   pieces.push_back(items.size());
   const size_t all = pieces.size() - 1;
-  // One more takes no more room than to say that it is left out.
+  // Showing one more takes no more room than saying that it is left out.
   const size_t shown = all <= kShownPieces + 1 ? all : kShownPieces;
   for (size_t i = 0; i < shown; ++i) {
     if (i > 0) out->append(", ");
@@ -274,7 +274,7 @@ void AppendFoldedItems(const std::vector<Value>& items, const Spelling& spelling
   out->append(" more");
 }
 
-// `open` may name the kind. A dict's items are pairs.
+// `open` may include the kind's name. A dict's items are pairs.
 void AppendItems(const Value& value, std::string_view open, std::string_view close, const Spelling& spelling,
                  std::string* out) {
   const bool pairs = value.tag == ValueTag::kDict;
@@ -449,7 +449,7 @@ void AppendValue(const Value& value, const Spelling& spelling, std::string* out)
 std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  // to_chars would choose the shorter of the two notations; Python goes by the exponent alone.
+  // to_chars would choose the shorter of the two notations; Python decides by the exponent alone.
   char digits[64];
   const double magnitude = std::fabs(value);
   const bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);

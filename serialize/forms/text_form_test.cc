@@ -126,7 +126,7 @@ TEST(TextParser, EverySampleBothWays) {
   }
 }
 
-// Whether a text with the value alone says whose it is: NumPy's functions take values of any framework.
+// Whether the value's text alone shows its framework: NumPy's functions take values of any framework.
 bool TellsFramework(const Value& value) {
   switch (value.tag) {
     case ValueTag::kTensor:
@@ -192,8 +192,7 @@ TEST(TextForm, NamesOfTheFramework) {
 }
 
 TEST(TextParser, TextThatWeDontWrite) {
-  const std::string surrogates =
-      "\xed\xa0\x80\xed\xb0\x80";  // two, and not the one character that UTF-16 makes of them
+  const std::string surrogates = "\xed\xa0\x80\xed\xb0\x80";  // two characters, not the one that they are in UTF-16
   for (const std::string& text : {surrogates, surrogates + surrogates, "\xed\xa0\x80" + surrogates, "a" + surrogates}) {
     Value value;
     value.tag = ValueTag::kString;
@@ -205,7 +204,7 @@ TEST(TextParser, TextThatWeDontWrite) {
   }
 }
 
-// What other tools and people write, and how we do.
+// How other tools and people write values, and how we do.
 TEST(TextParser, OtherSpellings) {
   const struct {
     const char* theirs;
@@ -239,14 +238,14 @@ TEST(TextParser, OtherSpellings) {
       {"torch.f(paddle.Size([2, 3]), Ellipsis, x=None)", "torch.f(torch.Size([2, 3]), Ellipsis, x=None)"},
       {R"(paddle.einsum("ak, kn-> an", Tensor([60000, 11],"float32"), ))",
        R"(paddle.einsum("ak, kn-> an", Tensor([60000, 11], "float32")))"},
-      // families, and what --ignore leaves
+      // families, and the results of --ignore
       {"f(Tensor([*, 2], *, device=*, stride=*, layout=*), *, alpha=*)",
        "f(Tensor([*, 2], *, device=*, stride=*, layout=*), *, alpha=*)"},
       {"f(Tensor([2, 2], \"int8\", stride=[*, 1]), Storage(*, *), torch.Generator(*), ndarray([*], *), "
        "numpy_scalar(*))",
        "f(Tensor([2, 2], \"int8\", stride=[*, 1]), Storage(*, *), torch.Generator(*), ndarray([*], *), "
        "numpy_scalar(*))"},
-      // arguments that aren't known
+      // unknown arguments
       {"f(...)", "f(...)"},
       {"f( ... )", "f(...)"},
       {"f(..., )", "f(Ellipsis)"},
@@ -353,7 +352,7 @@ TEST(TextParser, NestingIsBounded) {
     EXPECT_FALSE(ParseConfigText(nested(open, close, 100'000)).ok()) << open;
   }
 
-  // A tensor's dtype is a name, and no tensor again.
+  // A tensor's dtype is a name, not another tensor.
   std::string tensors = "((";
   for (int i = 0; i < 100'000; ++i) tensors += "T([1], ";
   Config config;
@@ -361,7 +360,7 @@ TEST(TextParser, NestingIsBounded) {
             "column 10: expected a dtype such as f32 or torch.float8_e4m3fn, found \"T([1], T([1], T([1], T([\"");
 }
 
-// Of PyTorch's own test suite, one or two of each API: see testdata/forms/BUILD.
+// From PyTorch's test suite, one or two per API: see testdata/forms/BUILD.
 TEST(TextParser, RealConfigs) {
   std::ifstream file("testdata/forms/opinfo_configs.txt");
   int lines = 0;
@@ -376,7 +375,7 @@ TEST(TextParser, RealConfigs) {
   EXPECT_GT(lines, 500);
 }
 
-// Values that no program has: whatever can be encoded is written as text that reads back as the same text.
+// Arbitrary values: every encodable value must be written as text that reads back as the same text.
 class RandomValues {
  public:
   Value Next(int depth = 0) {

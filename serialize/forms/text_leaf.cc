@@ -21,7 +21,7 @@ absl::Status Tag(ValueTag tag, std::string_view text, Value* value) {
   return absl::OkStatus();
 }
 
-// With its prefix b already read or none: a string, and what was cut off.
+// A string after its prefix b, if any, and how much was cut off.
 absl::Status Text(TextScanner* scanner, ValueTag tag, Value* value) {
   value->tag = tag;
   if (absl::Status s = scanner->QuotedString(&value->text, tag == ValueTag::kBytes); !s.ok()) return s;
@@ -32,7 +32,7 @@ absl::Status Text(TextScanner* scanner, ValueTag tag, Value* value) {
   return SetWhole(*scanner, value->text.size(), cut, value);
 }
 
-// <class 'x'>, <function f at 0x...>: what Python shows of an object.
+// <class 'x'>, <function f at 0x...>: Python's repr of an object.
 absl::Status ObjectRepr(TextScanner* scanner, Value* value) {
   const std::string_view rest = scanner->Rest();
   int open = 0;
@@ -144,7 +144,7 @@ absl::Status ReadBareName(TextScanner* scanner, std::string_view name, Value* va
     scanner->NoteFramework(name);
     return Tag(tag, own, value);
   }
-  // api_tracer writes types so: builtins.float, numpy.int64.
+  // api_tracer writes types like this: builtins.float, numpy.int64.
   if (name.find('.') != std::string_view::npos) return Tag(ValueTag::kType, name, value);
   return scanner->ExpectedAt(begin, "a value");
 }
@@ -163,8 +163,8 @@ absl::Status ReadLeafCall(TextScanner* scanner, std::string_view name, Value* va
   struct Single {
     std::string_view name;
     ValueTag tag;
-    bool own;     // a framework's name stands before it
-    bool quoted;  // always; else PaddleAPITest leaves the quotes out
+    bool own;     // it follows a framework's name
+    bool quoted;  // always in quotes; PaddleAPITest leaves them out for others
   };
   static constexpr Single kSingles[] = {{"int", ValueTag::kBigInt, false, true},
                                         {"dtype", ValueTag::kDtype, true, true},
@@ -246,7 +246,7 @@ void SetFloat(double real, Value* value) {
   value->real = real;
 }
 
-// What doesn't read back as the same digits is kept as it is: that is how forms.h shows it.
+// An integer that wouldn't be printed with the same digits keeps them, as FormatConfig prints those.
 void SetInteger(const std::string& token, Value* value) {
   const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value->integer);
   const bool canonical = error == std::errc() && std::to_string(value->integer) == token;
@@ -269,7 +269,7 @@ double AsDouble(const Value& number) {
   return std::strtod(number.text.c_str(), nullptr);
 }
 
-// inf, nan. Behind the sign, which is there when `negative`; the number began at `begin`.
+// inf, nan. The sign, a minus if `negative`, was already read; the number began at `begin`.
 absl::Status Word(TextScanner* scanner, bool negative, size_t begin, Value* value) {
   for (const std::string_view word : {"math.inf", "inf", "math.nan", "nan"}) {
     if (!scanner->WordComes(word) || TextScanner::IsNameChar(scanner->Peek(word.size()))) continue;
@@ -282,7 +282,7 @@ absl::Status Word(TextScanner* scanner, bool negative, size_t begin, Value* valu
   return scanner->ExpectedAt(begin, "a number");
 }
 
-// An int or a float, `imaginary` when a j stands behind it.
+// An int or a float; `imaginary`: a j follows it.
 absl::Status Number(TextScanner* scanner, Value* value, bool* imaginary) {
   const size_t begin = scanner->at();
   const bool negative = scanner->Peek() == '-';

@@ -15,7 +15,7 @@ bool IsApiChar(char c) {
   return c > ' ' && c < 0x7f && std::string_view("()[]{}\"',=").find(c) == std::string_view::npos;
 }
 
-// True, and the position behind it, when `name =` comes next.
+// If `name =` comes next, skips it and returns true.
 absl::StatusOr<bool> TakeName(TextScanner* scanner, std::string* name) {
   scanner->SkipSpaces();
   const size_t begin = scanner->at();
@@ -34,9 +34,9 @@ absl::StatusOr<bool> TakeName(TextScanner* scanner, std::string* name) {
   return true;
 }
 
-// Behind the opening parenthesis.
+// The arguments after the opening parenthesis.
 absl::Status Arguments(TextScanner* scanner, Config* config) {
-  // api_tracer's, where there are no positional ones: `f(, alpha=1)`.
+  // api_tracer writes `f(, alpha=1)` if there are no positional ones.
   const size_t begin = scanner->at();
   if (scanner->Take(',') && scanner->Take(')')) scanner->MoveTo(begin);
   scanner->SkipSpaces();

@@ -1,4 +1,4 @@
-// What the text form and its parser are made of: the scanner, and the parsers of leaves, numbers, tensors and values.
+// Parts of the text form and its parser: the scanner, and the parsers of leaves, numbers, tensors and values.
 
 #ifndef TORCHTRACE_SERIALIZE_FORMS_TEXT_PARTS_H_
 #define TORCHTRACE_SERIALIZE_FORMS_TEXT_PARTS_H_
@@ -15,17 +15,15 @@
 
 namespace torchtrace {
 
-// As FormatConfig; of these tensors the device is told where it is the default, too.
+// Like FormatConfig, but writes the devices of these tensors even if they are the default.
 std::string FormatWithDevices(const Config& config, const std::set<const Value*>& with_device);
 
-// The characters of one line in the text form: where the parser is, what comes next, quoted
-// strings, and the message that says what was expected there. The functions of
-// text_parts.h, text_parts.h, text_parts.h and text_parts.h move it on. Looks into the
-// line and owns nothing; of one thread.
-
-// kPython: what TorchBench writes, Python's repr with names of its own.
+// kPython: TorchBench's dialect, Python's repr with TorchBench's names.
 enum class TextDialect : uint8_t { kText, kPython };
 
+// The parser's position in one line of the text form, what comes next, quoted strings, and
+// messages about what was expected. The functions below advance it. Refers to the line and
+// owns nothing. Not thread-safe.
 class TextScanner {
  public:
   TextScanner(std::string_view line, TextDialect dialect) : line_(line), dialect_(dialect) {}
@@ -37,7 +35,7 @@ class TextScanner {
   bool python() const { return dialect_ == TextDialect::kPython; }
   TextDialect dialect() const { return dialect_; }
 
-  // A position, to come back to.
+  // A position for MoveTo.
   size_t at() const { return at_; }
   void MoveTo(size_t at) { at_ = at; }
   void Skip(size_t characters) { at_ += characters; }
@@ -52,7 +50,7 @@ class TextScanner {
   void SkipSpaces() {
     while (at_ < line_.size() && (line_[at_] == ' ' || line_[at_] == '\t')) ++at_;
   }
-  // Spaces, and the character if it comes next.
+  // Skips spaces, and the character if it comes next.
   bool Take(char c) {
     SkipSpaces();
     if (at_ >= line_.size() || line_[at_] != c) return false;
@@ -64,7 +62,7 @@ class TextScanner {
     at_ += word.size();
     return true;
   }
-  // Spaces, and whether a quote is next.
+  // Skips spaces; whether a quote is next.
   bool QuoteComes() {
     SkipSpaces();
     return Peek() == '"' || Peek() == '\'';
@@ -73,81 +71,79 @@ class TextScanner {
   absl::Status Require(char c, const char* what) { return Take(c) ? absl::OkStatus() : Expected(what); }
   absl::Status RequireEnd();
 
-  // Spaces, then digits.
+  // Skips spaces and reads digits.
   absl::Status Unsigned(const char* what, uint64_t* number);
 
-  // Appends what stands between this quote and the next. A backslash that begins no escape
-  // stands for itself: foreign strings are not escaped.
+  // Appends the text between this quote and the next. A backslash that begins no escape
+  // is kept, because other tools don't escape strings.
   absl::Status QuotedString(std::string* out, bool bytes = false);
 
-  // "column 4: expected WHAT, found ...", of the position.
+  // "column 4: expected WHAT, found ...", for the current position.
   absl::Status Expected(const std::string& what) const;
-  // The same of the position `at`, to which it moves.
+  // Moves to `at` and returns the same for it.
   absl::Status ExpectedAt(size_t at, const std::string& what) {
     MoveTo(at);
     return Expected(what);
   }
-  // float32 of torch.float32: what a framework's name stands before; empty: it doesn't.
+  // float32 of torch.float32: the name without the framework; empty: it has none.
   std::string_view OwnName(std::string_view name) const;
-  // The name, which is a part of the line, is that of a value of its framework.
+  // Notes the framework of a value's name, which is a part of the line.
   void NoteFramework(std::string_view name);
-  // It is what PaddleAPITest calls a size, paddle.Size, in calls of torch's too.
+  // Notes a size: PaddleAPITest writes paddle.Size in calls of torch too.
   void NoteSize(std::string_view name);
-  // A tensor begins here that doesn't say whose it is.
+  // Notes a tensor without a framework at `at`.
   void NoteTensor(size_t at) { tensor_at_ = std::min(tensor_at_, at); }
-  // Whose the values of the call were, where that is not what its API says.
+  // The framework of the call's values, if it differs from the API's.
   absl::Status OtherFramework(std::string_view api, std::string* other);
-  // That `,` or `close` comes next.
+  // The error that `,` or `close` was expected.
   absl::Status ExpectedCommaOr(char close) const;
 
  private:
-  // Behind a backslash. False, and nothing moved, when it is no escape.
+  // Reads an escape after its backslash. False, without moving, if it isn't an escape.
   bool Escape(bool bytes, std::string* out);
-  // Hexadecimal digits, exactly so many; moves nothing when they aren't there.
+  // Reads exactly `digits` hexadecimal digits. False, without moving, if they aren't there.
   bool Hex(size_t digits, uint32_t* number);
 
   const std::string_view line_;
   const TextDialect dialect_;
-  // Of values that say it; empty: none did.
+  // Of the values that name one; empty: none did.
   std::string_view framework_, size_framework_;
-  // The first value of another one, the first tensor that doesn't say it.
+  // The first value of a second framework, and the first tensor without one.
   size_t mixed_at_ = SIZE_MAX, tensor_at_ = SIZE_MAX;
   size_t at_ = 0;
 };
 
-// Values of the text form (docs/TEXT.md) that hold no others: strings, numbers, names, and
-// calls such as torch.device("cuda"). Values are new ones, and unspecified after an error.
-// Callable from any thread.
+// All functions below parse the text form (docs/TEXT.md) and may be called from any thread. `value` must
+// be new; it is unspecified after an error.
 
-// Any of them.
+// A leaf, which is a value that contains no others: a string, a number, a name, or a call such as
+// torch.device("cuda").
 absl::Status ReadTextLeaf(TextScanner* scanner, Value* value);
 
-// The same in three parts, for who knows other names as well. What isn't named, when
-// NameComes is false:
+// The same in parts, for callers that know other names as well. If NameComes is false, read a leaf
+// without a name:
 bool NameComes(const TextScanner& scanner);
 absl::Status ReadNamelessLeaf(TextScanner* scanner, Value* value);
-// `torch.float32`; empty when none is next.
+// `torch.float32`; empty if no name is next.
 std::string_view TakeDottedName(TextScanner* scanner);
-// Behind that name: what it is alone, or what its parentheses, which come next, make of it.
+// After that name: the value of the name alone, or of the name with the parentheses that come next.
 absl::Status ReadBareName(TextScanner* scanner, std::string_view name, Value* value);
 absl::Status ReadLeafCall(TextScanner* scanner, std::string_view name, Value* value);
 
-// A string in quotes, or a `*` for one that was forgotten; in Python's repr also the
+// A string in quotes, or `*` for one that was coarsened; in Python's repr also the
 // device(type='cuda', index=0) that str() gives, from `type=` on.
 absl::Status ReadTextString(TextScanner* scanner, const char* what, std::string* text);
 
-// As far as the parenthesis that closes: Place(gpu:0).
+// The text up to the closing parenthesis: Place(gpu:0).
 absl::Status ReadUnquoted(TextScanner* scanner, std::string* text);
 
-// What was left out behind `shown`: `...+997`.
+// The number of items left out after the shown ones: `...+997`.
 inline bool CutComes(const TextScanner& scanner) { return scanner.WordComes("...+"); }
 absl::Status ReadCut(TextScanner* scanner, uint64_t* cut);
-// value->whole
+// Sets value->whole.
 absl::Status SetWhole(const TextScanner& scanner, uint64_t shown, uint64_t cut, Value* value);
 
-// Numbers of the text form (docs/TEXT.md). Values are new ones, and unspecified after an
-// error; then the scanner stands where the number should have begun. Callable from any
-// thread.
+// Numbers. After an error the scanner is where the number should have begun.
 
 // Whether a digit, a sign or a point is next.
 bool NumberComes(const TextScanner& scanner);
@@ -155,12 +151,10 @@ bool NumberComes(const TextScanner& scanner);
 // An int, a float or, in Python's repr, a complex number: `1+2j`.
 absl::Status ReadTextNumber(TextScanner* scanner, Value* value);
 
-// Spaces, then an int or a float.
+// Skips spaces and reads an int or a float.
 absl::Status ReadTextReal(TextScanner* scanner, double* real);
 
-// Tensors and arrays of the text form (docs/TEXT.md), each spelling behind its opening
-// parenthesis. They hold no other values. Values are new ones, and unspecified after an
-// error. Callable from any thread.
+// Tensors and arrays, each spelling after its opening parenthesis.
 
 // Tensor([2, 3], "float32", device="cuda:0", stride=[1, 2])
 absl::Status ReadTensorCall(TextScanner* scanner, Value* value);
@@ -174,11 +168,8 @@ absl::Status ReadShortSparseTensor(TextScanner* scanner, Value* value);
 // ndarray([2, 3], "float32")
 absl::Status ReadNdarrayCall(TextScanner* scanner, Value* value);
 
-// Any value of the text form (docs/TEXT.md): containers, which hold others, and through
-// text_parts.h and text_parts.h all the rest. Callable from any thread.
-
-// Spaces, then one value, into a new one; it is unspecified after an error. Deeper nesting
-// than kMaxValueDepth is an error.
+// Skips spaces and reads any value, a container or a leaf. Nesting deeper than kMaxValueDepth
+// is an error.
 absl::Status ReadTextValue(TextScanner* scanner, Value* value);
 
 }  // namespace torchtrace

@@ -11,7 +11,7 @@
 namespace torchtrace {
 namespace {
 
-// Whether `c` is within a character and not its first byte.
+// Whether `c` is a byte of a character other than its first.
 bool IsContinuation(char c) { return (c & 0xc0) == 0x80; }
 
 }  // namespace
@@ -47,7 +47,7 @@ absl::Status TextScanner::QuotedString(std::string* out, bool bytes) {
 
 namespace {
 
-// torch's of th.float32 too, as TorchBench writes it.
+// torch for th.float32 too, which TorchBench writes.
 std::string_view FrameworkOfValue(std::string_view name) {
   const std::string_view framework = FrameworkOf(name);
   return framework.empty() ? kFrameworks[0] : framework;
@@ -134,7 +134,7 @@ bool TextScanner::Escape(bool bytes, std::string* out) {
       ++at_;
       if (!Hex(2, &c)) break;
       if (bytes || !python()) {
-        out->push_back(static_cast<char>(c));  // a byte that is part of no character
+        out->push_back(static_cast<char>(c));  // a byte that isn't part of a character
       } else {
         AppendUtf8(c, out);
       }

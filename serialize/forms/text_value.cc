@@ -77,7 +77,7 @@ absl::Status Option(TextScanner* scanner, Value* value) {
   return scanner->Expected("device=, stride= or layout=");
 }
 
-// The name that a value of this kind is.
+// The name of a value of this kind, such as a dtype.
 absl::Status NameOf(TextScanner* scanner, ValueTag tag, const char* what, std::string* name) {
   scanner->SkipSpaces();
   const size_t begin = scanner->at();
@@ -89,7 +89,7 @@ absl::Status NameOf(TextScanner* scanner, ValueTag tag, const char* what, std::s
   return absl::OkStatus();
 }
 
-// What T( and ST( begin with.
+// The beginning that T( and ST( share.
 absl::Status ShapeAndDtype(TextScanner* scanner, Value* value) {
   value->tag = ValueTag::kTensor;
   value->device = "cpu";
@@ -152,7 +152,7 @@ absl::Status ReadShortSparseTensor(TextScanner* scanner, Value* value) {
       absl::Status s = NameOf(scanner, ValueTag::kLayout, "a layout such as torch.sparse_coo", &value->layout);
       if (!s.ok()) return s;
     } else {
-      Value ignored;  // is_coalesced, nnz: no part of a config
+      Value ignored;  // is_coalesced, nnz: not part of a config
       if (absl::Status s = ReadTextLeaf(scanner, &ignored); !s.ok()) return s;
     }
   }
@@ -199,7 +199,7 @@ class Reader {
 
   absl::Status Item(Value* container, int depth) { return Any(&container->items.emplace_back(), depth + 1); }
 
-  // What stands behind a dict's key.
+  // The colon and value after a dict's key.
   absl::Status ItemOfKey(Value* dict, int depth) {
     if (absl::Status s = scanner_.Require(':', "\":\" behind a dict's key"); !s.ok()) return s;
     return Item(dict, depth);
@@ -271,7 +271,7 @@ class Reader {
     return SetWhole(scanner_, value->items.size(), 0, value);
   }
 
-  // Python's {1: 2} and {1, 2}: which of both it is shows behind the first value.
+  // Python's {1: 2} and {1, 2}: the character after the first value shows which it is.
   absl::Status Braces(Value* value, int depth) {
     if (absl::Status s = Enter(depth); !s.ok()) return s;
     value->tag = ValueTag::kDict;

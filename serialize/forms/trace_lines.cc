@@ -39,10 +39,10 @@ nlohmann::ordered_json VariantJson(const Trace& trace, VariantId variant) {
 
 namespace {
 
-// No source of a program is larger; what else a path names isn't read.
+// Larger files are not read; no source file is that large.
 constexpr int64_t kMaxSourceBytes = 16 << 20;
 
-// The first process's that has it; null: none has.
+// The text of the first process that has it; null: none has.
 const std::string* TextOfAny(const Trace& trace, std::optional<std::string> ProcessMetadata::* text) {
   for (const ProcessInfo& process : trace.processes()) {
     if ((process.known.*text).has_value()) return &*(process.known.*text);
@@ -129,7 +129,7 @@ std::string StackText::SourceLine(std::string_view file, uint32_t line) {
   auto source = sources_.find(file);
   if (source == sources_.end()) {
     source = sources_.emplace(Text(file), std::vector<std::string>()).first;
-    // Relative to wherever the program stood.
+    // Relative paths start at the program's folder.
     const std::string path = file.empty() || file.front() == '/' ? Text(file) : folder_ + Text(file);
     struct stat is;
     if (stat(path.c_str(), &is) == 0 && S_ISREG(is.st_mode) && is.st_size <= kMaxSourceBytes &&

@@ -19,10 +19,9 @@
 
 namespace torchtrace {
 
-// Keeps what is made from each config, such as its line of text, so that a
-// trace's calls only copy it. Memory is limited: what does not fit any more is
-// made again for every call. Not thread-safe; owns the lines.
-
+// Caches what is made from each config, such as its line of text, so that
+// calls only copy it. Memory is limited: lines that don't fit are made again
+// for every call. Not thread-safe; owns the lines.
 class LineCache {
  public:
   // Makes the line of a ConfigId or VariantId; never empty.
@@ -52,9 +51,9 @@ class LineCache {
   std::string scratch_;
 };
 
-// The text and YAML of a trace's configs by their ids, as files and reports
-// show them. A definition that cannot be read, which only a faulty writer
-// leaves, still gets a line that says so. `trace` must outlive the results.
+// The text and YAML of a trace's configs by their ids, for files and reports.
+// A definition that cannot be read, which only a faulty writer leaves, becomes
+// a line that says so. `trace` must outlive the results.
 
 // Without a line break.
 std::string ConfigText(const Trace& trace, ConfigId config);
@@ -63,48 +62,48 @@ std::string ConfigText(std::string_view identity);
 std::string FoldedConfigText(const Trace& trace, ConfigId config);
 // An item of api_trace.yaml.
 std::string VariantYaml(const Trace& trace, VariantId variant);
-// An item of api_configs.yaml, with its level and how often it was called.
+// An item of api_configs.yaml, with its level and number of calls.
 std::string ConfigYaml(const Trace& trace, ConfigId config, uint64_t calls);
 // {"level", "api", "args", "kwargs"}
 nlohmann::ordered_json VariantJson(const Trace& trace, VariantId variant);
 
-// How stacks are shown (docs/STACKS.md): a calling line as `train.py:12 in Net.forward`, a
-// frame in one of api_tracer's forms. One thread; the trace must outlive it.
-
+// How frames are printed (docs/STACKS.md), in api_tracer's forms.
 enum class StackFormat : uint8_t {
   kShort,  // train.py:12 in forward
-  kFull,   // as in a traceback, with the line's text where its file can be read
+  kFull,   // as in a traceback, with the line's text if its file can be read
   kApi,    // package.module.Net.forward
 };
 const Choices<StackFormat>& StackFormats();
 
-// Calls of the trace were recorded with their stacks, as far as its metadata says.
+// Whether calls of the trace were recorded with stacks, by its metadata.
 bool HasStacks(const Trace& trace);
-// The form that was asked for when it was recorded; else kShort.
+// The form that was requested when the trace was recorded; otherwise kShort.
 StackFormat StackFormatOf(const Trace& trace);
 
+// Formats stacks: a calling line as `train.py:12 in Net.forward`, frames in a StackFormat.
+// Not thread-safe; the trace must outlive it.
 class StackText {
  public:
   explicit StackText(const Trace& trace);
 
-  // One line of text. Files below the folder that the program was started in are named from
-  // there, those of installed packages by package.
+  // One line of text. Files below the folder in which the program was started are named relative
+  // to it, those of installed packages by package.
   std::string Line(LineId line) const;
   // The same without the function.
   std::string Place(LineId line) const;
-  // Two lines where kFull has the line's text.
+  // Two lines if kFull includes the line's text.
   std::string Frame(StackId stack, StackFormat format);
-  // Innermost first, as many as are recorded.
+  // All recorded frames, innermost first.
   std::vector<std::string> Frames(StackId stack, StackFormat format);
-  // What the file is called in Line.
+  // The name of the file in Line.
   std::string File(std::string_view file) const;
 
  private:
-  // Without the blanks around; empty where the file isn't there or is newer than the trace.
+  // Without surrounding blanks; empty if the file doesn't exist or is newer than the trace.
   std::string SourceLine(std::string_view file, uint32_t line);
 
   const StackTable& stacks_;
-  std::string folder_;      // that the program was started in, with a slash
+  std::string folder_;      // where the program was started, with a trailing slash
   int64_t started_ns_ = 0;  // time of day
   std::map<std::string, std::vector<std::string>, std::less<>> sources_;
 };

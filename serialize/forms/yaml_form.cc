@@ -14,7 +14,7 @@ constexpr size_t kMaxSimpleKeyBytes = 1000;
 
 bool IsLetter(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Words that YAML 1.1 or 1.2, or a reader of either, takes for null, a bool or a float.
+// Words that YAML 1.1 or 1.2, or a reader of either, parses as null, a bool or a float.
 bool IsReservedWord(std::string_view text) {
   static constexpr const char* kWords[] = {"y",    "n",     "yes",  "no",  "on",  "off",
                                            "true", "false", "null", "nan", "inf", "infinity"};
@@ -23,8 +23,8 @@ bool IsReservedWord(std::string_view text) {
   });
 }
 
-// Starts as nothing but a string can, and holds no character with a meaning. Colons only outside flow style and
-// between other characters: `aten::add.Tensor`.
+// Whether the text starts like only a string can, and has no special characters. Colons are allowed only outside
+// flow style and between other characters: `aten::add.Tensor`.
 bool CanBePlain(std::string_view text, bool in_flow) {
   if (text.empty() || !IsLetter(text[0]) || text.back() == ':' || IsReservedWord(text)) return false;
   return std::all_of(text.begin(), text.end(), [in_flow](char c) {
@@ -45,7 +45,7 @@ void AppendDoubleQuoted(std::string_view text, std::string* out) {
   while (!text.empty()) {
     const Utf8Char c = DecodeUtf8(text);
     if (c.kind != Utf8Char::kScalar) {
-      out->append("\xef\xbf\xbd");  // YAML has no other bytes; plain_form.cc lets none through
+      out->append("\xef\xbf\xbd");  // YAML can't represent other bytes; plain_form.cc lets none through
     } else if (c.code_point == '"' || c.code_point == '\\') {
       out->push_back('\\');
       out->push_back(static_cast<char>(c.code_point));
@@ -67,7 +67,7 @@ void AppendDoubleQuoted(std::string_view text, std::string* out) {
   out->push_back('"');
 }
 
-// YAML 1.1 wants a point in every float, and a sign in its exponent.
+// YAML 1.1 requires a point in every float, and a sign in its exponent.
 std::string YamlFloat(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value < 0 ? "-.inf" : ".inf";

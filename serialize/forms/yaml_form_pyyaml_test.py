@@ -1,7 +1,7 @@
-"""PyYAML, the YAML 1.1 reader most users have, reads api_trace.yaml as the JSON form says.
+"""PyYAML, the YAML 1.1 reader that most users have, reads api_trace.yaml like the JSON form.
 
-testdata/forms/values.* hold one value of every kind in both forms; yaml_form_test.cc keeps them
-up to date.
+testdata/forms/values.* contain one value of every kind in both forms; yaml_form_test.cc keeps
+them up to date.
 """
 
 import json
@@ -16,7 +16,7 @@ LOADERS = [yaml.SafeLoader] + ([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader"
 
 
 def untagged(value):
-    """The Python value that a number which JSON has to tag stands for."""
+    """The value with the numbers that JSON has to tag turned into Python numbers."""
     if isinstance(value, dict):
         if value.get("type") == "float":
             return float(value["value"])

@@ -1,5 +1,5 @@
-// The YAML and JSON forms, and the file of both that yaml_form_pyyaml_test.py
-// reads: testdata/forms/values.yaml and .json. After a wanted change, run this
+// Tests the YAML and JSON forms, and the files in both that yaml_form_pyyaml_test.py
+// reads: testdata/forms/values.yaml and .json. After an intended change, run this
 // test with UPDATE_GOLDENS set to the checkout's folder.
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 Value Parsed(const ValueSample& sample) { return SampleConfig(sample, "f").args[0]; }
 
-// What a YAML reader must make of `json`, the form that our JSON gives the same value. `what`: for messages.
+// Expects `yaml`, as a YAML reader read it, to equal `json`, our JSON form of the same value. `what`: for messages.
 void ExpectSame(const YAML::Node& yaml, const ordered_json& json, const std::string& what) {
   const bool tagged_number = json.is_object() && json.size() == 2 && json.contains("value") &&
                              (json.value("type", "") == "float" || json.value("type", "") == "int");
@@ -81,7 +81,7 @@ TEST(YamlForm, YamlCppReadsWhatJsonSays) {
   }
 }
 
-// Both forms name the framework, and are read back as the same call.
+// Both forms name the framework and read back as the same call.
 TEST(Forms, OfAnotherFramework) {
   for (const ValueSample& sample : ValueSamples()) {
     for (const char* const api : {"paddle.f", "numpy.f"}) {
@@ -102,7 +102,7 @@ TEST(Forms, OfAnotherFramework) {
   }
 }
 
-// Whatever bytes can be read can be shown, and read back from YAML and JSON.
+// Any bytes that can be read can be formatted, and read back from YAML and JSON.
 TEST(Forms, OfDamagedValuesThatCanBeRead) {
   for (const ValueSample& sample : ValueSamples()) {
     for (size_t bit = 0; bit < 8 * sample.bytes.size(); ++bit) {

@@ -34,7 +34,7 @@ class CallLines final : public RowSource {
       if (!*more) return absl::OkStatus();
       if (lines.number() == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
       if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
-      // A list with a line for each item.
+      // A JSON list with a line per item.
       if (line == "[" || line == "]" || line == "[]") {
         in_list = line == "[";
         continue;
@@ -58,15 +58,15 @@ class CallLines final : public RowSource {
   }
 
  private:
-  // Null for a line that tells how a call ended. The configuration stands last in the lines that dump writes, and the
-  // same ones come again: what follows the first of its members is looked up, and only what stands before it is read.
+  // Null for a line that is the end of a call. In the lines of dump the configuration comes last and repeats, so the
+  // text from its first member on is looked up in the cache, and only the text before it is parsed.
   static absl::StatusOr<const ParsedCall*> ParseLine(std::string_view line, IdentityCache* cache, CallFacts* facts) {
     static constexpr std::string_view kConfig = ",\"level\":";
     const size_t config = line.find(kConfig);
     if (config != std::string_view::npos && line.find("\"config\":") == std::string_view::npos) {
       const std::string_view text = line.substr(config);
       const ParsedCall* known = cache->Find(text);
-      // Only of two objects that are whole each is it sure that the comma stood between members of one.
+      // The comma separated two members of one object only if both parts are whole objects.
       const absl::StatusOr<Plain> head = ParseJsonText(absl::StrCat(std::string(line.substr(0, config)), "}"));
       if (head.ok() && head->kind == Plain::kMap) {
         if (known == nullptr) {
@@ -99,7 +99,7 @@ class CallLines final : public RowSource {
     return &cache->Add(line, *std::move(call));
   }
 
-  // Lines of their own tell how calls ended that took very long: {"end_of_call":3,"outcome":...}.
+  // The ends of very long calls have separate lines: {"end_of_call":3,"outcome":...}.
   absl::Status FindEnds() {
     if (ends_found_) return absl::OkStatus();
     LineReader lines(file());
@@ -130,13 +130,13 @@ class CallLines final : public RowSource {
 bool Sniff(const FileHead& head) {
   std::string_view rest = head.bytes;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
-  if (rest.starts_with("[\n{")) rest.remove_prefix(2);  // a list with a line for each item
+  if (rest.starts_with("[\n{")) rest.remove_prefix(2);  // a JSON list with a line per item
   const size_t first = rest.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || rest[first] != '{') return false;
   const std::string_view line = rest.substr(first, rest.find('\n', first) - first);
   if (line.starts_with("{\"call\":") || line.starts_with("{\"end_of_call\":")) return true;
   const bool named = head.file_name.ends_with(".jsonl");
-  // Unlike a YAML flow map, its line is one object.
+  // Unlike a YAML flow map, the line is one object.
   return line.find("\"api\":") != std::string_view::npos &&
          (named || line.ends_with('}') || line.ends_with("}\r") || line.ends_with("},"));
 }

@@ -69,12 +69,12 @@ absl::Status ReadCallFacts(const Plain& map, CallFacts* facts) {
   if (absl::Status s = ReadText(map, "host", &origin->host); !s.ok()) return s;
   if (absl::Status s = ReadNumber(map, "pid", 0, INT64_MAX, &origin->pid); !s.ok()) return s;
   if (absl::Status s = ReadNumber(map, "rank", 0, INT64_MAX, &origin->rank); !s.ok()) return s;
-  // Times there are of all its calls.
+  // Times in a row of counts are sums over all its calls.
   if (TellsCounts(map)) return absl::OkStatus();
   if (absl::Status s = ReadNumber(map, "call", 0, INT64_MAX, &facts->number); !s.ok()) return s;
   if (absl::Status s = ReadNumber(map, "depth", 0, UINT32_MAX - 1, &facts->depth); !s.ok()) return s;
   if (absl::Status s = ReadNumber(map, "thread", 0, UINT32_MAX, &facts->thread); !s.ok()) return s;
-  // As dump and as export --calls name it.
+  // The names in dump and in export --calls.
   for (const char* const name : {"time_ns", "start_ns"}) {
     if (absl::Status s = ReadNumber(map, name, INT64_MIN / 4, INT64_MAX / 4, &facts->time_ns); !s.ok()) return s;
   }
@@ -82,7 +82,7 @@ absl::Status ReadCallFacts(const Plain& map, CallFacts* facts) {
 }
 
 absl::StatusOr<const ParsedCall*> ParseCallWithText(const Plain& map, const std::string& text, IdentityCache* cache) {
-  Plain head;  // without arguments: what the text has
+  Plain head;  // without arguments, which the text contains
   head.kind = Plain::kMap;
   for (const char* const name : {"api", "level", "calls", "count"}) {
     if (const Plain* const value = FindField(map, name)) head.fields.push_back({name, *value});

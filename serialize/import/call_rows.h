@@ -1,4 +1,4 @@
-// What rows of calls share, as JSON lines and CSV tell them: each is a map of what `dump` and `export` name so.
+// What the readers of JSON lines and CSV share: each row is a map with the member names of `dump` and `export`.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_CALL_ROWS_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_CALL_ROWS_H_
@@ -18,7 +18,7 @@
 
 namespace torchtrace {
 
-// Where calls were made, as far as the line tells.
+// Where calls were made, as far as the row contains it.
 struct Origin {
   std::string process;  // main-1234
   std::string trace;
@@ -33,15 +33,15 @@ struct Origin {
   }
 };
 
-// What a line tells about one call beside its configuration.
+// What a row contains about a call besides its configuration.
 struct CallFacts {
   Origin origin;
   uint32_t thread = 0;
   uint32_t depth = 0;
   int64_t time_ns = kUnknownTime;
-  int64_t duration_ns = -1;  // not known
+  int64_t duration_ns = -1;  // -1: unknown
   CallOutcome outcome = CallOutcome::kReturned;
-  bool unfinished = false;  // a later line tells how it ended
+  bool unfinished = false;  // a later row has its end
   std::string exception;
   uint64_t number = UINT64_MAX;
 };
@@ -49,18 +49,18 @@ struct CallFacts {
 // Leaves `number` as it is when there is no such member.
 absl::Status ReadCallNumber(const Plain& map, const char* member, int64_t lowest, int64_t highest, int64_t* number);
 
-// A row of a configuration, not of a call.
+// Whether the row is of a configuration, not of a call.
 bool TellsCounts(const Plain& map);
 
-// How a call ended.
+// Reads how a call ended.
 absl::Status ReadCallEnd(const Plain& map, CallFacts* facts);
-// All that there is in CallFacts.
+// Reads all of CallFacts.
 absl::Status ReadCallFacts(const Plain& map, CallFacts* facts);
 
-// The call of a row that has its configuration in the text form, `config`. Valid until the next Add to the cache.
+// The call of a row whose `config` is in the text form. Valid until the next Add to the cache.
 absl::StatusOr<const ParsedCall*> ParseCallWithText(const Plain& map, const std::string& text, IdentityCache* cache);
 
-// The processes that rows name, numbered as they come.
+// The processes that rows name, numbered in order of appearance.
 class CallOrigins {
  public:
   uint32_t ProcessOf(const Origin& origin);
@@ -71,7 +71,7 @@ class CallOrigins {
   absl::flat_hash_map<Origin, uint32_t> numbers_;
 };
 
-// A file of rows. What its class adds is how a row is read.
+// A file of rows; subclasses read a row.
 class RowSource : public CallSource {
  public:
   explicit RowSource(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
@@ -81,7 +81,7 @@ class RowSource : public CallSource {
 
  protected:
   InputFile* file() { return file_.get(); }
-  // `status` with the file and the line in front of it.
+  // `status` prefixed with the file and the line.
   absl::Status At(const LineReader& lines, const absl::Status& status) const;
   absl::Status Visit(const Visitor& visit, const ParsedCall& call, const CallFacts& facts);
 

@@ -17,7 +17,7 @@
 namespace torchtrace {
 namespace {
 
-// Of what columns an importer wants to know, those that hold numbers and those that hold texts.
+// The columns that are read: numbers and texts.
 constexpr std::string_view kNumbers[] = {"call",        "depth",  "level", "calls", "start_ns",
                                          "duration_ns", "thread", "pid",   "rank"};
 constexpr std::string_view kTexts[] = {"api", "config", "outcome", "exception", "process", "trace", "host"};
@@ -31,7 +31,7 @@ struct Cell {
   bool quoted = false;
 };
 
-// Takes a record apart as RFC 4180 has it. False: a quote is still open at its end.
+// Splits a record by RFC 4180. False: a quote is still open at its end.
 bool SplitRecord(std::string_view record, std::vector<Cell>* cells) {
   cells->assign(1, {});
   bool open = false;
@@ -89,7 +89,7 @@ class CallTable final : public RowSource {
   }
 
  private:
-  // False at the end. A cell in quotes may go on in the next line; empty lines between records are passed over.
+  // False at the end. A cell in quotes may continue on the next line; empty lines between records are skipped.
   absl::StatusOr<bool> NextRecord(LineReader* lines, std::vector<Cell>* cells) const {
     std::string record;
     std::string_view line;
@@ -131,7 +131,7 @@ class CallTable final : public RowSource {
   }
 };
 
-// The header that `torchtrace export` and `dedup` write, with more columns or fewer.
+// Recognizes the header that `torchtrace export` and `dedup` write, with more columns or fewer.
 bool Sniff(const FileHead& head) {
   std::string_view header = head.bytes.substr(0, head.bytes.find('\n'));
   if (header.starts_with("\xef\xbb\xbf")) header.remove_prefix(3);

@@ -28,7 +28,7 @@ using nlohmann::json;
 
 constexpr uint32_t kNoThread = UINT32_MAX;
 constexpr int64_t kLeastRealtimeNs = 1'000'000'000'000'000'000;  // September 2001
-// What a field says that the format leaves out.
+// The value of a field that the format leaves out.
 constexpr std::string_view kUnknown = "unknown";
 
 std::string_view Text(const json* value) {
@@ -36,7 +36,7 @@ std::string_view Text(const json* value) {
                                                 : std::string_view();
 }
 
-// "aten::add": a namespace and a name. "autograd::engine::evaluate_function: AddmmBackward0" is none.
+// "aten::add": a namespace and a name, unlike "autograd::engine::evaluate_function: AddmmBackward0".
 bool IsOperatorName(std::string_view name) {
   const size_t colons = name.find("::");
   if (colons == name.npos || colons == 0 || colons + 2 == name.size()) return false;
@@ -75,7 +75,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     if (!loaded_.has_value()) loaded_ = Load();
     if (!loaded_->ok()) return *loaded_;
 
-    std::vector<std::vector<int64_t>> open(threads_.size());  // by thread: the ends of the calls that are open
+    std::vector<std::vector<int64_t>> open(threads_.size());  // by thread: the ends of its open calls
     for (const Event& event : events_) {
       const Thread& thread = threads_[event.thread];
       std::vector<int64_t>& ends = open[event.thread];
@@ -86,7 +86,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       call.thread = thread.number;
       call.depth = static_cast<uint32_t>(ends.size());
       call.start_ns = event.start_ns;
-      // Load saw to it that no call ends after the one around it.
+      // Load made sure that no call ends after the one around it.
       call.end_ns = event.end_ns;
       if (absl::Status status = visit(call); !status.ok()) return status;
       ends.push_back(event.end_ns);
@@ -127,7 +127,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     }
     std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
       if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
-      if (a.end_ns != b.end_ns) return a.end_ns > b.end_ns;  // the one around the other
+      if (a.end_ns != b.end_ns) return a.end_ns > b.end_ns;  // the outer one first
       return a.order < b.order;
     });
     NestByTime();
@@ -137,7 +137,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     return absl::OkStatus();
   }
 
-  // Calls of one thread lie in one another or apart. Where a file has it otherwise, the inner one ends early.
+  // Calls of one thread are nested or disjoint. If they overlap in a file, the inner one is made to end early.
   void NestByTime() {
     std::vector<std::vector<int64_t>> open(thread_ids_.size());
     for (Event& event : events_) {
@@ -188,11 +188,11 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       metadata["levels"] = {2};
       int64_t pid = 0;
       if (absl::SimpleAtoi(pids_[i], &pid)) metadata["pid"] = pid;
-      // It began with its first event, whose time is one since the base.
+      // The process began with its first event, whose time counts from the base.
       const auto start = starts_.find(pids_[i]);
       const int64_t origin = start == starts_.end() ? 0 : std::max<int64_t>(0, start->second);
       metadata["clock"] = {{"unit_ns", 1}, {"origin_units", origin}, {"origin_monotonic_ns", origin}};
-      // Without a base times are of any clock, of the time of day if they look like one.
+      // Without a base the clock is unknown; assume the time of day if the times are plausible for it.
       int64_t realtime = 0;
       if (!__builtin_add_overflow(base_ns_, origin, &realtime) && realtime > kLeastRealtimeNs) {
         metadata["clock"]["origin_realtime_ns"] = realtime;
@@ -234,7 +234,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
 
   absl::Status Member(const std::string& key, const json& value) override {
     if (key == "deviceProperties") {
-      // No accelerator: what runs, runs on the CPU.
+      // Without an accelerator everything runs on the CPU.
       if (value.is_array() && value.empty()) device_ = "cpu";
     } else if (key == "baseTimeNanoseconds") {
       if (value.is_number_integer()) base_ns_ = value.get<int64_t>();
@@ -349,7 +349,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     if (type == "TensorList") {
       saw_tensor_list_ = true;
       if (!dims.is_array()) return std::nullopt;
-      // What is too long is written like an empty one.
+      // The profiler writes a list that is too long like an empty one.
       if (dims.empty()) return Object(type);
       const bool has_strides = strides != nullptr && strides->is_array() && strides->size() == dims.size();
       Value list;
@@ -363,7 +363,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
       return list;
     }
     if (type.empty()) return Object(kUnknown);
-    // The names of kinds of values; all others are dtypes.
+    // Names of kinds of values; all other names are dtypes.
     for (const std::string_view kind : {"Scalar", "ScalarList", "Int", "Double", "Bool", "ComplexDouble", "SymInt",
                                         "SymFloat", "SymBool", "GenericList", "String", "None", "Tuple"}) {
       if (type == kind) return Object(type);
@@ -384,7 +384,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     if (strides == nullptr) return tensor;
     if (!ReadJsonDims(*strides, &tensor.strides)) return std::nullopt;
     if (tensor.strides.size() != tensor.shape.size()) {
-      // No strides: a sparse layout.
+      // Without strides the layout is sparse.
       tensor.strides.clear();
       tensor.tensor_bits = kTensorHasLayout;
       tensor.layout = kUnknown;
@@ -428,11 +428,11 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   }
 
   const JsonFile file_;
-  const std::string& path_;  // its name
+  const std::string& path_;  // the file's name
   std::optional<absl::Status> loaded_;
   std::vector<Event> events_;
   ConfigTable configs_;
-  std::map<ThreadKey, uint32_t> thread_ids_;  // while loading: what Event::thread means
+  std::map<ThreadKey, uint32_t> thread_ids_;  // while loading: the values of Event::thread
   std::map<ThreadKey, std::string> thread_names_;
   std::map<std::string, int64_t> starts_;  // of the first event, by pid
   ThreadKey last_key_;
@@ -442,7 +442,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
   std::vector<std::string> pids_ = std::vector<std::string>(1);  // by process
   json common_ = json::object();                                 // metadata of every process
   std::string device_{kUnknown};                                 // of every tensor
-  int64_t base_ns_ = 0;                                          // what times are added to
+  int64_t base_ns_ = 0;                                          // the base of all times
   std::vector<std::string> notes_;
   bool saw_cpu_op_ = false;
   bool saw_arguments_ = false;
@@ -462,7 +462,7 @@ bool LooksLikeChromeTrace(std::string_view head) {
     return head.find("\"ph\"") != head.npos && head.find("\"pid\"") != head.npos;
   }
   if (head[start] != '{') return false;
-  // The events may stand behind a long list of devices.
+  // The events may come after a long list of devices.
   for (const std::string_view key : {"\"traceEvents\"", "\"schemaVersion\"", "\"deviceProperties\""}) {
     if (head.find(key) != head.npos) return true;
   }

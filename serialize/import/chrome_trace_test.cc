@@ -1,5 +1,5 @@
-// A trace by PyTorch 2.13 stands in testdata/imports/chrome_trace with what it is
-// read as. To write that anew:
+// testdata/imports/chrome_trace has a trace by PyTorch 2.13 and the expected
+// result of importing it. To rewrite that:
 //   TORCHTRACE_BLESS=$PWD bazel run //serialize/import:chrome_trace_test
 
 #include <memory>
@@ -43,7 +43,7 @@ TEST(ChromeTrace, OfPyTorch213) {
 }
 
 TEST(ChromeTrace, CallsNestAsTheirTimesDo) {
-  // In any order in the file. At equal times the one that the profiler numbered first is around the other.
+  // Events may have any order in the file. At equal times the one that the profiler numbered first is the outer one.
   EXPECT_EQ(
       Lines(Trace(absl::StrCat(Op("a::inner", 2, 1, R"("Ev Idx": 3)"), ",", Op("a::around", 1, 4, R"("Ev Idx": 1)"),
                                ",", Op("a::same", 1, 4, R"("Ev Idx": 2)"), ",", Op("b::other", 2, 0.5, "", 2), ",",
@@ -124,7 +124,7 @@ TEST(ChromeTrace, TellsWhoseArgumentsAreNotKnown) {
   EXPECT_EQ(note(known).find("the arguments"), std::string::npos);
 }
 
-// Of each process: its first event, of whatever kind, and the base that times count from.
+// A process starts at its first event of any kind, relative to the base time.
 TEST(ChromeTrace, StartsWithTheFirstEvent) {
   const auto start = [](std::string_view base, std::string_view ts) {
     const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(absl::StrCat(
@@ -136,7 +136,7 @@ TEST(ChromeTrace, StartsWithTheFirstEvent) {
     return source->processes().at(0).metadata["clock"].value("origin_realtime_ns", int64_t{0});
   };
   EXPECT_EQ(start(R"("baseTimeNanoseconds": 1700000000000000000, )", "4000000000.5"), 1700004000000000500);
-  // Without a base, of the time of day or of any clock.
+  // Without a base the times are the time of day or of an unknown clock.
   EXPECT_EQ(start("", "1700000005000000"), 1700000005000000000);
   EXPECT_EQ(start("", "5000000"), 0);
 }

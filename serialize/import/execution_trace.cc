@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kNoConfig = UINT32_MAX;
-// CRITICAL: each list or tuple in the file is one in the identity.
+// CRITICAL: each list or tuple in the file becomes one in the identity.
 static_assert(kMaxJsonDepth < kMaxValueDepth);
 
 bool GetUint(const json* value, uint64_t* out) {
@@ -39,13 +39,13 @@ bool GetUint(const json* value, uint64_t* out) {
   return true;
 }
 
-// A piece of the file in an error: quoted, and not too long.
+// A piece of the file for an error: quoted, and not too long.
 std::string Shown(std::string_view text) {
   constexpr size_t kMaxBytes = 60;
   return QuoteText(text.substr(0, kMaxBytes)) + (text.size() > kMaxBytes ? "..." : "");
 }
 
-// What a node says of its inputs or outputs, wherever its schema version keeps it.
+// A node's inputs or outputs, independent of the schema version.
 struct Inputs {
   const json* values = nullptr;
   const json* shapes = nullptr;
@@ -53,7 +53,7 @@ struct Inputs {
   const json* strides = nullptr;  // null before 1.1.1
 };
 
-// Makes Values of a node's inputs, and notes of their tensors' identities. An error says what was expected.
+// Makes Values from a node's inputs, and notes from their tensors' identities. Errors name what was expected.
 class InputReader {
  public:
   std::string TakeNotes() { return std::move(notes_); }
@@ -87,7 +87,7 @@ class InputReader {
     return absl::InvalidArgumentError(absl::StrCat("expected ", what));
   }
 
-  // Not deeper than the JSON is nested.
+  // Recurses at most as deep as the JSON is nested.
   absl::Status ReadValue(const json& value, const json& shape, const json* strides, std::string_view type, Value* out) {
     const size_t open = type.find_first_of("([");
     const std::string_view kind = type.substr(0, open);
@@ -139,7 +139,7 @@ class InputReader {
     return type;
   }
 
-  // value: [tensor id, storage id, offset, elements, bytes of one, device]
+  // value: [tensor id, storage id, offset, elements, bytes per element, device]
   absl::Status ReadTensor(const json& value, const json& shape, const json* strides, std::string_view dtype,
                           Value* out) {
     uint64_t storage = 0;
@@ -165,7 +165,7 @@ class InputReader {
     }
     if (!ReadJsonDims(shape, &out->shape)) return Expected("a tensor's shape as a list of integers");
     if (storage == 0 && out->device == "unknown") {
-      // No storage: sizes are symbolic, and then written as [], or the layout is a sparse one.
+      // No storage: either the sizes are symbolic, which are written as [], or the layout is sparse.
       if (out->shape.empty()) {
         out->tensor_bits = kTensorShapeUnknown;
       } else {
@@ -218,7 +218,7 @@ class InputReader {
       out->tag = ValueTag::kGenerator;
       out->text = "unknown";
     } else {
-      // "<Object>": nothing but its kind is in the file.
+      // "<Object>": the file contains only its kind.
       out->tag = ValueTag::kObject;
       out->text = kind == "Object" ? "torch.ScriptObject" : kind;
     }
@@ -254,7 +254,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     if (!loaded_.has_value()) loaded_ = Load();
     if (!loaded_->ok()) return *loaded_;
 
-    // Where each thread stands: the calls open on it, as indices of nodes.
+    // The open calls of each thread, as indices of nodes.
     std::vector<std::vector<uint32_t>> open(threads_);
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
@@ -281,9 +281,9 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
   struct Node {
     uint64_t id;      // in order of entry
     uint64_t parent;  // its id; once sorted, its index, or kNoParent
-    uint32_t config;  // kNoConfig: no operator
+    uint32_t config;  // kNoConfig: not an operator
     uint32_t thread;
-    uint64_t extras = 0;  // where in extras_ the notes on its tensors stand, and behind them those on its result's
+    uint64_t extras = 0;  // where extras_ has the notes on its tensors, followed by those on its result
     uint32_t notes_bytes = 0;
     uint32_t result_notes_bytes = 0;
     uint32_t result = kNoResult;  // index into results_
@@ -291,8 +291,8 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
   static constexpr uint64_t kNoParent = UINT64_MAX;
   static constexpr uint32_t kNoResult = UINT32_MAX;
 
-  // The nearest operator among the nodes around, or UINT32_MAX. Nodes that are no operators
-  // have been made to point at theirs, so this takes one step or two.
+  // The nearest enclosing operator, or UINT32_MAX. Nodes that are not operators already
+  // point at theirs, so this takes at most two steps.
   uint32_t CallerOf(size_t i) const {
     const uint64_t parent = nodes_[i].parent;
     if (parent == kNoParent) return UINT32_MAX;
@@ -325,7 +325,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     return absl::OkStatus();
   }
 
-  // A parent was entered before: its id is smaller. Whatever else the file says is no parent.
+  // A parent was entered before its child, so its id is smaller. Any other parent in the file is ignored.
   void LinkToParent(size_t i) {
     Node& node = nodes_[i];
     const auto found = std::lower_bound(nodes_.begin(), nodes_.begin() + static_cast<ptrdiff_t>(i), node.parent,
@@ -336,11 +336,11 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
       return;
     }
     node.parent = at;
-    // What is no operator points at the operator around it.
+    // A node that is not an operator points at the enclosing operator.
     if (node.config == kNoConfig && nodes_[at].config == kNoConfig) node.parent = nodes_[at].parent;
   }
 
-  // In order of first call, which is not the order of the file.
+  // Numbers threads by first call, which is not the file's order.
   void NumberThreads() {
     std::vector<uint32_t> number(thread_numbers_.size(), UINT32_MAX);
     for (Node& node : nodes_) {
@@ -378,7 +378,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     if (key == "schema") {
       if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat(path_, ": \"schema\" must be a string"));
       const std::string& schema = value.get_ref<const std::string&>();
-      // What 1.x adds next is a further attribute, as all of its versions did.
+      // Accept later 1.x versions: all so far only added attributes.
       if (!schema.starts_with("1.")) {
         return absl::InvalidArgumentError(
             absl::StrCat(path_, ": execution trace of schema ", Shown(schema), "; known are 1.0.1 to 1.1.1"));
@@ -407,7 +407,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     Node added = {.id = 0, .parent = 0, .config = kNoConfig, .thread = 0};
     if (name == nullptr || !name->is_string()) return absl::InvalidArgumentError("expected a \"name\"");
     if (!GetUint(FindMember(node, "id"), &added.id)) return absl::InvalidArgumentError("expected an integer \"id\"");
-    // Until 1.0.1 all of it stands in the node itself; after, what isn't the graph is a list of attributes.
+    // Up to 1.0.1 all members are in the node itself; later, everything except the graph is a list of attributes.
     const json* const attributes = FindMember(node, "attrs");
     const json* const parent = FindMember(node, attributes != nullptr ? "ctrl_deps" : "parent");
     if (!GetUint(parent != nullptr && parent->is_array() && parent->size() == 1 ? &(*parent)[0] : parent,
@@ -472,13 +472,13 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     const OpSchema& schema = is_schema ? cached->second : unknown;
     bad_schemas_ += !is_schema;
     Config config = CallOfSchema(schema, std::move(values), /*six_decimals=*/true);
-    // The observer writes all arguments, those by default too.
+    // The observer writes all arguments, including defaults, so none means unknown.
     if (inputs.values->empty() && !schema.arguments.empty()) ForgetArguments(&config);
     AddConfig(config, node);
     return absl::OkStatus();
   }
 
-  // An operator of which the file has only the name, and what was boxed.
+  // An operator for which the file has only the name and the boxed arguments.
   void AddCallWithoutSchema(const std::string& name, const Inputs& inputs, Node* node) {
     std::vector<Value> values;
     const bool read = ReadInputs(inputs, &values, node).ok();
@@ -508,7 +508,7 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     node->config = configs_.config_of(configs_.Intern(EncodeConfig(config), ""));
   }
 
-  // What can't be read isn't known: other writers leave it out.
+  // An unreadable result is unknown: other writers leave it out.
   void AddResult(const Inputs& outputs, Node* node) {
     std::vector<Value> values;
     InputReader reader;
@@ -534,14 +534,14 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
   }
 
   const JsonFile file_;
-  const std::string& path_;  // its name
+  const std::string& path_;  // the file's name
   std::optional<absl::Status> loaded_;
   std::vector<Node> nodes_;
   ConfigTable configs_;
   std::string extras_;
   std::vector<std::string> results_;  // CallResult::values
   absl::flat_hash_map<std::string, uint32_t> result_numbers_;
-  absl::flat_hash_map<std::string, OpSchema> schemas_;  // by text; without a name: not a schema
+  absl::flat_hash_map<std::string, OpSchema> schemas_;  // by text; an empty name: not a schema
   std::map<uint64_t, uint32_t> thread_numbers_;         // by tid
   uint32_t threads_ = 0;
   std::vector<ImportedProcess> processes_;

@@ -1,5 +1,5 @@
-// Samples of every schema version stand in testdata/imports/execution_trace, each
-// with what it is read as. To write these anew:
+// testdata/imports/execution_trace has samples of every schema version, each with the
+// expected result of importing it. To rewrite these:
 //   TORCHTRACE_BLESS=$PWD bazel run //serialize/import:execution_trace_test
 
 #include <memory>
@@ -30,7 +30,7 @@ std::string Trace(std::string_view nodes) {
   return absl::StrCat(R"({"schema": "1.1.1-chakra.0.0.4", "pid": 7, "nodes": [)", std::string(nodes), "]}");
 }
 
-// A node of schema 1.1.1; without a schema it is no operator.
+// A node of schema 1.1.1; without an operator schema it is not an operator.
 std::string Node(int id, int parent, std::string_view name, std::string_view schema = "", std::string_view inputs = "",
                  int tid = 1) {
   return absl::StrCat(
@@ -58,7 +58,7 @@ TEST(ExecutionTrace, EverySchemaVersion) {
 }
 
 TEST(ExecutionTrace, OperatorsAreInTheOrderOfTheirEntryAndNested) {
-  // Written at their ends: children first. 4 and 5 are no operators.
+  // Nodes are written at their ends: children first. 4 and 5 are not operators.
   const std::string json = Trace(absl::StrCat(
       Node(2, 1, "[pytorch|profiler|execution_trace|thread]"), ",", Node(7, 6, "a::inner", "a::inner() -> ()"), ",",
       Node(6, 5, "a::outer", "a::outer() -> ()"), ",", Node(5, 4, "Backward"), ",", Node(4, 3, "evaluate"), ",",
@@ -73,8 +73,8 @@ TEST(ExecutionTrace, OperatorsAreInTheOrderOfTheirEntryAndNested) {
 }
 
 TEST(ExecutionTrace, ParentsThatCannotBe) {
-  // Itself, a later one, one that isn't there (the observer leaves out calls that raised), one of another thread,
-  // one that has ended.
+  // Parents: the node itself, a later one, a missing one (the observer leaves out calls that raised), one of another
+  // thread, one that has ended.
   const std::string schema = "a::x() -> ()";
   EXPECT_EQ(Lines(Trace(absl::StrCat(Node(2, 2, "a::x", schema), ",", Node(3, 4, "a::x", schema), ",",
                                      Node(4, 99, "a::x", schema), ",", Node(5, 4, "a::x", schema, "", 2), ",",
@@ -150,7 +150,7 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
                             absl::StrCat(R"("values": [)", std::string(values), R"(], "types": [)", std::string(types),
                                          R"(], "shapes": [)", shapes, "[]]"))));
   };
-  // The overload, keywords, and defaults at the end left out.
+  // The overload, keywords, and trailing defaults left out.
   EXPECT_EQ(lines("a::x.Over(int a, int b=2, *, int c=3, ScalarType? d=None) -> ()", R"(1, 2, 4, 6)",
                   R"("Int","Int","Int","Int")"),
             "a::x.Over(1, c=4, d=torch.float32)\n");
@@ -161,7 +161,7 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
             "a::x()\n");
   EXPECT_EQ(lines("a::x(float a=0.5, float b=0.5) -> ()", "0.500001, 0.500000", R"("Double","Double")"),
             "a::x(0.500001)\n");
-  // More than the schema has, and a text that is none: nothing is taken for a keyword.
+  // More values than the schema has, and a text that is not a schema: no value becomes a keyword argument.
   EXPECT_EQ(lines("a::x(int a, *, int b=2) -> ()", "1, 2, 3", R"("Int","Int","Int")"), "a::x(1, 2, 3)\n");
   EXPECT_EQ(lines("what is this", "1, 2", R"("Int","Int")"), "a::x(1, 2)\n");
   const std::vector<std::string> notes = Notes(Trace(Node(2, 1, "a::x", "what is this")));
@@ -178,7 +178,7 @@ TEST(ExecutionTrace, OperatorsWithoutASchema) {
       absl::StrCat(Node(2, 1, "a::x", "", inputs), ",", Node(3, 2, "a::y", "a::y.Over(int n) -> ()"), ",",
                    Node(4, 1, "a::z", "", "\"n\": 1"), ",", label, ",", Node(10, 1, "torch::autograd::AccumulateGrad"),
                    ",", Node(11, 1, "a::none", "a::none() -> ()")));
-  // Of a node whose schema has arguments and which has none, they aren't known; nor where they can't be read.
+  // Arguments are unknown if the schema has some but the node has none, or if they can't be read.
   EXPECT_EQ(Lines(json), "a::x(Tensor([2], \"float32\"), 6)\n  a::y.Over(...)\na::z(...)\na::none()\n");
   const std::unique_ptr<CallSource> source = MakeExecutionTraceSource(MemoryFile(json));
   CallLines(source.get());

@@ -19,7 +19,7 @@ constexpr int kGzipWindow = 15 + 16;  // the largest, in gzip's frame
 struct GzipFile::Stream {
   z_stream z = {};
   std::vector<unsigned char> block = std::vector<unsigned char>(kBlockBytes);
-  bool in_member = true;  // a gzip file may be several, one after the other
+  bool in_member = true;  // a gzip file may have several members, one after the other
 };
 
 bool GzipFile::IsGzip(const LogFile& file) {
@@ -28,7 +28,7 @@ bool GzipFile::IsGzip(const LogFile& file) {
 }
 
 GzipFile::GzipFile(const LogFile* file) : file_(file), stream_(std::make_unique<Stream>()) {
-  // It fails for want of memory only.
+  // It fails only if memory runs out.
   if (inflateInit2(&stream_->z, kGzipWindow) != Z_OK) Fail("can't be unpacked");
 }
 
@@ -69,7 +69,7 @@ size_t GzipFile::Read(void* to, size_t bytes) {
       break;
     }
     if (!stream_->in_member) {
-      // What follows the last member and is none is padding, as gunzip has it.
+      // Like gunzip, treat anything else after the last member as padding.
       if (*z.next_in != kMagic[0]) {
         at_end_ = true;
         break;

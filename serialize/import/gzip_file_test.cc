@@ -93,7 +93,7 @@ TEST(GzipFile, CutOrDamaged) {
   EXPECT_THAT(std::string(file.status().message()), HasSubstr("damaged, at byte "));
 }
 
-// Zeros pack a thousandfold: they are given out in pieces, and nothing holds all of them.
+// Zeros compress a thousandfold: they are returned in pieces, and never held all at once.
 TEST(InputFile, LinesOfAGzipFile) {
   const auto read = [](const std::string& path, std::vector<std::string>* lines) {
     const std::unique_ptr<InputFile> file = InputFile::Open(path).value();

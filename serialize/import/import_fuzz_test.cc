@@ -1,4 +1,4 @@
-// Replays the corpora of import_fuzzer.cc, and some inputs made from them by chance (the
+// Replays the corpora of import_fuzzer.cc, and some random variations of them (the
 // same ones each time).
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Fuzzes the importers and the parser of the text form: whatever the bytes are,
-// reading ends in order or with a message of one line, counting and reading agree,
-// and every configuration's text reads back as the same. The environment names
-// what is fuzzed: an importer, or `text_parser`.
+// reading must succeed or fail with a one-line message, counting and reading must agree,
+// and every configuration's text must read back as the same. The environment variable
+// FUZZ names the target: an importer, or `text_parser`.
 //
 //   bazel build --config=fuzz //serialize/import:import_fuzz
 //   FUZZ=yaml .build/fuzz-bin/serialize/import/import_fuzz NEW_FOLDER testdata/fuzz/yaml
@@ -32,7 +32,7 @@
 namespace torchtrace {
 namespace {
 
-// Counts in a file can stand for more calls than anybody can wait for.
+// Counts in a file can mean more calls than a test can wait for.
 constexpr uint64_t kMaxRecords = 100'000;
 
 void Require(bool condition, const char* what) {
@@ -47,7 +47,7 @@ void CheckError(const absl::Status& status) {
   for (const char c : message) Require(static_cast<unsigned char>(c) >= 0x20, "a message of one line");
 }
 
-// Text, model, text: the same.
+// Formatting and parsing a config must give the same text.
 void CheckConfig(std::string_view identity) {
   const absl::StatusOr<Config> config = ParseConfig(identity);
   Require(config.ok(), "a config that can be read");

@@ -1,4 +1,4 @@
-// What import_fuzzer.cc fuzzes, for the test that replays the corpora.
+// The function that import_fuzzer.cc fuzzes, for the test that replays the corpora.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_IMPORT_FUZZER_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_IMPORT_FUZZER_H_

@@ -15,14 +15,14 @@
 namespace torchtrace {
 namespace {
 
-// More calls of which there is only a count are not shown one by one.
+// Above this, calls of which there is only a count are not shown one by one.
 constexpr uint64_t kMaxRepeatedCalls = 100'000'000;
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-// b - a, of times that may be anybody's.
+// b - a, of untrusted times.
 int64_t Difference(int64_t a, int64_t b) {
   int64_t difference;
   return __builtin_sub_overflow(b, a, &difference) ? kNever : difference;
@@ -40,7 +40,7 @@ std::string ProcessPath(const std::string& path, const ImportedProcess& process,
 
 }  // namespace
 
-// Counts calls while they are scanned.
+// Counts calls during a scan.
 class ImportedTrace::Tallies {
  public:
   void Add(VariantId variant, const ImportedCall& call) {
@@ -67,10 +67,10 @@ class ImportedTrace::Tallies {
   uint32_t last_thread_ = 0;
 };
 
-// Makes entries and ends of calls with depths.
+// Turns calls with depths into entries and ends.
 class ImportedTrace::Sequence {
  public:
-  // `counted`: equal calls come as one record.
+  // `counted`: equal calls become one record.
   Sequence(const Visitor& visitor, bool counted) : visitor_(visitor), counted_(counted) {}
 
   absl::Status Add(const ImportedCall& call, ConfigId config, VariantId variant) {
@@ -106,7 +106,7 @@ class ImportedTrace::Sequence {
     CallRecord entry;
     int64_t end_ns = kUnknownTime;
     CallOutcome outcome = CallOutcome::kReturned;
-    bool queued = false;  // stands in ends_
+    bool queued = false;  // in ends_
     std::string exception;
     std::string result_values, result_notes;
   };
@@ -132,11 +132,11 @@ class ImportedTrace::Sequence {
     return last_thread_ = thread;
   }
 
-  // Ends what ended before `call` begins: on its own thread all that it doesn't stand in.
+  // Ends the calls that ended before `call` begins: on its thread all that don't contain it.
   absl::Status EndBefore(const ImportedCall& call) {
     Thread* const thread = ThreadOf(call);
     if (call.start_ns != kUnknownTime) {
-      // What it stands in stays open whatever the times say; but where calls between are missing, times alone tell.
+      // The enclosing calls stay open whatever their times are; but if calls in between are missing, times decide.
       const auto parent = std::lower_bound(thread->open.begin(), thread->open.end(), call.depth,
                                            [](const OpenCall& a, uint32_t depth) { return a.entry.depth + 1 < depth; });
       const bool parent_is_open = parent != thread->open.end() && parent->entry.depth + 1 == call.depth;
@@ -149,7 +149,7 @@ class ImportedTrace::Sequence {
     return absl::OkStatus();
   }
 
-  // Ends calls whose ends are known and not after `time_ns`, in the order of these; on `own` only below `depth`.
+  // Ends calls with known ends up to `time_ns`, in the order of their ends; on `own` only those deeper than `depth`.
   absl::Status EndUntil(int64_t time_ns, const Thread* own, uint32_t depth) {
     while (!ends_.empty() && ends_.front().time_ns <= time_ns) {
       const End end = ends_.front();
@@ -160,7 +160,7 @@ class ImportedTrace::Sequence {
                                        [](const OpenCall& a, uint64_t call) { return a.entry.call < call; });
       if (at == open.end() || at->entry.call != end.call) continue;  // it has ended
       at->queued = false;
-      // It comes again when what is in it has ended.
+      // It is queued again when its inner calls have ended.
       if (at + 1 != open.end() || (end.thread == own && at->entry.depth < depth)) continue;
       if (absl::Status s = EndInnermost(end.thread, kNever); !s.ok()) return s;
     }
@@ -206,7 +206,7 @@ class ImportedTrace::Sequence {
     return visitor_(entry);
   }
 
-  // `latest_ns`: when the next call begins.
+  // `latest_ns`: the beginning of the next call.
   absl::Status EndInnermost(Thread* thread, int64_t latest_ns) {
     const OpenCall call = std::move(thread->open.back());
     thread->open.pop_back();
@@ -228,7 +228,7 @@ class ImportedTrace::Sequence {
 
   const Visitor& visitor_;
   const bool counted_;
-  uint64_t repeated_ = 0;                         // calls shown that are only counted
+  uint64_t repeated_ = 0;                         // calls that are shown one by one though only their count is known
   std::vector<std::unique_ptr<Thread>> threads_;  // by first call
   absl::flat_hash_map<uint64_t, Thread*> by_key_;
   uint64_t last_key_ = 0;
@@ -252,7 +252,7 @@ void ImportedTrace::ReadProcesses(size_t first) {
   for (size_t i = first; i < infos_.size() && i < processes.size(); ++i) {
     infos_[i].path = ProcessPath(path_, processes[i], i, processes.size() == 1);
     nlohmann::json metadata = processes[i].metadata;
-    // Most formats don't show their end.
+    // Most formats have no end marker.
     if (i == 0 && !metadata.contains("file_end")) metadata["file_end"] = "unknown";
     infos_[i].SetMetadata(std::make_shared<const nlohmann::json>(std::move(metadata)));
   }
@@ -295,7 +295,7 @@ absl::Status ImportedTrace::Scan(const Visitor& visitor, bool counted) {
   Sequence sequence(visitor, counted);
   bool begun = false;
   const absl::Status scanned = source_->Scan([&](const ImportedCall& call) -> absl::Status {
-    // A source may name a process when it meets it; the name of one that was alone changes then.
+    // A source may name a process only when it reaches it; the name of the only process so far then changes.
     if (!std::exchange(begun, true) || (infos_.size() == 1 && source_->processes().size() > 1)) {
       ReadProcesses(0);
     } else if (call.process >= infos_.size()) {

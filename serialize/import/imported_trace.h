@@ -1,5 +1,4 @@
-// A file of another format as a Trace: its calls as a source gives them, what was parsed before, and the trace
-// that they become.
+// A file of another format as a Trace: the source of its calls, a cache of parsed calls, and the trace.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_IMPORTED_TRACE_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_IMPORTED_TRACE_H_
@@ -25,15 +24,14 @@
 
 namespace torchtrace {
 
-// Keeps what each distinct piece of a file was parsed to: calls repeat, and parsing
-// costs a hundred times what a look-up does. Bounded: when it is full it begins
-// anew. Not thread-safe; owns its content.
-
+// Caches the parsed call of each distinct piece of a file: calls repeat, and parsing
+// costs a hundred times what a look-up does. Bounded: it is cleared when it is full.
+// Not thread-safe; owns its content.
 class IdentityCache {
  public:
   static constexpr size_t kMaxBytes = size_t{64} << 20;
 
-  // Null when the text was not seen. Valid until the next Add.
+  // Null if the text is not in the cache. Valid until the next Add.
   const ParsedCall* Find(std::string_view text) const {
     const auto at = calls_.find(absl::string_view(text.data(), text.size()));
     return at == calls_.end() ? nullptr : &at->second;
@@ -53,16 +51,12 @@ class IdentityCache {
   size_t bytes_ = 0;
 };
 
-// CallSource is a file of another format, read as calls: what an importer
-// implements. ImportedTrace (imported_trace.h) makes a Trace of it, so that every
-// verb reads it like a log.
-
 inline constexpr int64_t kUnknownTime = INT64_MIN;
 
 struct ImportedCall {
   std::string_view identity;  // config.h
   std::string_view facets;    // empty: none
-  // So many equal calls, one after the other; 1 where times or children are known.
+  // Number of equal calls, one after the other; 1 if times or children are known.
   uint64_t count = 1;
   uint32_t process = 0;  // index into CallSource::processes()
   uint32_t thread = 0;
@@ -72,47 +66,47 @@ struct ImportedCall {
   CallOutcome outcome = CallOutcome::kReturned;
   std::string_view exception;
   std::string_view notes;  // on its tensors; empty: none
-  CallResult result;       // where it returned and the format tells what
+  CallResult result;       // if it returned and the format contains it
 };
 
 struct ImportedProcess {
   nlohmann::json metadata = nlohmann::json::object();  // keys as in docs/FORMAT.md
   std::vector<std::string> thread_names;               // by thread number; may be shorter
-  std::string name;                                    // as dump shows it, "main-1234"; may be empty
+  std::string name;                                    // as dump prints it, "main-1234"; may be empty
 };
 
+// CallSource is a file of another format, read as calls. Importers implement it, and
+// ImportedTrace makes a Trace of it, so that every verb reads it like a log.
 class CallSource {
  public:
   virtual ~CallSource() = default;
 
-  // As `info` names it: "api_trace.yaml", "TorchBench operator inputs".
+  // The name that `info` prints: "api_trace.yaml", "TorchBench operator inputs".
   virtual std::string format() const = 0;
 
-  // Every call in program order, by time where there are times, a call before the calls that it made. May be
-  // called again and then says the same; memory goes with the configurations where the
-  // format allows it. Errors name file, line or offset, and what was expected.
+  // Visits every call in program order, by time if there are times, a call before the calls that it made. Each scan
+  // gives the same calls. Memory grows only with the configurations if the format allows it. Errors name file, line
+  // or offset, and what was expected.
   using Visitor = std::function<absl::Status(const ImportedCall&)>;
   virtual absl::Status Scan(const Visitor& visit) = 0;
 
   // At least one. Complete once Scan has returned.
   virtual const std::vector<ImportedProcess>& processes() const = 0;
 
-  // What the format can't say ("no keyword names"), a sentence each, for the user to
-  // be told once. Complete once Scan has returned.
+  // What the format lacks ("no keyword names"), a sentence each, to print once to the user.
+  // Complete once Scan has returned.
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
-// ImportedTrace is a file of another format as a Trace. It streams: memory goes
+// ImportedTrace is a file of another format as a Trace. It streams: memory grows
 // with configurations and threads. Owns its source.
 //
-// Where the format has no times, all times and durations are 0: a made-up clock
-// would be taken for a real one. Calls come in the source's order, which is by time
-// where there are times; ends are put where their times say, but never before the
-// end of a call inside.
-
+// If the format has no times, all times and durations are 0: made-up times would
+// look real. Calls come in the source's order, which is by time if there are times;
+// ends are placed by their times, but never before the end of an inner call.
 class ImportedTrace : public Trace {
  public:
-  // `path` and `file_bytes` as processes() tell them.
+  // processes() reports `path` and `file_bytes`.
   ImportedTrace(std::string path, uint64_t file_bytes, std::unique_ptr<CallSource> source);
 
   absl::Status Read(const Visitor& visitor) override { return Scan(visitor, /*counted=*/false); }
@@ -131,7 +125,7 @@ class ImportedTrace : public Trace {
   const CallSource& source() const { return *source_; }
 
  private:
-  // What counting tells about a process.
+  // The counts of a process.
   struct Tally {
     uint64_t calls = 0;
     uint64_t open_calls = 0;
@@ -141,7 +135,7 @@ class ImportedTrace : public Trace {
   class Sequence;
 
   absl::Status Scan(const Visitor& visitor, bool counted);
-  // Takes over the processes that the source knows by now, from that one on.
+  // Adds the processes of the source from number `first` on.
   void ReadProcesses(size_t first);
   void KeepTallies(std::vector<uint64_t> counts, const std::vector<Tally>& tallies);
 

@@ -60,7 +60,7 @@ std::unique_ptr<ImportedTrace> Make(std::vector<Call> calls) {
   return std::make_unique<ImportedTrace>("file.txt", 123, std::make_unique<FakeSource>(std::move(calls)));
 }
 
-// `0 a(` enters, `0 a)` leaves, `0 a!` raises; behind it thread (when not 0), depth, parent and time.
+// `0 a(` enters, `0 a)` leaves, `0 a!` raises; followed by thread (unless 0), depth, parent and time.
 std::vector<std::string> Steps(Trace* trace) {
   std::vector<std::string> steps;
   const absl::Status read = trace->Read([&](const CallRecord& record) {

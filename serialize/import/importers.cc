@@ -37,7 +37,7 @@ const std::vector<const Importer*>& Importers() {
   static const std::vector<const Importer*>* const importers = new std::vector<const Importer*>{
       &kTorchBenchImporter, &kExecutionTraceImporter, &kChromeTraceImporter, &kTritonBenchImporter,
       &kCallLinesImporter,  &kCallTableImporter,      &kYamlImporter,
-      &kTextImporter,  // the last: it takes what looks like a call
+      &kTextImporter,  // last, because it accepts anything that looks like a call
   };
   return *importers;
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kBlockBytes = 256 << 10;
 constexpr char kStandardInput[] = "standard input";
 
-// A file without a name in the folder for temporary files.
+// An unlinked file in the folder for temporary files.
 int OpenUnlinked(std::string* folder) {
   const char* const from_environment = std::getenv("TMPDIR");
   *folder = from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp";
@@ -33,7 +33,7 @@ int OpenUnlinked(std::string* folder) {
   return named;
 }
 
-// The next bytes of what is copied; 0 at its end.
+// Returns the next bytes to copy; 0 at the end.
 using CopySource = std::function<absl::StatusOr<size_t>(char* to, size_t bytes)>;
 
 CopySource FromDescriptor(int fd, const std::string& name) {
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   const std::string name = standard ? kStandardInput : path;
   const int from = standard ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (from < 0) return FileError(absl::StrCat("cannot read ", name), errno);
-  // Closed: the copy would get its number.
+  // If the descriptor is closed, the copy would get its number.
   if (fcntl(from, F_GETFD) < 0) return FileError(absl::StrCat("cannot read ", name), errno);
   const absl::StatusOr<int> copy = Copy(FromDescriptor(from, name), name, observer);
   if (!standard) close(from);
@@ -117,7 +117,7 @@ std::string_view InputFile::file_name() const {
 }
 
 size_t InputFile::block_bytes() const {
-  // One byte more than it has shows its end.
+  // Reading one byte more than the file has shows its end.
   return unpacked_ != nullptr ? kBlockBytes : static_cast<size_t>(std::clamp<uint64_t>(bytes() + 1, 256, kBlockBytes));
 }
 

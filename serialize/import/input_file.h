@@ -1,4 +1,4 @@
-// Files that are read: plain, compressed, pipes.
+// Input files: plain, compressed, pipes.
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_INPUT_FILE_H_
 #define TORCHTRACE_SERIALIZE_IMPORT_INPUT_FILE_H_
@@ -19,10 +19,9 @@
 
 namespace torchtrace {
 
-// The bytes that a gzip file was packed from, by position. Going on costs unpacking; going
-// back starts again at the beginning, as readers do for another reading. Nothing is kept but
-// a block, however much the file unpacks to. Not thread-safe; the LogFile must outlive it.
-
+// The unpacked bytes of a gzip file, by position. Reading on unpacks; reading an earlier
+// position restarts at the beginning, which readers do only for another pass. It keeps only a
+// block in memory. Not thread-safe; the LogFile must outlive it.
 class GzipFile {
  public:
   // By its first bytes.
@@ -31,12 +30,12 @@ class GzipFile {
   explicit GzipFile(const LogFile* file);
   ~GzipFile();
 
-  // Fewer bytes than asked for where the file ends, or can't be unpacked further.
+  // Returns fewer bytes where the file ends or can't be unpacked further.
   size_t ReadAt(uint64_t offset, void* to, size_t bytes);
 
-  // DataLoss, naming the file, once a reading has come to a place where it is cut or damaged.
+  // DataLoss, with the file's name, once a read has reached a place where it is cut or damaged.
   const absl::Status& status() const { return status_; }
-  // Of the packed file, how much was read.
+  // How much of the packed file was read.
   uint64_t packed_offset() const { return packed_offset_; }
 
  private:
@@ -51,25 +50,24 @@ class GzipFile {
   const LogFile* const file_;
   const std::unique_ptr<Stream> stream_;
   uint64_t packed_offset_ = 0;
-  uint64_t offset_ = 0;  // of what Read gives next
+  uint64_t offset_ = 0;  // of the byte that Read returns next
   bool at_end_ = false;
   absl::Status status_;
 };
 
-// InputFile is a file of any format, as importers read it: by position, as often
-// as they like; unpacked, if it is a gzip file. What can be read only once (standard input, a pipe) is copied to
-// an unlinked temporary file first. Files with a name rest without a descriptor
-// between readings, so that thousands may be open. Not thread-safe.
-
+// InputFile is a file of any format for importers, which may read any position any number
+// of times. Gzip files are unpacked. Input that can be read only once (standard input, a pipe)
+// is copied to an unlinked temporary file first. Named files hold no descriptor
+// between reads, so that thousands may be open. Not thread-safe.
 class InputFile {
  public:
   // `-` is standard input. Errors name the path and the cause. `observer` may be null, and
-  // outlives the file.
+  // must outlive the file.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, ReadingObserver* observer = nullptr);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // As errors and reports name it: the path, or "standard input".
+  // For errors and reports: the path, or "standard input".
   const std::string& name() const { return file_->path(); }
   // Without folders and `.gz`; empty for standard input.
   std::string_view file_name() const;
@@ -77,23 +75,23 @@ class InputFile {
 
   // On the disk.
   uint64_t bytes() const { return file_->bytes(); }
-  // As many as a reader may want at once: fewer for a small file.
+  // A good read size: smaller for a small file.
   size_t block_bytes() const;
-  // Fewer bytes than asked for where the file ends, or where status() isn't OK any more.
+  // Returns fewer bytes where the file ends or unpacking fails, which status() reports.
   size_t ReadAt(uint64_t offset, void* to, size_t bytes) const;
   absl::Status status() const { return unpacked_ == nullptr ? absl::OkStatus() : unpacked_->status(); }
   // The first bytes, at most so many.
   std::string Head(size_t bytes) const;
-  // Gives back the descriptor until the next reading.
+  // Closes the descriptor until the next read.
   void Rest() const { file_->Rest(); }
-  // The file itself, or an unpacked copy of it; this is of no use afterwards.
+  // The file itself, or an unpacked copy of it. Don't use this object afterwards.
   absl::StatusOr<std::unique_ptr<LogFile>> TakeFile();
 
  private:
   InputFile(std::unique_ptr<LogFile> file, bool is_copy, ReadingObserver* observer);
 
   std::unique_ptr<LogFile> file_;
-  const std::unique_ptr<GzipFile> unpacked_;  // null: it isn't packed
+  const std::unique_ptr<GzipFile> unpacked_;  // null: not a gzip file
   const bool is_copy_;
   ReadingObserver* const observer_;
 };
@@ -109,15 +107,15 @@ class LineReader {
 
   // False at the end. DataLoss for a line beyond kMaxLineBytes. `line` is valid until the next call.
   absl::StatusOr<bool> Next(std::string_view* line);
-  // Of the line that Next gave, from 1.
+  // Of the line that Next returned, from 1.
   uint64_t number() const { return number_; }
 
  private:
   const InputFile* const file_;
   std::vector<char> buffer_;
-  size_t begin_ = 0;  // of what is not yet given
+  size_t begin_ = 0;  // of the bytes not yet returned
   size_t end_ = 0;
-  uint64_t offset_ = 0;  // in the file, of what comes behind the buffer
+  uint64_t offset_ = 0;  // in the file, after the buffer
   bool at_end_ = false;
   uint64_t number_ = 0;
 };

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxErrorBytes = 200;
 
-// The file's bytes one by one, with their number.
+// The file's bytes one by one, and how many were consumed.
 class Feed {
  public:
   explicit Feed(const JsonFile& file) : file_(file) {}
@@ -27,10 +27,10 @@ class Feed {
   void Skip() { ++at_; }
 
   uint64_t consumed() const { return before_ + at_; }
-  bool ended() const { return ended_; }  // its end was looked at
+  bool ended() const { return ended_; }  // the end was reached
 
-  // The parser took what came up to here. It keeps what it takes next in memory, white space too: there is an end to
-  // it.
+  // The parser has processed everything up to here. It keeps what follows in memory, even white space, so that is
+  // limited.
   void Mark() { mark_ = consumed(); }
   bool too_long() const { return too_long_; }
   uint64_t mark() const { return mark_; }
@@ -57,7 +57,7 @@ class Feed {
   bool ended_ = false;
 };
 
-// What nlohmann's parser reads from.
+// The input of nlohmann's parser.
 class FeedIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -85,7 +85,7 @@ class FeedIterator {
   Feed* feed_;
 };
 
-// Takes the parser's events, and makes documents of those parts that are wanted.
+// Receives the parser's events and builds documents from the requested parts.
 class Splitter {
  public:
   Splitter(const std::string& name, const JsonStreamOptions& options, Feed* feed, JsonStreamVisitor* visitor)
@@ -129,14 +129,14 @@ class Splitter {
   enum class Where : uint8_t {
     kFile,    // outside the top-level value
     kObject,  // in the top-level object
-    kArray,   // in the array whose elements are given out
+    kArray,   // in the array whose elements are visited
     kValue,   // in a container that is being built: an element or a member
-    kSkipped  // in a member that nobody wants
+    kSkipped  // in a member that is skipped
   };
 
   // "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while parsing value - invalid
-  // literal; last read: 'abc'; expected ..." without its origin, without the place and without what was
-  // read, which may be of any length.
+  // literal; last read: 'abc'; expected ..." without the code, the place and the text that was read, which
+  // may have any length.
   static std::string Plain(std::string_view what) {
     if (const size_t start = what.find("] "); start != what.npos) what.remove_prefix(start + 2);
     if (const size_t start = what.find(": "); what.starts_with("parse error") && start != what.npos) {
@@ -279,9 +279,9 @@ class Splitter {
   Feed& feed_;
   JsonStreamVisitor* const visitor_;
   Where where_ = Where::kFile;
-  Where outer_ = Where::kFile;  // what value_ stands in
+  Where outer_ = Where::kFile;  // what contains value_
   bool bare_ = false;
-  std::string key_;  // kObject: of the member that comes or is being read
+  std::string key_;  // kObject: of the member that comes next or is being read
   json value_;
   uint64_t value_offset_ = 0;
   std::vector<json*> open_;  // containers of value_ from the outermost in; the innermost is the only one that grows
@@ -303,7 +303,7 @@ absl::StatusOr<JsonStreamEnd> ReadJsonStream(const JsonFile& file, const JsonStr
     const bool whole = json::sax_parse(FeedIterator(&feed), FeedIterator(nullptr), &splitter);
     if (!whole && !splitter.cut()) return splitter.status();
     if (absl::Status s = file.status == nullptr ? absl::OkStatus() : file.status(); !s.ok()) return s;
-  } catch (const std::exception& error) {  // none is known
+  } catch (const std::exception& error) {  // not expected
     return absl::InternalError(absl::StrCat(file.name, ": offset ", feed.consumed(), ": ", error.what()));
   }
   return splitter.end();

@@ -25,7 +25,7 @@ class Recorder : public JsonStreamVisitor {
   std::string lines;
 };
 
-// What came, then how it ended.
+// What was visited, then how reading ended.
 std::string Read(std::string_view json, bool bare_array = false) {
   Recorder recorder;
   const absl::StatusOr<JsonStreamEnd> end =
@@ -65,7 +65,7 @@ TEST(JsonStream, FilesLargerThanTheBuffer) {
   EXPECT_EQ(Read(json), absl::StrCat(expected, "5000 of ", json.size()));
 }
 
-// Files that go on for ever, as a few packed bytes may: memory doesn't.
+// Endless files, which a few compressed bytes can contain, must not take endless memory.
 TEST(JsonStream, EndlessValues) {
   for (const std::string_view begin : {"[1, ", "[\"", "[[1, ", "{\"items\": [1], \"other\": \""}) {
     const std::string_view piece = begin == "[[1, " ? "2, " : "   ";
@@ -108,7 +108,7 @@ TEST(JsonStream, Errors) {
   expect_start(R"({"items": []} x)",
                "file.json: offset 14: not JSON: syntax error while parsing value - invalid literal");
   expect_start(R"({"items": [1e999]})", "file.json: offset 15: not JSON: number overflow parsing '1e999'");
-  // What was read so far is no part of the sentence.
+  // The text that was read is not part of the message.
   EXPECT_LT(Read(absl::StrCat(R"({"items": [")", std::string(1 << 20, 'a'), "\n\"]}")).size(), 200u);
   EXPECT_EQ(Read(R"({"items": ["stop", 1]})"), "16 \"stop\"\nstopped");
 }
@@ -119,7 +119,7 @@ TEST(JsonStream, DepthIsBounded) {
   EXPECT_EQ(
       Read(absl::StrCat("[[", deepest, "]]"), true),
       absl::StrCat("file.json: offset ", kMaxJsonDepth + 1, ": containers nested more than ", kMaxJsonDepth, " deep"));
-  // What is skipped is not built: it may be as deep as it likes.
+  // Skipped members aren't built, so they may be nested to any depth.
   const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
   EXPECT_EQ(Read(absl::StrCat("{\"skip\": ", deep, ", \"items\": [3]}")),
             absl::StrCat(deep.size() + 22, " 3\n1 of ", deep.size() + 24));

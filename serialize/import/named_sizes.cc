@@ -16,7 +16,7 @@ namespace {
 
 bool IsList(const Value& value) { return value.tag == ValueTag::kList || value.tag == ValueTag::kTuple; }
 
-// Numbers, and lists of them, alone.
+// Whether the value is a number or a list of numbers.
 bool IsNumeric(const Value& value) {
   switch (value.tag) {
     case ValueTag::kInt:
@@ -31,7 +31,7 @@ bool IsNumeric(const Value& value) {
   }
 }
 
-// '192' is 192, '((512, 1), (1, 512))' a tuple of tuples; any other text stays one. Whether something was changed.
+// Turns '192' into 192 and '((512, 1), (1, 512))' into a tuple of tuples; other texts stay. Whether anything changed.
 bool ReadNumbers(Value* value) {
   if (IsList(*value)) {
     bool changed = false;
@@ -68,7 +68,7 @@ std::string DtypeOf(const Value* value) {
   return value->text.starts_with(kTorch) ? value->text.substr(kTorch.size()) : "unknown";
 }
 
-// The keywords of a config, each taken once.
+// The keyword arguments of a config, each taken once.
 class Sizes {
  public:
   explicit Sizes(const Config& config) : config_(config) {}
@@ -93,7 +93,7 @@ class Sizes {
   size_t taken_ = 0;
 };
 
-// None: no strides for that shape.
+// None: the strides don't fit the shape.
 std::optional<Value> Tensor(std::vector<Dim> shape, const std::string& dtype, const Value* strides) {
   Value tensor;
   tensor.tag = ValueTag::kTensor;
@@ -110,7 +110,7 @@ std::optional<Value> Tensor(std::vector<Dim> shape, const std::string& dtype, co
   return tensor;
 }
 
-// gemm, fp8_gemm, addmm: [M, K] by [K, N], and before them what is added.
+// gemm, fp8_gemm, addmm: [M, K] by [K, N], for addmm after the tensor that is added.
 std::optional<std::vector<Value>> Product(const Config& config, bool adds) {
   Sizes sizes(config);
   const std::optional<Dim> m = sizes.TakeSize("M"), n = sizes.TakeSize("N"), k = sizes.TakeSize("K");

@@ -1,4 +1,4 @@
-// Operators' inputs that a file gives as sizes with names, as TritonBench's newer ones do:
+// Operator inputs that are given as named sizes, as in TritonBench's newer files:
 //   {"gemm": [{"count": 1, "inputs": "((), {'M': '192', 'N': '512', 'K': '512', 'dtype': 'bf16', ...})"}]}
 
 #ifndef TORCHTRACE_SERIALIZE_IMPORT_NAMED_SIZES_H_
@@ -11,12 +11,12 @@
 namespace torchtrace {
 
 enum class NamedSizes : uint8_t {
-  kNone,     // the config is as it was: its arguments are given as such
-  kTensors,  // it has the tensors that TritonBench makes of them; what it isn't told of one is "unknown"
-  kNumbers,  // which tensors have these sizes nobody tells: numbers in text are numbers
+  kNone,     // the config is unchanged: its arguments aren't named sizes
+  kTensors,  // it has the tensors that TritonBench makes from the sizes; facts that are not given are "unknown"
+  kNumbers,  // it is unknown which tensors have these sizes: numeric strings became numbers
 };
 
-// Only of operators that PyTorch doesn't have: those of PyTorch take keywords.
+// Only for operators outside PyTorch, because PyTorch's take keyword arguments.
 NamedSizes ReadNamedSizes(Config* config);
 
 }  // namespace torchtrace

@@ -18,10 +18,10 @@
 namespace torchtrace {
 namespace {
 
-// In the order of how much they hold.
+// Ordered by how much they contain.
 constexpr const char* kFolderFiles[] = {"api_trace.yaml", "api_trace.txt", "api_configs.yaml", "api_configs.txt"};
 
-// What lies in a trace's folder beside its calls.
+// Files of a trace's folder without calls.
 struct NoCalls {
   std::string_view file_name;
   const char* holds;
@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenFile(const std::string& path, Reading
     return std::make_unique<ImportedTrace>(name, file_bytes, *std::move(source));
   }
   const absl::Status unknown = UnknownFormat(*file, bytes);
-  // A log whose first page is damaged has frames to be found; a newer version is refused by its number.
+  // A log with a damaged first page may still have readable frames; a newer version is reported as such.
   absl::StatusOr<std::unique_ptr<Trace>> log = OpenLog(file.get(), observer);
   if (log.ok() || absl::IsUnimplemented(log.status())) return log;
   return unknown;

@@ -45,7 +45,7 @@ std::vector<std::string> Configs(Trace* trace) {
   return lines;
 }
 
-// What reading the file says: its error, of opening or of counting.
+// The error of opening or counting the file.
 std::string Error(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   if (!trace.ok()) return std::string(trace.status().message());
@@ -207,13 +207,13 @@ TEST(OpenTrace, JsonLinesHoldEverySample) {
   }
 }
 
-// Nesting, threads, processes, times, outcomes, facets: a dump of the dump is the same.
+// A dump of the dump keeps nesting, threads, processes, times, outcomes and facets.
 TEST(OpenTrace, JsonLinesRoundTrip) {
   FakeTrace fake({{"role", "main"}, {"pid", 1234}});
   fake.AddProcess({{"role", "fork"}});
   fake.process(0).path = "out/log/main-1234.ttlog";
   fake.process(1).path = "out/log/fork-1235.ttlog";
-  fake.Call(MakeConfig(1, "first"));  // has a line before anything else is read
+  fake.Call(MakeConfig(1, "first"));  // gets a line before anything else is read
   const std::string facets("\1\0\3\1P", 5);
   fake.Enter(MakeConfig(1, "a", {TensorValue({2, 3})}), facets);
   fake.In(1, 3);
@@ -369,7 +369,7 @@ TEST(OpenTrace, WhatIsNoTrace) {
   EXPECT_TRUE(Error(Write("e/cut.ttlog", "TTLOG\r\n\x1a")).find("e/cut.ttlog") != std::string::npos);
 }
 
-// Each importer's own seeds are told to be its own, whatever the file is called.
+// Each importer recognizes its own seeds under any file name.
 TEST(OpenTrace, FormatsAreToldByTheirFirstBytes) {
   int files = 0;
   for (const Importer* const importer : Importers()) {

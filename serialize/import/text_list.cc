@@ -14,13 +14,13 @@
 namespace torchtrace {
 namespace {
 
-// Blank lines and comments, which some keep in lists made by hand.
+// Blank lines and comments, which lists made by hand may contain.
 bool IsSkipped(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t");
   return first == std::string_view::npos || line.substr(first).starts_with("# ") || line.substr(first) == "#";
 }
 
-// api_tracer cuts lines at 1,024 characters, anywhere, and ends them so.
+// api_tracer cuts lines at 1,024 characters, anywhere, and marks them like this.
 bool IsCutByApiTracer(std::string_view line) { return line.size() >= 1000 && line.ends_with("...)"); }
 
 class TextList : public CallSource {
@@ -85,7 +85,7 @@ class TextList : public CallSource {
   uint64_t cut_ = 0;
 };
 
-// The first line with something on it is a call, or begins as one.
+// The first line that isn't blank is a call, or begins like one.
 bool Sniff(const FileHead& head) {
   std::string_view rest = head.bytes;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
@@ -97,7 +97,7 @@ bool Sniff(const FileHead& head) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (IsSkipped(line)) continue;
     if (whole && ParseConfigText(line).ok()) return true;
-    // A list with a fault in its first line is still told by its name, and a long line by its beginning.
+    // A list with an error in its first line is still recognized by its name, and a long line by its beginning.
     line.remove_prefix(line.find_first_not_of(" \t"));
     const size_t name = line.find_first_of(" \t()[]{}\"',=");
     const bool named = name != 0 && name != std::string_view::npos && line[name] == '(' &&

@@ -68,7 +68,7 @@ class OperatorInputs : public CallSource {
     if (error != std::errc() || count > kMaxCount) return Expected(kCount.size(), "a number of calls");
     if (!line.substr(behind).starts_with(',')) return Expected(behind, "\",\" behind the number of calls");
     Config config;
-    // With the columns of the whole line.
+    // Padded, so that errors have the columns of the whole line.
     const std::string inputs = std::string(behind + 1, ' ').append(line.substr(behind + 1));
     if (absl::Status s = ParseTorchBenchInputs(inputs, &config); !s.ok()) return s;
     config.api = *api;

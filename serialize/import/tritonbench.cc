@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// Depths: 1 within the whole, 2 within an operator's list, 3 within an item of it. What stands elsewhere is metadata.
+// Depths: 1 in the whole file, 2 in an operator's list, 3 in an item of it. Everything else is metadata.
 class Handler : public nlohmann::json_sax<json> {
  public:
   Handler(std::string file, const CallSource::Visitor& visit) : file_(std::move(file)), visit_(visit) {}
@@ -176,7 +176,7 @@ bool Take(char c, std::string_view* text) {
   return true;
 }
 
-// {"NAME": [{"count" or {"NAME": [{"inputs"; metadata may stand first.
+// {"NAME": [{"count" or {"NAME": [{"inputs"; metadata may come first.
 bool Sniff(const FileHead& head) {
   std::string_view text = head.bytes;
   if (!Take('{', &text)) return false;

@@ -32,7 +32,7 @@ bool IsBlankOrComment(std::string_view line) {
   return first == line.end() || *first == '#';
 }
 
-// `---` and `...`, alone or with something behind them.
+// `---` and `...`, alone or with something after them.
 bool IsMarker(std::string_view line, std::string_view marker) {
   return line.starts_with(marker) && (line.size() == 3 || IsSpace(line[3]));
 }
@@ -44,8 +44,8 @@ bool SkipDigits(std::string_view* text) {
   return text->size() < begin;
 }
 
-// As PyYAML takes a plain scalar, which writes strings that it takes for nothing else without quotes: a float has a
-// point, and a sign in its exponent.
+// Resolves a plain scalar as PyYAML does, because PyYAML leaves out quotes by its own rules: a float has a point, and
+// a sign in its exponent.
 Plain ResolveScalar(const std::string& text) {
   Plain plain;
   for (const char* const word : {"true", "True", "TRUE", "false", "False", "FALSE"}) {
@@ -198,7 +198,7 @@ class YamlList : public CallSource {
       piece = Piece();
       return s;
     };
-    bool in_document = false;  // its first line that says something was seen
+    bool in_document = false;  // its first line with content was seen
     bool is_list = false;
     std::string_view line;
     while (true) {
@@ -211,7 +211,7 @@ class YamlList : public CallSource {
         in_document = false;
         line.remove_prefix(3);
         if (IsBlankOrComment(line)) continue;
-        piece.text.append("   ");  // so that columns are right
+        piece.text.append("   ");  // keeps the columns
       } else if (!in_document && (IsBlankOrComment(line) || line.starts_with('%'))) {
         continue;
       }
@@ -224,7 +224,7 @@ class YamlList : public CallSource {
       if (piece.line == 0) piece.line = lines.number();
       const size_t begin = piece.text.size();
       piece.text.append(line);
-      // An item alone is its content, as deep as before.
+      // Parse an item by itself as its content, with the same indentation.
       if (piece.is_item && begin == 0) piece.text[0] = ' ';
       piece.text.push_back('\n');
       if (piece.text.size() > kMaxItemBytes) {
@@ -290,7 +290,7 @@ class YamlList : public CallSource {
   const std::vector<ImportedProcess> processes_{1};
 };
 
-// Whether a line begins a call: `api:`, `- api:`, also with quotes or in a flow map, or with another member first.
+// Whether a line begins a call: `api:`, `- api:`, possibly with quotes, in a flow map, or with another member first.
 bool BeginsCall(std::string_view line) {
   const bool item = IsItemStart(line);
   if (item) line.remove_prefix(1);
@@ -315,7 +315,7 @@ bool Sniff(const FileHead& head) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (IsMarker(line, "---")) line.remove_prefix(std::min<size_t>(4, line.size()));
     if (IsBlankOrComment(line) || line.starts_with('%')) continue;
-    // Binary noise is no YAML, whatever its name.
+    // Binary data is not YAML, whatever the file's name is.
     return BeginsCall(line) || line.starts_with("[{") || line == "[]" ||
            (named &&
             std::none_of(line.begin(), line.end(), [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\r'; }));

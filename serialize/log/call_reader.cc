@@ -46,7 +46,7 @@ bool CallReader::TakeString(uint64_t bytes, std::string_view* text) {
   if (at_ > end_) return false;
   if (bytes > static_cast<uint64_t>(end_ - at_)) {
     const auto before = static_cast<uint64_t>(at_ - start_);
-    // A length that no frame can have must not overflow the sum.
+    // An impossible length must not overflow the sum.
     if (bytes > UINT32_MAX) return false;
     Fill(start_, before + bytes + kSlackBytes);
     if (bytes > static_cast<uint64_t>(end_ - at_)) return false;
@@ -65,7 +65,7 @@ CallReader::Kind CallReader::NextWithBody(uint64_t head) {
     return kRaise;
   }
   if (head == 0 || !Varint(&bytes) || !TakeString(bytes, &body)) return kBroken;
-  // What follows the known fields in a body belongs to a later version.
+  // Ignore anything after the known fields of a body: a later version added it.
   ByteReader reader(body);
   switch (static_cast<OtherRecord>(std::min<uint64_t>(head >> 2, UINT8_MAX))) {
     case OtherRecord::kDefine:

@@ -1,5 +1,5 @@
 // CallReader decodes the call records of one frame, or of a part of it: the
-// mirror of CallWriter. It reads the file through a window of its own and
+// inverse of CallWriter. It reads the file through its own window and
 // allocates nothing per record. Not thread-safe; the LogFile must outlive it.
 //
 //   CallReader reader(&file, payload_offset, 0, payload_bytes);
@@ -39,7 +39,7 @@ class CallReader {
     kSchema,   // schema_name(), schema()
     kUnknown,  // of a later version
     kLast = kUnknown,
-    kEnd,     // the part ends behind a whole record
+    kEnd,     // the part ends after a whole record
     kBroken,  // the record at offset() is cut, malformed or was never written
   };
   struct ThreadRecord {
@@ -60,7 +60,7 @@ class CallReader {
   struct PlaceRecord {
     uint64_t code = 0;
     uint64_t line = 0;
-    uint64_t caller = 0;  // 0: none, else its number plus 1
+    uint64_t caller = 0;  // 0: none, otherwise the caller's number plus 1
   };
 
   // Large enough to make system calls rare, small enough for one per thread.
@@ -71,14 +71,14 @@ class CallReader {
   CallReader(const LogFile* file, uint64_t payload_offset, uint64_t begin, uint64_t end,
              uint64_t window_bytes = kWindowBytes);
 
-  // Moves to the next record. Views stay valid until the next call. After kEnd
-  // or kBroken it must not be called again.
+  // Moves to the next record. Views stay valid until the next call. Must not be
+  // called after kEnd or kBroken.
   Kind Next() {
     if (end_ - at_ < kSlackBytes && file_at_ < file_end_) Fill(at_, kSlackBytes);
     start_ = at_;
     if (at_ == end_) return kEnd;
-    // Behind end_ lie kSlackBytes zeros: an event can be decoded without asking
-    // for its end first.
+    // kSlackBytes zeros follow end_, so an event can be decoded without checking
+    // the end first.
     uint64_t head, delta;
     if (!Varint(&head)) return kBroken;
     switch (static_cast<RecordKind>(head & 3)) {
@@ -96,8 +96,7 @@ class CallReader {
     }
   }
 
-  // In the payload: where the record that Next moved to starts, and where the
-  // one after it does.
+  // Payload offsets of the current record and of the one after it.
   uint64_t offset() const { return base_ + static_cast<uint64_t>(start_ - buffer_.get()); }
   uint64_t next_offset() const { return base_ + static_cast<uint64_t>(at_ - buffer_.get()); }
 
@@ -144,8 +143,8 @@ class CallReader {
 
   Kind NextWithBody(uint64_t head);
   bool TakeString(uint64_t bytes, std::string_view* text);
-  // Moves the window so that it starts at `keep` and holds `bytes` from there,
-  // unless the part ends before.
+  // Moves the window so that it starts at `keep` and holds `bytes` from there, or
+  // fewer if the part ends before.
   void Fill(const char* keep, uint64_t bytes);
 
   const LogFile* const file_;

@@ -32,7 +32,7 @@ std::string String(std::string_view text) {
 
 std::string Other(uint64_t record, const std::string& body) { return Head(RecordKind::kOther, record) + String(body); }
 
-// The records of `payload` in the test's notation, and how it ended.
+// The records of `payload` in the test's notation, and how reading ended.
 std::string Decode(const std::string& payload, uint64_t begin = 0) {
   const std::string path = TestFolder() + "/payload";
   WriteFile(path, payload);
@@ -89,7 +89,7 @@ TEST(CallReaderTest, Records) {
       {Other(1, String("") + String("")), "0:define(,) end"},
       {Other(2, thread) + enter, "0:thread(3,4711,8,2,main)@1000 14:enter(5)@1007 end"},
       {Other(3, Varint(17) + String("why")), "0:dropped(17,why) end"},
-      // A later version's record, and its additions to those we know.
+      // A later version's record, and its additions to known records.
       {Other(9, "anything") + enter, "0:unknown 10:enter(5)@7 end"},
       {Other(300, "anything") + enter, "0:unknown 11:enter(5)@7 end"},
       {Other(3, Varint(17) + String("why") + "more") + enter, "0:dropped(17,why) 11:enter(5)@7 end"},
@@ -113,7 +113,7 @@ TEST(CallReaderTest, PartOfAPayload) {
   EXPECT_EQ(Decode(enter + enter + enter, 2), "2:enter(5)@7 4:enter(5)@14 end");
 }
 
-// Every prefix gives the whole records in it.
+// Every prefix yields the whole records in it.
 TEST(CallReaderTest, EveryCut) {
   const std::string records[] = {
       Other(2, Varint(3) + Varint(4711) + Varint(1000) + Varint(8) + Varint(2) + String("main")),

@@ -1,8 +1,8 @@
 // CallWriter encodes call records into a frame of a log. It is the hot path of
 // a traced program: every method is a few stores, and the last one commits the
-// record, so that a process may die anywhere. Not thread-safe; owns nothing.
+// record, so a process may die anywhere. Not thread-safe; owns nothing.
 //
-// The caller asks Fits() first, and moves on to another frame when a record
+// The caller checks Fits() first, and moves on to another frame when a record
 // does not fit.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_CALL_WRITER_H_
@@ -22,9 +22,9 @@ namespace torchtrace {
 
 class CallWriter {
  public:
-  // Bytes that an enter or leave record may take, and the facts before it.
+  // Maximum bytes of an enter or leave record, with the facts before it.
   static constexpr uint32_t kMaxEventBytes = (2 + 7) * kMaxVarintBytes;
-  // Bytes that a record with strings may take beside the strings.
+  // Maximum bytes of a record with strings, without the strings.
   static constexpr uint32_t kMaxRecordOverhead = 10 * kMaxVarintBytes;
 
   CallWriter() = default;
@@ -38,8 +38,8 @@ class CallWriter {
   bool Fits(uint64_t bytes) const { return static_cast<uint64_t>(end_ - at_) >= bytes; }
   bool FitsEvent(uint64_t more_bytes = 0) const { return Fits(kMaxEventBytes + more_bytes); }
 
-  // The first record of a frame; `time` is absolute, later ones are deltas to
-  // the record before. A name longer than 255 bytes is cut.
+  // The first record of a frame. `time` is absolute; later times are deltas to
+  // the previous record. A name longer than 255 bytes is cut.
   void Thread(uint64_t number, uint64_t os_id, uint64_t time, uint64_t calls_before, uint64_t open_calls,
               std::string_view name) {
     char body[5 * kMaxVarintBytes];
@@ -84,7 +84,7 @@ class CallWriter {
     to = EncodeVarint(exception.size(), to);
     Commit(Copy(exception.data(), exception.size(), to));
   }
-  // `json`: an object's text, or empty: no tags from here on.
+  // `json`: an object's text; empty: no tags from here on.
   void Tags(std::string_view json) {
     char length[kMaxVarintBytes];
     char* const l = EncodeVarint(json.size(), length);
@@ -93,9 +93,9 @@ class CallWriter {
     Commit(Copy(json.data(), json.size(), to));
   }
 
-  // No text of it is longer.
+  // Maximum length of each text of a code record.
   static constexpr uint32_t kMaxCodeText = 4096;
-  // Bytes that a place, or a stack, may take.
+  // Maximum bytes of a place or stack record.
   static constexpr uint32_t kMaxPlaceBytes = 5 * kMaxVarintBytes;
   // Returns the code's number in this frame. Each text is cut to kMaxCodeText bytes.
   uint64_t Code(bool library, std::string_view file, std::string_view function, std::string_view module) {
@@ -124,7 +124,7 @@ class CallWriter {
     Append(OtherRecord::kPlace, {body, static_cast<size_t>(b - body)});
     return places_++;
   }
-  // Of an operator, as definitions name it.
+  // `name`: an operator's, as in definitions.
   void Schema(std::string_view name, std::string_view schema) {
     char lengths[2 * kMaxVarintBytes];
     char* const first = EncodeVarint(name.size(), lengths);
@@ -135,17 +135,17 @@ class CallWriter {
     to = Copy(first, second - first, to);
     Commit(Copy(schema.data(), schema.size(), to));
   }
-  // A record whose body is encoded already.
+  // Appends a record whose body is already encoded.
   void Append(OtherRecord record, std::string_view body) {
     Commit(Copy(body.data(), body.size(), Other(record, body.size())));
   }
-  // Where the next call is entered.
+  // The place where the next call is entered.
   void Stack(uint64_t place) {
     char body[kMaxVarintBytes];
     char* const b = EncodeVarint(place, body);
     Append(OtherRecord::kStack, {body, static_cast<size_t>(b - body)});
   }
-  // Of the next call.
+  // Facts of the next call.
   void Facts(const RecordFacts& facts) {
     char body[5 * kMaxVarintBytes];
     char* b = EncodeVarint(facts.thread, EncodeVarint(facts.scope, body));
@@ -153,9 +153,9 @@ class CallWriter {
     b = EncodeVarint(facts.id, b);
     Append(OtherRecord::kFacts, {body, static_cast<size_t>(b - body)});
   }
-  // Of the next call's tensors.
+  // Notes on the next call's tensors.
   void Notes(std::string_view notes) { Append(OtherRecord::kNotes, notes); }
-  // Of the innermost call, before its end.
+  // The result of the innermost call, before its end.
   void Result(const CallResult& result) {
     char length[kMaxVarintBytes];
     char* const l = EncodeVarint(result.values.size(), length);
@@ -175,7 +175,7 @@ class CallWriter {
     char* to = EncodeVarint(static_cast<uint64_t>(record) << 2 | static_cast<uint64_t>(RecordKind::kOther), at_);
     return EncodeVarint(body_bytes, to);
   }
-  // Clocks of different cores may differ by a little: time never runs back.
+  // Clocks of different cores may differ a little; recorded time never goes back.
   uint64_t Delta(uint64_t time) {
     if (time <= last_time_) return 0;
     const uint64_t delta = time - last_time_;

@@ -1,8 +1,8 @@
 // How fast logs are read: events per second, on one core, without the disk.
 //   bazel run -c opt //serialize:log_benchmark
 //
-// An event is an enter or a leave. The log is one that a training step makes:
-// 300 configs, a call and one inside it, times that differ.
+// An event is an enter or a leave. The log is like that of a training step:
+// 300 configs, calls with one nested call, varying times.
 
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ void WriteLog(const std::string& path, uint64_t thread_count) {
   for (uint32_t i = 0; i < kConfigs; ++i) {
     identities.push_back("\2");
     AppendString(absl::StrCat("aten::operator_number_", i), &identities.back());
-    identities.back() += std::string(60, 'x');  // arguments, which nobody takes apart here
+    identities.back() += std::string(60, 'x');  // arguments, which nothing parses here
   }
   std::vector<Thread> threads(thread_count);
   uint64_t time = 1'000'000;
@@ -69,7 +69,7 @@ void WriteLog(const std::string& path, uint64_t thread_count) {
   for (Thread& thread : threads) LogWriter::Close(thread.writer.frame(), thread.writer.calls());
 }
 
-// The log of so many threads; written once.
+// The log of `threads` threads; written once.
 const std::string& LogOf(uint64_t threads) {
   static auto* const paths = new std::map<uint64_t, std::string>;
   std::string& path = (*paths)[threads];
@@ -91,7 +91,7 @@ void BM_Count(benchmark::State& state) {
 }
 BENCHMARK(BM_Count)->ArgName("threads")->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond);
 
-// Counting included, which Read does first.
+// Includes counting, which Read does first.
 void BM_Read(benchmark::State& state) {
   const std::string& path = LogOf(static_cast<uint64_t>(state.range(0)));
   for (auto _ : state) {

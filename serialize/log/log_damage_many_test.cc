@@ -1,6 +1,6 @@
-// Damages a log of many processes everywhere, as log_damage_test.cc does one of
-// a traced process: of every process the reader must give only calls that it made,
-// all of those whose frames weren't hit, and a true account of what is missing.
+// Damages a log of many processes at every byte, as log_damage_test.cc does for the log of
+// one traced process. For every process the reader must return only calls that it made,
+// all calls of undamaged frames, and a correct report of what is missing.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@
 namespace torchtrace {
 namespace {
 
-// What identifies a call: every record has a time of its own.
+// Identifies a call: every record has a unique time.
 using CallKey = std::pair<uint32_t, int64_t>;  // thread, time
 
 class ManyProcessesDamageTest : public testing::Test {
@@ -75,8 +75,8 @@ class ManyProcessesDamageTest : public testing::Test {
     ASSERT_GE(fd_, 0);
     path_ = absl::StrCat("/proc/self/fd/", fd_);
     WriteFile(path_, bytes_);
-    // The truth: the frame that each call's entry stands in, by reading the file
-    // with all other frames of calls taken for damaged.
+    // The expectation: the frame that contains each call's entry, found by reading the
+    // file with all other call frames damaged.
     for (const PlacedFrame& frame : frames_) {
       if (static_cast<FrameType>(frame.header.type) != FrameType::kCalls) continue;
       for (const PlacedFrame& other : frames_) {
@@ -115,8 +115,8 @@ class ManyProcessesDamageTest : public testing::Test {
     return source.log->processes()[source.process].number;
   }
 
-  // What is wrong with what the reader makes of the file as it is now; empty:
-  // nothing. `intact` says of a frame's offset whether its calls must be there.
+  // The reader's first mistake on the file as it is now; empty: none.
+  // `intact`: whether the calls of the frame at an offset must be found.
   template <typename Intact>
   std::string Examine(const Intact& intact) {
     absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path_);
@@ -197,13 +197,13 @@ TEST_F(ManyProcessesDamageTest, IntactLogIsWhole) {
   EXPECT_EQ(calls, total_);
 }
 
-// Here a log that is cut between two frames is known to be: its closing frame is missing.
+// A cut between two frames is noticed here, because the closing frame is missing.
 TEST_F(ManyProcessesDamageTest, CutAtEveryByte) {
   const uint64_t closed = frames_.back().end;
   for (uint64_t size = bytes_.size(); size-- > kPageBytes + sizeof(FrameHeader) + 1;) {
     ASSERT_EQ(ftruncate(fd_, static_cast<off_t>(size)), 0);
     const uint64_t exact_before = exact_;
-    // Of the frame that is cut, the beginning is read.
+    // The reader reads the beginning of the frame that is cut.
     const std::string problem = Examine([&](uint64_t offset) {
       const auto frame = std::find_if(frames_.begin(), frames_.end(),
                                       [offset](const PlacedFrame& placed) { return placed.offset == offset; });
@@ -253,7 +253,7 @@ TEST_F(ManyProcessesDamageTest, AllFramesOfAProcessMissing) {
   }
 }
 
-// One test for each of a byte's bits.
+// One test per bit of a byte.
 class ManyProcessesBitFlipTest : public ManyProcessesDamageTest, public testing::WithParamInterface<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Bits, ManyProcessesBitFlipTest, testing::Range(0, 8));
@@ -272,15 +272,15 @@ TEST_P(ManyProcessesBitFlipTest, EveryByte) {
   };
   for (const PlacedFrame& frame : frames_) {
     for (uint64_t byte = frame.offset; byte < frame.end; ++byte) ASSERT_NO_FATAL_FAILURE(flip(byte));
-    // Padding says nothing: its ends stand for all of it.
+    // Padding has no content: test only its first and last byte.
     const uint64_t next = frame.offset + frame.header.capacity_bytes;
     if (frame.end == next) continue;
     ASSERT_NO_FATAL_FAILURE(flip(frame.end));
     ASSERT_NO_FATAL_FAILURE(flip(next - 1));
   }
   for (uint64_t byte = 0; byte < sizeof(Superblock); ++byte) ASSERT_NO_FATAL_FAILURE(flip(byte));
-  // A closing frame whose counts are gone is the only one that leaves doubts, and
-  // only while a header can't be read.
+  // Counts are inexact only if the closing frame's counts are lost and a header can't
+  // be read.
   EXPECT_GT(exact_, 10 * inexact_);
 }
 

@@ -1,6 +1,6 @@
 // Damages a log everywhere: cuts it at every byte and flips every bit. Each time
-// the reader must give only calls that were recorded, all of them from frames
-// that weren't hit, and a true account of what is missing.
+// the reader must return only calls that were recorded, all calls of undamaged
+// frames, and a correct report of what is missing.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@
 namespace torchtrace {
 namespace {
 
-// A call as the reader gave it.
+// A call as the reader returned it.
 struct SeenCall {
   uint64_t thread = 0;
   std::string_view api;
@@ -34,7 +34,7 @@ struct SeenCall {
   int64_t ended = 0;
 };
 
-// Reads the log; `problem` tells where the reader contradicts itself.
+// Reads the log; sets `problem` where the reader contradicts itself.
 std::vector<SeenCall> ReadCalls(Trace* trace, std::string* problem) {
   std::vector<SeenCall> calls;
   int64_t last_time = INT64_MIN;
@@ -79,7 +79,7 @@ class DamagedLog : public testing::Test {
       frames_.push_back({at, header});
       at += header.capacity_bytes;
     }
-    // In memory, for it is read half a million times.
+    // In memory, because it is read half a million times.
     fd_ = memfd_create("sample", MFD_CLOEXEC);
     ASSERT_GE(fd_, 0);
     path_ = absl::StrCat("/proc/self/fd/", fd_);
@@ -90,8 +90,8 @@ class DamagedLog : public testing::Test {
   bool killed() const { return end_ == SampleEnd::kKilled; }
   uint64_t total() const { return log_->calls().size(); }
 
-  // What is wrong with what the reader makes of the file as it is now; empty:
-  // nothing. `must_have` says which records must be there.
+  // The reader's first mistake on the file as it is now; empty: none.
+  // `must_have`: which records must be found.
   template <typename MustHave>
   std::string Examine(const MustHave& must_have, bool account_is_exempt = false) {
     absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path_);
@@ -112,7 +112,7 @@ class DamagedLog : public testing::Test {
       }
       if (!has_end && call.outcome != SampleCall::kOpen) {
         complete = false;
-        // The end is known when all of its thread's records up to it are there.
+        // The end is known if all of its thread's records up to it are found.
         const bool has_all = std::all_of(log_->calls().begin(), log_->calls().end(), [&](const SampleCall& other) {
           const bool entry_matters =
               other.thread == call.thread && other.entered >= call.entered && other.entered < call.ended;
@@ -136,7 +136,7 @@ class DamagedLog : public testing::Test {
     return "";
   }
 
-  // Where the last call's entry or end before `end` ends, in the frame at `frame`.
+  // The end of the last entry or leave record before `end` in the frame at `frame`.
   uint64_t EventBefore(uint64_t frame, uint64_t end) const {
     uint64_t last = 0;
     for (const SampleCall& call : log_->calls()) {
@@ -185,11 +185,11 @@ TEST_P(LogDamageTest, CutAtEveryByte) {
     ASSERT_EQ(ftruncate(fd_, static_cast<off_t>(size)), 0);
     if (size <= kPageBytes + sizeof(FrameHeader)) {
       const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path_);
-      // Of a log without a payload nothing can be read, unless it never had one.
+      // A log without a payload can't be opened, unless it never had one.
       ASSERT_EQ(trace.ok(), size == kPageBytes) << size;
       if (!trace.ok()) continue;
     }
-    // A log without last words that is cut between two frames is a whole log.
+    // A log without end metadata that is cut between two frames looks whole.
     const bool between_frames =
         std::any_of(frames_.begin(), frames_.end(), [&](const auto& frame) { return frame.first == size; });
     const bool end_is_there = !killed() && size > end_frame + sizeof(FrameHeader) + frames_[1].second.committed_bytes;
@@ -201,7 +201,7 @@ TEST_P(LogDamageTest, CutAtEveryByte) {
   RecordProperty("inexact", static_cast<int>(inexact_));
 }
 
-// What a failing disk or a crash of the whole machine leaves.
+// As after a disk failure or a crash of the whole machine.
 TEST_P(LogDamageTest, EverySectorZeroed) {
   constexpr ssize_t kSector = 512;
   const std::string zeros(kSector, '\0');
@@ -233,7 +233,7 @@ TEST_P(LogDamageTest, EveryFrameMissing) {
     std::string rest = bytes_;
     rest.erase(offset, header.capacity_bytes);
     WriteFile(path_, rest);
-    // The last one of a log without last words is missed by nobody.
+    // In a log without end metadata, the loss of the last frame can't be noticed.
     const bool exempt = offset + header.capacity_bytes == bytes_.size();
     const uint64_t gone = offset;
     EXPECT_EQ(Examine([gone](const SamplePlace& place) { return place.frame != gone; }, exempt), "") << offset;
@@ -249,7 +249,7 @@ TEST_P(LogDamageTest, EveryFrameTwice) {
   }
 }
 
-// One test for each of a byte's bits.
+// One test per bit of a byte.
 class LogBitFlipTest : public DamagedLog, public testing::WithParamInterface<std::tuple<SampleEnd, int>> {
  protected:
   void SetUp() override { WriteLog(std::get<0>(GetParam())); }
@@ -262,10 +262,10 @@ INSTANTIATE_TEST_SUITE_P(Ends, LogBitFlipTest,
 TEST_P(LogBitFlipTest, EveryByte) {
   const int bit = std::get<1>(GetParam());
   for (uint64_t byte = 0; byte < bytes_.size(); ++byte) {
-    // The frame that is hit, and whether in bytes that no checksum covers.
+    // The frame that is hit, and whether no checksum covers the byte.
     uint64_t hit_frame = 0;
     bool unguarded = false;
-    bool hides_one = false;  // record, as if it hadn't been committed
+    bool hides_one = false;  // one record looks uncommitted
     for (const auto& [offset, header] : frames_) {
       const uint64_t end = offset + sizeof(FrameHeader) + header.committed_bytes;
       if (byte >= offset && byte < end) hit_frame = offset;
@@ -279,8 +279,8 @@ TEST_P(LogBitFlipTest, EveryByte) {
     const char flipped = static_cast<char>(bytes_[byte] ^ (1 << bit));
     ASSERT_EQ(pwrite(fd_, &flipped, 1, static_cast<off_t>(byte)), 1);
     if (unguarded) {
-      // Anything may be read from the frame that is hit, and every call from
-      // the others; their times and ends may suffer.
+      // The frame that is hit may yield anything. All calls of the others must be
+      // found, but possibly with wrong times and ends.
       auto trace = OpenLogs(path_).value();
       std::string problem;
       std::map<std::pair<uint64_t, std::string_view>, int64_t> missing;

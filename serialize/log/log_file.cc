@@ -88,7 +88,7 @@ void LogFile::Take(int fd) const {
   if (pool_ != nullptr) place_ = pool_->open_.insert(pool_->open_.end(), this);
 }
 
-// False when the file is gone, or another one has taken its name.
+// False when the file is gone or was replaced by another one.
 bool LogFile::Wake() const {
   if (fd_ >= 0) return true;
   if (pool_ != nullptr) pool_->MakeRoom();

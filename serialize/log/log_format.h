@@ -1,4 +1,4 @@
-// The log's fixed numbers and structures: what CallWriter, LogWriter and the
+// The log's fixed numbers and structures, which CallWriter, LogWriter and the
 // readers share. docs/FORMAT.md is the specification; a change here is a change
 // of the format and needs a new version there.
 //
@@ -14,7 +14,7 @@
 namespace torchtrace {
 
 inline constexpr char kLogMagic[8] = {'T', 'T', 'L', 'O', 'G', '\r', '\n', '\x1a'};
-// What a traced process writes, what TraceWriter does, and the newest of them.
+// The version that a traced process writes, the one that TraceWriter writes, and the newest.
 inline constexpr uint32_t kOneProcessVersion = 1;
 inline constexpr uint32_t kManyProcessesVersion = 2;
 inline constexpr uint32_t kLogVersion = kManyProcessesVersion;
@@ -38,17 +38,17 @@ enum class FrameType : uint16_t {
   kClosing = 3,
 };
 
-// What is known when a frame is reserved, what the writer commits while the
-// frame is open, and what is known when it is closed. A process that dies
-// leaves its frames open: then only committed_bytes says what is there.
+// Fields that are set when a frame is reserved, that the writer commits while
+// the frame is open, and that are set when it is closed. A process that dies
+// leaves its frames open: then only committed_bytes says how much is valid.
 struct FrameHeader {
   // Fixed at opening, covered by open_hash.
   uint32_t magic;
   uint16_t type;  // FrameType; readers skip unknown ones
   uint16_t reserved0;
   uint32_t capacity_bytes;  // of the whole frame, this header included
-  uint32_t process;         // whose frame it is; 0 in a log of one process
-  uint64_t sequence;        // this is the file's nth frame, from 0
+  uint32_t process;         // the owner's number; 0 in a log of one process
+  uint64_t sequence;        // the frame's number in the file, from 0
   uint64_t open_hash;       // XXH3_64 of the 24 bytes above
   // The commit word: payload bytes that hold whole records.
   uint32_t committed_bytes;
@@ -65,8 +65,8 @@ inline constexpr size_t kCloseHashedOffset = 32;
 inline constexpr size_t kCloseHashedBytes = 24;
 
 // Call records start with a varint; its low two bits are the kind, the rest is
-// the record's first operand. No record starts with a zero byte, so that bytes
-// which were reserved and never written can't pass for calls.
+// the record's first operand. No record starts with a zero byte, so bytes that
+// were reserved but never written can't be mistaken for calls.
 enum class RecordKind : uint8_t {
   kOther = 0,  // operand: OtherRecord; then varint body bytes, body
   kEnter = 1,  // operand: definition id; then varint time delta
@@ -80,30 +80,30 @@ enum class OtherRecord : uint8_t {
   kDefine = 1,
   // Body: varint thread number, varint OS thread id, varint absolute time,
   // varint calls this thread entered before, varint open calls, string name.
-  // The first record of every frame, and wherever another thread goes on in it.
+  // The first record of every frame, repeated wherever another thread continues in it.
   kThread = 2,
-  // Body: varint count, string reason: calls that were seen but not recorded.
+  // Body: varint count, string reason: calls that were not recorded.
   kDropped = 3,
-  // Body: string tags, a JSON object's text, or nothing. They go with the calls that
-  // the thread enters from here on, up to the next such record or thread record.
+  // Body: string tags, a JSON object's text, or empty. They apply to the calls that the
+  // thread enters from here on, up to the next such record or thread record.
   kTags = 4,
-  // Body: varint bits (1: no calling line is in it), string file, string function, string
-  // module. Python code that places name; numbered from 0 in each frame, as definitions.
+  // Body: varint bits (1: it contains no calling line), string file, string function, string
+  // module. Python code that places refer to; numbered from 0 in each frame, like definitions.
   kCode = 5,
-  // Body: varint code, varint line, varint caller: 0, or the number of the place that
-  // called, plus 1. Numbered in the same way.
+  // Body: varint code, varint line, varint caller: 0, or the caller's place number plus 1.
+  // Numbered in the same way.
   kPlace = 6,
-  // Body: varint place: where the thread enters its next call.
+  // Body: varint place, at which the thread enters its next call.
   kStack = 7,
-  // Body: varint scope, varint thread, zigzag sequence number, varint forward thread, varint id: what RecordFunction
-  // says of the call that the thread enters next (record_facts.h).
+  // Body: varint scope, varint thread, zigzag sequence number, varint forward thread, varint id: RecordFunction's
+  // facts of the call that the thread enters next (record_facts.h).
   kFacts = 8,
   // Body: notes on the tensors of the call that the thread enters next (tensor_notes.h).
   kNotes = 9,
-  // Body: string values (varint n, value * n), notes on their tensors: what the thread's innermost call returns.
+  // Body: string values (varint n, value * n), notes on their tensors: the result of the thread's innermost call.
   kResult = 10,
-  // Body: string name, string schema: of an operator, before the log's first definition that names it. The last of a
-  // process's counts.
+  // Body: string name, string schema: of an operator, before the log's first definition that names it. For each
+  // name, a process's last one applies.
   kSchema = 11,
 };
 

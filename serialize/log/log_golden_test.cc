@@ -1,6 +1,6 @@
-// Logs of every version are read for ever: testdata/logs/v<version> holds some,
-// each with what a reader makes of it. They are what the writers make today; this
-// writes them anew (a change of them is a change of the format, see docs/FORMAT.md):
+// Logs of every version must stay readable: testdata/logs/v<version> holds some,
+// each with the expected output of a reader. The current writers produce the same
+// bytes; to rewrite them (a change of the format, see docs/FORMAT.md):
 //   TORCHTRACE_BLESS=$PWD/testdata/logs bazel run //serialize:log_golden_test
 
 #include <cstdlib>
@@ -58,7 +58,7 @@ void WriteTinyLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
-// Stacks: a first one whole, one that shares its callers, none, one of another thread.
+// Stacks: a whole one, one that shares its callers, none, one of another thread.
 void WriteStacksLog(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
   ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"stacks":"all","stack_format":"short"})").ok());
@@ -106,7 +106,7 @@ void WriteFactsLog(const std::string& path) {
   LogWriter::Close(frame, calls.calls());
 }
 
-// Notes on a call's tensors and on what it returns, of a call that raises, and of one that returns nothing.
+// Notes on a call's tensors and on its result, on a call that raises, and on one that returns nothing.
 void WriteNotesLog(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
   ASSERT_TRUE(writer->AppendMetadata(R"({"format":1,"ids":true,"outputs":true})").ok());
@@ -172,7 +172,7 @@ void WriteMergedLog(const std::string& path) {
   ASSERT_TRUE(writer->Finish().ok());
 }
 
-// By path below testdata/logs, without suffix.
+// By path below testdata/logs, without the suffix.
 const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
     {"v1/tiny", WriteTinyLog},
     {"v1/stacks", WriteStacksLog},

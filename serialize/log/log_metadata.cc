@@ -15,18 +15,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-// No metadata is nested deeper; merging is recursive.
+// Limits the recursion of merging; real metadata is never nested deeper.
 constexpr int kMaxDepth = 64;
-// A clock unit of a machine that exists lies between.
+// The range of plausible clock units.
 constexpr double kMinUnitNs = 1e-3;
 constexpr double kMaxUnitNs = 1e9;
 // The year 2065. LogClock's sums of two origins and a time must not overflow.
 constexpr uint64_t kMaxOriginNs = 3'000'000'000'000'000'000;
-// A shorter run tells less than the measurement before it.
+// A shorter measurement is less accurate than the first one.
 constexpr uint64_t kMinRefiningNs = 10'000'000;
 
-// Of a text that is JSON. The library's callback could tell as well, and makes it look at
-// all that a list holds after each of its items.
+// `text` is JSON. The library's callback could check the depth too, but then parsing a list
+// takes quadratic time.
 bool IsTooDeep(const std::string& text) {
   int64_t depth = 0;
   bool quoted = false;
@@ -45,7 +45,7 @@ bool IsTooDeep(const std::string& text) {
   return false;
 }
 
-// Null when `text` is no JSON object that can be merged.
+// Null if `text` is not a JSON object that can be merged.
 Json ParseObject(const std::string& text) {
   if (IsTooDeep(text)) return Json();
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -54,7 +54,7 @@ Json ParseObject(const std::string& text) {
 
 bool IsUsableUnit(double unit_ns) { return unit_ns >= kMinUnitNs && unit_ns <= kMaxUnitNs; }
 
-// Nanoseconds in a unit, from the clocks at the origin and at a later moment that both were read.
+// Nanoseconds per unit, from readings of both clocks at the origin and at a later moment.
 std::optional<double> MeasureUnit(uint64_t origin_units, uint64_t origin_ns, const Json& later) {
   const std::optional<uint64_t> units = UnsignedMember(later, "units");
   const std::optional<uint64_t> ns = UnsignedMember(later, "monotonic_ns");
@@ -75,7 +75,7 @@ std::shared_ptr<const Json> ReadMetadata(const LogReader& log, size_t process, D
     const FramePayload payload = log.Verify(frame);
     if (!payload.note.empty()) damage->sentences.push_back(absl::StrCat(payload.note, " (metadata)"));
     if (payload.trust == FramePayload::kUseless) damage->lost_bytes += payload.bytes;
-    // An open frame without content was reserved for a word that never came.
+    // An empty open frame was reserved for metadata that was never written.
     if (payload.trust == FramePayload::kUseless || payload.bytes == 0) continue;
     std::string text(payload.bytes, '\0');
     text.resize(log.file().ReadAt(frame.payload_offset(), text.data(), text.size()));
@@ -109,7 +109,7 @@ LogClock::LogClock(const Json& metadata) {
   const std::optional<uint64_t> realtime = UnsignedMember(*clock, "origin_realtime_ns");
   if (realtime && *realtime <= kMaxOriginNs) realtime_offset_ns_ = static_cast<int64_t>(*realtime) - origin_ns_;
 
-  // The longest measurement tells most: the one at the start may have been interrupted by anything.
+  // The longest measurement is the most accurate: the one at the start may have been interrupted.
   for (const char* const key : {"end", "clock_again"}) {
     const Json* const later = FindMember(metadata, key);
     const std::optional<double> unit_ns = later == nullptr ? std::nullopt : MeasureUnit(*units, *monotonic, *later);
@@ -165,16 +165,16 @@ Json FormatSourceDamage(const Damage& damage) {
 
 namespace {
 
-// The time of day and CLOCK_MONOTONIC of one machine drift apart by no more. By
-// more they differ when it was started anew, or slept, or its time was set: where the boot
-// ids don't tell, the time of day is the better guess then.
+// The time of day and CLOCK_MONOTONIC of one machine drift apart by at most this. They differ
+// by more after a reboot, a sleep or a change of the time; without boot ids to decide, the time
+// of day is then the better guess.
 constexpr int64_t kMaxDriftNs = 10'000'000'000;
 
 bool ShareMonotonicClock(const std::vector<ProcessClock>& processes) {
   const ProcessClock* first = nullptr;
   bool one_host = true;
-  bool all_booted = true;    // and their ids are known
-  std::string_view boot_id;  // the first that is known
+  bool all_booted = true;    // all boot ids are known
+  std::string_view boot_id;  // the first known one
   int64_t least = INT64_MAX;
   int64_t most = INT64_MIN;
   for (const ProcessClock& process : processes) {
@@ -189,7 +189,7 @@ bool ShareMonotonicClock(const std::vector<ProcessClock>& processes) {
     most = std::max(most, process.realtime_offset_ns);
   }
   if (all_booted && one_host) return true;
-  // Containers of one machine have names of their own, and some a clock of their own.
+  // Containers on one machine have different host names, and some have their own clock.
   if (!one_host && !all_booted) return false;
   return least > most || most - least <= kMaxDriftNs;
 }
@@ -212,7 +212,7 @@ ProcessOrder OrderProcesses(const std::vector<ProcessClock>& processes) {
   ProcessOrder order;
   order.shift_ns.resize(processes.size());
   const bool monotonic = ShareMonotonicClock(processes);
-  size_t clocked = SIZE_MAX;  // its group
+  size_t clocked = SIZE_MAX;  // index of the clocked group
   for (uint32_t i = 0; i < processes.size(); ++i) {
     const ProcessClock& process = processes[i];
     if (!process.known || (!monotonic && process.realtime_offset_ns == 0)) {

@@ -1,4 +1,4 @@
-// What a log's metadata tells readers: its clock, its end, and the order of processes that comes of them.
+// A log's metadata for readers: its clock, its end, and the order of processes that follows from them.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_LOG_METADATA_H_
 #define TORCHTRACE_SERIALIZE_LOG_LOG_METADATA_H_
@@ -17,21 +17,19 @@
 
 namespace torchtrace {
 
-// The metadata of a log: what is known of its process, as one JSON object, and
-// what readers need of it in numbers. docs/FORMAT.md lists the keys. Metadata
-// may be damaged, or be missing, or be anybody's: nothing here fails.
+// The metadata of a process is one JSON object; docs/FORMAT.md lists the keys.
+// It may be damaged, missing or untrusted: nothing here fails.
 
 // Merges the metadata frames of a process (an index into log.processes()) in file
-// order (JSON merge patch). What can't be read is left out and told in `damage`.
+// order (JSON merge patch). Skips what can't be read and reports it in `damage`.
 // Never null; at least `{}`.
 std::shared_ptr<const nlohmann::json> ReadMetadata(const LogReader& log, size_t process, Damage* damage);
 
 // Turns a log's clock units into nanoseconds of CLOCK_MONOTONIC.
 class LogClock {
  public:
-  // From metadata["clock"], measured anew by metadata["end"], or, without one, by
-  // metadata["clock_again"]; units are nanoseconds
-  // when there is none.
+  // From metadata["clock"], corrected by the second measurement in metadata["end"] or else in
+  // metadata["clock_again"]. Without a clock, units are nanoseconds.
   explicit LogClock(const nlohmann::json& metadata);
 
   int64_t Nanoseconds(uint64_t units) const {
@@ -39,14 +37,14 @@ class LogClock {
     return origin_ns_ + static_cast<int64_t>(std::clamp(since_origin, -kLimitNs, kLimitNs));
   }
 
-  // False when there is none: then times are only an order.
+  // False without a clock: then times give only an order.
   bool known() const { return known_; }
   int64_t origin_ns() const { return origin_ns_; }
-  // What to add for nanoseconds since 1970; 0 when it isn't known.
+  // Add it to get nanoseconds since 1970; 0: unknown.
   int64_t realtime_offset_ns() const { return realtime_offset_ns_; }
 
  private:
-  // 63 years: damaged times must not overflow in any sum of times.
+  // 63 years: sums of damaged times must not overflow.
   static constexpr double kLimitNs = 2e18;
 
   bool known_ = false;
@@ -56,7 +54,7 @@ class LogClock {
   int64_t realtime_offset_ns_ = 0;
 };
 
-// What metadata["end"] says of a process that ended in order.
+// metadata["end"], which a process writes when it ends in order.
 struct LogEnd {
   bool present = false;
   bool has_threads = false;                   // false when a signal ended it
@@ -65,34 +63,33 @@ struct LogEnd {
 };
 LogEnd ReadLogEnd(const nlohmann::json& metadata);
 
-// metadata["damage"]: what the log lacked that this process was copied from.
+// metadata["damage"]: the damage of the log from which this process was copied.
 Damage ReadSourceDamage(const nlohmann::json& metadata);
-// The value of that key.
+// Returns the value for that key.
 nlohmann::json FormatSourceDamage(const Damage& damage);
 
-// In which order the processes of a trace are read, and how their clocks are
-// brought together. Processes whose clocks can be related are one group, read by
-// time; each of the others is a group of its own, for its times say nothing
-// about anybody else's. Groups come in the order given, the clocked one where its
-// first process stands: so the order is the same however traces were merged.
-
-// What the metadata of a process says of its clock.
+// The clock of a process, by its metadata.
 struct ProcessClock {
   bool known = false;
   std::string host;
-  std::string boot_id;             // another one each time the machine is started; empty: not known
-  int64_t origin_ns = 0;           // CLOCK_MONOTONIC when it started
-  int64_t realtime_offset_ns = 0;  // what to add for the time of day; 0: not known
+  std::string boot_id;             // changes each time the machine boots; empty: unknown
+  int64_t origin_ns = 0;           // CLOCK_MONOTONIC when the process started
+  int64_t realtime_offset_ns = 0;  // added to get the time of day; 0: unknown
 };
 ProcessClock ReadProcessClock(const nlohmann::json& metadata);
 
+// The order in which the processes of a trace are read, and how their clocks are aligned.
+// Processes whose clocks can be related form one group, read by time; each of the others is
+// a group by itself, because its times can't be compared with any other's. Groups come in the
+// order given, the clocked one at the place of its first process, so the order is the same
+// however traces were merged.
 struct ProcessOrder {
-  // How the clocked group is ordered: CLOCK_MONOTONIC of one machine that wasn't
-  // started anew in between, or the time of day.
+  // How the clocked group is ordered: by CLOCK_MONOTONIC of one machine that didn't
+  // reboot in between, or by the time of day.
   enum Clock : uint8_t { kNone, kMonotonic, kTimeOfDay };
   Clock clock = kNone;
-  std::vector<std::vector<uint32_t>> groups;  // of processes; in a group by start
-  std::vector<int64_t> shift_ns;              // by process: what makes its times comparable
+  std::vector<std::vector<uint32_t>> groups;  // of processes, in a group by start
+  std::vector<int64_t> shift_ns;              // by process: added to make its times comparable
 };
 
 // `processes` in the order given.

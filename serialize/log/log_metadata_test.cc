@@ -47,7 +47,7 @@ TEST(LogMetadataTest, FramesAreMerged) {
       {{}, "{}", ""},
       {{R"({"a":1,"b":{"c":2}})", R"({"b":{"d":3}})"}, R"({"a":1,"b":{"c":2,"d":3}})", ""},
       {{R"({"a":1})", R"({"a":null,"b":4})"}, R"({"b":4})", ""},
-      {{"~", R"({"a":1})"}, R"({"a":1})", ""},  // reserved for the end, which never came
+      {{"~", R"({"a":1})"}, R"({"a":1})", ""},  // reserved for the end, which was never written
       {{R"({"a":1})", R"(~{"b":2})"}, R"({"a":1,"b":2})", ""},
       {{R"({"a":1})", R"(~{"b":)"}, R"({"a":1})", "holds no JSON object"},
       {{R"({"a":1})", "[1,2]", R"({"b":2})"},
@@ -69,7 +69,7 @@ TEST(LogMetadataTest, FramesAreMerged) {
   }
 }
 
-// As the last words of a program with as many threads are.
+// A program with that many threads writes such an end.
 TEST(LogMetadataTest, ALongListTakesNoLongTime) {
   constexpr size_t kItems = 300'000;
   std::string list;
@@ -91,7 +91,7 @@ TEST(LogMetadataTest, BracketsInStringsAreNoNesting) {
 
 TEST(LogClockTest, Nanoseconds) {
   const std::string clock = R"("clock":{"unit_ns":4.0,"origin_units":1000,"origin_monotonic_ns":5000)";
-  const std::string second = R"("end":{"units":251001000,"monotonic_ns":1004005000})";  // 4 ns and a nuance
+  const std::string second = R"("end":{"units":251001000,"monotonic_ns":1004005000})";  // slightly more than 4 ns
   const struct {
     std::string metadata;
     uint64_t units;
@@ -110,7 +110,7 @@ TEST(LogClockTest, Nanoseconds) {
        1004005000},
       {"{" + clock + R"(},"clock_again":{"units":10001000,"monotonic_ns":20005000},"end":{"exit_code":1}})", 1500,
        6000},
-      // Too short to tell more, or nonsense.
+      // Too short to be more accurate, or invalid.
       {"{" + clock + R"(},"end":{"units":1010,"monotonic_ns":5080}})", 1250, 6000},
       {"{" + clock + R"(},"end":{"units":1001,"monotonic_ns":5000000000}})", 1250, 6000},
       {"{" + clock + R"(},"clock_again":{"units":500,"monotonic_ns":5000000000}})", 1250, 6000},
@@ -122,7 +122,7 @@ TEST(LogClockTest, Nanoseconds) {
       {R"({"clock":{"unit_ns":4.0,"origin_units":-1,"origin_monotonic_ns":2}})", 17, 17},
       {R"({"clock":{"unit_ns":4.0,"origin_units":1,"origin_monotonic_ns":18446744073709551615}})", 17, 17},
       {R"({"clock":[]})", 17, 17},
-      // A damaged time is far away, and no more.
+      // A damaged time is limited to a far one.
       {"{" + clock + "}}", uint64_t{1} << 62, 2'000'000'000'000'005'000},
       {"{" + clock + "}}", (uint64_t{1} << 63) + 5000, -1'999'999'999'999'995'000},
   };
@@ -158,7 +158,7 @@ using ::testing::ElementsAre;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kDay = 86'400 * kSecond;
 
-// A process of `host` that started so long after the machine did.
+// A process of `host` that started `origin_ns` after the machine did.
 ProcessClock At(const std::string& host, int64_t origin_ns, int64_t machine_started_ns = 20'000 * kDay) {
   return {true, host, "", origin_ns, machine_started_ns};
 }
@@ -182,7 +182,7 @@ TEST(ProcessOrderTest, MachinesAreOrderedByTheTimeOfDay) {
   EXPECT_THAT(order.shift_ns, ElementsAre(5 * kDay, 4 * kDay));
 }
 
-// The clock began anew: what came later has the smaller time.
+// The clock restarted: the later process has the smaller time.
 TEST(ProcessOrderTest, MachineThatWasStartedAnew) {
   const ProcessOrder order = OrderProcesses({At("a", 10 * kSecond, 5 * kDay), At("a", 1000 * kSecond, 4 * kDay)});
   EXPECT_EQ(order.clock, ProcessOrder::kTimeOfDay);
@@ -203,23 +203,23 @@ ProcessClock Booted(const std::string& boot_id, ProcessClock clock) {
   return clock;
 }
 
-// What a boot id tells needs no guess: neither a clock that was set, nor two starts within seconds.
+// With boot ids there is no guessing, even if a clock was set or the machine booted twice within seconds.
 TEST(ProcessOrderTest, BootIds) {
   EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1, 5 * kDay)), Booted("x", At("a", 2, 4 * kDay))}).clock,
             ProcessOrder::kMonotonic);
   EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), Booted("y", At("a", 2, 20'000 * kDay + kSecond))}).clock,
             ProcessOrder::kTimeOfDay);
-  // Containers of one machine.
+  // Containers on one machine.
   EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), Booted("x", At("b", 2))}).clock, ProcessOrder::kMonotonic);
-  // One that has a clock of its own.
+  // A container with its own clock.
   EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1, 5 * kDay)), Booted("x", At("b", 2, 4 * kDay))}).clock,
             ProcessOrder::kTimeOfDay);
-  // A log that doesn't tell.
+  // A log without a boot id.
   EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), At("a", 2)}).clock, ProcessOrder::kMonotonic);
   EXPECT_EQ(OrderProcesses({Booted("x", At("a", 1)), At("b", 2)}).clock, ProcessOrder::kTimeOfDay);
 }
 
-// CLOCK_MONOTONIC alone says nothing to another machine's.
+// CLOCK_MONOTONIC alone can't be compared between machines.
 TEST(ProcessOrderTest, MachineWithoutATimeOfDay) {
   const ProcessOrder order = OrderProcesses({At("a", 10), At("b", 20, 0), At("c", 5)});
   EXPECT_THAT(order.groups, ElementsAre(ElementsAre(2, 0), ElementsAre(1)));

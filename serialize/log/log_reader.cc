@@ -18,9 +18,9 @@ namespace {
 // How far to look for a frame in a file that doesn't start like a log.
 constexpr uint64_t kSearchBytes = 16 << 20;
 constexpr uint64_t kPagesPerRead = 64;
-// Mostly there is nothing behind the commit word.
+// Usually no record follows the committed ones.
 constexpr uint64_t kUncommittedWindowBytes = 256;
-// So many frames may be missing of a file without leaving a gap in it.
+// The maximum number of frames that may be missing without a gap in the file.
 constexpr uint64_t kMaxMissingFrames = 1000;
 
 bool OpenPartHolds(const FrameHeader& header) {
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(std::unique_ptr<LogFi
   } else if (absl::IsUnimplemented(superblock)) {
     return superblock;
   } else {
-    // A damaged first page takes nothing from the frames.
+    // A damaged first page doesn't affect the frames.
     reader->superblock_damaged_ = true;
     reader->FindFrames(kSearchBytes);
     if (reader->frames_.empty()) return superblock;
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<LogReader>> LogReader::Open(std::unique_ptr<LogFi
   return reader;
 }
 
-// A log that never had more than its first page is no error.
+// A log that never had more than its first page is not an error.
 absl::Status LogReader::CheckReadable() const {
   bool lost = cut_ || !lost_regions_.empty();
   for (const LogFrame& frame : frames_) {
@@ -140,8 +140,8 @@ bool LogReader::ReadHeader(uint64_t offset, LogFrame* frame) const {
          OpenPartHolds(frame->header);
 }
 
-// The first page from `offset` on with the header of a frame that can follow,
-// which one that a payload happens to hold can't. The file's end when there is none.
+// The first page from `offset` on with the header of a frame that can follow, which
+// excludes headers inside payloads. The file's end if there is none.
 uint64_t LogReader::FindHeader(uint64_t offset, uint64_t search_end, uint64_t sequence) const {
   const uint64_t end = std::min(file_->bytes(), search_end);
   const auto buffer = std::make_unique_for_overwrite<char[]>(kPagesPerRead * kPageBytes);
@@ -175,7 +175,7 @@ void LogReader::FindFrames(uint64_t search_end) {
       continue;
     }
     const uint64_t found = FindHeader(offset, search_end, sequence);
-    // Space that was reserved and has no frame yet, or the beginning of a header.
+    // Reserved space without a frame yet, or with the beginning of a header.
     if (found == end && !cut_ && file_->IsZeroAt(offset + kOpenHashedBytes, end - offset - kOpenHashedBytes)) return;
     LostRegion region{offset, found - offset, std::nullopt};
     LogFrame next;
@@ -194,7 +194,7 @@ void LogReader::FindFrames(uint64_t search_end) {
   cut_ = cut_ || offset > end;
 }
 
-// `version` is 0 when the superblock is damaged: then the frames tell.
+// `version` is 0 when the superblock is damaged: then the frames show which it is.
 void LogReader::GroupFrames(uint32_t version) {
   many_processes_ = version == kManyProcessesVersion ||
                     (version == 0 && std::any_of(frames_.begin(), frames_.end(), [](const LogFrame& frame) {
@@ -220,10 +220,10 @@ void LogReader::GroupFrames(uint32_t version) {
 
 void LogReader::ReadClosingFrame() {
   const uint64_t end = file_->bytes();
-  bool lost = false;  // of frames that hold calls, or may
+  bool lost = false;  // frames that hold calls, or may
   for (const LostRegion& region : lost_regions_) lost = lost || region.calls.value_or(1) > 0;
   if (frames_.empty() || frames_.back().type() != FrameType::kClosing) {
-    // What can't be read at the file's end may be the closing frame.
+    // An unreadable region at the file's end may be the closing frame.
     const bool at_end = !lost_regions_.empty() && lost_regions_.back().offset + lost_regions_.back().bytes == end;
     may_lack_frames_ = cut_ || lost || !at_end;
     return;
@@ -235,7 +235,7 @@ void LogReader::ReadClosingFrame() {
   bytes.resize(file_->ReadAt(frame.payload_offset(), bytes.data(), bytes.size()));
   ByteReader reader(bytes);
   uint64_t count = 0;
-  // A process has a frame at least, and takes two bytes here.
+  // A process has at least one frame and takes at least two bytes here.
   if (!reader.Varint(&count) || count > reader.remaining() / 2 || count > frame.header.sequence) {
     may_lack_frames_ = cut_ || lost;
     if (closing_note_.empty()) closing_note_ = absl::StrCat("the closing frame at byte ", frame.offset, " is damaged");
@@ -288,8 +288,8 @@ FramePayload LogReader::Verify(const LogFrame& frame) const {
   return payload;
 }
 
-// The header says that the frame was closed, and something in what it says is
-// wrong. Its payload is used only if one of the two hashes still proves it.
+// The header marks the frame as closed, but some field of it is wrong. The payload
+// is used only if one of the two hashes still confirms it.
 FramePayload LogReader::VerifyDoubtful(const LogFrame& frame, uint64_t available) const {
   const bool is_calls = frame.type() == FrameType::kCalls;
   const Extent extent = is_calls ? FindRecordsEnd(*file_, frame.payload_offset(), available)
@@ -304,7 +304,7 @@ FramePayload LogReader::VerifyDoubtful(const LogFrame& frame, uint64_t available
     payload.trust = FramePayload::kVerified;
     payload.bytes = extent.bytes;
     payload.calls = extent.calls;
-    // Its process may have died while it closed it.
+    // The process may have died while closing the frame.
     if (!(frame.header.close_hash == 0 && CloseHash(repaired) == CloseHash(frame.header))) {
       payload.note = absl::StrCat("the frame at byte ", frame.offset, " has a damaged header; its payload is whole");
     }
@@ -320,7 +320,7 @@ bool LogReader::HasLostRecords(const LogFrame& frame) const {
   CallReader reader(file_.get(), frame.payload_offset(), frame.header.committed_bytes, frame.payload_capacity(),
                     kUncommittedWindowBytes);
   if (reader.Next() > CallReader::kLast) return false;
-  // Nothing that was written starts with a zero byte.
+  // No record starts with a zero byte.
   char byte = 0;
   if (file_->ReadAt(frame.payload_offset() + reader.next_offset(), &byte, 1) == 0 || byte == 0) return false;
   LogFrame now;

@@ -1,4 +1,4 @@
-// Reading a log: the file as it lies in memory, and its frames and processes.
+// Reading a log: the file, and its frames and processes.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_LOG_READER_H_
 #define TORCHTRACE_SERIALIZE_LOG_LOG_READER_H_
@@ -18,56 +18,55 @@
 
 namespace torchtrace {
 
-// LogFile is a log's bytes: an open file that is read by position. It is not
-// mapped: a mapped file that shrinks while it is read (a writer gives space
-// back, a user truncates it) kills its reader, and here it is a short read.
-// It owns a descriptor while it is used: a run may have left more logs than a
-// process may have files open. Files that share a pool take turns. Not thread-safe.
-
 class LogFile;
 
-// Of its files only so many have a descriptor at a time.
+// Limits how many of its files have a descriptor at a time.
 class LogFilePool {
  public:
   explicit LogFilePool(size_t max_open = 32) : max_open_(max_open) {}
 
  private:
   friend class LogFile;
-  // For one more.
+  // Makes room for one more.
   void MakeRoom();
 
   const size_t max_open_;
-  std::list<const LogFile*> open_;  // the one that was opened first is in front
+  std::list<const LogFile*> open_;  // the oldest in front
 };
 
+// LogFile is a log's bytes: an open file that is read by position. It is not
+// mapped: a mapped file that shrinks while it is read (a writer returns space, a
+// user truncates it) kills its reader; here it is a short read.
+// It holds a descriptor only while it is used, because a run may leave more logs
+// than a process may have open files. Files that share a pool take turns. Not thread-safe.
 class LogFile {
  public:
   // NotFound, PermissionDenied or FailedPrecondition (a folder, a device), with
   // the path.
   static absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path,
                                                        std::shared_ptr<LogFilePool> pool = nullptr);
-  // A file that can't be opened again, such as an unlinked one: it keeps `fd`, which it owns, to the
-  // end. `name` stands for its path.
+  // For a file that can't be reopened, such as an unlinked one: owns `fd` and keeps it open. path()
+  // returns `name`.
   static absl::StatusOr<std::unique_ptr<LogFile>> FromDescriptor(int fd, std::string name);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // When it was first opened; a running program's log grows.
+  // The size when it was first opened; a running program's log grows.
   uint64_t bytes() const { return bytes_; }
 
-  // Closes the descriptor until the next read, if there is a path to open it by.
+  // Closes the descriptor until the next read, if the file can be reopened.
   void Rest() const;
 
   // Returns the number of bytes read, which is less than asked for where the
   // file ends or the disk fails.
   size_t ReadAt(uint64_t offset, void* to, size_t bytes) const;
 
-  // XXH3_64 of a range, or of as much of it as can be read.
+  // XXH3_64 of the readable part of a range.
   uint64_t HashAt(uint64_t offset, uint64_t bytes) const;
 
-  // True when no byte of the range is other than zero.
+  // True when the readable part of the range is all zero.
   bool IsZeroAt(uint64_t offset, uint64_t bytes) const;
 
  private:
@@ -77,19 +76,14 @@ class LogFile {
   bool Wake() const;
 
   const std::string path_;
-  const bool reopens_;  // path_ opens it
+  const bool reopens_;  // by path_
   const uint64_t bytes_;
   const uint64_t device_;
   const uint64_t inode_;
-  const std::shared_ptr<LogFilePool> pool_;            // null: no bound
-  mutable int fd_ = -1;                                // while it rests
-  mutable std::list<const LogFile*>::iterator place_;  // in the pool, while it doesn't
+  const std::shared_ptr<LogFilePool> pool_;            // null: no limit
+  mutable int fd_ = -1;                                // -1 while it rests
+  mutable std::list<const LogFile*>::iterator place_;  // in the pool, while it is open
 };
-
-// LogReader opens a log file, finds its frames and tells which of their bytes
-// can be trusted. It reads what stands in the file when it is opened: a log may
-// be read while its program runs. Frames behind a damaged header are found
-// again. Decoding is CallReader's work. Not thread-safe.
 
 // A frame whose header could be read.
 struct LogFrame {
@@ -105,7 +99,7 @@ struct LogFrame {
 struct LogProcess {
   uint32_t number = 0;
   std::vector<uint32_t> frames;  // indices into LogReader::frames(), in file order
-  // What the log's closing frame says that the process has; without one it isn't known.
+  // The process's totals in the log's closing frame; none: unknown.
   struct Totals {
     uint64_t frames = 0;
     uint64_t calls = 0;
@@ -113,31 +107,35 @@ struct LogProcess {
   std::optional<Totals> totals;
 };
 
-// A part of the file where there should be frames and none can be read. Empty
-// when frames are missing and left no gap.
+// A part of the file that should hold frames but has none that can be read. Empty
+// when frames are missing without a gap.
 struct LostRegion {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  std::optional<uint64_t> calls;  // known when what is left of one header tells
+  std::optional<uint64_t> calls;  // if the rest of a header still has the count
 };
 
-// What may be read of a frame's payload.
+// How much of a frame's payload can be read.
 struct FramePayload {
   enum Trust : uint8_t {
     kVerified,    // a checksum proves every byte
     kUnverified,  // the frame was never closed, or the file ends in it: read whole records
-    kUseless,     // a checksum disproves it, or none is left to prove it
+    kUseless,     // its checksum is wrong or lost
   };
   Trust trust = kUseless;
   uint64_t bytes = 0;
-  std::optional<uint64_t> calls;  // enter records that the header counts
+  std::optional<uint64_t> calls;  // enter records, by the header
   std::string note;               // what is wrong, one sentence; empty: nothing
 };
 
+// LogReader opens a log file, finds its frames and determines which of their bytes
+// can be trusted. It reads what the file holds when it is opened, so a log may be
+// read while its program runs. It finds frames after a damaged header too.
+// CallReader decodes the payloads. Not thread-safe.
 class LogReader {
  public:
-  // Errors name the path. NotFound and PermissionDenied; InvalidArgument: not a
-  // log, saying what was expected, or a log of which nothing can be read; Unimplemented: a newer version, naming both.
+  // Errors name the path. NotFound and PermissionDenied; InvalidArgument: not a log, with what was expected, or a log
+  // with nothing readable; Unimplemented: a newer version, with both versions.
   static absl::StatusOr<std::unique_ptr<LogReader>> Open(const std::string& path,
                                                          std::shared_ptr<LogFilePool> pool = nullptr);
   static absl::StatusOr<std::unique_ptr<LogReader>> Open(std::unique_ptr<LogFile> file);
@@ -145,24 +143,24 @@ class LogReader {
   const LogFile& file() const { return *file_; }
   // By offset and by sequence number.
   const std::vector<LogFrame>& frames() const { return frames_; }
-  // By number; at least one. Those of which only the closing frame tells have no frames.
+  // By number; at least one. Those that only the closing frame mentions have no frames.
   const std::vector<LogProcess>& processes() const { return processes_; }
-  // A log that TraceWriter made: frames name their process, and a closing frame counts them.
+  // TraceWriter wrote the log: frames name their process, and a closing frame counts them.
   bool many_processes() const { return many_processes_; }
-  // What is wrong with the closing frame, one sentence; empty: nothing, or there is none.
+  // What is wrong with the closing frame, one sentence; empty: nothing, or no closing frame.
   const std::string& closing_note() const { return closing_note_; }
-  // Of many processes: some frames may be missing, of a process whose totals aren't known.
+  // In a log of many processes: frames of a process without known totals may be missing.
   bool may_lack_frames() const { return may_lack_frames_; }
   const std::vector<LostRegion>& lost_regions() const { return lost_regions_; }
   bool superblock_damaged() const { return superblock_damaged_; }
-  // The file ends where it can't have ended by itself: frames may be missing.
+  // The file ends where no writer ends it: frames may be missing.
   bool cut() const { return cut_; }
 
   // Reads the payload once to verify it.
   FramePayload Verify(const LogFrame& frame) const;
 
-  // True when the commit word of an open frame that nobody is writing is damaged: it hides
-  // records. One record behind it is none that was lost: a dying process hadn't committed it yet.
+  // True when an open frame, which no process is writing, has records after its commit word,
+  // which is then damaged. A single record isn't lost: a dying process hadn't committed it yet.
   bool HasLostRecords(const LogFrame& frame) const;
 
  private:

@@ -1,7 +1,7 @@
-// Replays log_reader_fuzzer's corpus, and a few thousand inputs made from it by
-// chance (the same ones each time).
+// Replays log_reader_fuzzer's corpus, and a few thousand random variations of it
+// (the same ones each time).
 //
-// The corpus was begun with sample logs; this adds them to it again:
+// The corpus started with sample logs; to add them again:
 //   TORCHTRACE_BLESS=$PWD/testdata/fuzz/log bazel run //serialize:log_reader_fuzz_test
 
 #include <cstddef>

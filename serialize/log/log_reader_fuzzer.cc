@@ -1,10 +1,10 @@
-// Fuzzes everything that reads a log: whatever the bytes are, reading ends, in
-// order, without a fault, and agrees with itself.
+// Fuzzes everything that reads a log: whatever the bytes are, reading must end
+// without a fault, in order, and with consistent results.
 //
-// The input's first byte says what the rest is. 0: a log file as it is. Else
-// frames in short, so that the checksums don't stand in the way: for each one a
+// The input's first byte gives its kind. 0: a complete log file. Otherwise frames in a
+// short form without checksums, so that the fuzzer gets past those: for each one a
 // byte for its type (the two lowest bits) and process, a byte for its state, a
-// varint of payload bytes, payload; of a log of many processes for 2.
+// varint of payload bytes, payload. 2: the log is of many processes.
 //
 //   bazel build --config=fuzz //serialize:log_reader_fuzz
 //   .build/fuzz-bin/serialize/log_reader_fuzz testdata/fuzz/log

@@ -13,9 +13,9 @@
 namespace torchtrace {
 namespace {
 
-// An enter record is no smaller.
+// The smallest enter record.
 constexpr uint64_t kMinEnterBytes = 2;
-// Nobody reads more.
+// More sentences would not be read.
 constexpr size_t kMaxSentences = 100;
 
 class Surveyor {
@@ -67,7 +67,7 @@ class Surveyor {
     }
   }
 
-  // What is wrong with the file as a whole; of many processes, the first one tells it.
+  // Reports what is wrong with the file as a whole, once, for its first process.
   void TellOfTheFile() {
     if (!is_first_) return;
     if (!log_.closing_note().empty()) Say(log_.closing_note());
@@ -138,7 +138,7 @@ class Surveyor {
     }
   }
 
-  // Returns where the records that can be used end.
+  // Returns the end of the usable records.
   uint64_t ReadRecords(uint32_t index, uint64_t bytes) {
     CallReader reader(&log_.file(), log_.frames()[index].payload_offset(), 0, bytes);
     auto kind = reader.Next();
@@ -225,7 +225,7 @@ class Surveyor {
     return reader.offset();
   }
 
-  // Null for a number that no thread has.
+  // Null for an impossible thread number.
   LogThread* ThreadOf(const CallReader::ThreadRecord& record) {
     if (record.number >= UINT32_MAX) return nullptr;
     const auto [found, is_new] = thread_index_.try_emplace(record.number, survey_.threads.size());
@@ -236,17 +236,17 @@ class Surveyor {
     return thread;
   }
 
-  // Brings the segments into program order, which is not the file's where a
-  // thread went on in a frame that another left half full; and counts what was
-  // left open and what is missing in between.
+  // Sorts the segments into program order, which differs from the file's when a
+  // thread continued in a frame that another left half full. Counts the calls that
+  // stayed open and those that are missing in between.
   void Arrange(LogThread* thread) {
     const auto order = [](const LogSegment& s) {
       return std::tuple(s.calls_before, UINT64_MAX - s.open_calls, s.time, s.frame, s.begin);
     };
     std::sort(thread->segments.begin(), thread->segments.end(),
               [&](const LogSegment& a, const LogSegment& b) { return order(a) < order(b); });
-    // Calls that are open, outermost first: runs of those whose entry is known
-    // and of those whose entry isn't.
+    // Open calls, outermost first, as runs of calls with known entries and of
+    // calls without.
     struct Run {
       uint64_t calls;
       bool known;
@@ -292,12 +292,12 @@ class Surveyor {
     damage.lost_calls = lost_by_frames_;
     damage.lost_calls_exact = !uncertain_;
     if (log_.many_processes() && process_.totals) {
-      // What the log says that it holds; `end` says what was recorded.
+      // The closing frame counts what the log should hold, `end` what was recorded.
       damage.lost_calls = process_.totals->calls - std::min(process_.totals->calls, survey_.calls);
       damage.lost_calls_exact = true;
       if (damage.lost_calls > 0 && !damaged) Say(absl::StrCat(damage.lost_calls, " calls are missing"));
     } else if (end_.has_threads && !log_.many_processes()) {
-      // The log's last words count every thread's calls.
+      // The end metadata counts every thread's calls.
       uint64_t lost = 0;
       for (const auto& [number, calls] : end_.thread_calls) {
         lost += calls - std::min(calls, ThreadCalls(number));
@@ -306,7 +306,7 @@ class Surveyor {
       damage.lost_calls = std::max(damage.lost_calls, lost);
       damage.lost_calls_exact = true;
     } else if (uncertain_ && (log_.cut() || lost_by_threads_ <= damage.lost_bytes / kMinEnterBytes)) {
-      // The threads' records tell what is missing between them, not behind.
+      // Thread records show what is missing before them, not after the last one.
       damage.lost_calls = std::max(damage.lost_calls, lost_by_threads_);
     }
   }
@@ -319,7 +319,7 @@ class Surveyor {
 
   const LogReader& log_;
   const LogProcess& process_;
-  const bool is_first_;  // of the log's processes
+  const bool is_first_;  // the log's first process
   const LogEnd& end_;
   ConfigTable* const configs_;
   std::vector<uint64_t>* const counts_;
@@ -327,11 +327,11 @@ class Surveyor {
   absl::flat_hash_map<uint64_t, size_t> thread_index_;
   uint64_t record_bytes_ = 0;
   uint64_t other_bytes_ = 0;
-  uint64_t lost_by_frames_ = 0;   // as damaged frames' headers say
-  uint64_t lost_by_threads_ = 0;  // as the threads' records say
+  uint64_t lost_by_frames_ = 0;   // by the headers of damaged frames
+  uint64_t lost_by_threads_ = 0;  // by thread records
   uint64_t untold_ = 0;           // sentences beyond kMaxSentences
-  bool uncertain_ = false;        // something is lost that no header counts
-  // Of the frame that is read, by definition.
+  bool uncertain_ = false;        // lost calls that no header counts
+  // Of the frame being read, by definition.
   std::vector<VariantId> variants_;
   std::vector<uint64_t> frame_counts_;
 };
@@ -339,7 +339,7 @@ class Surveyor {
 }  // namespace
 
 uint64_t SurvivingCalls(uint64_t open, uint64_t lost, const LogSegment& next) {
-  // Each lost call may have taken the place of one that ended.
+  // Each lost call may have replaced one that ended.
   return std::min(open, next.open_calls - std::min(next.open_calls, lost));
 }
 

@@ -1,7 +1,6 @@
-// LogSurvey is one pass over the calls of one process of a log in file order: what counting
-// needs, where each thread's records lie, and what was lost. Reading in time
-// order starts from it. Memory goes with the frames and threads, not with the
-// calls.
+// LogSurvey is one pass over the calls of one process of a log in file order: the counts,
+// where each thread's records are, and what was lost. Reading in time order builds
+// on it. Memory grows with the frames and threads, not with the calls.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_LOG_SURVEY_H_
 #define TORCHTRACE_SERIALIZE_LOG_LOG_SURVEY_H_
@@ -23,13 +22,13 @@ namespace torchtrace {
 // Consecutive records of one thread in one frame.
 struct LogSegment {
   uint32_t frame = 0;  // index into LogReader::frames()
-  uint32_t begin = 0;  // payload offsets; a thread record stands at `begin`
+  uint32_t begin = 0;  // payload offsets; a thread record is at `begin`
   uint32_t end = 0;
   uint32_t calls = 0;            // entered in it
   uint32_t ends_of_earlier = 0;  // leaves of calls that were open when it began
-  uint32_t left_open = 0;        // of `calls`, those that don't leave in it
+  uint32_t left_open = 0;        // those of `calls` that don't leave in it
   uint64_t time = 0;             // in clock units; nothing in it is earlier
-  uint64_t calls_before = 0;     // as the thread record says
+  uint64_t calls_before = 0;     // by the thread record
   uint64_t open_calls = 0;
 };
 
@@ -41,12 +40,12 @@ struct LogThread {
   std::vector<LogSegment> segments;  // in program order
 };
 
-// How many of the `open` calls that were open when a segment ended are surely
-// open when the thread's next one begins, the outermost ones first; `lost`
-// calls were entered in between.
+// How many of the `open` calls at the end of a segment are certainly still open
+// when the thread's next segment begins, outermost first; `lost` calls were
+// entered in between.
 uint64_t SurvivingCalls(uint64_t open, uint64_t lost, const LogSegment& next);
-// Calls that the thread entered after `before` (null: since it began) and
-// before `next`, and that no frame shows.
+// Lost calls that the thread entered after `before` (null: since it began) and
+// before `next`.
 uint64_t CallsBetween(const LogSegment* before, const LogSegment& next);
 
 struct LogSurvey {
@@ -60,9 +59,8 @@ struct LogSurvey {
   Damage damage;                               // of call frames
 };
 
-// `process` is an index into log.processes(). Adds definitions to `configs`, and
-// calls to `counts` by VariantId. `progress`, unless null, is called with the bytes of each frame that
-// was gone through.
+// `process` is an index into log.processes(). Adds definitions to `configs`, and calls to `counts` by VariantId.
+// Calls `progress`, unless null, with the bytes of each frame after reading it.
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
                     std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress = nullptr);
 

@@ -25,14 +25,14 @@ namespace fs = std::filesystem;
 
 constexpr char kLogSuffix[] = ".ttlog";
 
-// What windows may take together when many logs are read at once.
+// Limit for all windows together when many logs are read in parallel.
 constexpr uint64_t kWindowsBytes = 64 << 20;
 constexpr uint64_t kMinWindowBytes = 4 << 10;
 
-// From one word to the observer to the next.
+// The observer is called once per this many records.
 constexpr uint32_t kRecordsPerTelling = 1 << 16;
 
-// Of one process the whole file, of many its frames.
+// The whole file in a log of one process, otherwise the frames of the process.
 uint64_t BytesOf(const LogReader& log, size_t process) {
   if (!log.many_processes()) return log.file().bytes();
   uint64_t bytes = 0;
@@ -40,7 +40,7 @@ uint64_t BytesOf(const LogReader& log, size_t process) {
   return bytes;
 }
 
-// One process of a log. Without a reader the file is there and is no log.
+// One process of a log. Without a reader the file exists but isn't a log.
 struct ProcessLog {
   ProcessLog(const LogReader* log_reader, uint32_t index, const nlohmann::json& metadata)
       : reader(log_reader),
@@ -54,7 +54,7 @@ struct ProcessLog {
   LogClock clock;
   LogEnd end;
   Damage source_damage;
-  int64_t shift_ns = 0;  // what makes its times comparable with the others'
+  int64_t shift_ns = 0;  // added to make its times comparable with the others'
   std::vector<LogThread> threads;
 };
 
@@ -69,7 +69,7 @@ class LogTrace : public Trace {
  public:
   explicit LogTrace(ReadingObserver* observer) : observer_(observer) {}
 
-  // Takes logs in the order given.
+  // Adds logs in the order given.
   void Add(const std::string& path, std::unique_ptr<LogReader> reader) {
     for (uint32_t i = 0; i < reader->processes().size(); ++i) {
       ProcessInfo info;
@@ -84,7 +84,7 @@ class LogTrace : public Trace {
     readers_.push_back(std::move(reader));
   }
 
-  // A file among logs that is none.
+  // Adds a file among logs that isn't a log.
   void AddUnreadable(const std::string& path, const absl::Status& status) {
     ProcessInfo info;
     info.path = path;
@@ -98,7 +98,7 @@ class LogTrace : public Trace {
     infos_.push_back(std::move(info));
   }
 
-  // After the last Add: brings the processes into order, those of unreadable files last.
+  // Call it after the last Add. Orders the processes, those of unreadable files last.
   void Arrange() {
     std::vector<uint32_t> indices;
     std::vector<ProcessClock> clocks;
@@ -184,11 +184,11 @@ class LogTrace : public Trace {
   TagTable tags_;
   StackTable stacks_;
   std::vector<uint64_t> counts_;    // by variant
-  std::vector<VariantHead> heads_;  // the same
+  std::vector<VariantHead> heads_;  // by variant
   std::vector<std::unique_ptr<LogReader>> readers_;
   std::vector<ProcessLog> logs_;    // in order
   std::vector<ProcessInfo> infos_;  // of each of them
-  std::vector<size_t> group_ends_;  // of logs_, which are read group after group
+  std::vector<size_t> group_ends_;  // in logs_, which are read group by group
   bool surveyed_ = false;
 };
 
@@ -258,7 +258,7 @@ absl::Status LogTrace::Read(const Visitor& visitor) {
 
 absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor) {
   // A heap of the threads' turns, earliest on top. A thread is opened when its
-  // time comes, so that only those which ran at the same time are open at once.
+  // time comes, so that only threads that ran at the same time are open together.
   std::vector<Turn> turns;
   for (uint32_t i = 0; i < streams.size(); ++i) {
     const Stream& stream = streams[i];
@@ -279,7 +279,7 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
     ThreadReader& reader = stream.reader;
     record.process = stream.process;
     record.thread = stream.thread;
-    // Mostly one thread works: it goes on until another one's turn has come.
+    // Usually one thread works: continue with it until another one's turn.
     do {
       const ThreadReader::State state = reader.state();
       record.time_ns = reader.time_ns();
@@ -384,7 +384,7 @@ absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, Reading
       trace->Add(log, *std::move(reader));
       continue;
     }
-    // Counting without what a newer version recorded would be wrong in silence.
+    // Counts without the calls of a newer version's log would be silently wrong.
     if (absl::IsUnimplemented(reader.status())) return reader.status();
     if (first_error.ok()) first_error = reader.status();
     trace->AddUnreadable(log, reader.status());

@@ -1,5 +1,5 @@
 // The logs of an output folder, or one log file, of one process or of many, as a Trace.
-// Reading streams: memory goes with the configurations, not with the calls. Nothing here throws.
+// Reading streams: memory grows with the configurations, not with the calls. Nothing here throws.
 //
 //   absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs("out");
 //   (*trace)->Read([&](const CallRecord& call) { ... });
@@ -17,13 +17,13 @@
 namespace torchtrace {
 
 // `path`: an output folder (its log/*.ttlog are read) or one log file. Errors
-// name the path and what was expected there. Damage is no error: what can be
-// read is read, and processes()[i].damage tells the rest. Beside a log that
-// can be read, a file that holds none counts as a damaged process. `observer` may be null,
-// and outlives the trace.
+// name the path and what was expected there. Damage is not an error: the readable part
+// is read, and processes()[i].damage reports the rest. If at least one log is readable,
+// a file that isn't a log counts as a damaged process. `observer` may be null, and must
+// outlive the trace.
 absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(const std::string& path, ReadingObserver* observer = nullptr);
 
-// One log, which may have no path.
+// One log file, which may have no path.
 absl::StatusOr<std::unique_ptr<Trace>> OpenLogs(std::unique_ptr<LogFile> file, ReadingObserver* observer = nullptr);
 
 }  // namespace torchtrace

@@ -26,9 +26,9 @@ absl::Status Errno(const char* what, const std::string& path, int error) {
                                                               : absl::UnavailableError(text);
 }
 
-// Reserves blocks, not only length: a hole would be SIGBUS on a full disk.
+// Reserves blocks, not only length: writing to a hole raises SIGBUS on a full disk.
 int ReserveBlocks(int fd, uint64_t offset, uint64_t bytes) {
-  // Asking for more than the process may have would be SIGXFSZ.
+  // Exceeding the limit would raise SIGXFSZ.
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur) return EFBIG;
   int error;
@@ -38,8 +38,8 @@ int ReserveBlocks(int fd, uint64_t offset, uint64_t bytes) {
   return error;
 }
 
-// Out of the way of the traced program: what its other threads open meanwhile has the number
-// that it has untraced. -1 stays -1.
+// Moves a descriptor out of the way of the traced program: its other threads get the same numbers
+// as without tracing. -1 stays -1.
 int MoveUp(int fd) {
   if (fd < 0) return fd;
   for (const int first : {900, 200}) {
@@ -51,7 +51,7 @@ int MoveUp(int fd) {
   return fd;
 }
 
-// Where the program has as many descriptors as it may have, one more for a moment.
+// Opens a file for a moment, raising the limit if the program has used up its descriptors.
 int OpenForAWhile(const char* path) {
   constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const int fd = open(path, kFlags);
@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<LogWriter>> LogWriter::Create(const std::string& 
     what = "cannot write";
     const bool written =
         pwrite(file, &block, sizeof block, 0) == static_cast<ssize_t>(sizeof block) && fstat(file, &created) == 0;
-    // Whatever the program's umask is: the file is opened again.
+    // The file is reopened later, so it must be accessible whatever the umask is.
     if (written) static_cast<void>(fchmod(file, (created.st_mode & 0777) | 0600));
     if (written) page = mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, file, 0);
     if (page == MAP_FAILED) error = errno;
@@ -129,7 +129,7 @@ absl::StatusOr<Frame> LogWriter::Reserve(FrameType type, uint32_t payload_bytes)
   const int file = *opened;
   const absl::Cleanup close_file = [file] { close(file); };
   if (const int error = ReserveBlocks(file, end_offset_, capacity)) {
-    // Best effort: readers ignore a tail that is no frame.
+    // Best effort: readers ignore a tail without a frame.
     if (ftruncate(file, static_cast<off_t>(end_offset_)) != 0) {
     }
     return Errno("cannot reserve space in", path_, error);
@@ -175,8 +175,8 @@ absl::Status LogWriter::AppendMetadata(std::string_view json) {
 
 namespace {
 
-// A frame in one word, so that a handler never sees half of one: the number of its first page,
-// then of its pages. 0: none.
+// A frame in one word, so that a handler never sees a partial update: the number of its first
+// page, then its number of pages. 0: none.
 constexpr int kPagesBits = 21;  // frames are below 4 GiB
 
 uint64_t Pack(const void* begin, uint64_t bytes) {
@@ -185,14 +185,14 @@ uint64_t Pack(const void* begin, uint64_t bytes) {
 uintptr_t BeginOf(uint64_t frame) { return (frame >> kPagesBits) * kPageBytes; }
 uint64_t BytesOf(uint64_t frame) { return (frame & ((uint64_t{1} << kPagesBits) - 1)) * kPageBytes; }
 
-// As many as were ever mapped at one time; never freed.
+// Grows to the largest number of frames mapped at one time; never freed.
 struct Frames {
   std::atomic<uint64_t> frames[63] = {};
   std::atomic<Frames*> more{nullptr};
 };
 Frames g_frames;
 
-// Puts `to` where `from` stands.
+// Replaces an entry `from` by `to`.
 bool Exchange(uint64_t from, uint64_t to, Frames* table) {
   for (std::atomic<uint64_t>& frame : table->frames) {
     uint64_t expected = from;

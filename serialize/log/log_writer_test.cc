@@ -104,7 +104,7 @@ TEST(LogWriterTest, NothingIsOverwritten) {
 std::vector<std::string> Descriptors() {
   std::vector<std::string> open;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the one that lists them
+    std::error_code gone;  // the iterator's own descriptor
     const std::filesystem::path target = std::filesystem::read_symlink(entry.path(), gone);
     if (!gone && target.string().find("/proc/") == std::string::npos) open.push_back(target);
   }
@@ -148,7 +148,7 @@ TEST(LogWriterTest, OnlyItsUserReadsIt) {
   }
 }
 
-// Whatever is in the log's place is somebody else's.
+// A file that replaced the log must not be touched.
 TEST(LogWriterTest, AnotherFileInItsPlace) {
   const std::string path = TestFolder() + "/a.ttlog";
   const std::string other = TestFolder() + "/mine";
@@ -156,7 +156,7 @@ TEST(LogWriterTest, AnotherFileInItsPlace) {
   ASSERT_TRUE(writer->AppendMetadata("{}").ok());
   std::filesystem::rename(path, path + ".moved");
   EXPECT_THAT(std::string(writer->AppendMetadata("{}").message()), HasSubstr(path + ": No such file"));
-  // On many disks a new file would have the inode's number by now.
+  // Many file systems would reuse the inode number for the new file.
   std::filesystem::remove(path + ".moved");
   WriteFile(path, "mine");
   EXPECT_THAT(std::string(writer->AppendMetadata("{}").message()), HasSubstr(path + ": it is another file now"));
@@ -203,7 +203,7 @@ TEST(LogWriterTest, ThreadsReserveAtTheSameTime) {
   }
 }
 
-// A forked child can't write into its parent's frames by mistake.
+// A forked child can't accidentally write into its parent's frames.
 TEST(LogWriterTest, FramesAreNotMappedInAChild) {
   const auto writer = LogWriter::Create(TestFolder() + "/a.ttlog").value();
   const Frame frame = writer->Reserve(FrameType::kCalls, 100).value();
@@ -221,8 +221,8 @@ TEST(LogWriterTest, FramesAreNotMappedInAChild) {
   EXPECT_EQ(frame.payload()[0], 0);
 }
 
-// What writing does when `path`'s folder has room for the superblock and a few
-// frames only.
+// Checks writing when the folder of `path` has room only for the superblock and a
+// few frames.
 void ExpectFull(const std::string& path) {
   const auto writer = LogWriter::Create(path).value();
   absl::Status status;
@@ -257,7 +257,7 @@ TEST(LogWriterTest, FileSizeLimit) {
 
 TEST(LogWriterTest, DiskFull) {
   const std::string folder = TestFolder();
-  // In a view of the file system that ends with this process.
+  // In a mount namespace that ends with this process.
   if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64k") != 0) {
     GTEST_SKIP() << "may not mount a small disk";

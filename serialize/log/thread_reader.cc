@@ -160,7 +160,7 @@ void ThreadReader::OpenSegment() {
   }
 }
 
-// Leaves the segment, if one is open, and stands before the next.
+// Leaves the segment, if one is open, and moves before the next.
 void ThreadReader::CloseSegment() {
   if (reader_.has_value()) {
     reader_.reset();
@@ -175,9 +175,9 @@ void ThreadReader::CloseSegment() {
   MoveTime(thread_->segments[next_segment_].time);
 }
 
-// Clocks of different cores may differ by a little: time doesn't run back. By
-// more it does when a frame without a checksum is damaged, which must not move
-// the times of all that follows.
+// Clocks of different cores may differ a little; then time stays where it is. A larger
+// step back means a damaged frame without a checksum; follow it, so that the damage
+// doesn't affect the times of all later records.
 void ThreadReader::MoveTime(uint64_t units) {
   const int64_t time_ns = clock_->Nanoseconds(units);
   if (time_ns >= time_ns_ || time_ns < time_ns_ - kMaxSkewNs) time_ns_ = time_ns;

@@ -1,6 +1,6 @@
-// ThreadReader goes through the calls of one thread in program order: from
-// segment to segment, which frame ever they lie in. It keeps the calls that are
-// open, so that every end finds its entry. Not thread-safe.
+// ThreadReader reads the calls of one thread in program order, segment by
+// segment, whichever frame they are in. It tracks the open calls, so that
+// every end finds its entry. Not thread-safe.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_THREAD_READER_H_
 #define TORCHTRACE_SERIALIZE_LOG_THREAD_READER_H_
@@ -24,30 +24,30 @@
 namespace torchtrace {
 
 // The definitions of the frames of one log that are being read. A definition
-// holds for its whole frame, also for a thread that goes on in it later: a
-// frame's table lives until its last segment was read.
+// applies to its whole frame, including other threads that continue in it later,
+// so a frame's table lives until its last segment was read.
 class FrameDefinitions {
  public:
   struct Table {
     std::vector<VariantId> variants;  // by definition
     std::vector<uint32_t> codes;      // of the StackTable, by the code's number in the frame
     std::vector<StackId> places;      // by the place's number
-    uint64_t end = 0;                 // the payload offset up to which they were taken
+    uint64_t end = 0;                 // the payload offset up to which definitions were added
     uint32_t segments_left = 0;
   };
 
-  // All must outlive it. Whoever reads the log has a window of `window_bytes`.
+  // All must outlive it. Readers of the log get windows of `window_bytes`.
   FrameDefinitions(const LogReader* log, ConfigTable* configs, TagTable* tags, StackTable* stacks,
                    uint64_t window_bytes = CallReader::kWindowBytes);
-  // Before any of them is read.
+  // Call it before reading any of the threads.
   void AddThreads(const std::vector<LogThread>& threads);
 
   const LogReader& log() const { return *log_; }
   TagTable* tags() const { return tags_; }
   uint64_t window_bytes() const { return window_bytes_; }
 
-  // The table with all definitions before `segment`; then Define, DefineCode or DefinePlace
-  // for each one in it.
+  // The table with all definitions before `segment`; call Define, DefineCode or DefinePlace
+  // for each definition in it.
   Table* Acquire(const LogSegment& segment);
   void Define(const CallReader& reader, Table* table) {
     if (reader.offset() < table->end) return;
@@ -63,7 +63,7 @@ class FrameDefinitions {
   void DefinePlace(const CallReader& reader, Table* table) {
     if (reader.offset() < table->end) return;
     const CallReader::PlaceRecord& place = reader.place();
-    // What isn't there is no stack; a damaged log must not be one for that.
+    // A damaged log may refer to code or places that don't exist; that gives no stack.
     StackId stack = kNoStack;
     if (place.code < table->codes.size() && place.caller <= table->places.size()) {
       const StackId caller = place.caller == 0 ? kNoStack : table->places[place.caller - 1];
@@ -72,7 +72,7 @@ class FrameDefinitions {
     table->places.push_back(stack);
     table->end = reader.next_offset();
   }
-  // After the segment was read.
+  // Call it after reading the segment.
   void Release(const LogSegment& segment);
 
  private:
@@ -100,7 +100,7 @@ class ThreadReader {
     uint64_t call = kUnknownCall;
     int64_t time_ns = 0;
     VariantId variant = 0;
-    uint64_t unknown = 0;  // for kUnknownCall: so many calls whose entry isn't in the log
+    uint64_t unknown = 0;  // for kUnknownCall: number of calls whose entry isn't in the log
   };
 
   // All must outlive it. Starts before the first segment.
@@ -116,15 +116,15 @@ class ThreadReader {
   std::string_view notes() const { return notes_; }               // kEnter
   CallResult result() const { return {values_, result_notes_}; }  // kLeave
   uint64_t depth() const { return depth_; }
-  // The innermost open call; null when there is none or its entry isn't known.
+  // The innermost open call; null when there is none or its entry is unknown.
   const OpenCall* innermost() const {
     return open_.empty() || open_.back().call == kUnknownCall ? nullptr : &open_.back();
   }
   // The call around the innermost one, or kUnknownCall.
   uint64_t outer_call() const { return open_.size() < 2 ? kUnknownCall : open_[open_.size() - 2].call; }
 
-  // Moves on: opens the segment, takes note of the call that was entered, under
-  // the number `call`, or forgets the one that was left.
+  // Advances: opens the segment, records the call that was entered under the
+  // number `call`, or drops the one that was left.
   void Advance(uint64_t call = kUnknownCall);
 
  private:
@@ -148,7 +148,7 @@ class ThreadReader {
   StackId stack_ = kNoStack;  // of the next call
   RecordFacts facts_;         // of the next call
   std::string notes_;         // the same
-  std::string values_;        // of the next end, empty: not known
+  std::string values_;        // of the next end; empty: unknown
   std::string result_notes_;
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_

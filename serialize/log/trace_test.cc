@@ -95,14 +95,14 @@ TEST(TraceTest, ReadingTwiceGivesTheSame) {
   EXPECT_EQ(DumpTrace(counted.get()), first);
 }
 
-// A thread goes on in a frame that another left half full: its records don't
-// stand in the file's order, and the definitions before its own hold.
+// A thread continues in a frame that another left half full: its records aren't
+// in file order, and earlier definitions of the frame still apply.
 TEST(TraceTest, FrameIsHandedOn) {
   const std::string path = TestFolder() + "/a.ttlog";
   SampleLog log(path);
   log.Enter(0, 1, "outer");
   log.Call(1, 1, "f");
-  log.TakeFrame(1, 0);  // thread 0 waits, its frame is read by another first
+  log.TakeFrame(1, 0);  // thread 0's frame is read by another thread first
   log.Call(1, 1, "g");
   log.TakeFrame(2, 1);
   log.Call(2, 1, "g");
@@ -165,8 +165,8 @@ process: calls 2, open 1, closed 1
 )");
 }
 
-// Three calls are open, and a frame is lost in which one more was entered: the
-// two outermost ones are still the same after it.
+// Three calls are open, and a frame with one more entry is lost: the two outermost
+// calls are certainly still open after it.
 TEST(TraceTest, CallsAroundLostOnesKeepTheirEnds) {
   const std::string path = TestFolder() + "/a.ttlog";
   SampleLog log(path);
@@ -233,7 +233,7 @@ process: calls 2, open 2, closed 0
 )");
 }
 
-// What stands behind the commit word of a process that was killed is no record.
+// Bytes after the committed ones of a killed process are not a record.
 TEST(TraceTest, RecordThatWasNeverCommitted) {
   const std::string path = TestFolder() + "/a.ttlog";
   SampleLog log(path);
@@ -282,7 +282,7 @@ TEST(TraceTest, CommitWordThatHidesRecords) {
   EXPECT_FALSE(damage.lost_calls_exact);
 }
 
-// It died between the last stores of closing.
+// The process died between the last stores of closing.
 TEST(TraceTest, FrameThatIsNearlyClosed) {
   const std::string path = TestFolder() + "/a.ttlog";
   SampleLog log(path);
@@ -313,7 +313,7 @@ TEST(TraceTest, NothingCanBeRead) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a.ttlog holds nothing that can be read: none of the "));
 }
 
-// Of processes that have no frame a closing frame may not tell.
+// A closing frame must not count processes without a frame.
 TEST(TraceTest, ClosingFrameThatTellsOfTooManyProcesses) {
   const std::string path = TestFolder() + "/a.ttlog";
   constexpr uint32_t kProcesses = 100'000;
@@ -338,7 +338,7 @@ TEST(TraceTest, ClosingFrameThatTellsOfTooManyProcesses) {
   EXPECT_THAT(trace->processes()[0].damage.sentences[0], HasSubstr("the closing frame at byte 4096 is damaged"));
 }
 
-// The log grows under its reader: that is no damage.
+// The log grows while it is read: that is not damage.
 TEST(TraceTest, RunningProcess) {
   const std::string path = TestFolder() + "/a.ttlog";
   SampleLog log(path);
@@ -372,7 +372,7 @@ TEST(TraceTest, FileThatShrinksWhileItIsRead) {
   EXPECT_LT(calls, 100'000u);
 }
 
-// Read must not trust what Count has seen.
+// Read must not rely on what Count saw.
 TEST(TraceTest, FileThatIsReplacedBetweenCountAndRead) {
   const std::string folder = TestFolder();
   const std::string path = folder + "/a.ttlog";
@@ -559,7 +559,7 @@ TEST(TraceTest, WhatIsNoTrace) {
   EXPECT_THAT(std::string(OpenLogs("/dev/null").status().message()), HasSubstr("regular file"));
 }
 
-// One process's log that is no log doesn't keep the others from being read.
+// A file that isn't a log doesn't prevent reading the others.
 TEST(TraceTest, LogsBesideOneThatIsNone) {
   const std::string folder = TestFolder();
   std::filesystem::create_directories(folder + "/log");
@@ -585,8 +585,8 @@ TEST(TraceTest, LogWithoutFrames) {
   EXPECT_EQ(DumpTrace(trace.get()), "process: calls 0, open 0, closed 0\n");
 }
 
-// Space that was reserved and got no header is no damage; frames of a type from
-// a later version are none either.
+// Reserved space without a header is not damage; neither are frames of a later
+// version's type.
 TEST(TraceTest, WhatReadersSkip) {
   const std::string path = TestFolder() + "/a.ttlog";
   {

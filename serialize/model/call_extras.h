@@ -1,4 +1,4 @@
-// What one call has beside its configuration, and what it returned.
+// Data of a single call that is not part of its configuration, including its result.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_CALL_EXTRAS_H_
 #define TORCHTRACE_SERIALIZE_MODEL_CALL_EXTRAS_H_
@@ -10,10 +10,10 @@
 
 namespace torchtrace {
 
-// Notes that are taken of a configuration's first calls alone.
+// Notes that are taken only for the first calls of a configuration.
 class FirstNotes {
  public:
-  // All notes on the call's tensors, in the place of its others.
+  // All notes on the call's tensors; they replace CallExtras::notes.
   virtual std::string_view Take() = 0;
 
  protected:
@@ -21,14 +21,14 @@ class FirstNotes {
 };
 
 struct CallExtras {
-  const RecordFacts* facts = nullptr;  // of a call of level 4
+  const RecordFacts* facts = nullptr;  // level 4 only
   std::string_view notes = {};         // on its tensors (tensor_notes.h); empty: none
-  FirstNotes* first_notes = nullptr;   // null: there are no others
+  FirstNotes* first_notes = nullptr;   // null: none
 };
 
 struct CallResult {
-  std::string_view values = {};  // varint n, value * n (value.h); empty: it isn't known
-  std::string_view notes = {};   // on the tensors in them
+  std::string_view values = {};  // varint n, value * n (value.h); empty: unknown
+  std::string_view notes = {};   // on the tensors among the values
 
   bool known() const { return !values.empty(); }
   size_t bytes() const { return values.size() + notes.size(); }

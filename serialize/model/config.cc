@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<TensorFacet>> ParseFacets(std::string_view facets) {
   }
   if (!reader.done()) return Expected(reader, "the end of the facets");
   const auto earlier = [](const TensorFacet& a, const TensorFacet& b) { return a.tensor < b.tensor; };
-  // As they are written, which a log of anyone's need not be.
+  // Our writers sort them, others may not.
   if (!std::is_sorted(result.begin(), result.end(), earlier)) std::stable_sort(result.begin(), result.end(), earlier);
   return result;
 }

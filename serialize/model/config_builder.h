@@ -1,8 +1,7 @@
-// The bytes of one call while they are put together: identity, then facets
-// (serialize/model/config.h). All levels lay out their calls with it, and none but it knows how: a hook
-// says what the arguments are. One per thread and reused, so that describing a call
-// allocates nothing. A call that starts while another is being described would
-// share the scratch: describing runs no code that could make one.
+// Builds the bytes of one call: identity, then facets (serialize/model/config.h).
+// All levels use it; only this file knows the layout, hooks just describe the arguments.
+// One per thread and reused, so that describing a call allocates nothing. Describing
+// must not run code that makes traced calls: they would use the same buffers.
 //
 //   config.Begin(head);
 //   config.Positional(1);
@@ -12,7 +11,7 @@
 //   config.values().None();
 //   config.Finish()
 //
-// Where arguments that are as they are by default are left out, SchemaArguments does the counting.
+// SchemaArguments leaves out arguments that have their default values.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_CONFIG_BUILDER_H_
 #define TORCHTRACE_SERIALIZE_MODEL_CONFIG_BUILDER_H_
@@ -32,14 +31,14 @@
 
 namespace torchtrace {
 
-// What bounds a description. What is left out is counted in the value itself.
+// Limits of a description. The value itself has the number of what was left out.
 inline constexpr size_t kMaxStringBytes = 1024;
 inline constexpr size_t kMaxItems = 1024;
 inline constexpr int kMaxDepth = 12;
-// Beyond this many bytes further items of containers are cut.
+// Once a config has this many bytes, containers get no more items.
 inline constexpr size_t kMaxConfigBytes = 64 << 10;
 
-// The part of UTF-8 `text` that is kept: never cut inside a character.
+// The part of UTF-8 `text` that a description keeps: never ends inside a character.
 inline std::string_view KeptText(std::string_view text) {
   size_t bytes = std::min(text.size(), kMaxStringBytes);
   while (bytes < text.size() && bytes > 0 && (text[bytes] & 0xc0) == 0x80) --bytes;
@@ -63,17 +62,16 @@ class ConfigBuilder {
     framework_ = {};
     depth_ = 0;
   }
-  // So many values follow.
+  // `count` values must follow.
   void Positional(size_t count) { AppendVarint(count, &bytes_); }
-  // Then, in any case; so many times a Keyword and its value follow.
+  // Always called next; `count` times a Keyword and its value must follow.
   void Keywords(size_t count) { AppendVarint(count, &bytes_); }
   void Keyword(std::string_view name) { AppendString(name, &bytes_); }
 
   ByteBuffer* bytes() { return &bytes_; }
   Writer values() { return Writer(&bytes_); }
 
-  // Goes into a container, and out of it again. False: that would be too deep, which is then said
-  // in place of the container.
+  // Enters a container. Returns false if that is too deep, after writing Deep() in place of the container.
   bool GoIn() {
     if (depth_ == kMaxDepth) {
       values().Deep();
@@ -84,8 +82,8 @@ class ConfigBuilder {
   }
   void GoOut() { --depth_; }
 
-  // A container of `whole` items, of which `describe_item(i)` appends those that are kept, one after
-  // another; a dict's are a key and a value each.
+  // A container of `whole` items. Calls `describe_item(i)` for each item that is kept, which appends it; an item of a
+  // dict is a key and a value.
   template <typename DescribeItem>
   void Container(ValueTag tag, size_t whole, DescribeItem&& describe_item) {
     if (!GoIn()) return;
@@ -94,9 +92,9 @@ class ConfigBuilder {
     GoOut();
   }
 
-  // The same of a set, whose order depends on addresses and hash seeds: sorted by their bytes, equal sets
-  // have equal ones. Tensors in sets are described out of order of their facets; they hash by identity,
-  // so there is no better order.
+  // The same for a set, whose order depends on addresses and hash seeds: sorts the items by their bytes, for equal sets
+  // to have equal bytes. Tensors in sets may get out of order with their facets; tensors hash by identity, so there is
+  // no better order.
   template <typename DescribeItem>
   void Set(ValueTag tag, size_t whole, DescribeItem&& describe_item) {
     if (!GoIn()) return;
@@ -113,7 +111,7 @@ class ConfigBuilder {
     GoOut();
   }
 
-  // After each tensor; `subclass` is empty for torch.Tensor itself.
+  // Call it after each tensor; `subclass` is empty for torch.Tensor itself.
   void EndTensor(bool requires_grad, std::string_view subclass) {
     if (requires_grad || !subclass.empty()) {
       ++facet_count_;
@@ -126,16 +124,16 @@ class ConfigBuilder {
     }
     ++tensors_;
   }
-  // Then, where something is known of it beside.
+  // Call it after EndTensor, if there is a note on the tensor.
   void Note(TensorNote note) {
     note.position = tensors_ - 1;
     AppendTensorNote(note, &notes_);
   }
   std::string_view notes() const { return notes_.view(); }
 
-  // Of some tensors more is noted where a configuration is new (FirstNotes): such a description offers it, and is then
-  // done again with `takes_first_notes`. Not of those after SetElementsAreRead(false), whose elements the call leaves
-  // alone.
+  // Some tensors have more notes if their configuration is new (FirstNotes): a description offers them, and is then
+  // repeated with `takes_first_notes`. Not for tensors after SetElementsAreRead(false), whose elements the call does
+  // not read.
   void SetElementsAreRead(bool read) { reads_elements_ = read; }
   void OfferFirstNotes() { offers_notes_ |= reads_elements_; }
   bool offers_first_notes() const { return offers_notes_; }
@@ -143,14 +141,15 @@ class ConfigBuilder {
   bool takes_first_notes() const { return takes_first_notes_; }
   bool elements_are_read() const { return reads_elements_; }
 
-  // What a call returned, in place of a config: so many values follow, then FinishResult.
+  // Builds the result of a call instead of a config: `count` values must follow, then FinishResult.
   void BeginResult(size_t count) {
     Begin({});
     Positional(count);
   }
   CallResult FinishResult() const { return {bytes_.view(), notes_.view()}; }
 
-  // Some of the values are this framework's, which outlives the config. Not said of torch's, which are described often.
+  // Some of the values are of this framework; the name must outlive the config. Not called for torch's values, which
+  // are frequent.
   void OfFramework(std::string_view framework) { framework_ = framework; }
 
   // The whole config; the identity is its first identity_bytes().
@@ -172,7 +171,7 @@ class ConfigBuilder {
   }
 
  private:
-  // How many of them follow.
+  // Returns how many items must follow.
   size_t BeginItems(ValueTag tag, size_t whole) {
     const size_t written = bytes_.size() > kMaxConfigBytes ? 0 : std::min(whole, kMaxItems);
     values().Container(tag, whole, written);
@@ -188,13 +187,13 @@ class ConfigBuilder {
   uint64_t tensors_ = 0;
   uint64_t facet_count_ = 0;
   uint32_t identity_bytes_ = 0;
-  std::string_view framework_;  // empty: as the API says
+  std::string_view framework_;  // empty: the API's
   int depth_ = 0;
 };
 
-// The arguments of a call in the order of a schema, without those that are as they are by default:
-// positional ones at the end, and keywords anywhere. How many are left is known when all were described;
-// the schema has less than 128.
+// Writes the arguments of a call in the order of a schema, without those that have their default values: positional
+// ones at the end, and keywords anywhere. The schema has less than 128 arguments, so their number, which is known only
+// at the end, fits in one byte.
 class SchemaArguments {
  public:
   // Begins `config`. The schema's first `positional` arguments are positional, all others keywords.
@@ -205,8 +204,8 @@ class SchemaArguments {
     if (positional == 0) BeginKeywords();
   }
 
-  // The next argument, whose bytes `describe()` appends. `by_default`: those of its default, empty
-  // where it has none.
+  // Adds the next argument, whose bytes `describe()` appends. `by_default`: the bytes of its default, empty
+  // if it has none.
   template <typename Describe>
   void Add(std::string_view name, std::string_view by_default, Describe&& describe) {
     ByteBuffer* const bytes = config_->bytes();
@@ -227,7 +226,7 @@ class SchemaArguments {
   }
 
  private:
-  // The number of what is kept stands before it, in one byte, and is known after it.
+  // Reserves the byte for the number of arguments, which Keep sets.
   void BeginList() {
     count_at_ = config_->bytes()->size();
     config_->bytes()->push_back(0);

@@ -1,4 +1,4 @@
-// What a ConfigBuilder lays out is what config.h says, and what bounds a description bounds it.
+// ConfigBuilder writes the layout of config.h, and keeps the limits of descriptions.
 
 #include "serialize/model/config_builder.h"
 
@@ -34,7 +34,7 @@ const std::string& Head() {
   return *head;
 }
 
-// What was laid out, taken apart; it is checked that nothing is lost on the way back.
+// Parses the builder's bytes; checks that encoding the result gives the same bytes.
 Config Parsed(ConfigBuilder* builder) {
   const std::string whole(builder->Finish());
   const std::string identity = whole.substr(0, builder->identity_bytes());
@@ -54,7 +54,7 @@ std::vector<TensorFacet> Facets(ConfigBuilder* builder) {
   return std::move(facets).value_or(std::vector<TensorFacet>());
 }
 
-// The only argument, as `describe(builder)` describes it.
+// The value of a single argument that `describe(builder)` describes.
 template <typename Describe>
 Value Described(Describe&& describe) {
   ConfigBuilder builder;
@@ -126,7 +126,7 @@ TEST(ConfigBuilder, FacetsAreOfTensorsInOrder) {
     EXPECT_EQ(facets[2].tensor, 4u);
     EXPECT_TRUE(facets[2].requires_grad);
     EXPECT_EQ(facets[2].subclass, "a.Subclass");
-    // The next call knows nothing of them.
+    // The next call has none of them.
     builder.Begin(Head());
     builder.Positional(1);
     Tensor(&builder, false);
@@ -157,7 +157,7 @@ TEST(ConfigBuilder, DeepContainersAreLeftOut) {
       deepest = std::max(deepest, depth);
       builder->Container(ValueTag::kTuple, 2, [&](size_t) { self(self, depth + 1); });
     };
-    // The way out of each is found again: there are 2^kMaxDepth innermost ones.
+    // Each container is left again: there are 2^kMaxDepth innermost ones.
     nest(nest, 0);
   });
   EXPECT_EQ(deepest, kMaxDepth);
@@ -214,7 +214,7 @@ TEST(ConfigBuilder, EqualSetsHaveEqualBytes) {
     ConfigBuilder builder;
     builder.Begin(Head());
     builder.Positional(1);
-    // And a set in each item of a set.
+    // And with a set in each item of a set.
     builder.Set(ValueTag::kSet, items.size(), [&](size_t i) {
       builder.Set(ValueTag::kFrozenSet, 2, [&](size_t k) { builder.values().Int(items[i] + static_cast<int64_t>(k)); });
     });
@@ -242,7 +242,7 @@ TEST(ConfigBuilder, TextIsNotCutInsideACharacter) {
       EXPECT_GT(kept + character.size(), kMaxStringBytes);
     }
   }
-  // No UTF-8, and no way out of it.
+  // Invalid UTF-8 without a character boundary.
   EXPECT_EQ(KeptText(std::string(5000, '\x80')), "");
 }
 
@@ -285,7 +285,7 @@ Value IntValue(int64_t value) {
   return parsed;
 }
 
-// What is to be left of a call with these arguments, as bytes.
+// The expected bytes of a call with these arguments.
 std::string Expected(const std::vector<Parameter>& parameters, size_t positional) {
   const auto is_default = [](const Parameter& p) { return p.has_default && p.value == p.by_default; };
   Config config;

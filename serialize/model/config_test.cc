@@ -42,7 +42,7 @@ TEST(Config, EveryCutAndAnyRestIsAnError) {
   EXPECT_EQ(std::string(status.message()),
             "byte " + std::to_string(identity.size()) + ": expected another framework or the end of the config");
   EXPECT_FALSE(ParseConfig(identity + std::string("\4nobo", 5)).ok());
-  EXPECT_FALSE(ParseConfig(identity + std::string("\5torch", 6)).ok());  // as its API says already
+  EXPECT_FALSE(ParseConfig(identity + std::string("\5torch", 6)).ok());  // redundant: the API's framework
   EXPECT_FALSE(ParseConfig(identity + std::string("\0", 1)).ok());
 }
 
@@ -96,7 +96,7 @@ TEST(Config, Facets) {
   EXPECT_EQ(FindFacet(*parsed, 3), &(*parsed)[1]);
   EXPECT_EQ(FindFacet(*parsed, 1), nullptr);
   EXPECT_EQ(FindFacet(*parsed, 4), nullptr);
-  // Of anyone's, in any order.
+  // From other writers, in any order.
   EXPECT_EQ(ParseFacets(std::string("\x02\x03\x01\x00\x01", 5))->front().tensor, 0u);
 
   EXPECT_TRUE(ParseFacets("")->empty());

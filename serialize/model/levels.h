@@ -1,5 +1,5 @@
-// The levels at which calls are seen: the one table of their numbers, names and what is said
-// of them. In a trace a level is its number alone; one that isn't here is read as any other.
+// The levels at which calls are recorded: the only table of their numbers, names and descriptions.
+// A trace has only the numbers; readers accept numbers that are not in this table.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_LEVELS_H_
 #define TORCHTRACE_SERIALIZE_MODEL_LEVELS_H_
@@ -21,7 +21,7 @@ inline constexpr int kRecordLevel = 4;
 struct Level {
   int number;
   const char* name;
-  const char* sees;  // for people; empty: no build traces it
+  const char* sees;  // a description; empty: no build traces this level
 };
 
 // By number, from 0 without gaps.
@@ -30,16 +30,16 @@ std::span<const Level> AllLevels();
 // Numbers or names, separated by commas; the result is ascending, without
 // duplicates. InvalidArgument names the choices.
 absl::StatusOr<std::vector<int>> ParseLevels(const std::string& text);
-// The same of several such lists.
+// The same for several such lists.
 absl::StatusOr<std::vector<int>> ParseLevels(const std::vector<std::string>& texts);
 
 // "1 (function)".
 std::string DescribeLevel(int level);
 
-// What a list may name: numbers and names, of those that are traced.
+// The numbers and names that a list may have: of the levels that builds trace.
 std::vector<std::string> LevelNames();
 
-// "0 setattr, the Python functions and classes of a list; 1 ...", of those that are traced.
+// "0 setattr, the Python functions and classes of a list; 1 ...", of the levels that builds trace.
 std::string DescribeLevels();
 
 }  // namespace torchtrace

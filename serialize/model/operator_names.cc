@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kOps = "torch.ops.";
 
-// Of these alone a name with dots is no module's.
+// Only in these namespaces a name with dots is an operator's; elsewhere it may be a module's.
 constexpr std::string_view kOwnSpaces[] = {"aten.", "prims."};
 
 bool IsInOwnSpace(std::string_view name) {

@@ -21,7 +21,7 @@ TEST(OperatorNames, OneSpellingOfAnOperator) {
       {"aten.sum.SymInt", "aten::sum.dim_IntList"},
       {"torch.ops.aten.*", "aten::*"},
       {"aten::*.default", "aten::*.default"},  // not all of aten
-      // No operators.
+      // Not operators.
       {"torch.ops.aten", "torch.ops.aten"},
       {"torch.mm", "torch.mm"},
       {"numpy.linalg.norm.default", "numpy.linalg.norm.default"},

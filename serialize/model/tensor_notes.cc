@@ -23,7 +23,7 @@ bool ReadNote(ByteReader* reader, TensorNote* note) {
   if (bits & kNoteContents) {
     if (!reader->String(&note->contents.emplace())) return false;
   }
-  // A later version's fields could not be passed over.
+  // Unknown fields of a later version can't be skipped.
   return bits <= (kNoteIdentity | kNoteRange | kNoteContents);
 }
 
@@ -36,7 +36,7 @@ void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes) {
     if (!note.identity || note.identity->offset <= INT64_MAX) notes->push_back(note);
   }
   const auto earlier = [](const TensorNote& a, const TensorNote& b) { return a.position < b.position; };
-  // As they are written, which a log of anyone's need not be.
+  // Our writers sort them, others may not.
   if (std::is_sorted(notes->begin(), notes->end(), earlier)) return;
   std::stable_sort(notes->begin(), notes->end(), earlier);
 }

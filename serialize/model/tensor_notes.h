@@ -1,5 +1,5 @@
-// What is known of the tensors of one call beside their descriptions, where it was asked for: identities, ranges of
-// integers, contents. It changes from call to call, so it is no part of a configuration. docs/FORMAT.md "Notes".
+// Optional notes on the tensors of one call: identities, ranges of integers, contents. They change from call to call,
+// so they are not part of the configuration. docs/FORMAT.md "Notes".
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_TENSOR_NOTES_H_
 #define TORCHTRACE_SERIALIZE_MODEL_TENSOR_NOTES_H_
@@ -16,7 +16,7 @@ namespace torchtrace {
 struct TensorNote {
   struct Identity {
     uint64_t tensor = 0;   // unique in the process's log, from 1
-    uint64_t storage = 0;  // the same, by itself; views have their base's. 0: it has none
+    uint64_t storage = 0;  // numbered separately, the same way; views have their base's. 0: none
     uint64_t offset = 0;   // of its first element in the storage, in elements; at most INT64_MAX
     friend bool operator==(const Identity&, const Identity&) = default;
   };
@@ -28,8 +28,8 @@ struct TensorNote {
 
   uint64_t position = 0;  // among the call's tensors, or the result's, as facets count them (config.h)
   std::optional<Identity> identity = {};
-  std::optional<Range> range = {};                // of a tensor of integers or bools that has elements
-  std::optional<std::string_view> contents = {};  // its elements in row-major order, as they lie in memory
+  std::optional<Range> range = {};                // of a non-empty tensor of integers or bools
+  std::optional<std::string_view> contents = {};  // its elements in row-major order, as raw bytes
 };
 
 // Bits of a note in the log.
@@ -54,12 +54,12 @@ void AppendTensorNote(const TensorNote& note, Out* out) {
   if (note.contents) AppendString(*note.contents, out);
 }
 
-// Those of a call, or of a result, by position. Contents are views into `bytes`. What is malformed ends the list; a
-// note with an offset that no tensor has is left out.
+// The notes of a call, or of a result, sorted by position. Contents are views into `bytes`. Stops at malformed bytes;
+// skips a note with an impossible offset.
 void ReadTensorNotes(std::string_view bytes, std::vector<TensorNote>* notes);
 std::vector<TensorNote> ReadTensorNotes(std::string_view bytes);
 
-// The one of that position, or nullptr.
+// The note on the tensor at that position, or nullptr.
 const TensorNote* FindNote(const std::vector<TensorNote>& notes, uint64_t position);
 
 }  // namespace torchtrace

@@ -65,7 +65,7 @@ std::string_view CppNameOfDtype(std::string_view dtype) {
 }
 
 uint64_t BytesOfDtype(std::string_view dtype) {
-  // Of most the first number in the name is that of bits: float8_e4m3fn, complex64.
+  // In most names the first number is that of bits: float8_e4m3fn, complex64.
   const size_t digits = dtype.find_first_of("0123456789");
   if (digits == std::string_view::npos) return 1;
   uint64_t bits = 0;

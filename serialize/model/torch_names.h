@@ -13,39 +13,32 @@
 
 namespace torchtrace {
 
-// TorchBench's short names of dtypes, which OperatorInputsMode writes: f32, b8. Read in
-// files of its kind, written in exports for its loader. Callable from any thread.
-
-// Empty when it is none.
+// The dtype of TorchBench's abbreviation, which OperatorInputsMode writes: f32, b8. Empty if it is unknown.
 std::string_view DtypeOfAbbreviation(std::string_view abbreviation);
 
-// "long int" of "int64", as PyTorch's C++ and its profiler name dtypes; the same name where they have no other.
+// "long int" for "int64": the name of the dtype in PyTorch's C++ and its profiler; the same name if they have no other.
 std::string_view CppNameOfDtype(std::string_view dtype);
 
-// Of one element; 1 where several are packed into a byte.
+// The size of one element; 1 if several are packed into a byte.
 uint64_t BytesOfDtype(std::string_view dtype);
 
-// Whether torch may have a dtype of that name, as float8_e4m3fn; nothing else in torch is called so.
+// Whether torch may have a dtype of that name, such as float8_e4m3fn; nothing else in torch has such a name.
 bool IsDtypeName(std::string_view name);
 
-// The loader knows fewer: empty for a dtype that it has no name for.
+// The abbreviation for exports; empty for a dtype that TorchBench's loader does not know: it reads fewer than are
+// written.
 std::string_view LoaderAbbreviation(std::string_view dtype);
 
-// What `torch.NAME` alone stands for in the text form: dtypes, layouts and memory
-// formats are all written so, and told apart by their names. Shared by text_form.cc,
-// which writes them, and by the parser. Callable from any thread.
-
-// kLayout and kMemoryFormat for the names that are known; else kDtype, or kType where
-// the name begins with a capital letter (torch.Tensor). A value that is not what its
-// name alone says is written in a long form: torch.dtype("strided"). So a name that is
-// missing here costs a few characters, and must never be taken off.
+// What `torch.NAME` means in the text form, where dtypes, layouts and memory formats are all written like this, and
+// differ only by their names: kLayout and kMemoryFormat for the known names, kType for names that begin with a capital
+// letter (torch.Tensor), else kDtype. A value of another kind is written in a long form: torch.dtype("strided"). So a
+// name that is missing here costs a few characters, and no name may ever be removed. Shared by the writer
+// (text_form.cc) and the parser. Callable from any thread.
 ValueTag KindOfTorchName(std::string_view name);
 
-// Names of operators as other tools write them, with dots.
-
-// As level 2 names it: aten.add.Tensor is aten::add.Tensor, aten.addmm.default is
-// aten::addmm. What has no two dots stays as it is, and so does a name of ours. TorchBench
-// knows one operator under two names: aten.sum.SymInt is aten::sum.dim_IntList.
+// Converts an operator's name as other tools write it, with dots, to its name at level 2: aten.add.Tensor is
+// aten::add.Tensor, aten.addmm.default is aten::addmm. Names without exactly two dots, and our own, stay the same.
+// TorchBench has two names for one operator: aten.sum.SymInt is aten::sum.dim_IntList.
 inline std::string OperatorName(std::string_view name) {
   if (name == "aten.sum.SymInt") name = "aten.sum.dim_IntList";
   const size_t dot = name.find('.');
@@ -61,16 +54,15 @@ inline std::string OperatorName(std::string_view name) {
   return result;
 }
 
-// The one spelling of an operator, as level 2 has it, under which calls, lists and patterns meet: aten::mm of
-// aten::mm.default, aten.mm, aten.mm.default, torch.ops.aten.mm and torch.ops.aten.mm.default. Of a glob its beginning
-// is spelled so. Other names stay as they are.
+// The canonical spelling of an operator, that of level 2, for comparing calls, lists and patterns: aten::mm for
+// aten::mm.default, aten.mm, aten.mm.default, torch.ops.aten.mm and torch.ops.aten.mm.default. Converts the beginning
+// of a glob. Other names stay the same.
 std::string CanonicalName(std::string_view name);
 
-// The canonical name as it is, and how else calls of it may be called: aten::mm, torch.ops.aten.mm, aten.mm.
+// The canonical name, and the other spellings that calls may have: aten::mm, torch.ops.aten.mm, aten.mm.
 std::vector<std::string> SpellingsOf(std::string_view canonical);
 
-// `aten::add` of `aten::add.Tensor`, and of itself; empty for what is no operator's name, such as that of an autograd
-// node.
+// `aten::add` for `aten::add.Tensor` and for itself; empty for names that are not operators, such as autograd nodes.
 inline std::string_view OperatorPacket(std::string_view name) {
   const size_t colons = name.find("::");
   if (colons == std::string_view::npos || name.find("::", colons + 2) != std::string_view::npos ||
@@ -80,10 +72,8 @@ inline std::string_view OperatorPacket(std::string_view name) {
   return name.substr(0, name.find('.', colons));
 }
 
-// Whether strides say more than the shape: torchtrace keeps those of tensors
-// that are not contiguous, as torch.Tensor.is_contiguous() has it.
-
-// Of the same length. Dimensions of size 1 may have any stride, tensors without elements any strides.
+// As torch.Tensor.is_contiguous(): torchtrace records only the strides of tensors that are not contiguous. Both lists
+// have the same length. Dimensions of size 1 may have any stride, tensors without elements any strides.
 inline bool IsContiguous(const std::vector<Dim>& shape, const std::vector<Dim>& strides) {
   for (const Dim& size : shape) {
     if (size == 0) return true;
@@ -98,7 +88,8 @@ inline bool IsContiguous(const std::vector<Dim>& shape, const std::vector<Dim>& 
   return true;
 }
 
-// A tensor's own, or what its shape comes to when it is contiguous; of another layout than strided those it has.
+// The recorded strides, or those of a contiguous tensor of its shape. Only the recorded ones if the layout is not
+// strided.
 std::vector<Dim> StridesOf(const Value& tensor);
 
 }  // namespace torchtrace

@@ -1,4 +1,4 @@
-// Calls of which no argument is known, as files of other tools may tell them: not calls without arguments.
+// Calls with unknown arguments, from files of other tools. They are not calls without arguments.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_UNKNOWN_ARGUMENTS_H_
 #define TORCHTRACE_SERIALIZE_MODEL_UNKNOWN_ARGUMENTS_H_
@@ -10,7 +10,7 @@
 
 namespace torchtrace {
 
-// Such a config has one argument, which stands for all, and which no traced call has.
+// Such a config has this one argument in place of all; no traced call has it.
 inline constexpr std::string_view kUnknownArguments = "...";
 
 inline Value UnknownArguments() {

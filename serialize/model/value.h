@@ -1,4 +1,4 @@
-// Values: an argument as bytes, their writer, and the tree that they are parsed to.
+// Values: an argument as bytes, the writer of these bytes, and the tree that they are parsed into.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_VALUE_H_
 #define TORCHTRACE_SERIALIZE_MODEL_VALUE_H_
@@ -14,11 +14,10 @@
 
 namespace torchtrace {
 
-// How an argument is described: a tagged byte string, small, canonical (equal
+// A described argument is a tagged byte string: small, canonical (equal
 // descriptions are equal bytes) and self-delimiting. ValueWriter makes them,
-// ReadValue (value_reader.h) turns them into a tree. docs/FORMAT.md has the
-// grammar. Tags are part of the log format: never renumber them.
-
+// ReadValue turns them into a tree. docs/FORMAT.md has the grammar. Tags are
+// part of the log format: never renumber them.
 enum class ValueTag : uint8_t {
   kNone = 0,
   kFalse = 1,
@@ -52,14 +51,14 @@ enum class ValueTag : uint8_t {
   kNdarray = 27,       // string dtype, varint rank, Dims (see below)
   kNumpyScalar = 28,   // string dtype
   kObject = 29,        // string: the type's dotted name
-  kSymbol = 30,        // string: "SymInt", "SymFloat" or "SymBool", value unknown
+  kSymbol = 30,        // string: "SymInt", "SymFloat" or "SymBool"; the value is unknown
   kRange = 31,         // three values: start, stop, step
   kDeep = 32,          // a container nested too deeply to describe
 };
 inline constexpr uint8_t kLastValueTag = 32;
 
-// A tensor is: varint bits, string dtype, string device, then in this order
-// what the bits announce.
+// A tensor is: varint bits, string dtype, string device, then the parts that the
+// bits announce, in this order.
 enum TensorBit : uint64_t {
   kTensorHasStride = 1,     // as many dimensions as the shape; else contiguous
   kTensorHasLayout = 2,     // string; else "strided"
@@ -68,8 +67,8 @@ enum TensorBit : uint64_t {
 // The shape: varint rank, then per dimension a Dim. Strides: the same.
 // Dim: varint 0 for a symbolic size, else zigzag(size) + 1.
 
-// Appends descriptions to a std::string or a ByteBuffer that it does not own. No call fails; nothing
-// is checked: the caller opens containers with the counts that it then writes.
+// Appends descriptions to a std::string or a ByteBuffer that it does not own. No call fails. Nothing
+// is checked: the caller must write as many items as it announced.
 template <typename Out>
 class BasicValueWriter {
  public:
@@ -150,17 +149,15 @@ class BasicValueWriter {
 
 using ValueWriter = BasicValueWriter<std::string>;
 
-// Value is one described argument taken apart: what ReadValue makes of the
-// bytes that ValueWriter wrote. Plain data that owns everything it shows; safe
-// to read from any thread. It is made for formatting and rewriting a config,
-// once per config, and is never on the way of a call.
-
-// Deeper nesting is taken for damage: no writer of ours goes so deep.
+// Deeper nesting counts as damage: no writer of ours nests so deeply.
 inline constexpr int kMaxValueDepth = 64;
 
 // One size of a shape or stride; empty: symbolic.
 using Dim = std::optional<int64_t>;
 
+// A parsed argument: what ReadValue makes of the bytes that ValueWriter wrote. Plain data
+// that owns its contents; safe to read from any thread. For formatting and rewriting, once
+// per config; never used while a call is recorded.
 struct Value {
   ValueTag tag = ValueTag::kNone;
 

@@ -20,7 +20,7 @@ absl::Status ReadText(ByteReader* reader, const std::string& what, std::string* 
 
 absl::Status ReadDims(ByteReader* reader, std::vector<Dim>* dims) {
   uint64_t rank;
-  // Every dimension takes at least a byte: a larger rank is damage, and must not be allocated for.
+  // Every dimension takes at least a byte: a larger rank is damage; don't allocate memory for it.
   if (!reader->Varint(&rank) || rank > reader->remaining()) return Expected(*reader, "a rank");
   dims->reserve(rank);
   for (uint64_t i = 0; i < rank; ++i) {

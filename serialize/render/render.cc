@@ -24,7 +24,7 @@
 namespace torchtrace {
 namespace {
 
-// One set of files: of all levels (nullopt), or of one.
+// One set of files: for all levels (nullopt), or for one.
 using FileSet = std::optional<int>;
 
 class Renderer {
@@ -74,7 +74,7 @@ class Renderer {
   }
 
  private:
-  // Of a trace without them there is no such file, unless nothing else was asked for.
+  // A trace without stacks gets no such file, unless it is the only requested one.
   absl::Status LeaveOutStacks() {
     if (!formats_.Has(RenderFile::kStacksYaml) || HasStacks(*trace_)) return absl::OkStatus();
     formats_.Remove(RenderFile::kStacksYaml);
@@ -128,7 +128,7 @@ class Renderer {
     return absl::OkStatus();
   }
 
-  // With those around it.
+  // With its parents.
   absl::Status CreateFolder() {
     namespace fs = std::filesystem;
     std::error_code error;
@@ -159,7 +159,7 @@ class Renderer {
     return absl::OkStatus();
   }
 
-  // The file for writing, or null when it is not wanted. It lives in outputs_ until all are complete.
+  // Opens a file, or returns null if it is not wanted. It stays in outputs_ until all are complete.
   absl::StatusOr<OutputFile*> Open(RenderFile file, FileSet set) {
     if (!formats_.Has(file)) return nullptr;
     absl::StatusOr<std::unique_ptr<OutputFile>> output =
@@ -241,12 +241,12 @@ class Renderer {
     if (call.stack != kNoStack && api->size() < kStacksPerApi) api->push_back({call.call, call.stack});
   }
 
-  // api_stacks.yaml: the first stacks of every API, as api_tracer writes them.
+  // Writes api_stacks.yaml: the first stacks of every API, in api_tracer's format.
   absl::Status WriteStacks(FileSet set) {
     const absl::StatusOr<OutputFile*> file = Open(RenderFile::kStacksYaml, set);
     if (!file.ok()) return file.status();
     if (*file == nullptr) return absl::OkStatus();
-    // An API of several levels has one entry in a file of all of them.
+    // In a file for all levels, an API of several levels has a single entry.
     std::map<std::string, ApiStacks> apis;
     for (const auto& [key, stacks] : api_stacks_) {
       if (set.has_value() && key.second != *set) continue;
@@ -270,7 +270,7 @@ class Renderer {
     return (*file)->status();
   }
 
-  // Frees buffers and file descriptors, and finds a full disk before the next file is begun.
+  // Frees buffers and file descriptors, and detects a full disk before the next file.
   absl::Status FinishAll() {
     for (const std::unique_ptr<OutputFile>& output : outputs_) {
       if (absl::Status s = output->Finish(); !s.ok()) return s;
@@ -336,14 +336,14 @@ class Renderer {
   const RenderOptions& options_;
   RenderFormats formats_;  // without what render_limit leaves out
   std::vector<FileSet> sets_;
-  bool several_levels_ = false;                       // in one file
+  bool several_levels_ = false;                       // in the same file
   std::vector<std::unique_ptr<Unfinished>> created_;  // folders, each in the one before
   std::vector<std::unique_ptr<OutputFile>> outputs_;  // in the order opened
   LineCache text_;
   LineCache yaml_;
   StackText stack_text_;
   const StackFormat stack_format_;
-  // The first calls with a stack, and those stacks.
+  // The first calls with a stack, and their stacks.
   using ApiStacks = std::vector<std::pair<uint64_t, StackId>>;
   static constexpr size_t kStacksPerApi = 3;
   std::map<std::pair<std::string, int>, ApiStacks> api_stacks_;  // by API and level

@@ -1,4 +1,4 @@
-// The files that a run leaves beside its logs: configs, traces, statistics, run.json.
+// The files that a run writes next to its logs: configs, traces, statistics, run.json.
 
 #ifndef TORCHTRACE_SERIALIZE_RENDER_RENDER_H_
 #define TORCHTRACE_SERIALIZE_RENDER_RENDER_H_
@@ -20,9 +20,6 @@
 
 namespace torchtrace {
 
-// Which files a trace is rendered into: their names, and how --formats chooses
-// among them. Plain values; callable from any thread.
-
 enum class RenderFile : uint8_t {
   kTraceYaml,
   kTraceText,
@@ -35,19 +32,18 @@ enum class RenderFile : uint8_t {
 };
 inline constexpr int kRenderFileCount = 8;
 
-// A set of files, as --formats says it.
+// The set of files that --formats chooses. Callable from any thread.
 class RenderFormats {
  public:
   static RenderFormats All() { return RenderFormats((1u << kRenderFileCount) - 1); }
   static RenderFormats None() { return RenderFormats(0); }
-  // A comma-separated list; the files of all names together:
+  // A comma-separated list of
   //   yaml, txt                          every file of that kind
-  //   trace, apis, configs, statistics, stacks   both spellings of it
+  //   trace, apis, configs, statistics, stacks   its text and YAML
   //   trace.txt, configs.yaml, ...       that one file
-  //   all, none                          stand alone
-  // InvalidArgument with the choices for anything else.
+  // or `all` or `none` alone. InvalidArgument with the choices for anything else.
   static absl::StatusOr<RenderFormats> Parse(std::string_view text);
-  // What Parse takes.
+  // The names that Parse accepts.
   static std::vector<std::string> Names();
   // The same, for help texts.
   static std::string Choices();
@@ -62,37 +58,31 @@ class RenderFormats {
   uint32_t bits_;
 };
 
-// `api_trace.yaml`; of one level `api_trace_level_1.yaml`.
+// `api_trace.yaml`; for one level `api_trace_level_1.yaml`.
 std::string RenderFileName(RenderFile file, std::optional<int> level);
 
 // True for the name (without folder) of any file that Render or WriteRunInfo
-// can write: what a run that overwrites a folder has to clear away.
+// can write: a run that overwrites a folder removes these.
 bool IsRenderedFileName(std::string_view name);
-
-// Render writes the files that users read from a trace: api_trace.yaml and
-// .txt, api_apis.txt, api_configs.txt and .yaml, api_statistics.txt and .yaml, api_stacks.yaml.
-// Each config is formatted once and each call copies its line, so that memory
-// goes with the configs. A file appears whole or not at all: it is written
-// under a temporary name, and all are renamed when the last one is complete.
 
 inline constexpr uint64_t kDefaultRenderLimit = 100'000;
 inline constexpr uint64_t kNoRenderLimit = UINT64_MAX;
 
 struct RenderOptions {
   RenderFormats formats = RenderFormats::All();
-  // Beyond so many calls the files that list every call are left out. `run`
-  // takes kDefaultRenderLimit, `render` kNoRenderLimit unless told otherwise.
+  // Leaves out the files that list every call if there are more calls. The default
+  // of `run` is kDefaultRenderLimit, that of `render` kNoRenderLimit.
   uint64_t render_limit = kDefaultRenderLimit;
-  // All levels in one set of files, else `api_trace_level_1.yaml` and so on,
-  // for every level that was asked for.
+  // All levels in one set of files; false: `api_trace_level_1.yaml` and so on,
+  // for every requested level.
   bool merge_output = true;
   std::string folder;  // created when missing
-  // Replace files that exist; without it they are an error, found before
+  // Replaces existing files; without it they are an error, found before
   // anything is written.
   bool force = false;
-  // Of api_stacks.yaml; else as it was asked for when the trace was recorded.
+  // Of api_stacks.yaml; default: the format that the trace's metadata asks for.
   std::optional<StackFormat> stack_format;
-  std::string trace_path;  // as the report's command names the trace; empty: `folder`
+  std::string trace_path;  // the trace in the report's command; empty: `folder`
   // Of the files; the umask applies.
   mode_t mode = 0666;
 };
@@ -100,44 +90,43 @@ struct RenderOptions {
 struct RenderReport {
   std::vector<std::string> files;  // paths written, in RenderFile's order
   Statistics statistics;           // of the whole trace
-  // The listing files were left out for render_limit, and this makes them.
+  // The listing files were left out because of render_limit; this command writes them.
   bool listing_left_out = false;
   std::string listing_command;
-  // Calls that were recorded and that no file shows: the log is damaged.
+  // Recorded calls that are in no file because the log is damaged.
   uint64_t lost_calls = 0;
   bool lost_calls_exact = true;  // false: at least lost_calls
 };
 
-// What others may do with all of the trace's logs: its files tell no more.
+// The permissions that all of the trace's logs have, for the files rendered from them.
 mode_t FileModeOf(const Trace& trace);
 
-// Errors name the file and the cause: AlreadyExists (says --force),
+// Writes the files that users read from a trace: api_trace.yaml and .txt, api_apis.txt, api_configs.txt and .yaml,
+// api_statistics.txt and .yaml, api_stacks.yaml. Formats each config once and copies its line for each call, so memory
+// grows with the configs. Files get temporary names, and all are renamed when the last one is complete.
+//
+// Errors name the file and the cause: AlreadyExists (mentions --force),
 // ResourceExhausted (full disk), PermissionDenied, NotFound, DataLoss.
 absl::StatusOr<RenderReport> Render(Trace* trace, const RenderOptions& options);
 
-// What a render said, for people: sentences without a prefix, for `render`.
+// The report for people: sentences without a prefix, for `render`.
 std::vector<std::string> RenderReportLines(const RenderReport& report);
 
-// What a run was and how it went, drawn from the metadata of its logs and from
-// counting them: run.json, and the sentences that end a run. The numbers are
-// those of the logs as they are, so that both can be made again after a
-// kill -9, from whatever the killed process left.
-
-// The content of run.json. `trace` was read or counted before, for
-// `statistics`; `report` tells what was not rendered, and may be null.
+// The content of run.json, from the metadata of the logs and from counting them: it can be made again after a kill -9
+// from what the killed process left. Read or count `trace` first, for `statistics`; `report` says what was not
+// rendered, and may be null.
 nlohmann::ordered_json BuildRunInfo(const Trace& trace, const Statistics& statistics, const RenderReport* report);
 
-// Writes run.json into `folder`, whole or not at all, over an older one. The umask applies to `mode`.
+// Writes run.json into `folder`, atomically, and replaces an older one. The umask applies to `mode`.
 absl::Status WriteRunInfo(const nlohmann::ordered_json& info, const std::string& folder, mode_t mode = 0666);
 
-// What the end of a run says, without a prefix: where the trace is, how many
-// calls, APIs and configs, what was dropped, capped, damaged or not seen, and
-// the next command to type. `folder` as the user would type it; `report` may be null.
+// The message at the end of a run, without a prefix: where the trace is, how many
+// calls, APIs and configs, what was dropped, capped, damaged or not seen, and a
+// suggested next command. `folder` as the user would type it; `report` may be null.
 std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& statistics, const RenderReport* report,
                                       const std::string& folder);
 
 // The whole text of api_statistics.txt and api_statistics.yaml.
-
 std::string FormatStatisticsText(const Statistics& statistics);
 std::string FormatStatisticsYaml(const Statistics& statistics);
 

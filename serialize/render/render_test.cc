@@ -118,7 +118,7 @@ TEST_F(RenderTest, StatisticsGoByCountThenFirstAppearance) {
             "a: 2 (33.33%)\nc: 2 (33.33%)\nb: 1 (16.67%)\nd: 1 (16.67%)\n");
 }
 
-// Ids follow the log's order, in which one thread's calls stand before another's.
+// Ids follow the order of the log, where all calls of one thread precede those of another.
 TEST_F(RenderTest, FirstAppearanceIsByTimeOverAllThreads) {
   FakeTrace trace;
   trace.Define(MakeConfig(1, "later"));
@@ -156,7 +156,7 @@ TEST_F(RenderTest, LevelsApart) {
   EXPECT_EQ(ReadFile("api_configs_level_1.txt"), "torch.add()\n");
   EXPECT_EQ(ReadFile("api_apis_level_2.txt"), "aten::add.Tensor\n");
   EXPECT_EQ(ReadFile("api_statistics_level_1.txt"), "Total APIs: 1\nTotal API calls: 2\n\ntorch.add: 2 (100.00%)\n");
-  // Asked for, and nothing was seen at it.
+  // A requested level without calls.
   EXPECT_EQ(ReadFile("api_trace_level_4.txt"), "");
   EXPECT_EQ(ReadFile("api_trace_level_4.yaml"), "[]\n");
   EXPECT_EQ(ReadFile("api_statistics_level_4.txt"), "Total APIs: 0\nTotal API calls: 0\n\n");
@@ -258,7 +258,7 @@ TEST_F(RenderTest, LostCallsAreTold) {
   EXPECT_EQ(RenderReportLines(*report).back(), "the log is damaged: at least 3 calls lost, which no file shows");
 }
 
-// As a full disk does it, the system refuses to write beyond a size.
+// A limit on file size simulates a full disk.
 TEST_F(RenderTest, AFailingDiskLeavesNothingBehind) {
   FakeTrace trace;
   for (int i = 0; i < 1000; ++i) trace.Call(MakeConfig(1, "torch.add", {IntValue(i % 10)}));

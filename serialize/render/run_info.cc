@@ -33,7 +33,7 @@ constexpr std::array kFirstKeys = {"torchtrace",  "command",         "program", 
                                    "environment", "python",          "packages",  "dialect", "levels",       "include",
                                    "exclude",     "include_getters", "outermost", "stacks",  "stack_format", "rank",
                                    "world_size"};
-// What concerns one process, or is shown under another name.
+// Keys that concern a single process, or are shown under another name.
 constexpr std::array kProcessKeys = {"format",           "role",    "pid",   "ppid",   "forked_from", "clock",
                                      "clock_again",      "source",  "label", "damage", "operators",   "end",
                                      "started_programs", "not_seen"};
@@ -66,7 +66,7 @@ void AddMetadata(const json& metadata, ordered_json* info) {
   if (const std::string time = IsoTime(started->get<int64_t>()); !time.empty()) (*info)["started"] = time;
 }
 
-// What all processes of several traces have in common.
+// The metadata that all processes of a merged trace have in common.
 json CommonMetadata(const Trace& trace) {
   json common = json::object();
   bool first = true;
@@ -85,7 +85,7 @@ json CommonMetadata(const Trace& trace) {
   return common;
 }
 
-// Of a trace that was made of several: the order of its processes, how they ended, what ranks lack.
+// For a merged trace: the order of its processes, how they ended, missing ranks.
 void AddMerged(const Trace& trace, ordered_json* info) {
   std::vector<ProcessClock> clocks;
   std::map<std::string, uint64_t> ends;
@@ -236,8 +236,7 @@ absl::Status WriteRunInfo(const ordered_json& info, const std::string& folder, m
 
 namespace {
 
-// What the recording was told to keep, as it was typed: " --include torch.add". Empty: everything, or the trace is not
-// the recording's own.
+// The filters of the recording, as options: " --include torch.add". Empty: none, or the trace was merged or filtered.
 std::string FiltersOf(const Trace& trace, size_t main) {
   if (IsMerged(trace) || trace.processes().empty() || trace.processes()[main].metadata == nullptr) return "";
   const json& metadata = *trace.processes()[main].metadata;

@@ -8,7 +8,7 @@
 namespace torchtrace {
 namespace {
 
-// Deeper calls exist only in damaged logs; they keep their time, but take none away from the calls around them.
+// Deeper calls exist only in damaged logs; their time counts, but is not subtracted from the calls around them.
 constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
@@ -48,14 +48,14 @@ class Summer {
     bool accepted = true;
     bool outermost = true;  // of its row
     bool costs = false;
-    bool lacks = false;  // until a call that costs something is in it
+    bool lacks = false;  // until there is a call of known or unknown cost inside
     uint8_t level = 0;
     ConfigId config = kLostId;
     uint64_t count = 0;
   };
   struct ThreadState {
     uint64_t calls = 0;                                   // accepted
-    bool timed = false;                                   // a clock may begin at 0, but doesn't stay there
+    bool timed = false;                                   // some record has a time other than 0
     std::vector<OpenCall> open;                           // by depth
     absl::flat_hash_map<uint32_t, uint32_t> open_rows;    // how many calls of the row are open
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
@@ -83,7 +83,7 @@ class Summer {
     return *last_;
   }
 
-  // Those at this depth and deeper have ended, seen or not.
+  // Calls at this depth and deeper have ended, even if their ends are missing.
   void Close(uint32_t depth, ThreadState* thread) {
     for (; thread->open.size() > depth; thread->open.pop_back()) {
       const OpenCall& call = thread->open.back();
@@ -128,13 +128,13 @@ class Summer {
     if (!by_place_) return;
     PlaceTotal& place = PlaceAt(open.place);
     Count(call, &place.total);
-    // Mostly a configuration is called again from the same place.
+    // Fast path: a configuration is usually called again from the same place.
     if (seen_at_[call.config] == open.place) return;
     seen_at_[call.config] = open.place;
     place.configs.insert(call.config);
   }
 
-  // What is around a call that costs something is counted by it, or what it lacks is told of that.
+  // Calls of unknown cost around a call of known or unknown cost don't count: the inner call counts or is reported.
   static void Excuse(uint8_t level, ThreadState* thread) {
     if (std::exchange(thread->open_lacks[level], 0) == 0) return;
     for (OpenCall& around : thread->open) around.lacks = around.lacks && around.level != level;
@@ -151,13 +151,13 @@ class Summer {
     total->timed = total->timed || IsTimed(call);
   }
 
-  // No clock of a machine shows 0: other tools' files have none.
+  // No real clock shows 0; files of other tools may have no times.
   static bool IsTimed(const CallRecord& call) { return call.time_ns != 0; }
 
   void Leave(const CallRecord& call, ThreadState* thread) {
     const int64_t time_ns = call.total_duration_ns();
     OpenCall open;
-    open.accepted = !selector_.has_value();  // of what isn't open nothing is known
+    open.accepted = !selector_.has_value();  // the default for calls that are not open
     if (call.depth < thread->open.size()) {
       open = thread->open[call.depth];
       Close(call.depth, thread);

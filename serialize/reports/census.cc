@@ -75,7 +75,7 @@ class Census {
   };
 
   absl::Status Add(const StatsTrace& trace) {
-    // Counting makes the configs and the threads known.
+    // Counting fills in the configs and the threads.
     const absl::StatusOr<std::vector<uint64_t>> counted = trace.trace->Count();
     if (!counted.ok()) return counted.status();
     std::vector<ConfigKind> kinds;
@@ -99,7 +99,7 @@ class Census {
       }
       CensusThread& thread = threads_[last];
       if (call.config >= kinds.size()) add_kinds();
-      // What stands at the same depth or above it is no longer open.
+      // A record at the same depth or above means that this call is no longer open.
       if (thread.api_depth.has_value() && call.depth <= *thread.api_depth) thread.api_depth.reset();
       if (call.kind != CallRecord::kEnter) return absl::OkStatus();
       const ConfigKind& kind = kinds[call.config];
@@ -119,7 +119,7 @@ class Census {
     return {head.level, static_cast<uint32_t>(at->second)};
   }
 
-  // By what was asked for, or, where the metadata doesn't tell, by what is there.
+  // By the requested levels, or, if the metadata doesn't say, by those of the calls.
   static absl::Status CheckLevels(const StatsTrace& trace) {
     const std::vector<int> levels = RecordedLevels(*trace.trace);
     const auto has = [&](int level) { return std::find(levels.begin(), levels.end(), level) != levels.end(); };

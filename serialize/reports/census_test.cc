@@ -102,7 +102,7 @@ TEST(Census, SeveralTracesAreOne) {
   EXPECT_EQ(census["threads"][3]["trace"], "b");
 }
 
-// A call of level 1 that never returned holds what comes after it, until a call stands where it stood.
+// A call of level 1 that never returned contains all following calls, until there is another call at its depth.
 TEST(Census, CallsThatNeverReturn) {
   FakeTrace trace;
   trace.Enter(MakeConfig(1, "torch.add"));
@@ -131,7 +131,7 @@ TEST(Census, NeedsBothLevels) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(row.message));
     EXPECT_EQ(out.str(), "");
   }
-  // What was asked for decides, even when nothing was called.
+  // The requested levels decide, even without calls.
   FakeTrace quiet(json::parse(R"({"levels": [1, 2]})"));
   EXPECT_THAT(Report({{&quiet, "out"}}, {}), HasSubstr("0 calls of level 2: "));
 }

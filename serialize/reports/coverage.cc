@@ -37,8 +37,9 @@ std::string_view PropertyOf(std::string_view name) {
   return {};
 }
 
-// Where people look for a name: `torch.nn.functional` of torch.nn.functional.relu, `torch.nn` of torch.nn.Module.cuda,
-// `aten` of aten::add.Tensor. A class is no place but torch.Tensor, which has as many methods as torch has functions.
+// The module or namespace of a name: `torch.nn.functional` of torch.nn.functional.relu, `torch.nn` of
+// torch.nn.Module.cuda, `aten` of aten::add.Tensor. Classes don't count, except torch.Tensor, which has as many methods
+// as torch has functions.
 std::string NamespaceOf(std::string_view name) {
   constexpr size_t kDeepest = 3;
   const std::string canonical = CanonicalName(name);
@@ -58,7 +59,7 @@ struct Tally {
   std::map<int, uint64_t> calls;          // by level
   absl::flat_hash_set<uint64_t> configs;  // their hashes, without the level
 
-  // Several levels see one call.
+  // Several levels see the same call.
   uint64_t most_calls() const {
     uint64_t most = 0;
     for (const auto& [level, count] : calls) most = std::max(most, count);
@@ -164,7 +165,7 @@ class Coverage {
   void AddKeys(const std::string& name, size_t entry) {
     const std::string key = CanonicalName(name);
     by_name_[key].push_back(entry);
-    // Unless it says `.default`, it stands for all overloads.
+    // Without `.default` it means all overloads.
     const bool says_default = name.size() > 8 && name.compare(name.size() - 8, 8, ".default") == 0;
     if (options_.exact_overloads || says_default || OperatorPacket(key) != key) return;
     by_packet_[key].push_back(entry);
@@ -206,7 +207,7 @@ class Coverage {
     return lists_operators_ ? "operators" : "APIs";
   }
 
-  // The largest first. People see those that fit a screen, and the others together.
+  // The largest first. Text and Markdown show those that fit on a screen, and the sum of the others.
   void AddNamespaces(ReportWriter* report) const {
     struct Count {
       size_t called = 0;
@@ -245,7 +246,8 @@ class Coverage {
     report->EndTable();
   }
 
-  // The most called first. People see no section without rows, and of what was never called the names alone.
+  // The most called first. Text and Markdown leave out empty sections, and show only the names of what was never
+  // called.
   static void AddSection(const char* title, std::string_view status, const char* list, std::vector<Row>* rows,
                          ReportWriter* report) {
     std::stable_sort(rows->begin(), rows->end(),
@@ -271,11 +273,11 @@ class Coverage {
   std::ostream* const out_;
   GlobMemo filter_;
   OneSpelling spelling_;
-  std::vector<Entry> entries_;                                       // those of the list that the filter accepts
+  std::vector<Entry> entries_;                                       // of the list, accepted by the filter
   absl::flat_hash_map<std::string, std::vector<size_t>> by_name_;    // index into entries_
   absl::flat_hash_map<std::string, std::vector<size_t>> by_packet_;  // operators without overload
   std::map<std::string, Tally> outside_;
-  std::vector<std::string> repeated_;  // entries of the list that are another one's API
+  std::vector<std::string> repeated_;  // entries that name the same API as another one
   std::set<int> levels_;               // that the traces were recorded at
   bool lists_operators_ = false;
   bool lists_apis_ = false;

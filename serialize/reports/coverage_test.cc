@@ -90,7 +90,7 @@ TEST_F(CoverageTest, Namespaces) {
       << Report(many, options);
 }
 
-// However an operator is spelled; without its overload it stands for all.
+// Operators match in any spelling; without an overload, a name means all of them.
 TEST_F(CoverageTest, Operators) {
   CoverageOptions options;
   options.format = StatsFormat::kCsv;
@@ -113,7 +113,7 @@ TEST_F(CoverageTest, Operators) {
       EXPECT_EQ(totals_.repeated, std::vector<std::string>{other});
     }
   }
-  // One that stands for one overload alone doesn't hide one that stands for all.
+  // An entry for one overload doesn't hide an entry for all of them.
   Report("aten::add.default\naten::add", options);
   EXPECT_EQ(totals_.called, 1U);
   trace_.Call(MakeConfig(2, "aten::mm.default", {TensorValue({4})}));

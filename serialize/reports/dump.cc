@@ -31,32 +31,32 @@ using nlohmann::ordered_json;
 constexpr char kDim[] = "\x1b[2m";
 constexpr char kRed[] = "\x1b[31m";
 constexpr char kReset[] = "\x1b[0m";
-// Wider calling lines stand out of their column.
+// Wider calling lines exceed their column.
 constexpr size_t kMaxLineWidth = 40;
 
 // A shown call from its entry on.
 struct Shown {
   CallRecord entry;
   std::shared_ptr<Shown> parent;  // the innermost shown call around it
-  uint32_t indent = 0;            // calls around it that have a line; known once its parent's is
+  uint32_t indent = 0;            // number of calls around it that have a line; set after its parent's
   bool ended = false;
   bool raised = false;
   bool early = false;    // its line was written before its end was known
   bool dropped = false;  // it has no line: it is before the tail
-  bool folded = false;   // it has no line: it stands on its parent's
+  bool folded = false;   // it has no line: it is on its parent's
   int64_t duration_ns = 0;
   std::string exception;
   std::string notes;   // on its tensors (tensor_notes.h)
-  std::string result;  // CallResult::values, empty where it isn't known
+  std::string result;  // CallResult::values, empty if unknown
   std::string result_notes;
 
-  // Shown calls directly in it: how many, and the first one while it may be folded.
+  // The number of shown calls directly in it, and the first one as long as it may be folded.
   uint64_t children = 0;
   std::shared_ptr<Shown> only_child;
   std::vector<ConfigId> same;  // the calls in it that are folded, outermost first
 };
 
-// The described arguments; equal bytes are equal ones.
+// The bytes of the arguments; equal for equal arguments.
 std::string_view ArgumentsOf(std::string_view identity) {
   const std::string_view api = ReadConfigHead(identity).api;
   return api.data() == nullptr ? identity
@@ -77,7 +77,7 @@ class Dump {
           return fold_ ? FoldedConfigText(*trace_, config) : ConfigText(*trace_, config);
         }),
         json_([trace](uint32_t variant) {
-          // Without its braces, to be put among a call's other members.
+          // Without its braces, to insert it among a call's other members.
           const std::string object = DumpJson(VariantJson(*trace, variant));
           return object.substr(1, object.size() - 2);
         }) {
@@ -103,7 +103,7 @@ class Dump {
       return out_->good() ? absl::OkStatus() : absl::AbortedError("cannot write the dump");
     });
     if (!read.ok() && read != finished) return read;
-    // What is still open never returned.
+    // Calls that are still open never returned.
     if (options_.slowest > 0) {
       if (absl::Status s = WriteSlowest(); !s.ok()) return s;
     }
@@ -116,7 +116,7 @@ class Dump {
   }
 
  private:
-  // That may be shown.
+  // The last call that may be shown.
   uint64_t LastCall() const {
     if (!options_.calls.has_value()) return UINT64_MAX;
     return options_.calls->ranges().empty() ? 0 : options_.calls->ranges().back().second;
@@ -127,7 +127,7 @@ class Dump {
     return levels.empty() || std::find(levels.begin(), levels.end(), level) != levels.end();
   }
 
-  // By depth of a thread's open calls, the innermost shown one up to each, and how many there are.
+  // For each depth of a thread's open calls: the innermost shown call up to there, and the number of shown calls.
   struct Around {
     std::shared_ptr<Shown> call;
     uint32_t generation = 0;
@@ -150,7 +150,7 @@ class Dump {
     around.push_back({call, outer.generation + 1});
     if (call->parent != nullptr && fold_) {
       Shown& parent = *call->parent;
-      // With a second call in it none is folded.
+      // A parent with two calls folds neither.
       if (parent.children++ == 0) {
         parent.only_child = call;
       } else {
@@ -184,7 +184,7 @@ class Dump {
     call->result_notes = record.result.notes;
     Fold(call.get());
     if (options_.slowest > 0) {
-      // What may still be folded into its parent waits there.
+      // A call that may still be folded waits in its parent.
       if (!fold_ || call->parent == nullptr || call->parent->only_child != call) Offer(call);
       return;
     }
@@ -192,7 +192,7 @@ class Dump {
     while (options_.tail == 0 && !waiting_.empty() && waiting_.front()->ended) WriteFirst(/*more_follows=*/true);
   }
 
-  // Its only child stands on its line where the same arguments were handed on, with the same end.
+  // Folds the only child into the call if it has the same arguments and ended in the same way.
   void Fold(Shown* call) {
     const std::shared_ptr<Shown> child = call->only_child;
     if (child == nullptr) return;
@@ -206,7 +206,7 @@ class Dump {
     Release(call);
   }
 
-  // The only child has a place of its own, unless it is folded.
+  // Gives the only child its own line, unless it is folded.
   void Release(Shown* call) {
     const std::shared_ptr<Shown> child = std::move(call->only_child);
     call->only_child = nullptr;
@@ -221,7 +221,7 @@ class Dump {
 
   absl::Status WriteSlowest() {
     for (const auto& [number, call] : open_) {
-      // As far as is known.
+      // The best estimate.
       call->duration_ns = last_ns_[call->entry.process] - call->entry.time_ns;
       Release(call.get());
       Offer(call);
@@ -234,7 +234,7 @@ class Dump {
     return absl::OkStatus();
   }
 
-  // `more_follows`: whether its end may still come.
+  // `more_follows`: whether the call's end may still come.
   void WriteFirst(bool more_follows) {
     const std::shared_ptr<Shown> call = std::move(waiting_.front());
     waiting_.pop_front();
@@ -299,7 +299,7 @@ class Dump {
     }
   }
 
-  // No clock of a machine shows 0: other tools' files have none.
+  // No real clock shows 0; files of other tools may have no times.
   static bool HasTimes(const Shown& call) { return call.entry.time_ns != 0 || call.duration_ns != 0; }
 
   std::string Ending(const Shown& call) const {
@@ -313,7 +313,7 @@ class Dump {
     return text;
   }
 
-  // `  -> Tensor(...)`, several values with commas, `()` where it returns none; empty where it isn't known.
+  // `  -> Tensor(...)`, several values with commas, `()` for no values; empty if unknown.
   std::string ResultText(const Shown& call) const {
     if (!call.ended || call.result.empty()) return "";
     const std::string_view framework = FrameworkOfApi(ReadConfigHead(trace_->identity(call.entry.config)).api);
@@ -338,7 +338,7 @@ class Dump {
     return absl::StrCat("  {", shown, "}");
   }
 
-  // `  = L2 aten::relu`: what is called with the same arguments and nothing else.
+  // `  = L2 aten::relu`: the folded calls.
   std::string SameText(const Shown& call) const {
     std::string text;
     for (const ConfigId config : call.same) {
@@ -367,7 +367,7 @@ class Dump {
     WriteStack(call.entry.stack);
   }
 
-  // Of what shows: colours don't.
+  // In characters, without colours.
   static size_t Width(std::string_view text) {
     size_t width = CountCharacters(text);
     for (size_t at = text.find('\x1b'); at != std::string_view::npos; at = text.find('\x1b', at + 1)) {
@@ -419,12 +419,12 @@ class Dump {
     AddNotes("result_tensors", call.result_notes, json);
   }
 
-  // Of the tensors of which something is known, by their positions among the call's.
+  // The notes on tensors, by their positions in the call.
   static void AddNotes(const char* name, std::string_view notes, ordered_json* json) {
     if (!notes.empty()) (*json)[name] = NotesToJson(ReadTensorNotes(notes));
   }
 
-  // How a call ended whose line was written before.
+  // Writes the end of a call whose line was written before it ended.
   void WriteEnd(Shown& call) {
     call.early = false;
     if (options_.format == DumpFormat::kJsonl) {
@@ -451,10 +451,10 @@ class Dump {
   LineCache text_;
   LineCache json_;
   bool several_threads_ = false;
-  std::set<int> levels_;  // that are shown, as far as is known
+  std::set<int> levels_;  // that are shown, as far as known
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Around>> around_;
   std::map<uint32_t, int64_t> last_ns_;                                     // by process: its last record
-  std::deque<std::shared_ptr<Shown>> waiting_;                              // as they will stand, not yet written
+  std::deque<std::shared_ptr<Shown>> waiting_;                              // not yet written, in order
   std::map<uint64_t, std::shared_ptr<Shown>> open_;                         // not yet ended, by call number
   std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Shown>> slowest_;  // the longest first
 };

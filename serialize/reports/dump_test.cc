@@ -156,7 +156,7 @@ TEST(Dump, AFailingStreamEndsTheReading) {
   EXPECT_EQ(WriteDump(&trace, {}, &out).code(), absl::StatusCode::kAborted);
 }
 
-// relu hands its argument on; linear makes two calls, of which none is it.
+// relu passes its argument on to the only call in it; linear makes two other calls.
 void AddNestedCalls(FakeTrace* trace) {
   trace->Enter(MakeConfig(1, "torch.nn.functional.relu", {IntValue(7)}));
   trace->Enter(MakeConfig(1, "torch.relu", {IntValue(7)}));
@@ -182,7 +182,7 @@ TEST(Dump, CallsWithTheSameArgumentsFold) {
             "      4  L1  torch.linear(7)  50 ns\n"
             "      5  L2    aten::linear(7)  10 ns\n"
             "      6  L2    aten::add(7)  10 ns\n");
-  // One that raised inside one that didn't is another call.
+  // A call that raised is not folded into one that returned.
   FakeTrace raising;
   raising.Enter(MakeConfig(1, "torch.relu", {IntValue(7)}));
   raising.Enter(MakeConfig(2, "aten::relu", {IntValue(7)}));

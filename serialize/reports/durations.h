@@ -1,4 +1,4 @@
-// How long calls took, as a distribution: what is asked for are its extremes and ranks.
+// The distribution of calls' durations: extremes and percentiles.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_DURATIONS_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_DURATIONS_H_
@@ -10,8 +10,8 @@
 
 namespace torchtrace {
 
-// Memory goes with the orders of magnitude, not with the calls: durations that share their first seven binary digits
-// count as one, so a rank is within 0.8 % of the call's; least and most are exact.
+// Memory grows with the orders of magnitude, not with the calls: durations that share their first seven binary digits
+// share a bucket, so a percentile is within 0.8 % of the call's duration. Least and most are exact.
 class Durations {
  public:
   void Add(int64_t ns, uint64_t calls) {
@@ -34,7 +34,7 @@ class Durations {
   int64_t least_ns() const { return least_ns_; }
   int64_t most_ns() const { return most_ns_; }
 
-  // What `percent` of the calls took at most (nearest rank). 0 where there are none.
+  // The time that `percent` of the calls took at most (nearest rank); 0 without calls.
   int64_t Percentile(double percent) const {
     const double wanted = percent / 100 * static_cast<double>(calls_);
     uint64_t below = 0;
@@ -48,7 +48,7 @@ class Durations {
  private:
   static constexpr int kDigits = 7;
 
-  // By size: the number of binary digits that are dropped, then those that are kept.
+  // The number of binary digits that are dropped, followed by those that are kept: ascending with `ns`.
   static uint32_t Bucket(uint64_t ns) {
     const int dropped = std::max(static_cast<int>(std::bit_width(ns)) - kDigits, 0);
     return static_cast<uint32_t>(dropped << kDigits) + static_cast<uint32_t>(ns >> dropped);

@@ -12,7 +12,7 @@
 
 namespace torchtrace {
 
-// Recursive descent; each function reads what its name says and adds its steps.
+// Recursive descent; each function parses the rule in its name and adds its steps.
 class FormulaParser {
  public:
   explicit FormulaParser(std::string_view text) : text_(text) {}

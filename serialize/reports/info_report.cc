@@ -22,11 +22,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What people read; thousands may have been merged.
+// Limits of the text for people; thousands of processes may have been merged.
 constexpr size_t kMaxProcesses = 100;
 constexpr size_t kMaxSentences = 200;
 
-// Members of run.json that are shown as they are.
+// Members of run.json that are shown unchanged.
 struct Member {
   const char* label;
   const char* key;
@@ -47,7 +47,7 @@ constexpr Member kMembers[] = {
     {"ended", "ended"},
 };
 
-// A member of run.json for people; empty when there is nothing to show.
+// A member of run.json for people; empty if there is nothing to show.
 std::string Shown(const ordered_json& value) {
   if (value.is_null() || ((value.is_array() || value.is_object()) && value.empty())) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -164,7 +164,7 @@ class InfoReport {
       file_bytes += process.file_bytes;
       event_bytes += process.event_bytes;
     }
-    // Each call has two events, but for those that never ended.
+    // Each call has two events, except those that never ended.
     const uint64_t events = 2 * facts_.calls - facts_.open_calls;
     std::string size = Size(file_bytes);
     if (events > 0 && event_bytes > 0) {
@@ -186,7 +186,8 @@ class InfoReport {
     for (const std::string& line : lines) Line(std::exchange(label, ""), line);
   }
 
-  // What nobody counted: the end of another tool's file, and what `filter` left out. Empty: there is nothing such.
+  // The answer for traces whose missing calls are not counted: files of other tools, and results of `filter`. Empty for
+  // other traces.
   std::string OtherThanComplete() const {
     std::set<std::string> ends;
     bool filtered = false;

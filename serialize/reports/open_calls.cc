@@ -28,10 +28,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Threads without an open call that are listed of a process.
+// The most threads without an open call to list for a process.
 constexpr size_t kMaxIdleThreads = 8;
 
-// Whether a process writes its log still.
+// Whether a process still writes its log.
 enum class Running : uint8_t { kNo, kYes, kUnknown };
 
 // The log's writer keeps its first page mapped, whatever else it does.
@@ -76,7 +76,7 @@ class OpenCallsReport {
       Thread& thread = threads_[{record.process, record.thread}];
       std::vector<CallRecord>& open = thread.open;
       if (record.kind == CallRecord::kEnter) {
-        // What stood there has ended, unseen.
+        // Calls at this depth and deeper have ended; their ends are missing.
         while (!open.empty() && open.back().depth >= record.depth) open.pop_back();
         open.push_back(record);
         return absl::OkStatus();
@@ -151,12 +151,12 @@ class OpenCallsReport {
  private:
   struct Thread {
     std::vector<CallRecord> open;    // outermost first
-    std::optional<CallRecord> last;  // that ended
+    std::optional<CallRecord> last;  // the last call that ended
     int64_t last_ended_ns = 0;
     bool last_raised = false;
   };
 
-  // Up to when calls are known to have been open.
+  // The time until which open calls are known to have been open.
   int64_t EndOf(uint32_t process, Running running) const {
     const auto last = last_ns_.find(process);
     const int64_t last_ns = last == last_ns_.end() ? 0 : last->second;
@@ -216,7 +216,7 @@ class OpenCallsReport {
     return PlainLine(absl::StrCat("thread ", number, name.empty() ? "" : absl::StrCat(" (", name, ")")));
   }
 
-  // Of the columns before a call, where several calls stand below each other.
+  // Widths of the columns before a call, to align several lines.
   struct LeadWidths {
     size_t number = 0;
     size_t place = 0;

@@ -21,7 +21,7 @@ std::string OpenCallsOf(Trace* trace, const OpenCallsOptions& options = {}) {
   return out.str();
 }
 
-// A module that waits in a call, beside a thread that has nothing to do and a process that ended.
+// A module that waits in a call, an idle thread, and a process that ended.
 void AddHangingCalls(FakeTrace* trace) {
   trace->process(0).closed = false;
   trace->process(0).known.pid = 4242;

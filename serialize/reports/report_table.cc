@@ -17,7 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr uint64_t kLeastRows = 3;
-constexpr size_t kLeastClipped = 24;  // characters of a clipped column, for more groups beside it
+constexpr size_t kLeastClipped = 24;  // characters of a clipped column, to make room for more groups
 
 std::string ValueText(const ordered_json& value, const char* between_items) {
   if (value.is_null()) return "";
@@ -150,7 +150,7 @@ size_t ReportWriter::FitGroups() {
     for (end = i; end < shown_.size() && of_group(end) == of_group(i); ++end) group_width += 2 + widths[end];
     if (of_group(i).empty()) continue;
     width += std::max(group_width, 2 + CountCharacters(of_group(i)));
-    // The first column of all has no space before it.
+    // The very first column has no space before it.
     if (++groups == 1 || width <= width_ + 2) continue;
     std::fill(keeps.begin() + static_cast<ptrdiff_t>(i), keeps.begin() + static_cast<ptrdiff_t>(end), false);
     ++dropped;

@@ -1,5 +1,4 @@
-// A report said once and written in the format that was asked for: for people as text or Markdown, for programs as
-// JSON or CSV.
+// Writes a report in any of the formats: for people as text or Markdown, for programs as JSON or CSV.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_REPORT_TABLE_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_REPORT_TABLE_H_
@@ -23,23 +22,23 @@ enum class StatsFormat : uint8_t;
 
 // The terminal that a report is for.
 struct ReportScreen {
-  size_t width = 0;   // characters of a line; 0: any
-  size_t lines = 45;  // where there is no terminal, what fits on most
+  size_t width = 0;   // characters of a line; 0: unlimited
+  size_t lines = 45;  // the default, without a terminal, fits on most
 };
 
-// What each format calls a column. One for which it has no name isn't there.
+// The names of a column in each format. A format for which the name is empty leaves the column out.
 struct ReportColumn {
   std::string title;  // of text and Markdown
   std::string json = {};
   std::string csv = {};
   TextTable::Align align = TextTable::kRight;
-  // Neighbours with the same object are a group, called like that. In JSON it is an object of the row's list `traces`;
-  // in CSV its name stands before theirs. Where its first cell is 0, people see `-` in all of them.
+  // Neighbouring columns with the same pointer form a group of that name. JSON writes it as an object of the row's list
+  // `traces`, CSV puts its name before theirs. If its first cell is 0, text and Markdown show `-` in all of them.
   const std::string* group = nullptr;
-  bool clips = false;  // its cells, on a terminal that is too narrow (ClipText)
+  bool clips = false;  // clips its cells on a terminal that is too narrow (ClipText)
 };
 
-// What programs read, and people too where there is no text of their own. Null is empty but in JSON.
+// A value for programs, and a text for people if it differs. Null is an empty cell, except in JSON.
 struct ReportCell {
   ReportCell() = default;
   template <typename Value>
@@ -50,41 +49,41 @@ struct ReportCell {
   nlohmann::ordered_json value;
   std::optional<std::string> text;
 };
-ReportCell ApiCell(std::string_view api);               // as FormatApi has it
+ReportCell ApiCell(std::string_view api);               // text: FormatApi(api)
 ReportCell TimeCell(int64_t ns);                        // `1.23 us`
 ReportCell PercentCell(uint64_t part, uint64_t whole);  // `12.34%`; programs get a number with four decimals
 
-// How many rows each of some tables has on a screen, with lines around them; what people see who don't say.
+// The default number of rows of each table for people: so that all tables, with their headings, fit on a screen.
 uint64_t RowsOnAScreen(size_t tables, size_t lines);
 
-// Each call writes what the format shows of it.
+// Takes all parts of a report; each call writes only what the format has.
 class ReportWriter {
  public:
-  // Text is for that terminal; `rows_fit`: of rows that take several of its lines there are as many fewer.
+  // Text is laid out for `screen`. `rows_fit`: if rows wrap on it, shows fewer rows.
   ReportWriter(StatsFormat format, std::ostream* out, const ReportScreen& screen = {}, bool rows_fit = false)
       : format_(format), out_(out), width_(screen.width), rows_fit_(rows_fit) {}
 
   // For people, before the tables.
   void AddLine(std::string_view line);
-  // Of the object that JSON is.
+  // Members of the JSON object.
   void AddMembers(const nlohmann::ordered_json& members);
 
-  // `list`: the member of JSON; tables that follow one another with the same one are one list. CSV is one table:
-  // every table with columns in it has the same ones.
+  // `list`: the JSON member for the rows; consecutive tables with the same name share a list. CSV is a single table:
+  // every table that has CSV columns must have the same ones.
   void BeginTable(const std::string& list, std::vector<ReportColumn> columns);
-  // A cell for each column.
+  // One cell per column.
   void AddRow(const std::vector<ReportCell>& cells);
   // `more`: how many rows were left out.
   void EndTable(uint64_t more = 0);
 
-  // Aborted, naming `what` it is, when the stream fails.
+  // Aborted if the stream failed; the message names the report as `what`.
   absl::Status Finish(const char* what);
 
  private:
   const std::string& NameOf(const ReportColumn& column) const;
   void BeginMember(const std::string& name);
   std::vector<size_t> Widths() const;  // of columns, in characters
-  // Drops the groups beyond the terminal's edge, but for the first. Returns how many.
+  // Drops the groups beyond the terminal's edge, except the first. Returns how many.
   size_t FitGroups();
   // Clips the rows for the terminal. Returns how many were dropped.
   uint64_t FitRows();
@@ -93,14 +92,14 @@ class ReportWriter {
   std::ostream* const out_;
   const size_t width_;
   const bool rows_fit_;
-  std::vector<ReportColumn> columns_;  // of the table begun last
-  // The same for people, if they see any.
+  std::vector<ReportColumn> columns_;  // of the current table
+  // The same for people.
   std::vector<TextTable::Column> shown_;
   std::vector<bool> clips_;  // by column
   std::vector<std::vector<std::string>> rows_;
   bool has_csv_header_ = false;
   const char* before_member_ = "{";
-  std::string list_;           // the open one of JSON
+  std::string list_;           // the open list of JSON
   const char* list_end_ = "";  // what closes it
 };
 

@@ -11,7 +11,7 @@
 namespace torchtrace {
 namespace {
 
-// Two tables that JSON has in one list and of which CSV has the second; that one has a group for each of two traces.
+// Two tables that share a list in JSON; CSV has only the second one, which has a group for each of two traces.
 std::string Report(StatsFormat format) {
   std::ostringstream out;
   ReportWriter report(format, &out);
@@ -46,7 +46,7 @@ TEST(ReportTable, Text) {
             "\"not a|name\"      -     -      1  1.50 us\n");
 }
 
-// Groups beyond the edge are told; the first is there however narrow it is, and columns behind the groups.
+// Groups beyond the edge are mentioned; the first group and the columns after the groups are always shown.
 TEST(ReportTable, GroupsThatDontFit) {
   const std::string names[] = {"one", "two", "three"};
   const auto text = [&names](size_t width) {

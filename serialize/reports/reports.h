@@ -1,4 +1,4 @@
-// What the verbs tell of a trace: stats, census, coverage, info, dump.
+// The reports on a trace: stats, census, coverage, dump, tree, info.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_REPORTS_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_REPORTS_H_
@@ -30,19 +30,17 @@
 
 namespace torchtrace {
 
-// Calls and times of a trace, summed per config and per place: one reading, or
-// one counting, from which every grouping of `torchtrace stats` is made.
-
+// Calls and times, summed per config or per place: all groupings of `torchtrace stats` are made from these.
 struct CallTotal {
   uint64_t calls = 0;
   uint64_t raised = 0;
-  uint64_t outermost = 0;       // of the calls that cost something: those in no other such call of their level
-  uint64_t lacking = 0;         // of the calls that should cost something: those with no such call around or inside
-  int64_t time_ns = 0;          // from entering to leaving; of calls that are in no other call of their row
+  uint64_t outermost = 0;       // calls that cost something and are not inside another such call of their level
+  uint64_t lacking = 0;         // calls of unknown cost: innermost ones, not inside a call that costs something
+  int64_t time_ns = 0;          // between entry and end, of the calls that are not inside another call of their row
   int64_t self_time_ns = 0;     // without the recorded calls inside
   uint64_t first = UINT64_MAX;  // number of the first call
   bool timed = false;           // some of them have times
-  Durations durations = {};     // of the calls whose time counts, where asked for
+  Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
 
   void Add(const CallTotal& other) {
     durations.Add(other.durations);
@@ -57,8 +55,7 @@ struct CallTotal {
   }
 };
 
-// Where calls were made, beside what was called: their thread, line, module, tag. Dense numbers that whoever asks
-// gives.
+// Where calls were made: their thread, line, module or tag. Dense numbers that SumOptions::place assigns.
 using PlaceId = uint32_t;
 inline constexpr PlaceId kNoPlace = UINT32_MAX;
 struct PlaceTotal {
@@ -68,47 +65,43 @@ struct PlaceTotal {
 
 struct TraceTotals {
   std::vector<CallTotal> configs;  // by ConfigId
-  std::vector<PlaceTotal> places;  // by PlaceId, where asked for
-  bool has_times = false;          // else all of them are 0: none were kept
+  std::vector<PlaceTotal> places;  // by PlaceId, with SumOptions::place
+  bool has_times = false;          // false: the trace has no times, all are 0
   uint64_t untimed = 0;            // calls of threads without times
 };
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;
 
 struct SumOptions {
-  // The row that a config's calls are shown in; kNoRow: they don't count. Asked once per config. The time of a call
-  // that is in another one of its row is in that one's already.
+  // The row of a config's calls; kNoRow: they don't count. Called once per config. Rows matter for times: a call
+  // inside another one of its row adds nothing to the row's time.
   std::function<uint32_t(ConfigId)> row;
-  // The place of a call at its entry, not kNoPlace; `around`: of the call around it, which may have none. Where there
-  // are places, each is a row. Asked of all calls.
+  // The place of a call, from its entry; never kNoPlace. `around`: the place of the call around it, or kNoPlace. With
+  // this function, places are the rows. Called for every call.
   std::function<PlaceId(const CallRecord& entry, PlaceId around)> place = nullptr;
-  // Whether its calls cost something, for CallTotal::outermost. Asked once per config that has a row.
+  // Whether the config's calls cost something, for CallTotal::outermost. Called once per config that has a row.
   std::function<bool(ConfigId)> costs = nullptr;
-  // Whether its calls should, and nobody knows how much, for CallTotal::lacking.
+  // Whether they cost an unknown amount, for CallTotal::lacking.
   std::function<bool(ConfigId)> lacks = nullptr;
-  // Those that it doesn't mean don't count. Names and levels are left to `row`.
+  // Only selected calls count. `row` checks names and levels.
   const CallSelection* selection = nullptr;
   bool durations = false;
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
 
-// Only how often each config was called, from Trace::Count: several times faster. `first`
-// is the config's id, which is in the order of the definitions.
+// Only the numbers of calls of each config, from Trace::Count: several times faster. `first` is
+// the config's id: ids are in the order of the definitions.
 absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<uint32_t(ConfigId)>& row);
 
 // The formats of stats, census and coverage (report_table.h).
 enum class StatsFormat : uint8_t { kText, kJson, kCsv, kMarkdown };
-// Who reads it wants no more than a screen of it, unless told otherwise; programs want all.
+// People get as much as fits on a screen by default, programs everything.
 inline bool IsForPeople(StatsFormat format) { return format == StatsFormat::kText || format == StatsFormat::kMarkdown; }
 
-// How many rows people see where they don't say.
+// The most rows that people see by default.
 inline constexpr uint64_t kDefaultRows = 20;
 
-// The tables of `torchtrace stats`: calls, share, configs and time, by API, config,
-// family, shapes, level, thread, process, rank, label, calling line, module or tag, over one trace or several side by
-// side. Reads each trace once; memory goes with the configs and threads. Equal configs
-// of different traces count as one.
-
+// What the rows of `torchtrace stats` are.
 enum class StatsBy : uint8_t {
   kApi,
   kConfig,
@@ -123,7 +116,7 @@ enum class StatsBy : uint8_t {
   kModule,
   kTag
 };
-// kCalls, kConfigs, kTime and kSelf: the most first.
+// kCalls, kConfigs, kTime and kSelf are descending.
 enum class StatsSort : uint8_t { kCalls, kConfigs, kTime, kSelf, kName, kFirst, kFlops };
 
 struct StatsGrouping {
@@ -132,74 +125,67 @@ struct StatsGrouping {
 };
 // `api`, `config`, ..., `tag:step`; InvalidArgument with the choices, and the nearest one.
 absl::StatusOr<StatsGrouping> ParseStatsGrouping(std::string_view text);
-// What it takes, but for tags.
+// The names that it takes, except tags.
 std::vector<std::string> StatsGroupingNames();
 const Choices<StatsFormat>& StatsFormats();
 const Choices<StatsSort>& StatsSorts();
 
-// A trace and what the table calls it.
 struct StatsTrace {
   Trace* trace = nullptr;
-  std::string name;
+  std::string name;  // in the table
 };
 
-// What names and levels leave out is in no total, and costs time in the calls around it all the same: so does what the
-// selection leaves out else.
+// Calls that the selection leaves out are in no total, but their time still counts for the calls around them.
 struct StatsOptions : CallSelection {
   StatsGrouping grouping;
   StatsFormat format = StatsFormat::kText;
   std::optional<StatsSort> sort = {};  // kCalls; of shapes kSelf
-  // So many rows of each table, the first in that order; 0: all. Else all for programs, and for people what fits on a
-  // screen.
+  // Only the first so many rows of each table; 0: all. Default: all for programs, what fits on a screen for people.
   std::optional<uint64_t> top = {};
   ReportScreen screen = {};
-  Coarsening ignore;  // configs that are equal without it count as one
-  bool sum = false;   // several traces as one, and not side by side
-  // Without times, exceptions and the order of calls where these aren't needed:
-  // counting is several times faster than reading.
+  Coarsening ignore;  // configs that are equal without these parts count as one
+  bool sum = false;   // adds several traces up instead of showing them side by side
+  // false: no times, exceptions and order of calls, unless the grouping needs them: counting is several times faster
+  // than reading.
   bool times = true;
-  bool all_times = false;  // mean, least, most and ranks of the calls' times too
+  bool all_times = false;  // also mean, least, most and percentiles of the calls' times
 };
 
-// Rows of APIs, configs, families and shapes come by level, a table for each; those that are equal in what they are
-// sorted by come by first appearance. Time is what passed between entering and leaving, summed over the calls that are
-// in no other call of the row; self time leaves out the recorded calls inside. docs/STATS.md lists the keys of JSON and
-// the columns of CSV. InvalidArgument for an order that needs times which the traces don't have, Aborted when `out`
-// fails. `notes` gets what is to be said beside the report.
+// Writes the tables of `torchtrace stats`: calls, share, configs and time of one trace, or of several side by side.
+// Equal configs of different traces count as one. APIs, configs, families and shapes get one table for each level; ties
+// in the order are sorted by first appearance. Time is summed over the calls that are not inside another call of the
+// row; self time leaves out the recorded calls inside. Reads each trace once; memory grows with configs and threads.
+//
+// docs/STATS.md lists the keys of JSON and the columns of CSV. InvalidArgument for an order by times that the traces
+// don't have, Aborted when `out` fails. `notes` gets remarks to print with the report.
 absl::Status WriteStats(const std::vector<StatsTrace>& traces, const StatsOptions& options, std::ostream* out,
                         std::vector<std::string>* notes = nullptr);
-
-// The census of `torchtrace stats --census`: which operators (level 2) ran inside an
-// API call (level 1) and which did not, so that level 1 did not see them. One
-// reading; memory goes with the APIs and threads.
 
 struct CensusOptions {
   StatsFormat format = StatsFormat::kText;
   std::optional<uint64_t> top = {};  // as in StatsOptions; operators most often outside come first
   ReportScreen screen = {};
-  GlobFilter filter;  // over names of operators; totals are of what it accepts
+  GlobFilter filter;  // over names of operators; totals are of those that it accepts
 };
 
-// A call is inside when any call around it on its thread is of level 1, however many are
-// in between; one whose outer calls are lost counts as outside. docs/STATS.md lists the
-// keys of JSON and the columns of CSV. FailedPrecondition for a trace that was not
-// recorded at levels 1 and 2, Aborted when `out` fails.
+// The census of `torchtrace stats --census`: which operators (level 2) ran inside an API call (level 1), and which ran
+// outside, where level 1 misses them. A call is inside if any call around it on its thread is of level 1; one whose
+// outer calls are lost counts as outside. Reads the trace once; memory grows with APIs and threads.
+//
+// docs/STATS.md lists the keys of JSON and the columns of CSV. FailedPrecondition for a trace that was not recorded at
+// levels 1 and 2, Aborted when `out` fails.
 absl::Status WriteCensus(const std::vector<StatsTrace>& traces, const CensusOptions& options, std::ostream* out);
-
-// The report of `torchtrace apis coverage`: which APIs or operators of a list were
-// called in some traces, how often and with how many configs, and which never were.
-// Counts each trace once; memory goes with the configs.
 
 struct CoverageOptions {
   StatsFormat format = StatsFormat::kText;
-  GlobFilter filter;        // over names, of the list and of what was called beside it
+  GlobFilter filter;        // over names, of the list and of calls outside of it
   std::vector<int> levels;  // whose calls count; empty: all
   // Which rows are shown; the totals are of all.
-  bool namespaces = false;  // how many of each module's or namespace's; in CSV it stands alone
+  bool namespaces = false;  // counts by module or namespace; in CSV only these
   bool called = true;
   bool never = true;
-  bool outside = false;  // called and not in the list
-  // An operator's name without overload is that overload, and not all of them.
+  bool outside = false;  // called, but not in the list
+  // An operator's name without overload means the default overload, instead of all overloads.
   bool exact_overloads = false;
 };
 
@@ -208,7 +194,7 @@ class ApiNames;
 struct CoverageTotals {
   size_t listed = 0;
   size_t called = 0;
-  std::vector<std::string> repeated = {};  // names of the list that are other names of APIs in it
+  std::vector<std::string> repeated = {};  // entries of the list that name the same API as another entry
 
   // Whether at least so many percent of the list were called.
   bool Reaches(double percent) const {
@@ -216,27 +202,25 @@ struct CoverageTotals {
   }
 };
 
-// InvalidArgument, with its place, for an entry that no known API or operator is called, and that neither a user
-// (`?NAME`) nor a scan answers for. `knows_operators`: what isn't among the operators is none.
+// InvalidArgument, with its place, for an entry that is no known API or operator, unless the user wrote it as `?NAME`
+// or a scan found it. `knows_operators`: `names` has all operators; without it, an operator fails only if a known name
+// is near.
 absl::Status CheckListNames(const ApiList& list, const std::string& list_name, const ApiNames& names,
                             bool knows_operators);
 
-// A call is of the entry that has its name, or has it among its aliases; of a property also
-// when a read or write of it was called (`NAME.__get__`). Operators go by any spelling
-// (`aten::add.Tensor`, `aten.add.Tensor`, `torch.ops.aten.add.Tensor`). A config that several
-// levels saw counts once, and so do its calls. `list_name` is how the report calls the list.
-// InvalidArgument when the filter leaves nothing of it; Aborted when `out` fails, and then the totals are there.
+// The report of `torchtrace apis coverage`: which APIs or operators of a list the traces call, how often and with how
+// many configs, and which they never call. A call counts for the entry that has its name, also as an alias; reads and
+// writes of a property (`NAME.__get__`) count for the property. Operators match in any spelling (`aten::add.Tensor`,
+// `aten.add.Tensor`, `torch.ops.aten.add.Tensor`). A config that several levels saw counts once, and so do its calls.
+// `list_name` is the list's name in the report. Counts each trace once; memory grows with the configs.
+//
+// InvalidArgument if the filter leaves nothing of the list; Aborted when `out` fails, with the totals filled in.
 absl::Status WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list, const std::string& list_name,
                            const CoverageOptions& options, std::ostream* out, CoverageTotals* totals);
 
-// The levels that a trace was recorded at; where its metadata doesn't tell, those of its
-// calls. It was counted or read before.
+// The levels that a trace was recorded at; if its metadata doesn't say, those of its calls. Count or read the trace
+// first.
 std::vector<int> RecordedLevels(const Trace& trace);
-
-// `torchtrace dump`: one line per call in program order, with its level where several stand together, indented by
-// nesting, with its duration, the type of the exception it raised, or a mark that it never returned. Streams: a call's
-// line waits for its end only while fewer than kMaxWaitingCalls lines wait; then it is written as `<unfinished>`, and a
-// line of its own tells how it ended.
 
 inline constexpr uint64_t kMaxWaitingCalls = 100'000;
 
@@ -244,66 +228,66 @@ enum class DumpFormat : uint8_t { kText, kJsonl };
 const Choices<DumpFormat>& DumpFormats();
 
 struct DumpOptions : CallSelection {
-  uint32_t depth = UINT32_MAX;  // so many generations of what is shown
-  uint64_t slowest = 0;         // only the N calls that took longest, those first; 0: all, in program order
+  uint32_t depth = UINT32_MAX;  // the most levels of nesting to show
+  uint64_t slowest = 0;         // only the N slowest calls, the slowest first; 0: all, in program order
   uint64_t tail = 0;            // only the last N calls; 0: all
   DumpFormat format = DumpFormat::kText;
-  // Text only. An operator that is the only call in one with the same arguments stands behind that on its line, and
-  // long containers are shortened.
+  // Text only. If the only call inside a call has the same arguments, shows its name on the same line; shortens long
+  // containers.
   bool fold = false;
-  size_t width = 0;    // of a line, in characters; what a call has more of arguments is left out; 0: any
+  size_t width = 0;    // of a line, in characters: cuts the arguments to fit; 0: unlimited
   bool color = false;  // ANSI colours
   // Shows calls' whole stacks, in this form.
   std::optional<StackFormat> stacks;
   uint64_t max_waiting_calls = kMaxWaitingCalls;
 };
 
-// FailedPrecondition for the slowest calls of a trace without times; Aborted when `out` fails, and then at once.
+// `torchtrace dump`: one line per call in program order, indented by nesting, with its level if the trace has several,
+// and with its duration, the type of the exception it raised, or a mark that it never returned. Streams: a call's line
+// waits for its end while fewer than max_waiting_calls lines wait; beyond that it is written as `<unfinished>`, and a
+// later line says how the call ended.
+//
+// FailedPrecondition for the slowest calls of a trace without times; Aborted as soon as `out` fails.
 absl::Status WriteDump(Trace* trace, const DumpOptions& options, std::ostream* out);
-
-// `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory goes with its nodes.
 
 struct TreeOptions {
   LabelBy by = LabelBy::kApi;
-  uint32_t depth = UINT32_MAX;      // so many generations
-  int64_t min_time_ns = 0;          // only what took so long in all
+  uint32_t depth = UINT32_MAX;      // the most levels of nesting to show
+  int64_t min_time_ns = 0;          // hides nodes of less total time
   uint64_t max_nodes = 0;           // text: only so many, those that took longest or were called most; 0: all
-  size_t width = 0;                 // of a line of text, in characters; names are clipped for it; 0: any
-  bool first_called_first = false;  // else the longest
+  size_t width = 0;                 // of a line of text, in characters: clips names to fit; 0: unlimited
+  bool first_called_first = false;  // default: the longest first
   bool backward_at_forward = false;
-  bool imports = false;      // of api: what imports call, which else is in nodes `(import)`
-  CallSelection calls = {};  // what it leaves out belongs to the call around it
+  bool imports = false;      // by API: shows the calls that imports make; default: one node `(import)` for all of them
+  CallSelection calls = {};  // calls that it leaves out belong to the call around them
   bool json = false;
   bool color = false;  // ANSI colours; text only
 };
 
-// FailedPrecondition where no call has what the tree is of; Aborted when `out` fails.
+// `torchtrace tree`: what called what, by thread, folded (serialize/trace/call_tree.h). Memory grows with the nodes.
+// FailedPrecondition if no call has a label of the kind `by`; Aborted when `out` fails.
 absl::Status WriteTree(Trace* trace, const TreeOptions& options, std::ostream* out);
-
-// What `torchtrace info` shows: what was run, where and with what, how many
-// calls were recorded in how many bytes, how each process ended, and whether
-// anything is missing or damaged. Counts the trace once.
 
 struct InfoOptions {
   bool json = false;  // the object of run.json, else text
-  // How the trace is written, where that is not a log.
+  // The trace's format, if it is not a log.
   std::string format = {};
 };
 
-// `path` as the user gave it. Aborted when `out` fails.
+// `torchtrace info`: what was run, where and with what, how many calls were recorded in how many bytes, how each
+// process ended, and whether anything is missing or damaged. Counts the trace once. `path` as the user gave it. Aborted
+// when `out` fails.
 absl::Status WriteInfo(Trace* trace, const std::string& path, const InfoOptions& options, std::ostream* out);
-
-// `torchtrace info --open`: the calls that have not ended, by process and thread, innermost last, with how long they
-// have been open: until now in a process of this machine that still writes its log, else up to its last record. Under
-// them the stack of the innermost one that has one. Where no call is open, the last one that ended. One reading; memory
-// goes with the threads and open calls.
 
 struct OpenCallsOptions {
   bool json = false;
-  size_t width = 0;  // of a line of text; 0: any
+  size_t width = 0;  // of a line of text; 0: unlimited
 };
 
-// Aborted when `out` fails.
+// `torchtrace info --open`: the calls that have not ended, by process and thread, innermost last, with how long they
+// have been open: until now if their process runs on this machine and still writes its log, else until its last record.
+// Below them is the stack of the innermost call that has one. If no call is open, shows the last one that ended. Reads
+// the trace once; memory grows with threads and open calls. Aborted when `out` fails.
 absl::Status WriteOpenCalls(Trace* trace, const OpenCallsOptions& options, std::ostream* out);
 
 }  // namespace torchtrace

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Made of shapes.yaml: see BUILD.
+// Generated from shapes.yaml: see BUILD.
 constexpr char kBuiltIn[] =
 #include "serialize/reports/shapes_yaml.inc"
     ;
@@ -44,7 +44,7 @@ bool IsFloating(std::string_view dtype) {
   return dtype.find("float") != std::string_view::npos || dtype.starts_with("complex");
 }
 
-// Symbolic sizes, and those that were forgotten, are none.
+// False for symbolic sizes and for placeholders.
 bool IsKnown(const Dim& dim) { return dim.has_value() && *dim >= 0; }
 
 std::optional<Numbers> NumbersOf(const std::vector<Dim>& dims) {
@@ -62,7 +62,7 @@ double ProductOf(const Numbers& numbers) {
   return product;
 }
 
-// Nothing when they can't be.
+// nullopt if they can't be broadcast.
 std::optional<std::vector<Dim>> BroadcastTogether(const std::vector<Dim>& a, const std::vector<Dim>& b) {
   std::vector<Dim> result = a.size() >= b.size() ? a : b;
   const std::vector<Dim>& shorter = a.size() >= b.size() ? b : a;
@@ -80,7 +80,7 @@ std::optional<std::vector<Dim>> BroadcastTogether(const std::vector<Dim>& a, con
   return result;
 }
 
-// All tensors among the arguments, and what is known of them together.
+// All tensors among the arguments.
 struct Tensors {
   std::vector<const Value*> all;
   size_t of_first = 0;  // how many of them the first argument has
@@ -128,7 +128,7 @@ double NumberOf(const Value& value) {
                                          : static_cast<double>(value.tag == ValueTag::kTrue);
 }
 
-// Of what is no tensor; nothing where it is no number.
+// For values other than tensors; nullopt if the value is not numeric. A dtype counts as its size in bytes.
 std::optional<Numbers> NumbersOf(const Value& value) {
   if (IsNumber(value)) return Numbers{NumberOf(value)};
   if (value.tag == ValueTag::kDtype) return Numbers{static_cast<double>(BytesOfDtype(value.text))};
@@ -143,7 +143,7 @@ std::optional<Numbers> NumbersOf(const Value& value) {
 
 std::string Stripped(const std::string& text) { return std::string(absl::StripAsciiWhitespace(text)); }
 
-// Each letter of an equation of two tensors, `bij,bjk->bik`, into the product that it is a size of: B, M, N or K.
+// Multiplies the size of each letter of an equation of two tensors, `bij,bjk->bik`, into B, M, N or K.
 bool BindEquation(const Config& config, const std::vector<const Value*>& tensors,
                   std::map<std::string, std::optional<Numbers>>* variables) {
   if (config.args.empty() || config.args[0].tag != ValueTag::kString || tensors.size() != 2) return false;
@@ -165,7 +165,7 @@ bool BindEquation(const Config& config, const std::vector<const Value*>& tensors
   std::map<std::string, double> products = {{"B", 1}, {"M", 1}, {"N", 1}, {"K", 1}};
   for (const auto& [letter, size] : in[0]) {
     const auto other = in[1].find(letter);
-    // Without an arrow, what is in both is summed.
+    // Without an arrow, letters of both tensors are summed over.
     const bool stays = arrow != std::string::npos && text.find(letter, arrow) != std::string::npos;
     products[other == in[1].end() ? "M"
              : stays              ? "B"
@@ -178,7 +178,7 @@ bool BindEquation(const Config& config, const std::vector<const Value*>& tensors
   return true;
 }
 
-// `A, B[C, D], at(E, 0)` at the commas outside of brackets, without the blanks around.
+// Splits `A, B[C, D], at(E, 0)` at the commas outside of brackets, and strips blanks.
 std::vector<std::string> SplitOutside(std::string_view text, char separator) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -204,7 +204,7 @@ absl::Status ParseInto(const std::string& text, std::optional<Formula>* formula)
   return absl::OkStatus();
 }
 
-// What the dimensions of an image are called, from the last one on.
+// Names of the dimensions of an image, from the last one on.
 constexpr const char* kSpatialNames[] = {"W", "H", "D"};
 
 }  // namespace
@@ -336,7 +336,7 @@ absl::StatusOr<ShapeRules> ShapeRules::Parse(const std::string& text) {
 }
 
 ShapeRules ShapeRules::BuiltIn() {
-  // A test parses it as well: it has no errors.
+  // It has no errors: a test parses it too.
   return Parse(kBuiltIn).value_or(ShapeRules());
 }
 
@@ -354,7 +354,7 @@ const std::vector<size_t>& ShapeRules::RulesOf(const std::string& api) {
   return at->second;
 }
 
-// Whether a shape is of the parameter's dims; names that are new get their sizes.
+// Whether a shape matches the parameter's dims; new names get their sizes.
 bool ShapeRules::BindDims(const Parameter& parameter, const std::vector<Dim>& shape, Variables* variables) {
   const auto is_list = [](const std::string& dim) { return dim.ends_with("..."); };
   const auto list = std::find_if(parameter.dims.begin(), parameter.dims.end(), is_list);
@@ -386,7 +386,7 @@ bool ShapeRules::BindDims(const Parameter& parameter, const std::vector<Dim>& sh
   return true;
 }
 
-// `value`: null where it isn't given.
+// `value`: null if it isn't given.
 bool ShapeRules::Bind(const Parameter& parameter, const Value* value, Variables* variables) {
   if (value != nullptr && value->tag == ValueTag::kNone) value = nullptr;
   if (parameter.must_be.has_value()) {
@@ -476,7 +476,7 @@ CallShapes ShapeRules::FindSizes(const Config& config) {
   always["in"] = One(tensors.bytes(tensors.all.size()));
   always["first"] = One(tensors.bytes(tensors.of_first));
   always["tensors"] = Numbers{static_cast<double>(tensors.all.size())};
-  // Weights of recurrent layers come as lists.
+  // Weights of recurrent layers are lists.
   std::optional<double> matrices = 0;
   const auto add_matrices = [&matrices](const Value& list) {
     for (const Value& item : list.items) {

@@ -1,5 +1,5 @@
-// The sizes of a call as people say them, M, N and K of a matmul, and what such a call costs. What is known of which
-// API is data: shapes.yaml.
+// The sizes of a call under their usual names, such as M, N and K of a matmul, and the call's cost. shapes.yaml has the
+// rules for each API.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_SHAPES_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_SHAPES_H_
@@ -20,34 +20,33 @@
 
 namespace torchtrace {
 
-// Of one call. Nothing: no formula is known, or a size that it takes isn't.
+// The cost of one call. nullopt: there is no formula, or one of its sizes is unknown.
 struct CallCost {
-  std::optional<double> flops = {};  // of products of matrices, as torch.utils.flop_counter counts them
+  std::optional<double> flops = {};  // of matrix products, as torch.utils.flop_counter counts them
   std::optional<double> bytes = {};  // of tensors, read and written once each
 };
 
 struct CallSize {
   std::string name;
-  std::optional<Numbers> numbers;  // nothing: symbolic
+  std::optional<Numbers> numbers;  // nullopt: symbolic
 };
 
 struct CallShapes {
-  // It has no FLOPs, and is of an API that costs some.
+  // The API costs FLOPs, but there is no formula for this call.
   bool lacks_formula = false;
-  std::vector<CallSize> sizes;  // none: no rule is known of this call
-  std::string dtype;            // of the first tensor of floating point, else of the first one; with `sizes`
+  std::vector<CallSize> sizes;  // empty: no rule matches this call
+  std::string dtype;            // with `sizes`: of the first floating-point tensor, else of the first tensor
   CallCost cost;
 };
 
-// What shapes.yaml says; it describes the form of rules. One thread.
+// The rules of shapes.yaml, which describes their syntax. Not thread-safe.
 class ShapeRules {
  public:
-  // What is in shapes.yaml.
   static ShapeRules BuiltIn();
   // InvalidArgument with the rule and what is wrong in it.
   static absl::StatusOr<ShapeRules> Parse(const std::string& text);
 
-  // By the first rule that is of the call's API and whose pattern fits its arguments.
+  // Applies the first rule for the call's API whose pattern matches the arguments.
   CallShapes Find(const Config& config);
 
  private:
@@ -57,15 +56,15 @@ class ShapeRules {
     std::vector<std::string> names;
     bool optional = false;
     bool tensor = false;                 // has dims
-    std::vector<std::string> dims;       // of a tensor; "X..." any number of them
-    std::optional<std::string> must_be;  // true, false or a text in quotes
-    std::optional<Formula> otherwise;    // where it isn't given
+    std::vector<std::string> dims;       // of a tensor; "X...": any number of them
+    std::optional<std::string> must_be;  // true, false or a quoted string
+    std::optional<Formula> otherwise;    // the default
   };
   struct ShownSize {
     std::string name;
     Formula formula;
     bool spatial = false;           // L; H and W; D, H and W
-    std::optional<Formula> unless;  // not shown where it is that
+    std::optional<Formula> unless;  // hidden if it has this value
   };
   struct Rule {
     std::vector<std::string> names;
@@ -78,7 +77,7 @@ class ShapeRules {
   };
   using Variables = std::map<std::string, std::optional<Numbers>>;
 
-  // Globs.
+  // APIs that cost FLOPs, as globs.
   struct Costly {
     GlobFilter apis;
     std::vector<std::string> names, free;
@@ -95,18 +94,18 @@ class ShapeRules {
 
   std::vector<Rule> rules_;
   Costly costly_;
-  std::map<std::string, bool> is_costly_;              // of those that were asked for
-  std::map<std::string, std::vector<size_t>> by_api_;  // of those that were asked for, into rules_
+  std::map<std::string, bool> is_costly_;              // a cache, by API
+  std::map<std::string, std::vector<size_t>> by_api_;  // a cache: indexes into rules_
 };
 
-// `M=32 N=64 kernel=3x3`; `*` is a size that isn't known.
+// `M=32 N=64 kernel=3x3`; `*` for an unknown size.
 std::string FormatSizes(const std::vector<CallSize>& sizes);
-// `{"M": 32, "kernel": [3, 3]}`, null for one that isn't known.
+// `{"M": 32, "kernel": [3, 3]}`, null for an unknown size.
 nlohmann::ordered_json SizesJson(const std::vector<CallSize>& sizes);
 
-// Whole where it fits 64 bits.
+// An integer if it fits 64 bits.
 nlohmann::ordered_json AmountJson(double amount);
-// Three digits and the power of a thousand: `12.3 G`, `1.00 k`, `512 `. The unit goes behind it.
+// Three digits and an SI prefix, for a unit to follow: `12.3 G`, `1.00 k`, `512 `.
 std::string FormatAmount(double amount);
 
 }  // namespace torchtrace

@@ -80,7 +80,7 @@ TEST(Shapes, Table) {
        "B=2 L=7 S=7 E=16 | float32 | 34944 | -"},
       {"aten::conv_transpose1d(" + T("4, 5") + ", " + T("4, 6, 2") + ")",
        "N=1 C=4 L=5 O=6 kernel=2 stride=1 padding=0 | float32 | 480 | 416"},
-      // A size that isn't known.
+      // An unknown size.
       {"aten::mm(Tensor([4, SymInt], \"float32\"), " + T("5, 6") + ")", "M=4 N=6 K=5 | float32 | 240 | -"},
       {"aten::convolution(" + T("8, 64, 56, 30") + ", " + T("128, 32, 3, 5") +
            ", None, [2, 2], [1, 2], [1, 1], False, [0, 0], 2)",
@@ -110,7 +110,7 @@ TEST(Shapes, Table) {
       {"aten::sum(" + T("4, 5") + ")", "elements=20 | float32 | - | 80"},
       {"aten::_to_copy(" + T("4") + ", dtype=torch.float16)", "elements=4 | float32 | - | 24"},
       {"aten::_foreach_add_.Scalar([" + T("4") + ", " + T("5") + "], 1)", "tensors=2 elements=9 | float32 | - | 72"},
-      // Nothing is known of these.
+      // No rules.
       {"aten::view(" + T("4") + ", [2, 2])", " |  | - | -"},
       {"torch.add(1, 2)", " |  | - | -"},
       {"my.mm(" + T("4, 5") + ", " + T("5, 6") + ")", " |  | - | -"},

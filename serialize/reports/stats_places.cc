@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 
 constexpr PlaceId kUnknown = kNoPlace;
 
-// A place for each small number, found once.
+// Caches a place for each small number.
 class Memo {
  public:
   template <typename Find>
@@ -58,7 +58,7 @@ absl::Status StatsPlaces::Finish() {
     place.text = absl::StrCat(place.model, ".", place.text);
     place.labels[0] = absl::StrCat(place.model, ".", place.labels[0].value.get<std::string>());
   }
-  // A row of calls that are nowhere says nothing alone.
+  // A single row for calls without a place is useless.
   if (places_.size() > (nowhere_.has_value() ? 1 : 0)) return absl::OkStatus();
   const std::string who = traces_.size() == 1 ? traces_[0].name + " has" : std::string("the traces have");
   if (grouping_.by == StatsBy::kModule) {
@@ -157,7 +157,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfLines(size_t t
   };
 }
 
-// A call of a module is made in that module, and so is what it calls that is in no inner one.
+// The place of a call of a module is that module, and so is that of the calls in it that are in no inner module.
 std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfModules(size_t trace) {
   const Trace* const of = traces_[trace].trace;
   auto known = std::make_shared<Memo>();

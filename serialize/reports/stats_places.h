@@ -1,4 +1,4 @@
-// Rows of stats that are no config's: where calls were made, and when.
+// Rows of stats by where calls were made instead of what was called: threads, processes, lines, modules, tags.
 
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_STATS_PLACES_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_STATS_PLACES_H_
@@ -19,26 +19,26 @@
 namespace torchtrace {
 
 struct StatsPlace {
-  std::vector<ReportCell> labels;  // what programs read of it
-  std::string text;                // the same for people
+  std::vector<ReportCell> labels;  // for programs
+  std::string text;                // for people
   std::optional<double> number;    // for sorting by name
-  std::string model;               // that a module is a part of; empty: none
+  std::string model;               // the model of a module; empty: none
 };
 
-// Numbers the threads, processes, ranks, labels, lines, modules or values of a tag of several traces. Those that have
-// the same labels are one; threads and processes are of one trace each.
+// Numbers the threads, processes, ranks, labels, lines, modules or tag values of several traces. Places with the same
+// labels are one; threads and processes of different traces always differ.
 class StatsPlaces {
  public:
-  // Both outlive it.
+  // Both arguments must outlive it.
   StatsPlaces(const StatsGrouping& grouping, const std::vector<StatsTrace>& traces)
       : grouping_(grouping), traces_(traces) {}
 
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
 
-  // For SumOptions::place of a trace that was counted. Valid until it is asked for another trace's.
+  // For SumOptions::place of a trace that was counted. Valid until the next call of Of.
   std::function<PlaceId(const CallRecord&, PlaceId)> Of(size_t trace);
 
-  // When all traces were counted. InvalidArgument where no call of any trace has what is asked for.
+  // Call it after the last trace. InvalidArgument if no call of any trace has such a place.
   absl::Status Finish();
 
   const std::vector<StatsPlace>& all() const { return places_; }

@@ -30,7 +30,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What a row shows of all traces together, or of one of them.
+// What a row shows for all traces together, or for one of them.
 struct Cells {
   CallTotal total;
   uint64_t configs = 0;
@@ -47,13 +47,13 @@ struct Cells {
 };
 
 struct Row {
-  std::vector<ReportCell> labels;  // what the row is about
-  std::string text_label;          // the same for people
+  std::vector<ReportCell> labels;  // for programs
+  std::string text_label;          // for people
   // For sorting by name: numbers by their value.
   std::optional<double> number;
-  int level = 0;       // where rows are of one
-  size_t config = 0;   // one of the row's, into configs_
-  uint64_t order = 0;  // tells rows apart that are equal else
+  int level = 0;       // if rows are of one level
+  size_t config = 0;   // a config of the row: index into configs_
+  uint64_t order = 0;  // breaks ties
   Cells all;
   std::vector<Cells> traces;  // side by side
 };
@@ -65,7 +65,7 @@ struct Totals {
   int64_t self_time_ns = 0;
   bool timed = false;
   double flops = 0;
-  uint64_t lacking = 0;                                     // calls that have no formula
+  uint64_t lacking = 0;                                     // calls without a formula
   std::set<std::pair<int, std::string_view>> lacking_apis;  // with their levels
 
   void Add(const Totals& other) {
@@ -79,17 +79,17 @@ struct Totals {
     lacking_apis.insert(other.lacking_apis.begin(), other.lacking_apis.end());
   }
 };
-// Of all traces together, and of each one side by side.
+// For all traces together, and for each one side by side.
 struct TotalsOfTraces {
   Totals all;
   std::vector<Totals> traces;
 };
 
-// A config of one of the traces, coarsened; equal ones of others are added to it.
+// A config of the traces, coarsened; equal ones are added up.
 struct GlobalConfig {
   std::string_view identity;
   ConfigHead head;
-  uint32_t row = 0;  // into rows_; where these are of configs
+  uint32_t row = 0;  // index into rows_, if rows are not places
   CallCost cost = {};
   bool lacks_formula = false;
   CallTotal all = {};
@@ -99,14 +99,14 @@ struct GlobalConfig {
 struct Grouping {
   StatsBy by;
   const char* name;
-  const char* list;    // the JSON's name of the rows
-  const char* title;   // of the label's column
+  const char* list;    // the JSON member for the rows
+  const char* title;   // of the label column
   bool label_last;     // long labels
   bool by_level;       // a row is of one level
   bool apis;           // shows how many APIs
   bool configs;        // shows how many configs
   bool of_one_trace;   // no row has calls of two traces
-  const char* labels;  // the names of what a row is about
+  const char* labels;  // the names of the labels
 };
 constexpr Grouping kGroupings[] = {
     {StatsBy::kApi, "api", "apis", "API", false, true, false, true, false, "api level"},
@@ -168,7 +168,7 @@ class StatsReport {
     return Write();
   }
 
-  // Of times beside those that are shown.
+  // Remarks about missing times.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
     for (const auto& [trace, calls] : untimed_) {
@@ -180,7 +180,7 @@ class StatsReport {
   }
 
  private:
-  // What one row of places has in all traces or in one: their configs and APIs are sets.
+  // The totals of a place in all traces or in one. Configs and APIs are sets, to merge several.
   struct Tally {
     CallTotal total;
     absl::flat_hash_set<size_t> configs;  // indices into configs_
@@ -203,10 +203,10 @@ class StatsReport {
 
   absl::Status Add(size_t number) {
     Trace* const trace = traces_[number].trace;
-    // Counting makes the configs known, so that each is matched against the filters once, before the reading.
+    // Counting fills in the configs, to match each against the filters once, before the reading.
     const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
     if (!counted.ok()) return counted.status();
-    std::vector<size_t> ids(trace->config_count());  // of the configs that are accepted, into configs_
+    std::vector<size_t> ids(trace->config_count());  // of the accepted configs, into configs_
     SumOptions sums;
     sums.row = [&](ConfigId id) {
       const std::string_view identity = trace->identity(id);
@@ -280,7 +280,7 @@ class StatsReport {
     return at->second;
   }
 
-  // The row of a config, which is new.
+  // The row of a new config.
   uint32_t FindRow(size_t index, GlobalConfig* config) {
     const auto [level, api] = config->head;
     std::string key = absl::StrCat(level, " ");
@@ -300,7 +300,7 @@ class StatsReport {
         break;
       case StatsBy::kFamily: {
         const absl::StatusOr<Config> parsed = ParseConfig(config->identity);
-        // What can't be taken apart is a family of its own.
+        // A malformed config is a separate family.
         key += parsed.ok() ? FindFamily(*parsed).key : std::string(config->identity);
         row.order = index;
         break;
@@ -329,7 +329,7 @@ class StatsReport {
 
   void MakeRows() {
     const size_t columns = side_by_side_ ? traces_.size() : 0;
-    std::map<std::pair<int, std::string_view>, std::vector<bool>> apis;  // in which traces they are called
+    std::map<std::pair<int, std::string_view>, std::vector<bool>> apis;  // whether each trace calls them
     const auto totals_of = [&](int level) -> TotalsOfTraces& {
       TotalsOfTraces& totals = levels_[level];
       totals.traces.resize(columns);
@@ -395,7 +395,7 @@ class StatsReport {
   }
 
   void Sort() {
-    // Long labels are made only for what is shown, unless they decide it.
+    // Long labels are made only for the rows that are shown, unless the order depends on them.
     if (sort_ == StatsSort::kName) LabelConfigs();
     const auto amount = [this](const Row& row) -> double {
       switch (sort_) {
@@ -455,7 +455,7 @@ class StatsReport {
     }
   }
 
-  // A trace without calls lacks none.
+  // A trace without calls lacks no times.
   bool HasTimes(const Totals& totals) const { return has_times_ && (totals.timed || totals.calls == 0); }
 
   std::string CallsLine(const Totals& totals) const {
@@ -483,7 +483,7 @@ class StatsReport {
 
   absl::Status Write() const {
     ReportWriter report(options_.format, out_, options_.screen, /*rows_fit=*/!options_.top.has_value());
-    // At several levels, FLOPs are counted at each.
+    // Several levels count the same FLOPs, so there is no sum.
     Totals all = totals_.all;
     if (levels_.size() > 1) all.flops = all.lacking = 0;
     report.AddLine(CallsLine(all));
@@ -569,8 +569,8 @@ class StatsReport {
     return columns;
   }
 
-  // Calls `add` with each number of all traces or of one, as people and programs call it. Side by side there is room
-  // for less: of the two times, the one that rows are sorted by. Sizes take room too.
+  // Calls `add` with each number of all traces or of one, and its names for people and programs. Side by side there is
+  // less room: only the time that rows are sorted by. Sizes take room too.
   template <typename Add>
   void AddNumbers(const Cells& cells, const Totals& totals, const Add& add) const {
     const bool shapes = by_ == StatsBy::kShapes;
@@ -583,7 +583,7 @@ class StatsReport {
     if (grouping_.configs) add(shapes ? "" : "configs", "configs", cells.configs);
     add("", "percent", percent);
     if (has_times_) {
-      // Of calls without times there is no sum.
+      // Calls without times have no sum.
       const bool timed = cells.total.timed || (cells.total.calls == 0 && HasTimes(totals));
       const auto add_timed = [&](const char* title, const char* name, const ReportCell& cell) {
         add(title, name, timed ? cell : ReportCell(nullptr, "-"));
@@ -616,7 +616,6 @@ class StatsReport {
     if (options_.times) add("", "raised", cells.total.raised);
   }
 
-  // Rows that stand together.
   struct Table {
     int level = 0;
     size_t begin = 0, end = 0;  // of rows_
@@ -629,13 +628,13 @@ class StatsReport {
   const StatsBy by_;
   const Grouping& grouping_;
   const bool side_by_side_;
-  const bool reads_;  // or only counts
+  const bool reads_;  // false: only counts
   GlobMemo filter_;
   StatsPlaces places_;
   ShapeRules shape_rules_;
   std::vector<PlaceRow> place_rows_;  // by PlaceId
   std::vector<GlobalConfig> configs_;
-  std::deque<std::string> coarse_;                              // identities that no trace has
+  std::deque<std::string> coarse_;                              // owns coarsened identities
   absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
   absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
   uint64_t calls_before_ = 0;

@@ -181,7 +181,7 @@ TEST(StatsReport, SideBySide) {
             "2,1,1,1,11.1111,1,1,1,16.6667,0,0,0,0.0\n");
 }
 
-// What one trace shows is the column of each when they stand side by side, and the sum is the sum.
+// Side by side, each trace's column has the numbers that the trace has alone, and the sum is their sum.
 TEST(StatsReport, ColumnsAreThoseOfEachTrace) {
   FakeTrace one, two;
   AddCalls(&one);
@@ -510,13 +510,13 @@ TEST(StatsReport, Shapes) {
   for (int i = 0; i < 3; ++i) {
     call(1, "torch.nn.functional.linear", {TensorValue({2, 4, 5}), TensorValue({6, 5})}, 0);
     call(2, "aten::addmm", {TensorValue({6}), TensorValue({8, 5}), TensorValue({5, 6})}, 90);
-    // It is in the other's FLOPs already.
+    // The outer call's FLOPs include it.
     call(2, "aten::mm", {TensorValue({8, 5}), TensorValue({5, 6})}, 0);
     trace.Leave();
     trace.Leave();
     trace.Leave();
   }
-  // Equal sizes are a row, whatever else differs.
+  // Calls of equal sizes share a row, even if other arguments differ.
   call(2, "aten::mm", {TensorValue({8, 5}), TensorValue({5, 6}), IntValue(1)}, 0);
   trace.Leave();
   call(2, "aten::view", {TensorValue({8, 5})}, 0);
@@ -543,7 +543,7 @@ TEST(StatsReport, Shapes) {
   EXPECT_EQ(stats["shapes"][3]["flops"], nullptr);
 }
 
-// What lacks one is told, whatever stands beside it in a call that lacks one itself.
+// The innermost calls without a formula are reported, whatever else is in an outer call without one.
 TEST(StatsReport, OfCallsWithoutAFormulaTheInnermostAreTold) {
   const auto outer = MakeConfig(2, "aten::linalg_multi_dot", {TensorValue({4, 5}), TensorValue({5, 6})});
   const auto lacking = MakeConfig(2, "aten::_linalg_svd", {TensorValue({4, 5})});
@@ -564,7 +564,7 @@ TEST(StatsReport, CallsWithoutAFormulaAreTold) {
   const auto multi_dot = MakeConfig(2, "aten::linalg_multi_dot", {TensorValue({4, 5}), TensorValue({5, 6})});
   const auto mm = MakeConfig(2, "aten::mm", {TensorValue({4, 5}), TensorValue({5, 6})});
   trace.Call(multi_dot);
-  // What is in this one has FLOPs.
+  // The call inside has FLOPs.
   trace.Enter(multi_dot);
   trace.Call(mm);
   trace.Leave();
@@ -606,7 +606,7 @@ TEST(StatsReport, PeopleSeeAScreenful) {
   EXPECT_EQ(lines(options), 24);
 }
 
-// A call in another one of its row adds nothing to the row's time.
+// A call inside another one of its row adds nothing to the row's time.
 TEST(StatsReport, TimesOfNestedCallsAreNotAdded) {
   FakeTrace trace;
   trace.Enter(MakeConfig(0, "f", {IntValue(2)}));
@@ -644,7 +644,7 @@ TEST(StatsReport, FiltersLimitTheTotals) {
   stats = StatsJson({&trace}, options);
   EXPECT_EQ(stats["total_calls"], 1);
   EXPECT_EQ(stats["apis"][0]["api"], "aten::add.Tensor");
-  // Not recorded at level 1, but for the reader it is inside all the same.
+  // The call is still inside one of level 1, which the filter leaves out.
   EXPECT_EQ(stats["apis"][0]["self_time_ns"], 10);
 }
 

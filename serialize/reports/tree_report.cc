@@ -76,7 +76,7 @@ class TreeReport {
     return labels_.Other("(backward)");
   }
 
-  // Of the body of a module, but for the program's own.
+  // Calls of module bodies, except that of the program itself.
   bool IsImport(const CallRecord& record) const {
     if (record.level != kFrameLevel) return false;
     const ConfigHead head = ReadConfigHead(trace_->identity(record.config));
@@ -93,7 +93,7 @@ class TreeReport {
     std::stable_sort(nodes->begin(), nodes->end(), [&](uint32_t a, uint32_t b) { return Weight(a) > Weight(b); });
   }
 
-  // Those nodes of all that weigh most, each after its parent.
+  // Chooses the nodes that weigh most; a node only with its parent.
   void ChooseHeaviest() {
     chosen_.emplace(tree_.nodes().size());
     std::priority_queue<std::pair<uint64_t, uint32_t>> next;
@@ -109,7 +109,7 @@ class TreeReport {
     }
   }
 
-  // Visits threads, and the nodes below, each after its parent. `visit` says whether to go on below a node.
+  // Visits a thread and the nodes below it, each after its parent. `visit` returns whether to continue below a node.
   template <typename Visit>
   void Walk(uint32_t root, Visit&& visit) const {
     std::vector<std::pair<uint32_t, uint32_t>> open;  // nodes with their depths
@@ -198,7 +198,7 @@ class TreeReport {
     return PlainLine(absl::StrCat(ProcessName(process), " thread ", key.second, name));
   }
 
-  // A flat list: trees are deeper than what reads JSON.
+  // Writes a flat list: trees are deeper than JSON readers allow.
   void WriteJson() {
     const char* separator = "[\n";
     for (const auto& [key, root] : tree_.threads()) {
@@ -232,10 +232,10 @@ class TreeReport {
   CallSelector selector_;
   CallLabels labels_;
   CallTree tree_;
-  std::vector<std::vector<uint32_t>> children_;  // by node, as they are shown
-  std::optional<std::vector<bool>> chosen_;      // by node, where some are left out: whether it is shown
+  std::vector<std::vector<uint32_t>> children_;  // by node, in the order shown
+  std::optional<std::vector<bool>> chosen_;      // by node: whether it is shown; nullopt: all are
   uint64_t calls_ = 0;                           // accepted
-  uint64_t backward_ = 0;                        // of them
+  uint64_t backward_ = 0;                        // of these calls
   uint64_t left_out_ = 0;                        // branches
 };
 

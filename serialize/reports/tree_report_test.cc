@@ -1,4 +1,4 @@
-// `torchtrace tree`: text and JSON of trees whose calls and times a test has set.
+// `torchtrace tree`: text and JSON of trees with fixed calls and times.
 
 #include <sstream>
 #include <string>
@@ -20,7 +20,7 @@ Config Module(const std::string& type, const std::string& path) {
   return MakeConfig(3, type, {}, {{"path", TextValue(path)}});
 }
 
-// Two steps of a module with two parts, one of which calls an operator that fails once; a backward node.
+// Two steps of a module with two parts, one of which calls an operator that fails once, and a backward node.
 void AddSteps(FakeTrace* trace) {
   for (int step = 0; step < 2; ++step) {
     trace->Enter(Module("__main__.Net", "Net_0"));

@@ -1,4 +1,4 @@
-// Traces for tests: one that a test writes call by call, and what an importer made of a file.
+// Traces for tests: one that a test writes call by call, and the calls that an importer reads as text.
 
 #ifndef TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
 #define TORCHTRACE_SERIALIZE_TESTING_FAKE_TRACE_H_
@@ -19,31 +19,30 @@
 
 namespace torchtrace {
 
-// A trace that a test writes call by call, in memory. Configs and variants are
+// A trace in memory that a test writes call by call. Configs and variants are
 // numbered, counted and nested as Trace promises.
-
 class FakeTrace : public Trace {
  public:
-  // Calls are of process 0 until another one is added.
+  // Calls are in process 0 until another one is added.
   explicit FakeTrace(const nlohmann::json& metadata = nlohmann::json::object());
 
-  // A process that ended in order; change it through process().
+  // Adds a process that ended in order; change it through process().
   uint32_t AddProcess(const nlohmann::json& metadata);
   ProcessInfo& process(uint32_t index) { return processes_[index]; }
 
-  // Where the calls below take place.
+  // The process and thread of all further calls.
   void In(uint32_t process, uint32_t thread);
-  // Time passes; every record costs 10 ns more.
+  // Advances the time; every record takes another 10 ns.
   void Wait(int64_t ns) { now_ns_ += ns; }
 
-  // Of all calls that are entered from here on; empty: none.
+  // The tags of all calls that are entered from now on; empty: none.
   void Tag(std::string_view json) { tags_now_ = tags_.Intern(json); }
   // `notes` on its tensors: TensorNotes.
   void Enter(const Config& config, std::string_view facets = "", std::string notes = "");
   // Of the call that was entered last.
   void SetFacts(const RecordFacts& facts);
   void Leave();
-  // With what it returned, and notes on the tensors in it.
+  // Leaves with a result, and notes on the tensors in it.
   void Return(const std::vector<Value>& values, std::string notes = "");
   void Raise(std::string_view exception);
   void Call(const Config& config, std::string_view facets = "") {
@@ -99,27 +98,25 @@ Value ItemsValue(ValueTag tag, std::vector<Value> items);
 Config MakeConfig(int level, std::string api, std::vector<Value> args = {},
                   std::vector<std::pair<std::string, Value>> kwargs = {});
 
-// A note on each tensor, by its position: which it is, in which storage, where.
+// Encodes an identity note for each tensor, by position.
 std::string Identities(const std::vector<TensorNote::Identity>& identities);
 
 // The four calls of the project's first example, at level 1.
 void AddExampleCalls(FakeTrace* trace);
 
-// For tests of importers: what a CallSource gives, as lines that a person reads.
-
-// A line per call, indented by its depth: the text form, behind it "@process.thread" where that isn't 0.0, and
-// its times if there are any. Scans twice and expects the same. An error is a line "error: ...".
+// A line per call of an importer's CallSource, indented by its depth: the text form, then "@process.thread" unless that
+// is 0.0, and its times if there are any. Scans twice and expects the same. An error is a line "error: ...".
 std::string CallLines(CallSource* source);
 
 // The same, then the processes and the notes.
 std::string AllLines(CallSource* source);
 
-// `bytes` as a file named "file.json"; keeps a copy of them.
+// `bytes` as a file named "file.json"; copies them.
 JsonFile MemoryFile(std::string_view bytes);
 
 std::string ReadTestFile(const std::string& path);
 
-// Expects `lines` to be what stands in the file. With TORCHTRACE_BLESS, a workspace's folder, writes it there.
+// Expects the file to contain `lines`. If TORCHTRACE_BLESS is set to a workspace's folder, writes the file there.
 void ExpectGolden(const std::string& lines, const std::string& path);
 
 }  // namespace torchtrace

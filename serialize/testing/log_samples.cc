@@ -189,7 +189,7 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
     log->Leave(0);
     log->Leave(0);
   }
-  // Threads 1 and 2 work at the same time, each in a frame of its own.
+  // Threads 1 and 2 interleave, each in its own frame.
   for (int i = 0; i < 10; ++i) {
     log->Enter(1, 1, "torch.mul");
     log->Enter(2, 1, "torch.matmul", i);
@@ -204,13 +204,13 @@ std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end
     log->Leave(2);
   }
   log->Drop(2, 7, "recursion");
-  // Thread 0's second frame: nothing but ends at first.
+  // Thread 0's second frame: begins with ends only.
   log->Enter(0, 1, "torch.add");
   log->NewFrame(0);
   log->Leave(0);
   log->Call(0, 2, "aten::mm", 30);
-  // Thread 1 ends; thread 2 goes on in its frame, which stands before the one
-  // that thread 2 had until now; then thread 3 goes on there.
+  // Thread 1 ends; thread 2 continues in its frame, which is before thread 2's
+  // own frame in the file; then thread 3 continues there.
   log->Enter(2, 1, "torch.matmul", 99);
   log->TakeFrame(2, 1);
   log->Enter(2, 2, "aten::mul.Tensor", 0, "\x01\x02");

@@ -1,6 +1,5 @@
-// Logs for tests, written by the writers that a traced program uses, with the
-// list of what was written. Times advance by 10 units with every record; a unit
-// is a nanosecond.
+// Logs for tests, written by the same writers as in a traced program, with a
+// list of the calls in them. Times advance by 10 ns with every record.
 
 #ifndef TORCHTRACE_SERIALIZE_TESTING_LOG_SAMPLES_H_
 #define TORCHTRACE_SERIALIZE_TESTING_LOG_SAMPLES_H_
@@ -23,10 +22,10 @@ namespace torchtrace {
 // The identity (config.h) of a call of `api` with the integer `arg`.
 std::string SampleIdentity(int level, std::string_view api, int64_t arg = 0);
 
-// Where a record stands in the file.
+// Where a record is in the file.
 struct SamplePlace {
   uint64_t frame = 0;  // offset of its frame's header
-  uint64_t end = 0;    // of the byte behind it
+  uint64_t end = 0;    // offset of the byte after the record
 };
 
 struct SampleCall {
@@ -44,22 +43,22 @@ class SampleLog {
   static constexpr uint64_t kStart = 1000;
   static constexpr uint32_t kSmallFrame = kPageBytes - sizeof(FrameHeader);
 
-  // Creates the file with its metadata; `metadata` is merged over the usual.
+  // Creates the file; `metadata` is merged over the default metadata.
   explicit SampleLog(const std::string& path, std::string_view metadata = "{}");
 
   LogWriter& writer() { return *writer_; }
   uint64_t now() const { return now_; }
   void Wait(uint64_t units) { now_ += units; }
 
-  // The thread goes on in a frame of its own; its last one is closed.
+  // Closes the thread's frame, if any, and continues in a new one.
   void NewFrame(uint64_t thread, uint32_t payload_bytes = kSmallFrame);
-  // The thread goes on in the frame that `from`, which has ended, was writing.
+  // The thread continues in the frame of the thread `from`, which has ended.
   void TakeFrame(uint64_t thread, uint64_t from);
   void CloseFrame(uint64_t thread);
   // Frames of all threads.
   void CloseFrames();
 
-  // Opens a first frame when the thread has none, another when it's full.
+  // Opens a frame if the thread has none, or if its frame is full.
   void Enter(uint64_t thread, int level, const std::string& api, int64_t arg = 0, std::string_view facets = "");
   void Leave(uint64_t thread);
   void Raise(uint64_t thread, std::string_view exception);
@@ -70,7 +69,7 @@ class SampleLog {
   // A forked child's thread begins inside calls of its parent.
   void BeginInside(uint64_t thread, uint64_t open_calls);
 
-  // The last words, in the frame that was reserved for them.
+  // Writes the metadata of the process's end into the frame that was reserved for it.
   void End(int exit_code = 0);
 
   uint64_t frame_offset(uint64_t thread) const { return threads_.at(thread).offset; }
@@ -80,7 +79,7 @@ class SampleLog {
   struct Thread {
     CallWriter writer;
     uint64_t offset = 0;                          // of the writer's frame
-    std::map<std::string, uint64_t> definitions;  // of this thread in this frame
+    std::map<std::string, uint64_t> definitions;  // in this frame
     uint64_t calls = 0;
     std::vector<std::optional<size_t>> open;  // indices into calls_
   };
@@ -99,16 +98,16 @@ class SampleLog {
   std::vector<SampleCall> calls_;
 };
 
-// Writes a log with all there is: three threads, frames that are handed on,
-// nested levels, raises, drops, definitions that repeat, calls across frames;
-// every frame closed, or, as a killed process leaves it, some open.
+// Writes a log with every feature: three threads, reused frames, nested levels,
+// raises, drops, repeated definitions, calls across frames. kInOrder: every frame
+// is closed; kKilled: some are open, as a killed process leaves them.
 enum class SampleEnd { kInOrder, kKilled };
 std::unique_ptr<SampleLog> WriteSampleLog(const std::string& path, SampleEnd end);
 
 // Every record as a line: time, process/thread, what, call number, parent.
 std::string DumpTrace(Trace* trace);
 
-// A folder for one test's files, empty.
+// An empty folder for the current test.
 std::string TestFolder();
 
 std::string ReadFile(const std::string& path);

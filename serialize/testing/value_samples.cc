@@ -99,7 +99,7 @@ std::vector<ValueSample> MakeSamples() {
   add(
       "str_cut", [](ValueWriter* w) { w->String("abc", 1000); }, R"("abc"...+997)", "{type: str, value: abc, cut: 997}",
       R"({"type":"str","value":"abc","cut":997})");
-  // What some reader of YAML would take for something else.
+  // Words that some YAML readers don't read as strings.
   for (const char* word : {"yes", "No", "ON", "off", "y", "N", "true", "False", "null", "NaN", "Inf"}) {
     const std::string quoted = std::string("\"") + word + "\"";
     samples.push_back({std::string("str_word_") + word, Encode([word](ValueWriter* w) { WriteText(w, word); }), quoted,
@@ -335,7 +335,7 @@ Config SampleConfig(const ValueSample& sample, const std::string& api) {
   config.level = 1;
   config.api = api;
   ByteReader reader(sample.bytes);
-  // A sample that cannot be read is a fault of the table itself.
+  // A sample that can't be parsed is a bug in the table.
   if (!ReadValue(&reader, &config.args.emplace_back()).ok() || !reader.done()) std::abort();
   return config;
 }

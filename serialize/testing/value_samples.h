@@ -1,4 +1,4 @@
-// One value of every kind, and the files that fuzzers start from.
+// Sample values of every kind, and fuzzing corpora.
 
 #ifndef TORCHTRACE_SERIALIZE_TESTING_VALUE_SAMPLES_H_
 #define TORCHTRACE_SERIALIZE_TESTING_VALUE_SAMPLES_H_
@@ -11,12 +11,11 @@
 
 namespace torchtrace {
 
-// One described value of every kind, and the corners of each, with the form
-// that each of the three formats gives it: the table that their tests share.
-
+// A value and its text in each of the three formats. The samples have every kind of
+// value and its corner cases; the tests of the formats share them.
 struct ValueSample {
-  std::string name;   // says which corner; no two are equal
-  std::string bytes;  // as ValueWriter makes them
+  std::string name;   // of the corner case; unique
+  std::string bytes;  // from ValueWriter
   std::string text;
   std::string yaml;
   std::string json;
@@ -27,12 +26,10 @@ const std::vector<ValueSample>& ValueSamples();
 // A call of `api` with the sample as its only argument.
 Config SampleConfig(const ValueSample& sample, const std::string& api);
 
-// What the tests share that replay a fuzzer's corpus, and some inputs made from it by chance.
-
-// The files of testdata/fuzz/NAME, by name. The test needs them as data.
+// The contents of the files of testdata/fuzz/NAME, by name. The test's BUILD rule needs them as data.
 std::vector<std::string> ReadFuzzCorpus(const std::string& name);
 
-// The input with up to eight places changed, cut or doubled.
+// The input with up to eight random changes, cuts or duplications.
 std::string MakeMutant(const std::string& input, std::mt19937* random);
 
 }  // namespace torchtrace

@@ -24,7 +24,7 @@ void CallTree::Add(const CallRecord& record) {
   has_times_ = has_times_ || IsTimed(record);
   nodes_[thread.root].timed = nodes_[thread.root].timed || IsTimed(record);
   if (record.kind != CallRecord::kEnter) {
-    // Of calls in it the end may be lost; it may be no node itself.
+    // Ends of calls inside may be lost; the call itself may not be a node.
     while (!thread.open.empty() && thread.open.back().call > record.call) Close(&thread, record.time_ns);
     if (thread.open.empty() || thread.open.back().call != record.call) return;
     nodes_[thread.open.back().node].raised += record.kind == CallRecord::kRaise;
@@ -40,7 +40,7 @@ void CallTree::Enter(const CallRecord& record, Thread* thread) {
   const uint32_t* const forward = options_.backward_at_forward ? forward_nodes_.Find(record.facts) : nullptr;
   std::optional<uint32_t> label = options_.label(record);
   const bool labelled = label.has_value();
-  // One in another that hangs there is a part of it.
+  // A call inside another moved one, of the same forward call, is a part of it.
   const bool is_part =
       !is_outermost && thread->open.back().moved && forward != nullptr && nodes_[parent].parent == *forward;
   if (!labelled && forward != nullptr && !is_part && options_.backward) label = options_.backward(record);
@@ -107,7 +107,7 @@ void CallTree::Close(Thread* thread, int64_t end_ns) {
   CallNode& node = nodes_[call.node];
   node.self_ns += duration_ns - call.inside_ns;
   node.timed = node.timed || end_ns != 0;
-  // Without what hangs elsewhere.
+  // Without moved calls.
   const int64_t own_ns = duration_ns - call.moved_ns;
   node.total_ns += own_ns;
   if (call.moved) {

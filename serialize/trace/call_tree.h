@@ -1,4 +1,4 @@
-// The calls of a trace as a tree of what called what, folded: calls with one label under one parent are one node.
+// The calls of a trace as a folded call tree: calls with the same label under the same parent are one node.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_CALL_TREE_H_
 #define TORCHTRACE_SERIALIZE_TRACE_CALL_TREE_H_
@@ -17,52 +17,51 @@
 
 namespace torchtrace {
 
-// Memory goes with the nodes and the open calls. Times are wall time between entering and leaving; a call that never
-// returned lasted up to the last record of its process.
-
+// Times are wall time between entry and end; a call that never returned lasts until the last record of its process.
 struct CallNode {
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  uint32_t parent = kNone;  // kNone: a thread, whose label says nothing
+  uint32_t parent = kNone;  // kNone: a thread; its label has no meaning
   uint32_t label = 0;
   uint64_t calls = 0;
   uint64_t raised = 0;
   uint64_t never_returned = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;  // without the calls in it that are nodes
-  bool timed = false;   // some of its calls have times; of a thread, of those in it
+  bool timed = false;   // some of its calls have times (threads: some of the calls on them)
 };
 
 struct CallTreeOptions {
-  // What a call is called: a number of the caller's choice, asked at its entry. None: it is no node, and what it calls
-  // belongs to the call around it.
+  // The label of a call, from its entry: a number of the caller's choice. nullopt: the call is not a node, and the
+  // calls in it belong to the call around it.
   std::function<std::optional<uint32_t>(const CallRecord&)> label;
-  // What it is called where it has no label and no node is around it; none: it is no node.
+  // The label of a call without a label and without a node around it; nullopt: it is not a node.
   std::function<std::optional<uint32_t>(const CallRecord&)> outside = nullptr;
-  // Backward calls of level 4 hang under the forward call to which they belong, or the node around that, and their time
-  // is that node's and not that of the calls around them.
+  // Puts backward calls of level 4 under their forward call, or under the node around that. Their time counts for that
+  // node instead of the calls around them.
   bool backward_at_forward = false;
-  // What one is called that has no label.
+  // The label of such a backward call if it has no label.
   std::function<std::optional<uint32_t>(const CallRecord&)> backward = nullptr;
-  // What calls of this label call is no node.
+  // Calls inside of calls with this label are not nodes.
   std::optional<uint32_t> closed = {};
-  // A call whose label is that of the call around it is no node.
+  // A call with the label of the call around it is not a node.
   bool fold_equal = false;
 };
 
+// Memory grows with the nodes and the open calls.
 class CallTree {
  public:
   explicit CallTree(CallTreeOptions options) : options_(std::move(options)) {}
 
-  // Reads all of a trace; an error is the trace's.
+  // Reads the whole trace; returns the trace's error.
   absl::Status Read(Trace* trace);
-  // Or record by record, and then End.
+  // Instead of Read: Add every record, then End.
   void Add(const CallRecord& record);
   void End();
 
-  // A node stands behind its parent.
+  // Every node is after its parent.
   const std::vector<CallNode>& nodes() const { return nodes_; }
-  // By process and thread, those that have a call: the nodes without a parent.
+  // The root nodes, by process and thread, of threads with calls.
   const std::map<std::pair<uint32_t, uint32_t>, uint32_t>& threads() const { return threads_; }
   // Each node's children, in the order of their first calls.
   std::vector<std::vector<uint32_t>> Children() const;
@@ -74,8 +73,8 @@ class CallTree {
     uint32_t node;
     int64_t start_ns;
     int64_t inside_ns = 0;  // of the calls in it
-    bool moved = false;     // it hangs under its forward call
-    int64_t moved_ns = 0;   // of the calls in it, at any depth
+    bool moved = false;     // to its forward call
+    int64_t moved_ns = 0;   // of the moved calls in it, at any depth
   };
   struct Thread {
     uint32_t root = 0;

@@ -1,5 +1,5 @@
-// Which forward call a backward call of level 4 belongs to: the last before it that made the autograd node which it
-// goes through, as PyTorch numbers nodes.
+// Finds the forward call of a backward call of level 4: the last call before it that created the autograd node that it
+// runs, by PyTorch's sequence numbers.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_FORWARD_CALLS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_FORWARD_CALLS_H_
@@ -13,14 +13,14 @@
 
 namespace torchtrace {
 
-// Keeps of each forward call what its reader wants to know again, a T. Memory is bounded: the last `most` calls are
-// known, and at most as many before them. The graphs of older ones were as a rule never gone through.
+// Stores a T for each forward call. Memory is bounded: keeps the last `most` calls, and at most as many before them.
+// The graphs of older ones usually never run backward.
 template <typename T>
 class ForwardCalls {
  public:
   explicit ForwardCalls(size_t most = 1 << 20) : most_(most) {}
 
-  // At a call's entry. What is no forward call of a node is passed over.
+  // Call it at each call's entry. Ignores calls that don't create a node.
   void Add(const RecordFacts& facts, T call) {
     if (facts.forward_thread != 0 || facts.sequence < 0) return;
     if (last_.size() >= most_) {
@@ -30,7 +30,7 @@ class ForwardCalls {
     last_.insert_or_assign({facts.thread, facts.sequence}, std::move(call));
   }
 
-  // Null where the call is no backward one, or its forward call isn't known. Valid until the next Add.
+  // Null if the call is not a backward call, or its forward call is unknown. Valid until the next Add.
   const T* Find(const RecordFacts& facts) const {
     if (facts.forward_thread == 0 || facts.sequence < 0) return nullptr;
     const std::pair<uint64_t, int64_t> key(facts.forward_thread, facts.sequence);

@@ -1,4 +1,4 @@
-// The tags that go with calls, as values.
+// The tags of calls, parsed.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_PARSED_TAGS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_PARSED_TAGS_H_
@@ -14,12 +14,12 @@
 
 namespace torchtrace {
 
-// Parses each text of Trace::tags once; memory goes with those. The trace outlives it. One thread.
+// Parses each text of Trace::tags once; memory grows with these texts. The trace must outlive it. Not thread-safe.
 class ParsedTags {
  public:
   explicit ParsedTags(const Trace* trace) : trace_(trace) {}
 
-  // An object, valid as long as this; null where there are no tags, and where a damaged log has something else.
+  // A JSON object, valid as long as this; null if there are no tags, or if a damaged log has something else.
   const nlohmann::json* Get(uint32_t id) {
     if (id == kNoTags) return nullptr;
     auto at = parsed_.find(id);

@@ -31,7 +31,7 @@ nlohmann::json FormatOperators(std::vector<std::string> names) {
 
 namespace {
 
-// A sentence names no more.
+// The most names in a sentence.
 constexpr size_t kMaxNamed = 20;
 
 // `ranks 1-3, 7`
@@ -242,7 +242,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   }
   for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
 
-  // What the program or its user left out, or the default.
+  // Calls that are left out by the program, the user, or default.
   std::vector<std::string> left_out;
   if (facts.paused) left_out.emplace_back("any calls made while tracing was paused, left out");
   if (facts.getters > 0 || facts.getters_unknown) {

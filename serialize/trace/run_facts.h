@@ -1,4 +1,4 @@
-// What the metadata of a trace tells of its run: facts with checked types, ranks, operators, how complete it is.
+// Facts about a run from the metadata of its trace: ranks, operators, totals, completeness.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_RUN_FACTS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_RUN_FACTS_H_
@@ -15,19 +15,15 @@
 
 namespace torchtrace {
 
-// How a log's metadata keeps the names of the operators that PyTorch had
-// (docs/FORMAT.md, `operators`). Apart from apis.h because a traced program
-// writes it.
-
+// The metadata key for the names of PyTorch's operators (docs/FORMAT.md). Not in apis.h
+// because traced programs write it.
 inline constexpr char kOperatorsKey[] = "operators";
 
-// The value of the key for operators by name, `aten::add.Tensor`, in any order.
+// The value of the key, from names like `aten::add.Tensor` in any order.
 nlohmann::json FormatOperators(std::vector<std::string> names);
 
-// Which ranks a run lacks or has twice.
-
-// What is wrong with the ranks of one run: the processes of one label, or those
-// without one.
+// Missing and duplicate ranks of one run: of the processes of one label, or of those
+// without a label.
 struct RankGap {
   std::string label;
   int64_t world_size = 0;
@@ -35,15 +31,14 @@ struct RankGap {
   std::vector<int64_t> duplicate;  // several processes that weren't forked have it
 };
 
-// Of runs in which a process knows its rank.
+// Checks the runs in which some process has a rank.
 std::vector<RankGap> FindRankGaps(const std::vector<ProcessInfo>& processes);
 
-// "ranks 1-3, 7 of 8 are missing", "rank 2 is there more than once", of each run.
+// "ranks 1-3, 7 of 8 are missing", "rank 2 is there more than once", for each run.
 std::vector<std::string> RankSentences(const std::vector<RankGap>& gaps);
 
-// What is known of a whole run, of all its processes' metadata: the ground that
-// run.json, the end of a run and `torchtrace info` stand on.
-
+// The facts about a whole run, over the metadata of all its processes: the basis of
+// run.json, the message at the end of a run and `torchtrace info`.
 struct RunFacts {
   size_t processes = 0;
   size_t main = 0;  // index of the run's first process; 0 when there is none
@@ -51,11 +46,11 @@ struct RunFacts {
   uint64_t calls = 0;
   uint64_t open_calls = 0;
   uint64_t getters = 0;
-  bool getters_unknown = false;  // of some process
-  bool paused = false;           // some process
+  bool getters_unknown = false;  // in some process
+  bool paused = false;           // in some process
   std::map<std::string, uint64_t> dropped;
   std::map<std::string, uint64_t> cut;
-  std::vector<std::string> not_seen;  // each text once, and what was started
+  std::vector<std::string> not_seen;  // each text once, including started programs
   std::map<std::string, StartedProgram> started;
   std::vector<std::string> stopped;  // each reason once
   uint64_t unclosed = 0;             // processes
@@ -64,33 +59,31 @@ struct RunFacts {
   bool lost_calls_exact = true;
 };
 
-// `trace` was counted or read before.
+// Count or read the trace first.
 RunFacts GatherFacts(const Trace& trace);
 
-// Configs, and calls of them, of which a description is not whole: long texts
-// and containers that were cut, containers nested too deeply.
+// Configs with incomplete descriptions, and calls of them: long texts and containers
+// that were cut, containers nested too deeply.
 struct CappedCounts {
   uint64_t configs = 0;
   uint64_t calls = 0;
 };
 CappedCounts CountCapped(const Trace& trace, const Statistics& statistics);
 
-// True when the processes came from several traces: each one's metadata says from where.
+// True if the processes were merged from other traces, according to their metadata.
 bool IsMerged(const Trace& trace);
 
-// The name of its log: `main-1234`; of a merged process the name of that which it came
-// from, after its run's label: `gpt2:main-1234`.
+// The name of its log: `main-1234`; for a merged process its run's label and the name of
+// the original log: `gpt2:main-1234`.
 std::string ProcessName(const ProcessInfo& process);
 
 // How one process ended: `exit code 0`, `signal 9 (SIGKILL)`, `trace closed, and the program
 // went on`, or `not closed: killed or still running`.
 std::string DescribeEnd(const ProcessInfo& process);
 
-// Whether a trace has all calls of its program, as `info` tells people.
-
-// One sentence for all that is missing, the gravest first, or one that begins with `yes`. What torchtrace
-// leaves out unless told otherwise, or was told to by the program, comes last, and doesn't make a trace incomplete.
-// `ranks`: RankSentences of the processes (serialize/trace/run_facts.h).
+// Whether a trace has all calls of its program, for `info`: a sentence for everything that is missing, the most serious
+// first, or one that begins with `yes`. Calls that torchtrace leaves out by default, or because the program asked for
+// it, come last and don't make a trace incomplete. `ranks`: RankSentences of the processes.
 std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const CappedCounts& capped,
                                               const std::vector<std::string>& ranks);
 

@@ -56,7 +56,7 @@ TEST(RanksTest, MissingAndDuplicate) {
   EXPECT_THAT(Sentences({Ranked(0, 2)}), ElementsAre("rank 1 of 2 is missing"));
   EXPECT_THAT(Sentences({Ranked(4, 10), Ranked(1, 10)}), ElementsAre("ranks 0, 2, 3, 5-9 of 10 are missing"));
   EXPECT_THAT(Sentences({Ranked(0, 1), Ranked(0, 1)}), ElementsAre("rank 0 is there more than once"));
-  EXPECT_THAT(Sentences({{{"rank", 7}}}), IsEmpty());  // of how many nobody knows
+  EXPECT_THAT(Sentences({{{"rank", 7}}}), IsEmpty());  // the world size is unknown
   EXPECT_THAT(Sentences({Ranked(900'000, 1'000'000)}),
               ElementsAre("ranks 0-899999, 900001-999999 of 1000000 are missing"));
 }
@@ -73,7 +73,7 @@ TEST(RanksTest, ForksHaveTheirParentsRank) {
   Json fork = Ranked(0, 1);
   fork["role"] = "fork";
   EXPECT_THAT(Sentences({Ranked(0, 1), fork, fork}), IsEmpty());
-  // Or ranks of their own.
+  // Or they have their own ranks.
   Json other = Ranked(1, 2);
   other["role"] = "fork";
   EXPECT_THAT(Sentences({other, Ranked(0, 2)}), IsEmpty());

@@ -14,7 +14,7 @@
 namespace torchtrace {
 namespace {
 
-// The levels that the processes were asked to trace.
+// Adds the levels that the processes were asked to trace.
 void AddLevelsAskedFor(const Trace& trace, std::map<int, LevelCount>* levels) {
   for (const ProcessInfo& process : trace.processes()) {
     for (const int level : process.known.levels) (*levels)[level];
@@ -27,7 +27,7 @@ bool HasOneThread(const Trace& trace) {
   return threads <= 1;
 }
 
-// By ConfigId, numbers that grow with the time of the first call. Of one thread the ids themselves are in that order.
+// Numbers by ConfigId, ascending with the time of the first call. With one thread the ids already are in that order.
 absl::StatusOr<std::vector<uint64_t>> FirstAppearances(Trace* trace) {
   std::vector<uint64_t> first(trace->config_count());
   std::iota(first.begin(), first.end(), uint64_t{0});
@@ -88,7 +88,7 @@ absl::StatusOr<Statistics> CountCalls(Trace* trace, ApiOrder order) {
     statistics.config_calls[trace->config_of(variant)] += (*counts)[variant];
   }
 
-  absl::flat_hash_map<std::pair<int, std::string_view>, size_t> index;  // into apis; names are the trace's
+  absl::flat_hash_map<std::pair<int, std::string_view>, size_t> index;  // into apis; the trace owns the names
   for (ConfigId config = 0; config < statistics.config_calls.size(); ++config) {
     const uint64_t calls = statistics.config_calls[config];
     const ConfigHead head = ReadConfigHead(trace->identity(config));

@@ -1,7 +1,7 @@
-// How often each API and config was called: the numbers behind
-// api_statistics.txt, run.json and the message at the end of a run. Counts
-// without times come from Trace::Count, which is the fastest way through a log;
-// `torchtrace stats`, which shows times, is reports.h.
+// The numbers of calls of each API and config, for api_statistics.txt, run.json
+// and the message at the end of a run. From Trace::Count, the fastest way through
+// a log, so there are no times; `torchtrace stats`, which has times, is in
+// reports.h.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_STATISTICS_H_
 #define TORCHTRACE_SERIALIZE_TRACE_STATISTICS_H_
@@ -22,7 +22,7 @@ struct ApiCount {
   int level = 0;
   uint64_t calls = 0;
   uint64_t configs = 0;
-  uint64_t first = 0;  // orders by first appearance
+  uint64_t first = 0;  // for sorting by first appearance
 };
 
 struct LevelCount {
@@ -36,15 +36,15 @@ struct Statistics {
   uint64_t configs = 0;
   std::vector<uint64_t> config_calls;  // by ConfigId
   std::vector<uint8_t> config_levels;  // by ConfigId
-  std::vector<ApiCount> apis;          // by calls, falling, then by first appearance, if that was asked for
-  std::map<int, LevelCount> levels;    // every level that was asked for or seen
+  std::vector<ApiCount> apis;          // by calls, descending, then by first appearance, with ApiOrder::kByCalls
+  std::map<int, LevelCount> levels;    // every level that was requested or seen
 
-  // What concerns `level` alone; config_calls stays as long, others being 0.
+  // The statistics of `level` alone; config_calls keeps its size, with 0 for other levels.
   Statistics OfLevel(int level) const;
 };
 
-// Counts the trace, and reads it as well where several threads called and the APIs shall have
-// their order: only so is it known whose calls came first. Lost calls are in none of the counts.
+// Counts the trace. With kByCalls, also reads it if several threads made calls, to find out
+// which API was called first. Lost calls are in none of the counts.
 enum class ApiOrder : uint8_t { kByCalls, kNone };
 absl::StatusOr<Statistics> CountCalls(Trace* trace, ApiOrder order = ApiOrder::kByCalls);
 

@@ -1,4 +1,4 @@
-// What the calls of a trace name by number: configs and variants, stacks, tags.
+// Tables of what calls of a trace refer to by number: configs and variants, stacks, tags.
 
 #ifndef TORCHTRACE_SERIALIZE_TRACE_TABLES_H_
 #define TORCHTRACE_SERIALIZE_TRACE_TABLES_H_
@@ -19,15 +19,13 @@
 
 namespace torchtrace {
 
-// ConfigTable numbers configurations by content: equal identities have one
-// ConfigId, equal pairs of identity and facets one VariantId, both dense from 0
-// in the order they come. Owns copies of the bytes; they stay where they are.
-// Not thread-safe.
-
 // Dense from 0. A variant is a config with particular facets.
 using ConfigId = uint32_t;
 using VariantId = uint32_t;
 
+// Numbers configurations by content: equal identities have the same ConfigId, equal
+// pairs of identity and facets the same VariantId, both in order of insertion. Owns
+// copies of the bytes, which never move. Not thread-safe.
 class ConfigTable {
  public:
   ConfigTable() = default;
@@ -53,7 +51,7 @@ class ConfigTable {
     ConfigId config;
     FacetsId facets;
   };
-  // Configs by their content, of which the set holds the numbers alone.
+  // For a set that holds only the numbers of configs and compares their contents.
   struct ContentHash {
     using is_transparent = void;
     size_t operator()(std::string_view identity) const { return absl::HashOf(identity); }
@@ -84,32 +82,31 @@ class ConfigTable {
   size_t block_left_ = 0;
 };
 
-// The Python stacks that go with calls (docs/FORMAT.md), interned by content. A stack
-// is its innermost place and, behind it, the stack that called; equal stacks have equal
-// ids, whichever frame of whichever log defined them. One thread.
-
 using StackId = uint32_t;
 using LineId = uint32_t;
 inline constexpr StackId kNoStack = 0;
 
-// The innermost ones are recorded. A place may have any number of callers behind it, in a log that
-// isn't the recorder's.
+// The recorder keeps this many of the innermost frames. Stacks of logs from other writers may be
+// deeper.
 inline constexpr size_t kMaxStackFrames = 256;
 
-// A piece of Python code: a function's, a module's.
+// A Python code object: of a function, a module.
 struct StackCode {
   std::string_view file;
   std::string_view function;  // its qualified name: `Net.forward`, `main.<locals>.<lambda>`, `<module>`
   std::string_view module;    // the __name__ of its globals; may be empty
-  bool library = false;       // of the traced library or Python's own: no calling line is in it
+  bool library = false;       // of the traced library or Python's own: not used as a calling line
 };
 
 struct StackPlace {
   StackId caller = kNoStack;
   uint32_t code = 0;
-  uint32_t line = 0;  // from 1; 0: not known
+  uint32_t line = 0;  // from 1; 0: unknown
 };
 
+// The Python stacks of calls (docs/FORMAT.md), interned by content. A stack is its innermost
+// place and the stack of its caller. Equal stacks have equal ids, in whichever frame or log they
+// were defined. Not thread-safe.
 class StackTable {
  public:
   StackTable() : places_(1), calling_lines_(1) {}
@@ -126,7 +123,7 @@ class StackTable {
     return id;
   }
 
-  // `place.code` and `place.caller` must be of this table.
+  // `place.code` and `place.caller` must be from this table.
   StackId InternPlace(const StackPlace& place) {
     const auto [at, fresh] =
         place_ids_.try_emplace({place.caller, place.code, place.line}, static_cast<StackId>(places_.size()));
@@ -136,14 +133,14 @@ class StackTable {
     return at->second;
   }
 
-  // Of an id that is not kNoStack.
+  // `stack` must not be kNoStack.
   const StackPlace& place(StackId stack) const { return places_[stack]; }
   const StackCode& code(uint32_t code) const { return codes_[code]; }
 
   // The calling line of a stack: that of the innermost place outside of the traced
-  // library; where all are inside, the innermost. Of a stack that is not kNoStack.
+  // library; if all are inside, the innermost. `stack` must not be kNoStack.
   LineId calling_line(StackId stack) const { return calling_lines_[stack].line; }
-  // Lines are numbered from 0; what a place says beside its caller.
+  // Lines are numbered from 0. A line is a place without its caller.
   size_t line_count() const { return lines_.size(); }
   const StackPlace& line(LineId line) const { return lines_[line]; }
 
@@ -170,29 +167,27 @@ class StackTable {
     return {at->second, !codes_[place.code].library};
   }
 
-  std::deque<std::string> texts_;  // they stay where they are
+  std::deque<std::string> texts_;  // never move
   absl::flat_hash_set<std::string_view> texts_index_;
   std::vector<StackCode> codes_;
   absl::flat_hash_map<std::tuple<std::string_view, std::string_view, std::string_view, bool>, uint32_t> code_ids_;
-  std::vector<StackPlace> places_;  // by StackId; the first one stands for kNoStack
+  std::vector<StackPlace> places_;  // by StackId; the first one is unused: kNoStack
   absl::flat_hash_map<std::tuple<StackId, uint32_t, uint32_t>, StackId> place_ids_;
   std::vector<CallingLine> calling_lines_;  // by StackId
   std::vector<StackPlace> lines_;           // by LineId
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, LineId> line_ids_;
 };
 
-// The tags that go with calls (docs/FORMAT.md), as JSON texts with small numbers.
-// One thread.
-
 inline constexpr uint32_t kNoTags = 0;
 
+// The tags of calls (docs/FORMAT.md), as JSON texts with small numbers. Not thread-safe.
 class TagTable {
  public:
   TagTable() { texts_.emplace_back(); }
   TagTable(const TagTable&) = delete;
   TagTable& operator=(const TagTable&) = delete;
 
-  // Equal texts have equal numbers; kNoTags for an empty one.
+  // Equal texts get equal numbers, an empty one kNoTags.
   uint32_t Intern(std::string_view text) {
     if (text.empty()) return kNoTags;
     const absl::string_view key(text.data(), text.size());
@@ -203,11 +198,11 @@ class TagTable {
     return id;
   }
 
-  // Valid as long as the table; empty for numbers that it hasn't given.
+  // Valid as long as the table; empty for unknown numbers.
   std::string_view text(uint32_t id) const { return id < texts_.size() ? std::string_view(texts_[id]) : ""; }
 
  private:
-  std::deque<std::string> texts_;  // by number; they stay where they are
+  std::deque<std::string> texts_;  // by number; never move
   absl::flat_hash_map<absl::string_view, uint32_t> ids_;
 };
 

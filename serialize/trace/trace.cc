@@ -74,7 +74,7 @@ std::vector<int> NumbersMember(const json& object, const char* name) {
   return numbers;
 }
 
-// Of each package its version, or an object that tells it with more.
+// The value of each package is its version, or an object that contains it.
 std::map<std::string, std::string, std::less<>> VersionsMember(const json& object, const char* name) {
   std::map<std::string, std::string, std::less<>> versions;
   const json& member = Member(object, name);
@@ -86,10 +86,10 @@ std::map<std::string, std::string, std::less<>> VersionsMember(const json& objec
   return versions;
 }
 
-// Larger ones are nobody's.
+// Larger ones are not credible.
 constexpr int64_t kMaxWorldSize = 1'000'000;
 
-// A rank, or a number of them, by its key or else by one of those variables of the environment.
+// A rank or world size, from its key or else from one of these environment variables.
 std::optional<int64_t> RankMember(const json& metadata, const char* key, std::initializer_list<const char*> variables) {
   const auto accepted = [](int64_t number) { return number >= 0 && number <= kMaxWorldSize; };
   if (const std::optional<int64_t> number = IntMember(metadata, key)) {
@@ -156,7 +156,7 @@ ProcessMetadata ParseProcessMetadata(const json& metadata) {
   if (began && ended && *ended >= *began) known.duration_ns = *ended - *began;
   CountGetters(metadata, end, &known);
   known.cut = CountsMember(end, "cut");
-  // What was told at the start or as it came is the least that there was.
+  // Without an end, the start and later frames have at least a part of this.
   known.not_seen = TextsMember(end, "not_seen");
   for (std::string& text : TextsMember(metadata, "not_seen")) {
     if (std::find(known.not_seen.begin(), known.not_seen.end(), text) == known.not_seen.end())

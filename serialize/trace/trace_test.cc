@@ -24,7 +24,7 @@ TEST(ConfigTableTest, NumbersByContent) {
       {"c", "x", 7, 4}, {"c", "", 8, 4},
   };
   for (const auto& c : kCases) {
-    // The bytes are copied: the arguments go away.
+    // The table copies the bytes: the arguments are temporary.
     const std::string identity = c.identity, facets = c.facets;
     EXPECT_EQ(table.Intern(identity, facets), c.variant);
     EXPECT_EQ(table.config_of(c.variant), c.config);
@@ -87,7 +87,7 @@ TEST(ProcessMetadataTest, TellsWhatIsThere) {
   EXPECT_THAT(known.not_seen, ElementsAre("told before"));
 }
 
-// What is missing, or of another type, leaves everything as it is without metadata.
+// Missing members, and those of another type, leave the default values.
 TEST(ProcessMetadataTest, PassesOverWhatIsOfAnotherType) {
   for (const char* const text :
        {"null", "[]", "7", "{}", R"({"role": 1, "host": null, "pid": "7", "rank": 1.5, "cwd": 3, "packages": ["torch"],

@@ -26,7 +26,7 @@ CallSelector::Arguments CallSelector::TakeApart(const Trace& trace, VariantId va
 }
 
 absl::Status CallSelector::Prepare() {
-  // Names of threads are complete after the first reading.
+  // Names of threads are only complete after a first pass.
   if (!selection_.threads.empty() || (selection_.where.has_value() && selection_.where->needs_call())) {
     if (absl::Status s = trace_->Count().status(); !s.ok()) return s;
   }
@@ -113,7 +113,7 @@ WhereSubject CallSelector::SubjectOf(const CallRecord& record) {
 }
 
 absl::Status CallSelector::JudgeEnds() {
-  absl::flat_hash_map<uint64_t, CallRecord> open;  // of those that wait for their end
+  absl::flat_hash_map<uint64_t, CallRecord> open;  // calls that only their end decides
   const auto decide = [this](uint64_t call, const WhereSubject& subject) {
     if (selection_.where->Ask(subject) != Truth::kTrue) return;
     if (call >= kept_by_end_.size()) kept_by_end_.resize(std::max<size_t>(call + 1, 2 * kept_by_end_.size()));

@@ -1,4 +1,4 @@
-// Which calls of a trace are meant: by name, level, number, thread, rank and condition, in all verbs alike.
+// Selects calls of a trace by name, level, number, thread, rank and condition; the same for all verbs.
 
 #ifndef TORCHTRACE_SERIALIZE_WHERE_CALL_SELECTION_H_
 #define TORCHTRACE_SERIALIZE_WHERE_CALL_SELECTION_H_
@@ -21,48 +21,48 @@
 
 namespace torchtrace {
 
-// Meant is what passes all of these.
+// Selects the calls that pass all of these.
 struct CallSelection {
   GlobFilter filter;                 // over API names
   std::vector<int> levels;           // empty: all
   std::optional<NumberSet> calls;    // numbers of the trace
-  std::optional<NumberSet> ranks;    // processes without a rank have none of these
+  std::optional<NumberSet> ranks;    // rejects processes without a rank
   std::vector<std::string> threads;  // numbers in their processes, or globs over names; empty: all
   std::optional<Where> where;
-  bool* found = nullptr;  // becomes true once a call is meant, in whatever trace; null: nobody asks
+  bool* found = nullptr;  // set to true once a call of any trace is selected; may be null
 
-  // Whether more than names and levels is asked for.
+  // Whether it depends on more than names and levels.
   bool ChoosesCalls() const { return calls.has_value() || ranks.has_value() || !threads.empty() || where.has_value(); }
 };
 
-// Trace::ReadCounted; where of the calls that it counts together some may be meant and some not, Trace::Read.
+// Trace::ReadCounted, or Trace::Read if the selection may treat calls that ReadCounted counts together differently.
 absl::Status ReadFor(const CallSelection& selection, Trace* trace, const Trace::Visitor& visitor);
 
-// Asks each call of a trace, in one reading of it. Memory goes with configurations and threads; only a condition on how
-// calls end (duration, raised) needs another reading before, and a bit for each call.
+// Decides on each call during a reading of the trace. Memory grows with configurations and threads; only a condition on
+// how calls end (duration, raised) needs another reading before that, and a bit for each call.
 class CallSelector {
  public:
   // Both must outlive it.
   CallSelector(Trace* trace, const CallSelection& selection);
 
-  // Reads what has to be known before the first question.
+  // Call it before any other function. Reads the trace if necessary.
   absl::Status Prepare();
 
   bool AcceptsProcess(const ProcessInfo& process) const;
-  // Of a process that is accepted.
+  // For a process that is accepted.
   bool AcceptsThread(const ProcessInfo& process, uint32_t number) const;
-  // At its entry, where its process and thread are accepted.
+  // At a call's entry, if its process and thread are accepted.
   bool AcceptsCall(const CallRecord& entry);
-  // At its entry.
+  // At a call's entry.
   bool Accepts(const CallRecord& entry) { return AcceptsPlace(entry) && AcceptsCall(entry); }
 
  private:
-  // A configuration taken apart, for conditions that need more than it.
+  // A parsed configuration, for conditions that have to look at each call.
   struct Arguments {
     Config config;
     std::vector<TensorFacet> facets;
   };
-  // What is known of a variant's calls without looking at each.
+  // The decision on all calls of a variant; kAsk: they differ.
   enum class Verdict : uint8_t { kUnjudged, kReject, kAccept, kAsk };
 
   static Arguments TakeApart(const Trace& trace, VariantId variant);
@@ -70,9 +70,9 @@ class CallSelector {
   bool AsksCall(const CallRecord& entry);
   Verdict VerdictOf(VariantId variant);
   Verdict Judge(VariantId variant);
-  // What stands beside the configuration, with what is known on entering.
+  // For a call whose variant is kAsk: the configuration, and what is known at the entry.
   WhereSubject SubjectOf(const CallRecord& record);
-  // Reads the trace for what is only known when calls end.
+  // Reads the trace for facts that are known only when calls end.
   absl::Status JudgeEnds();
 
   Trace* const trace_;
@@ -81,7 +81,7 @@ class CallSelector {
   ParsedTags tags_;
   std::vector<Verdict> verdicts_;                                         // by variant
   absl::flat_hash_map<VariantId, std::unique_ptr<Arguments>> arguments_;  // of those to ask about
-  std::vector<bool> kept_by_end_;                         // by call; of those that only their end decides
+  std::vector<bool> kept_by_end_;                         // by call; for calls that only their end decides
   std::map<std::pair<uint32_t, uint32_t>, bool> places_;  // by process and thread
 };
 

@@ -1,4 +1,4 @@
-// Which records of a trace are of calls that are meant.
+// Finds the records of selected calls.
 
 #ifndef TORCHTRACE_SERIALIZE_WHERE_SELECTED_CALLS_H_
 #define TORCHTRACE_SERIALIZE_WHERE_SELECTED_CALLS_H_
@@ -12,7 +12,7 @@
 
 namespace torchtrace {
 
-// A call is asked about at its entry; its end goes with it.
+// The entry of a call decides; its end follows.
 class SelectedCalls {
  public:
   SelectedCalls(Trace* trace, const CallSelection& selection)
@@ -20,9 +20,9 @@ class SelectedCalls {
 
   absl::Status Prepare() { return selector_.Prepare(); }
 
-  // Of each record of the trace, in order.
+  // Call it for each record of the trace, in order.
   bool Wants(const CallRecord& record) {
-    // A call's end has its configuration: nothing has to be kept of the entry.
+    // A call's end has its configuration, so there is no need to remember the entry.
     if (by_config_) return record.config != kLostId && selector_.AcceptsCall(record);
     if (record.kind != CallRecord::kEnter) return open_.erase(record.call) > 0;
     if (record.config == kLostId || !selector_.Accepts(record)) return false;
@@ -32,7 +32,7 @@ class SelectedCalls {
 
  private:
   CallSelector selector_;
-  const bool by_config_;  // names and levels alone say it
+  const bool by_config_;  // only names and levels matter
   absl::flat_hash_set<uint64_t> open_;
 };
 

@@ -28,7 +28,7 @@ absl::Status SelectedTrace::ReadCounted(const Visitor& visitor) {
 
 absl::StatusOr<std::vector<uint64_t>> SelectedTrace::Count() {
   if (counts_.has_value()) return *counts_;
-  // Makes the configurations known, and how many calls of each there are at most.
+  // Fills in the configurations, and gives upper limits for the numbers of calls.
   absl::StatusOr<std::vector<uint64_t>> counts = trace_->Count();
   if (!counts.ok()) return counts;
   std::vector<uint64_t> seen(counts->size());

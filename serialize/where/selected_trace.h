@@ -1,4 +1,4 @@
-// A trace of which only some calls are seen.
+// A view of a trace that shows only selected calls.
 
 #ifndef TORCHTRACE_SERIALIZE_WHERE_SELECTED_TRACE_H_
 #define TORCHTRACE_SERIALIZE_WHERE_SELECTED_TRACE_H_
@@ -19,8 +19,8 @@
 
 namespace torchtrace {
 
-// For readers that ask what was called and in which order, and not what was called in what: numbers, depths and parents
-// of the calls that are seen, and what processes() tells, are those of the whole trace.
+// For readers that need the calls and their order but not their nesting: numbers, depths and parents of the calls, and
+// processes(), are those of the whole trace.
 class SelectedTrace final : public Trace {
  public:
   SelectedTrace(std::unique_ptr<Trace> trace, CallSelection selection)

@@ -4,10 +4,10 @@
 //   api ~ "torch.nn.*" and not raised
 //   any(dtype = bfloat16 and device = cuda) or arg(dim) in (-1, 1)
 //
-// docs/FILTER.md has the grammar and the fields. A field of tensors (dtype, shape,
-// ...) holds when any tensor among the arguments makes the comparison true; any()
-// and all() speak of one tensor, and of every one. Immutable once parsed; may be
-// used from any thread.
+// docs/FILTER.md has the grammar and the fields. A comparison of a tensor field (dtype,
+// shape, ...) is true if it is true for any tensor among the arguments. any() and all()
+// apply their whole condition to one tensor, or to every one. Immutable once parsed;
+// callable from any thread.
 
 #ifndef TORCHTRACE_SERIALIZE_WHERE_WHERE_H_
 #define TORCHTRACE_SERIALIZE_WHERE_WHERE_H_
@@ -28,30 +28,29 @@ class WhereExpression;
 
 class Where {
  public:
-  // InvalidArgument for what is no condition; the message names the column (from 1)
-  // and what was expected there.
-  // `names` tells the other names of APIs.
+  // InvalidArgument for a syntax error; the message names the column (from 1) and what
+  // was expected there. `names` returns the other names of an API.
   static absl::StatusOr<Where> Parse(std::string_view text, const WhereNames& names = nullptr);
 
-  // InvalidArgument for a value that neither the traces nor PyTorch have, or the name of an argument that no call of
-  // theirs has, with the nearest. Names of APIs are not looked at, nor exceptions. `each` lets it look at each trace,
-  // and is asked where it has to.
+  // InvalidArgument for a value that neither the traces nor PyTorch have, or the name of an argument that no call in
+  // them has, with the nearest one. Does not check names of APIs and exceptions. `each` calls `look` for each trace; it
+  // is only called if necessary.
   absl::Status CheckValues(
       const std::function<absl::Status(const std::function<absl::Status(Trace*)>& look)>& each) const;
-  // The names and globs that the field `api` is compared with, `?NAME` left out.
+  // The names and globs that the field `api` is compared with, except `?NAME`.
   std::vector<std::string> Apis() const;
 
-  // kUnknown only as long as something that decides isn't known.
+  // kUnknown only if the result depends on a fact that the subject doesn't have yet.
   Truth Ask(const WhereSubject& subject) const;
 
-  // Whether some answers may need a call's entry, or its end.
+  // Whether the result may depend on a call's entry, or on its end.
   bool needs_call() const { return needs_call_; }
   bool needs_end() const { return needs_end_; }
 
   // The condition with all parentheses, for tests.
   std::string ToString() const;
 
-  // Of all fields, for help texts.
+  // The names of all fields, for help texts.
   static std::vector<std::string> FieldNames();
 
  private:

@@ -23,7 +23,7 @@
 namespace torchtrace {
 namespace {
 
-// Values that are known without a trace. More come with versions of PyTorch, and of numpy's arrays.
+// Values that are valid without a trace. Traces add those of other versions of PyTorch, and of numpy's arrays.
 constexpr const char* kDtypes[] = {
     "bool",        "uint8",           "uint16",         "uint32",           "uint64",        "int8",
     "int16",       "int32",           "int64",          "float16",          "bfloat16",      "float32",
@@ -36,7 +36,7 @@ constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr", "s
 constexpr const char* kDevices[] = {"cpu",  "cuda", "meta", "xpu",  "mps",    "xla",          "hpu",
                                     "mtia", "ipu",  "hip",  "lazy", "vulkan", "privateuseone"};
 
-// What is said for them.
+// Other words that users may write for a value.
 struct OtherName {
   WhereField field;
   std::string_view other, name;
@@ -56,7 +56,7 @@ const WhereFieldInfo& InfoOf(WhereField field) {
       names.begin(), names.end(), [field](const std::string& name) { return FindWhereField(name)->field == field; }));
 }
 
-// The nearest text, or which numbers there are.
+// Suggests the nearest text, or lists the numbers.
 std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
   for (const OtherName& row : kOtherNames) {
     if (wanted.field == row.field && wanted.literal.text == row.other) {
@@ -124,7 +124,7 @@ void AddTensors(const Value& value, Values* values) {
   for (const Value& item : value.items) AddTensors(item, values);
 }
 
-// The names of the tags that calls have, and their values that are texts.
+// Adds the names of the calls' tags, and their text values.
 absl::Status AddTags(Trace* trace, Values* values) {
   std::set<uint32_t> ids;
   const absl::Status read = trace->ReadCounted([&](const CallRecord& record) {
@@ -204,7 +204,7 @@ absl::Status Where::CheckValues(
   for (const WhereKnown& wanted : to_be_known_) {
     if (!is_unknown(wanted)) continue;
     const std::set<std::string>& known = values[{wanted.field, wanted.tag}];
-    // Other values than texts are as many as there are numbers.
+    // Only text values of tags are collected: don't check others.
     if (!wanted.tag.empty() && known.empty()) continue;
     const std::string what =
         !wanted.tag.empty()

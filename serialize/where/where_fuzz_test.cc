@@ -1,4 +1,4 @@
-// Replays where_fuzzer.cc on its corpus and on mutants of that.
+// Replays where_fuzzer.cc on its corpus and on mutants of it.
 
 #include <gtest/gtest.h>
 

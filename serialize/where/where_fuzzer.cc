@@ -1,5 +1,5 @@
-// Fuzzes the parser of --where: whatever the text is, it is refused with a column
-// or it says of itself what parses to the same, and asking it ends without a fault.
+// Fuzzes the parser of --where: any text is either rejected with a column, or its
+// ToString() parses to the same condition, and evaluating it does not crash.
 //
 //   bazel build --config=fuzz //serialize:where_fuzz
 //   .build/fuzz-bin/serialize/where_fuzz testdata/fuzz/where
@@ -32,7 +32,7 @@ void Fuzz(std::string_view text) {
   }
   const std::string said = where->ToString();
   const absl::StatusOr<Where> again = Where::Parse(said);
-  // It has parentheses that the text may not have had.
+  // ToString() may nest too deeply: it adds parentheses.
   if (!again.ok()) {
     Require(again.status().message().find("less nesting") != std::string_view::npos, "what it says does not parse");
     return;

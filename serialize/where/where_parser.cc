@@ -50,7 +50,7 @@ constexpr WhereFieldInfo kFields[] = {
     {"duration", WhereField::kDuration, WhereKind::kNumber, WhereScope::kEnd},
 };
 
-// Names by which fields are asked for that are called otherwise.
+// Other words that users may write for a field, for suggestions.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"time", "duration"}, {"name", "api"}, {"function", "api"},   {"operator", "api"},
     {"op", "api"},        {"dim", "ndim"}, {"step", "tag(step)"},
@@ -73,10 +73,10 @@ std::vector<std::string> WhereFieldNames() {
 
 namespace {
 
-// Deeper nesting is refused: each level is a recursion.
+// Deeper nesting is an error: each level is a recursion.
 constexpr int kMaxDepth = 200;
 
-// What is expected behind `op`, for messages.
+// What is expected after `op`, for messages.
 std::string LiteralOf(const WhereFieldInfo& field, WhereOp op) {
   if (IsLike(op)) return "a glob";
   switch (field.kind) {
@@ -105,7 +105,7 @@ std::string LiteralOf(const WhereFieldInfo& field, WhereOp op) {
   return IsOrder(op) ? "a number" : "a value";
 }
 
-// Whether `literal` is what LiteralOf says.
+// Whether `literal` is of the kind that LiteralOf names.
 bool Fits(const WhereFieldInfo& field, WhereOp op, const WhereLiteral& literal) {
   switch (field.kind) {
     case WhereKind::kText:
@@ -123,7 +123,7 @@ bool Fits(const WhereFieldInfo& field, WhereOp op, const WhereLiteral& literal) 
   return !IsOrder(op) || (literal.number.has_value() && !literal.quoted);
 }
 
-// Recursive descent; each function reads what its name says, from at_ on.
+// Recursive descent; each function parses the rule in its name, from at_ on.
 class Parser {
  public:
   Parser(std::string_view text, const WhereNames& names) : text_(text), names_(names) {}
@@ -257,7 +257,7 @@ class Parser {
     return MakeComparison(std::move(use), *op, std::move(literals));
   }
 
-  // What stands in the parentheses of size(), arg() and tag().
+  // The operand of size(), arg() and tag(), in parentheses.
   absl::Status Operand(WhereFieldUse* use) {
     const bool size = use->info->field == WhereField::kSize;
     const bool tag = use->info->field == WhereField::kTag;
@@ -287,7 +287,7 @@ class Parser {
     SkipSpace();
     const size_t start = at_;
     std::optional<WhereOp> op;
-    // The longer ones first.
+    // Longer ones first.
     static constexpr std::pair<const char*, WhereOp> kOps[] = {
         {"==", WhereOp::kEqual},        {"!=", WhereOp::kNotEqual}, {"<=", WhereOp::kLessEqual},
         {">=", WhereOp::kGreaterEqual}, {"!~", WhereOp::kNotLike},  {"=", WhereOp::kEqual},
@@ -335,13 +335,13 @@ class Parser {
     return Expected(what);
   }
 
-  // A number, true, false or none where any value may stand.
+  // Whether it is a number, true, false or none, for fields of any type.
   static bool IsOther(const WhereLiteral& literal) {
     return !literal.quoted &&
            (literal.number.has_value() || literal.boolean().has_value() || literal.Is("none") || literal.Is("None"));
   }
 
-  // `?NAME` is NAME, known or not.
+  // `?NAME` is NAME without a check.
   void Know(WhereField field, bool like, size_t at, WhereLiteral* literal, const std::string& tag = "") {
     if (!literal->quoted && literal->text.size() > 1 && literal->text[0] == '?') {
       literal->text.erase(0, 1);
@@ -364,7 +364,7 @@ class Parser {
     return literal;
   }
 
-  // A backslash takes the next character as it is.
+  // A backslash escapes the next character.
   absl::StatusOr<WhereLiteral> Quoted() {
     WhereLiteral literal;
     literal.quoted = true;

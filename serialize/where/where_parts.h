@@ -1,4 +1,5 @@
-// What conditions are made of: literals, fields, values, comparisons, the expression, its parser.
+// The parts of --where conditions: literals, fields, values, comparisons, the expression, its parser. Everything here
+// is callable from any thread.
 
 #ifndef TORCHTRACE_SERIALIZE_WHERE_WHERE_PARTS_H_
 #define TORCHTRACE_SERIALIZE_WHERE_WHERE_PARTS_H_
@@ -21,74 +22,66 @@
 
 namespace torchtrace {
 
-// The values that a user writes in a condition of --where: numbers, durations, texts and
-// sizes. Plain data that owns what it shows; callable from any thread.
-
-// Whole ones are compared as such: a double doesn't hold all of them.
+// A number in a condition. Integers are compared as integers: a double can't hold all of them.
 struct WhereNumber {
   bool whole = true;
   int64_t integer = 0;
-  double real = 0;  // also of a whole one
+  double real = 0;  // also set for integers
 
   static WhereNumber Whole(int64_t value) { return {true, value, static_cast<double>(value)}; }
   static WhereNumber Real(double value) { return {false, 0, value}; }
 };
 
-// Below, at or above 0, as strcmp; nothing when one is a nan.
+// Below, equal to or above 0, like strcmp; nullopt if one is a nan.
 std::optional<int> CompareNumbers(const WhereNumber& a, const WhereNumber& b);
 
-// The whole of `text`: `-3`, `1e5`, `inf`, `nan`.
+// `-3`, `1e5`, `inf`, `nan`; nullopt unless the whole text is a number.
 std::optional<WhereNumber> ParseWhereNumber(std::string_view text);
 
 // `10us`, `1.5ms`, in nanoseconds.
 std::optional<WhereNumber> ParseWhereDuration(std::string_view text);
 
-// A word that is a number, true, false or none is that where the field takes it, and a
-// text elsewhere.
+// A value that a user writes in a condition. A word such as `3`, `true` or `none` is a
+// number, bool or None if the field takes these, else a text.
 struct WhereLiteral {
   enum Type : uint8_t { kText, kDims } type = kText;
   bool quoted = false;
-  bool glob = false;  // of another name of an API: also where the operator takes none
+  bool glob = false;  // a glob for another name of an API, even if the operator takes no globs
   std::string text;
   std::optional<WhereNumber> number;
   std::vector<std::optional<int64_t>> dims;  // empty: any size
 
   bool Is(std::string_view word) const { return type == kText && !quoted && text == word; }
   std::optional<bool> boolean() const;
-  // What parses to the same.
+  // Parses to the same literal.
   std::string ToString() const;
 };
 
-// As a quoted value is written: a backslash before each quote and backslash.
+// In quotes, with a backslash before each quote and backslash.
 std::string QuoteWhereText(std::string_view text);
 
-// What a condition of --where is asked about, and what it answers. The subject owns
-// nothing: what it points to outlives the question.
-
-// An answer that may have to wait: for a call's thread, or for its end.
+// kUnknown: not decided before more is known, such as the call's thread or its end.
 enum class Truth : uint8_t { kFalse, kTrue, kUnknown };
 
-// Null: not known yet.
+// The call that a condition is evaluated for. Owns nothing. Null: not known yet.
 struct WhereSubject {
   const Config* config = nullptr;
   const std::vector<TensorFacet>* facets = nullptr;
 
-  // Known from a call's entry on. `process` is the one that the call ran in.
+  // Known from the call's entry on. `process` is the one that the call ran in.
   const CallRecord* entry = nullptr;
   const ProcessInfo* process = nullptr;
-  const nlohmann::json* tags = nullptr;  // with `entry`: of Trace::tags, parsed; null: none
+  const nlohmann::json* tags = nullptr;  // with `entry`: parsed Trace::tags; null: none
 
-  // Known from a call's end on.
+  // Known from the call's end on.
   bool ended = false;
   bool returned = false;     // with `ended`: false also for a call that never returned
   bool raised = false;       // with `ended`
-  int64_t duration_ns = -1;  // -1: not known
+  int64_t duration_ns = -1;  // -1: unknown
   std::string_view exception;
 };
 
-// The fields that a condition of --where can name: one table, which docs/FILTER.md
-// describes. Constants; callable from any thread.
-
+// The fields of conditions, which docs/FILTER.md describes.
 enum class WhereField : uint8_t {
   kApi,
   kLevel,
@@ -121,11 +114,10 @@ enum class WhereField : uint8_t {
   kDuration,
 };
 
-// What its values are; kAnything for an argument or a tag.
+// The type of a field's values; kAnything for an argument or a tag.
 enum class WhereKind : uint8_t { kText, kNumber, kBool, kDims, kAnything };
 
-// What has to be known of a call before the field has a value. kTensor: its configuration,
-// of which the field is one tensor's.
+// What the value of a field depends on. kTensor: on one tensor of the configuration.
 enum class WhereScope : uint8_t { kConfig, kTensor, kCall, kEnd };
 
 struct WhereFieldInfo {
@@ -135,20 +127,17 @@ struct WhereFieldInfo {
   WhereScope scope;
 };
 
-// Whether it stands before parentheses.
+// Whether the field has an operand in parentheses.
 inline bool TakesOperand(WhereField field) {
   return field == WhereField::kSize || field == WhereField::kArg || field == WhereField::kTag;
 }
 
-// Lives as long as the program; null when there is none of that name.
+// A constant; null if there is no field of that name.
 const WhereFieldInfo* FindWhereField(std::string_view name);
 
 std::vector<std::string> WhereFieldNames();
 
-// What a field of --where is for one subject, or for one tensor among its arguments.
-// A value points into its subject and owns nothing but sizes. Callable from any thread.
-
-// A field as a condition names it: size(0), arg(1), arg(dim), tag(step), and all others without more.
+// A field as used in a condition: size(0), arg(1), arg(dim), tag(step); all others have no operand.
 struct WhereFieldUse {
   const WhereFieldInfo* info;                      // of FindWhereField
   int64_t number = 0;                              // of size() and arg()
@@ -157,13 +146,14 @@ struct WhereFieldUse {
   std::string ToString() const;
 };
 
+// The value of a field for one subject, or for one of its tensors. Points into the subject; owns only sizes.
 struct WhereValue {
-  // kMissing: the subject has no such thing; kUnknown: it can't be said yet.
+  // kMissing: the subject has no such value; kUnknown: not known yet.
   enum Type : uint8_t { kMissing, kUnknown, kText, kNumber, kBool, kDims, kNone, kOther } type = kMissing;
   std::string_view text;
   WhereNumber number;
   bool boolean = false;
-  bool big = false;  // kText: the digits of an integer, which `number` is near to
+  bool big = false;  // kText: the digits of a large integer; `number` is approximate
   std::vector<Dim> dims;
 
   static WhereValue Of(Type type) {
@@ -197,20 +187,17 @@ struct WhereValue {
 // One tensor among the arguments.
 struct WhereTensor {
   const Value* value;
-  const TensorFacet* facet;  // null: nothing beside its config
+  const TensorFacet* facet;  // null: none
 };
 
-// Of a field of WhereScope::kTensor.
+// For a field of WhereScope::kTensor.
 WhereValue ValueOfTensor(const WhereFieldUse& field, const WhereTensor& tensor, const WhereSubject& subject);
 
-// Of a field of any other scope.
+// For a field of any other scope.
 WhereValue ValueOfSubject(const WhereFieldUse& field, const WhereSubject& subject);
 
-// Whether `ask` is true of any tensor, or (`all`) of every one and of one at least.
+// Whether `ask` is true for any tensor; with `all`, for every tensor and at least one.
 Truth AskTensors(const WhereSubject& subject, bool all, const std::function<Truth(const WhereTensor&)>& ask);
-
-// The operators of --where: which kinds of fields take them, and what they say of one
-// value. Owns nothing; callable from any thread.
 
 // kIs: no operator and no literal, as in `raised`.
 enum class WhereOp : uint8_t {
@@ -236,21 +223,19 @@ const char* WhereOpText(WhereOp op);
 
 bool TakesOperator(WhereKind kind, WhereOp op);
 
-// All that it takes, for messages: "= != in".
+// All operators that the kind takes, for messages: "= != in".
 const char* OperatorsOf(WhereKind kind);
 
-// `literals`: none for kIs, a list for those that take one, else one; a number where the
+// `literals`: none for kIs, a list for operators that take one, else one; a number if the
 // operator is an order.
 Truth CompareWhereValue(const WhereValue& value, WhereField field, WhereOp op,
                         const std::vector<WhereLiteral>& literals);
 
-// The tree that a condition of --where is: comparisons, and what joins them. Nodes are
-// made once, immutable, and shared by whoever holds them; callable from any thread.
-
+// A node of the expression tree: a comparison, or a combination of nodes. Immutable and shared.
 class WhereExpression {
  public:
   virtual ~WhereExpression() = default;
-  // `tensor` is the one that any() or all() speaks of; null outside of them.
+  // `tensor` is the current one inside of any() or all(); null outside of them.
   virtual Truth Ask(const WhereSubject& subject, const WhereTensor* tensor) const = 0;
   // With all parentheses.
   virtual std::string ToString() const = 0;
@@ -258,7 +243,7 @@ class WhereExpression {
 
 using WhereNode = std::shared_ptr<const WhereExpression>;
 
-// `field op literals`, which CompareWhereValue takes.
+// `field op literals`, as for CompareWhereValue.
 WhereNode MakeComparison(WhereFieldUse field, WhereOp op, std::vector<WhereLiteral> literals);
 WhereNode MakeNegation(WhereNode inner);
 // and, or.
@@ -266,31 +251,28 @@ WhereNode MakeJunction(bool is_and, std::vector<WhereNode> parts);
 // all(), any().
 WhereNode MakeQuantifier(bool all, WhereNode inner);
 
-// Reads a condition of --where (docs/FILTER.md has the grammar) into its tree. Callable
-// from any thread.
-
-// A value, or the name of an argument, that is something only where it is known.
+// A value, or the name of an argument, that must exist (see Where::CheckValues).
 struct WhereKnown {
   WhereField field;
   bool like;  // a glob
   WhereLiteral literal;
   size_t column;         // from 1
-  std::string tag = {};  // that it is a value of; empty: a name, or of another field
+  std::string tag = {};  // the tag whose value it is; empty: a name, or a value of another field
 };
 
-// All patterns of names that the API or glob comes to, itself first (serialize/apis/api_names.h).
+// Returns all names and globs of an API's name or glob, itself first (ApiNames::Resolve).
 using WhereNames = std::function<std::vector<std::string>(const std::string& pattern)>;
 
 struct ParsedWhere {
   WhereNode expression;
   std::vector<WhereKnown> to_be_known;
-  // Whether it names a field of that scope.
+  // Whether it has a field of that scope.
   bool needs_call = false;
   bool needs_end = false;
 };
 
-// InvalidArgument for what is no condition; the message names the column (from 1) and
-// what was expected there.
+// Parses a condition (docs/FILTER.md has the grammar). InvalidArgument for a syntax error; the message
+// names the column (from 1) and what was expected there.
 absl::StatusOr<ParsedWhere> ParseWhere(std::string_view text, const WhereNames& names = nullptr);
 
 }  // namespace torchtrace

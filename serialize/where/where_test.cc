@@ -77,7 +77,7 @@ TEST(Where, Table) {
       {"dtype in (int64, float32)", true},
       {"dtype not in (int64, bool)", true},
       {"dtype not in (float16, float32)", false},
-      // Some tensor is no float16, and not all tensors are.
+      // Some tensor is not float16, and some tensor is.
       {"dtype != float16", true},
       {"not dtype = float16", false},
       {"all(dtype = float16)", false},
@@ -195,7 +195,7 @@ TEST(Where, Table) {
     const absl::StatusOr<Where> where = Where::Parse(row.text);
     ASSERT_TRUE(where.ok()) << row.text << ": " << where.status();
     EXPECT_EQ(where->Ask(of.subject), row.holds ? Truth::kTrue : Truth::kFalse) << row.text;
-    // What it says of itself says the same.
+    // ToString() parses to the same condition.
     const absl::StatusOr<Where> again = Where::Parse(where->ToString());
     ASSERT_TRUE(again.ok()) << where->ToString() << ": " << again.status();
     EXPECT_EQ(again->ToString(), where->ToString());

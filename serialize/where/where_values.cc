@@ -36,7 +36,7 @@ std::optional<int> CompareNumbers(const WhereNumber& a, const WhereNumber& b) {
 std::optional<WhereNumber> ParseWhereNumber(std::string_view text) {
   int64_t integer;
   if (ParseWhole(text, &integer)) return WhereNumber::Whole(integer);
-  // What from_chars takes beyond numbers (inf, nan, infinity) are words of ours as well.
+  // The words that from_chars accepts (inf, nan, infinity) are valid here too.
   double real;
   if (ParseWhole(text, &real)) return WhereNumber::Real(real);
   return std::nullopt;
@@ -126,12 +126,12 @@ WhereValue NumelOf(const Value& tensor) {
     whole = whole && !__builtin_mul_overflow(numel, *dim, &numel);
     real *= static_cast<double>(*dim);
   }
-  // Of a shape without elements it is 0, however large the other sizes are.
+  // If a size is 0, the product is 0, even if the other sizes overflow.
   if (real == 0) return WhereValue::Whole(0);
   return whole ? WhereValue::Whole(numel) : WhereValue::Number(WhereNumber::Real(real));
 }
 
-// `dim` counts from the end when it is negative.
+// A negative `dim` counts from the end.
 WhereValue SizeOf(const Value& tensor, int64_t dim) {
   const auto rank = static_cast<int64_t>(tensor.shape.size());
   if (dim < 0) dim += rank;
@@ -198,7 +198,7 @@ WhereValue Tag(const std::string& name, const nlohmann::json* tags) {
   if (tags == nullptr || at == tags->end()) return {};
   if (at->is_boolean()) return WhereValue::Bool(at->get<bool>());
   if (at->is_string()) return WhereValue::Text(at->get_ref<const std::string&>());
-  // Unsigned ones beyond 64 bits with sign are compared as the real numbers that they are near to.
+  // Unsigned integers that don't fit int64 are compared as floating-point numbers.
   if (at->is_number_integer() && (!at->is_number_unsigned() || at->get<uint64_t>() <= INT64_MAX)) {
     return WhereValue::Whole(at->get<int64_t>());
   }
@@ -329,7 +329,7 @@ Truth AskTensors(const WhereSubject& subject, bool all, const std::function<Trut
 
 namespace {
 
-// Names that PyTorch has for the same dtype.
+// PyTorch has several names for some dtypes.
 std::string_view CanonicalDtype(std::string_view name) {
   static constexpr std::pair<const char*, const char*> kSynonyms[] = {
       {"half", "float16"}, {"float", "float32"}, {"double", "float64"},   {"short", "int16"},
@@ -344,7 +344,7 @@ std::string_view CanonicalDtype(std::string_view name) {
 
 bool TextEquals(WhereField field, std::string_view value, std::string_view wanted) {
   if (value == wanted) return true;
-  // `torch.float16` is float16, `half` too, and `cuda` any of its devices.
+  // `torch.float16` and `half` mean float16, and `cuda` means any of its devices.
   if (field == WhereField::kDtype || field == WhereField::kLayout || field == WhereField::kArg) {
     if (const std::string_view framework = FrameworkOf(wanted); !framework.empty()) {
       wanted.remove_prefix(framework.size() + 1);

@@ -1,4 +1,4 @@
-"""Compares what torchtrace recorded with what the witnesses of witness.py saw."""
+"""Compares torchtrace's records with the calls that the witnesses of witness.py saw."""
 
 import collections
 import functools
@@ -16,7 +16,7 @@ def read_lines(path):
 
 @functools.cache
 def schema_of(name):
-    """The operator's schema; None for the name of anything else."""
+    """The operator's schema; None for names of other things."""
     base, _, overload = name.partition(".")
     try:
         return torch._C._get_schema(base, overload)
@@ -26,7 +26,7 @@ def schema_of(name):
 
 # ---- The modes: every call that they saw is recorded, in order ----
 
-# `told`: whether a mode would be told of it.
+# `told`: whether modes see the call.
 Call = collections.namedtuple("Call", "level api args kwargs told", defaults=[True])
 
 PROTOCOL = pathlib.Path(__file__).parents[2] / "dialects/torch/function/function_protocol.tsv"
@@ -39,8 +39,8 @@ def told_to_nobody():
 
 
 def are_told(calls):
-    """For each of [(number, parent, level, API)] whether a mode at the bottom of the stack would be
-    told of it: it isn't what autograd calls back, within a call of level 1."""
+    """For each of [(number, parent, level, API)] whether a mode at the bottom of the stack sees the
+    call. It doesn't see calls that autograd makes back into Python, inside a call of level 1."""
     inside = set()
     told = []
     for number, parent, level, api in calls:
@@ -52,8 +52,8 @@ def are_told(calls):
 
 
 def recorded_calls(dump, run):
-    """{pid: calls of its main thread}, [calls of other threads] of the lines of
-    `torchtrace dump --format jsonl`, and of run.json."""
+    """{pid: calls of its main thread}, [calls of other threads] from the lines of
+    `torchtrace dump --format jsonl` and run.json."""
     main_threads = {
         (process["pid"], thread["number"])
         for process in run["processes"]
@@ -79,7 +79,7 @@ def witnessed_calls(folder):
 
 
 def same_value(recorded, seen, level):
-    """Equal as data; where the record says that it is cut, it is that much of what was seen."""
+    """Whether both are equal as data; a cut record must be the beginning of what was seen."""
     if isinstance(recorded, dict) and isinstance(seen, dict):
         if "cut" in recorded:
             return same_cut(recorded, seen, level)
@@ -106,8 +106,8 @@ def same_cut(recorded, seen, level):
 
 
 def as_called_on(call):
-    """What a mode of level 2 saw, as it passed it on: an undefined tensor reaches it as None, which
-    is then an argument's default."""
+    """The call that a mode of level 2 saw, with the arguments of the call that it makes: it gets
+    None for an undefined tensor, and drops arguments whose default is None."""
     arguments = schema_of(call.api).arguments
     nones = {
         each.name for each in arguments if each.has_default_value() and each.default_value is None
@@ -130,7 +130,7 @@ def same_call(recorded, seen):
 
 
 def missing_and_extra(recorded, seen):
-    """The first seen call that no record is left for, or None; and the records in between."""
+    """The first seen call without a record, or None; and the records of no seen call."""
     extra = []
     records = iter(recorded)
     for number, call in enumerate(seen):
@@ -150,23 +150,23 @@ def missing_and_extra(recorded, seen):
     return None, extra + list(records)
 
 
-# ---- What a mode is told: level 1 is exactly that, section by section ----
+# ---- Level 1 has exactly the calls that a mode sees, section by section ----
 
 Told = collections.namedtuple("Told", "api args kwargs raised")
 
-# How attempts.py writes where a program is.
+# attempts.py marks sections and failures with calls of MARK.
 MARK = "torch.div"
 FAILED = "failed: "
 
 
 def label_of(call):
-    """The mark's text; None for a call of the program's own."""
+    """The text of a mark; None for other calls."""
     return call.kwargs.get("rounding_mode") if call.api == MARK and call.raised else None
 
 
 def sections(threads):
-    """{label: calls after that mark} of lists of calls, one for each thread. How an attempt failed
-    is a call too."""
+    """{label: calls after that mark} from the lists of calls of each thread. The mark of a failure
+    counts as a call."""
     found = {}
     for calls in threads:
         section = []
@@ -181,7 +181,7 @@ def sections(threads):
 
 
 def told_calls(folder):
-    """What a witness was told on each thread."""
+    """The calls that a witness saw on each thread."""
     threads = collections.defaultdict(list)
     for path in pathlib.Path(folder).glob("told-*.jsonl"):
         for thread, *call in read_lines(path):
@@ -189,7 +189,7 @@ def told_calls(folder):
     return threads.values()
 
 
-# Functions of *args that tell a mode of all of them as one tuple.
+# Functions of *args that pass all of them to modes as a single tuple.
 TOLD_AS_TUPLE = re.compile(
     r"torch\.(atleast_[123]d|block_diag|broadcast_tensors|cartesian_prod|meshgrid)"
 )
@@ -210,13 +210,13 @@ BINARY_OPERATORS = re.compile(
 )
 
 
-# numpy calls these with arguments of its newest version first.
+# numpy first calls these with the arguments of its newest version, which may fail.
 TRIED_BY_NUMPY = ("torch.Tensor.__array__", "torch.Tensor.__array_wrap__")
 
 
 def may_be_untold(call, next_call):
-    """A call that failed before the mode was told of it: it raised, and the mark of a failure comes
-    next; or an operator that left it to its second operand, and so returned NotImplemented."""
+    """Whether the call may have failed before the mode saw it: it raised, and the mark of a failure
+    follows; or it is a binary operator that returned NotImplemented, to try its second operand."""
     if call.raised:
         failed = next_call is not None and bool(label_of(next_call))
         return failed or call.api in TRIED_BY_NUMPY
@@ -236,9 +236,9 @@ def is_failed_conversion(call):
 
 
 def same_section(recorded, told):
-    """Whether all that was told is recorded, in order, and besides only what may be untold. What
-    a call asks of its arguments before the mode is told of it is told, but not recorded beside it
-    where it failed: whether another signature fits, or none."""
+    """Whether all calls that the mode saw are recorded, in order, and all other records may be
+    invisible to it. A call may convert its arguments before the mode sees it, to find a matching
+    signature. The mode sees these conversions; they need no record if they or the call fail."""
     told = list(told)
     for call, next_call in zip(recorded, [*recorded[1:], None]):
         while told and not same_told(call, told[0]) and is_failed_conversion(told[0]):
@@ -253,13 +253,12 @@ def same_section(recorded, told):
     return not told
 
 
-# ---- The profile: level 2 is exactly what lies directly below autograd ----
+# ---- The profile: level 2 has exactly the operators directly below autograd ----
 
-# `clones`: the shapes of what it clones first, which may be above or below autograd.
+# `clones`: the shapes of tensors that it clones first, which may be above or below autograd.
 Operator = collections.namedtuple("Operator", "name shapes clones")
 
-# Opening and closing a range is what RecordFunction itself is made of: these two operators are
-# told as the range between them.
+# These operators open and close a range of RecordFunction: the profiler shows the range instead.
 OPEN_RANGE = "profiler::_record_function_enter_new"
 CLOSE_RANGE = "profiler::_record_function_exit._RecordFunction"
 
@@ -271,27 +270,27 @@ def takes_tensors(name):
 
 @functools.cache
 def is_composite(name):
-    """Made of other operators above autograd, so that below it there are only those."""
+    """Whether it is decomposed into other operators above autograd, which level 2 sees instead."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(
         name, "CompositeImplicitAutograd"
     ) and not torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutogradCPU")
 
 
-# Done by autograd itself, which passes nothing on.
+# Autograd does these itself and dispatches nothing.
 ENDS_AT_AUTOGRAD = ("aten::detach_",)
 
-# torch.tensor(data) fills a tensor with all modes and their keys shut off, moves it to its device
-# likewise, and only then shows it, by lift_fresh.
+# torch.tensor(data) fills a tensor and moves it to its device with all modes and their keys off;
+# modes only see the lift_fresh after that.
 MAKE_FROM_DATA = ("aten::empty.memory_format", "aten::to.device")
 SHOW_MADE = "aten::lift_fresh"
 
 
-# A conjugate that was put off is made, above level 2, by the first operator that can't do without.
+# Lazy conjugation is resolved above level 2, by the first operator that does not support it.
 CLONE = "aten::clone"
 
 
 def without_compiling(profile):
-    """What is not under one of the ranges that Dynamo opens around its own work."""
+    """The profile without Dynamo's own work, which is inside ranges that Dynamo opens."""
     inside = None
     for depth, name, shapes in profile:
         if inside is not None and depth > inside:
@@ -302,11 +301,11 @@ def without_compiling(profile):
 
 
 def operators_below_autograd(profile):
-    """What level 2 should see, from all that PyTorch's own profiler tells, in order."""
+    """The calls that level 2 should see, in order, from the output of PyTorch's own profiler."""
     expected = []
-    inside = None  # the depth of the call that level 2 sees, and whose inner calls it doesn't
+    inside = None  # the depth of a call that level 2 sees, but not the calls inside
     inference = []  # (depth, is on) of inference modes, inside which nothing is decomposed
-    made = 0  # how many of MAKE_FROM_DATA stand at the end of `expected`
+    made = 0  # how many of MAKE_FROM_DATA are at the end of `expected`
     for depth, name, shapes in without_compiling(profile):
         while inference and inference[-1][0] >= depth:
             inference.pop()
@@ -342,7 +341,7 @@ def is_tensor(value):
 
 
 def same_operator(recorded, operator):
-    """The name, and the shape of each tensor that is an argument of its own."""
+    """Whether the name and the shapes of all tensor arguments, except those in lists, are equal."""
     if recorded.api != operator.name:
         return False
     names = [argument.name for argument in schema_of(operator.name).arguments]
@@ -356,7 +355,8 @@ def same_operator(recorded, operator):
 
 
 def first_difference(recorded, operators):
-    """Where the records of level 2, but for ranges, are not these operators; None if nowhere."""
+    """The first place where the records of level 2, except ranges, differ from these operators;
+    None if there is none."""
     records = [call for call in recorded if call.api not in (OPEN_RANGE, CLOSE_RANGE)]
     at = 0
     for number, operator in enumerate(operators):
@@ -386,6 +386,6 @@ def same_counts(recorded, operators):
 
 
 def ranges(recorded):
-    """How often a range was opened, and how often one was closed."""
+    """The number of opened ranges, and the number of closed ones."""
     apis = collections.Counter(call.api for call in recorded)
     return apis[OPEN_RANGE], apis[CLOSE_RANGE]

@@ -122,7 +122,7 @@ def describe(value):
         return {"type": "type", "value": name_of_type(value)}
     if kind.__name__ in ("function", "builtin_function_or_method", "method"):
         return {"type": "function", "value": describe_function(value)}
-    # A member of an enumeration, of Python's or one that pybind11 made.
+    # A member of an enumeration, from Python or pybind11.
     name = name_of_type(kind)
     if isinstance(value, enum.Enum):
         name += f".{value._name_}"
@@ -195,7 +195,7 @@ def function_name(func):
 
 
 class Journal:
-    """Appends to a file of the process's own: a forked worker ends without closing anything."""
+    """Appends to a file for each process: a forked worker exits without closing files."""
 
     def __init__(self, folder, name="modes"):
         self.folder = folder
@@ -236,7 +236,7 @@ class FunctionWitness(TorchFunctionMode):
 
 
 class Told(TorchFunctionMode):
-    """Writes what it is told of, getters too, as it ends: nothing that it is told of nests."""
+    """Writes every call that it sees, including getters, when the call ends: these never nest."""
 
     def __init__(self, journal):
         super().__init__()
@@ -245,7 +245,7 @@ class Told(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         row = self.journal.row(threading.get_native_id(), function_name(func), args, kwargs)
-        # An operator in Python that returned NotImplemented is tried again, by PyTorch.
+        # PyTorch retries an operator in Python that returned NotImplemented.
         again, self.refused.row = row == getattr(self.refused, "row", None), None
         raised = True
         try:
@@ -259,7 +259,7 @@ class Told(TorchFunctionMode):
         return result
 
     def on_every_thread(self):
-        """Threads that are started from now on have the mode at the bottom of their stacks."""
+        """Puts the mode at the bottom of the mode stacks of threads that start from now on."""
         start = _thread.start_new_thread
 
         def start_new_thread(function, args, *kwargs):
@@ -272,7 +272,7 @@ class Told(TorchFunctionMode):
         _thread.start_new_thread = threading._start_new_thread = start_new_thread
 
     def stay_at_the_bottom(self):
-        """A default device goes to the bottom of the stack, too: it does so above this mode."""
+        """Makes a default device, which goes to the bottom of the stack too, go above this mode."""
         cls = torch.utils._device.DeviceContext
         cls.__enter__ = self.as_without_this(cls.__enter__)
         cls.__exit__ = self.as_without_this(cls.__exit__)
@@ -291,7 +291,7 @@ class Told(TorchFunctionMode):
 
 
 def pop_modes():
-    """Takes all modes off the stack. Returns them, the one at the bottom first."""
+    """Removes all modes from the stack and returns them, the one at the bottom first."""
     modes = [
         torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())
     ]
@@ -312,7 +312,7 @@ class DispatchWitness(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.journal.write(2, func.name(), args, kwargs)
-        # The mode's own call of the operator is no call of the program's.
+        # The mode's own call of the operator is not a call of the program.
         with torch._C.DisableTorchFunction():
             return func(*args, **(kwargs or {}))
 
@@ -321,7 +321,7 @@ class DispatchWitness(TorchDispatchMode):
 
 
 class Functions:
-    """Counts what Python calls, by name, as the interpreter's profile hook tells it."""
+    """Counts calls of Python by function name, with the interpreter's profile hook."""
 
     def __init__(self):
         self.names = {}
@@ -352,7 +352,7 @@ class Functions:
 
 
 class MarkInferenceMode:
-    """Shows in the profile where inference mode is on: operators are dispatched otherwise there."""
+    """Marks inference mode in the profile: operators are dispatched differently inside it."""
 
     def __enter__(self):
         cls = torch.inference_mode
@@ -374,7 +374,7 @@ class MarkInferenceMode:
 
 
 def nested(events):
-    """(depth, event) in program order, from the times at which they began and ended."""
+    """(depth, event) in program order, from their start and end times."""
     ends = []
     for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns())):
         while ends and ends[-1] <= event.start_ns():

@@ -10,7 +10,7 @@ compute likewise. torch is not imported: that takes seconds and would start its 
 problem is one sentence on stderr and exit code 1.
 """
 
-# Only what --key needs is imported here: it runs before every `run` with a chosen Python.
+# Imports only what --key needs, since it runs before every `run` with a chosen Python.
 import os
 import re
 import sys
@@ -59,7 +59,7 @@ def torch_era(version):
 
 
 def check_python():
-    """Exits where this Python can't be traced, as the executable would say it."""
+    """Exits if this Python can't be traced, with the executable's error."""
     ((first, last),) = table("tracer/launch/python_versions.txt")
     if sys.implementation.name != "cpython":
         trouble = sys.implementation.name

@@ -40,13 +40,12 @@ PyObject* Fail(const std::string& message) {
 std::vector<std::unique_ptr<TracingHook>> g_hooks;
 FrameworkDialect* g_dialect = nullptr;
 
-// PyTorch's table as it is while nothing is traced, and as level 2 leaves it:
-// it never takes its own out again, and untraced runs must be untraced.
+// PyTorch's table while nothing is traced, and as level 2 leaves it: level 2 never removes its own table, but untraced
+// runs must be untraced.
 const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
 const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
 
-// start(folder, stacks): records into `folder`, with stacks as RecordingOptions has them.
-// Installs no hook.
+// start(folder, stacks): records into `folder`, with `stacks` as in RecordingOptions. Installs no hook.
 PyObject* Start(PyObject*, PyObject* args) {
   const char *folder, *stacks;
   if (!PyArg_ParseTuple(args, "ss", &folder, &stacks)) return nullptr;
@@ -61,8 +60,8 @@ PyObject* Start(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// install(frames, level, ...): the hooks of these levels, made anew as each session makes them. `frames` as
-// RecordingOptions has it.
+// install(frames, level, ...): creates the hooks of these levels, as each session does. `frames` as in
+// RecordingOptions.
 PyObject* Install(PyObject*, PyObject* args) {
   RecordingOptions options;
   const char* const frames = PyUnicode_AsUTF8(PyTuple_GET_ITEM(args, 0));
@@ -83,11 +82,11 @@ PyObject* Install(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// uninstall(): all of them.
+// uninstall(): removes all hooks.
 PyObject* Uninstall(PyObject*, PyObject*) {
   for (auto hook = g_hooks.rbegin(); hook != g_hooks.rend(); ++hook) {
     (*hook)->Uninstall();
-    // A call of it may still be on the stack.
+    // A call of the hook may still be on the stack.
     static_cast<void>(hook->release());
   }
   g_hooks.clear();
@@ -123,7 +122,7 @@ PyMethodDef g_mode_methods[] = {
 };
 PyTypeObject g_mode_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-// push_function_mode(): one that only calls the function.
+// push_function_mode(): a mode that only calls the function.
 PyObject* PushFunctionMode(PyObject*, PyObject*) {
   if (g_mode_type.tp_name == nullptr) {
     g_mode_type.tp_name = "torchtrace_bench.EmptyMode";
@@ -146,7 +145,7 @@ PyObject* PopFunctionMode(PyObject*, PyObject*) {
 
 // ---- An empty dispatch mode ----
 
-// Takes the mode on top off and calls the operator boxed.
+// Pops the mode on top and calls the operator boxed.
 class EmptyDispatch final : public torch_dialect::ForwardingInterpreter {
  public:
   using torch_dialect::ForwardingInterpreter::ForwardingInterpreter;
@@ -178,8 +177,7 @@ class EmptyDispatch final : public torch_dialect::ForwardingInterpreter {
   };
 };
 
-// push_dispatch_mode(mode): puts a TorchDispatchMode on the stack, whose calls
-// never reach it.
+// push_dispatch_mode(mode): pushes a TorchDispatchMode, whose calls never reach it.
 PyObject* PushDispatchMode(PyObject*, PyObject* mode) {
   c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
   static EmptyDispatch* const table = new EmptyDispatch(g_plain_table);

@@ -1,11 +1,11 @@
-"""The project's budgets, and what was measured against each."""
+"""The project's budgets, and the figures measured for each."""
 
 from tables import Table
 
 STEP_RATIO = 1.35
 RECORDING_SHARE = 0.5
 PYTHON_TRACER_TIMES = 30
-# Of what viztracer adds.
+# Share of viztracer's cost.
 FUNCTIONS_SHARE = 0.5
 BYTES_PER_EVENT = 8
 RENDERED_PER_SECOND = 1e6
@@ -13,9 +13,9 @@ EVENTS_READ_PER_SECOND = 10e6
 SMALL_STATS_SECONDS = 0.020
 LEVEL_0_CALL_SECONDS = 0.5e-6
 LEVEL_0_START_SECONDS = 0.3
-# Of the resident memory after a tenth of a long run; more than noise would be growth.
+# Of the resident memory after a tenth of a long run; above this it is growth, not noise.
 MEMORY_GROWTH = 0.02
-# Of a verb's peak memory at ten times the calls.
+# Relative change of a verb's peak memory at ten times the calls.
 SAME_MEMORY = 0.1
 
 
@@ -26,11 +26,11 @@ class Budgets:
         self.table = Table(key, title, ["budget", "wanted", "measured", "verdict"])
 
     def at_most(self, what, limit, value, show):
-        """A figure that must not be larger than `limit`; `show` makes it text."""
+        """A figure that must be at most `limit`; `show` formats it."""
         self._add(what, f"at most {show(limit)}", show(value), value / limit)
 
     def at_least(self, what, limit, value, show):
-        """A figure that must not be smaller than `limit`."""
+        """A figure that must be at least `limit`."""
         self._add(what, f"at least {show(limit)}", show(value), limit / value)
 
     def _add(self, what, wanted, measured, excess):

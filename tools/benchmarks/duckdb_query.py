@@ -1,4 +1,4 @@
-"""Runs a query in DuckDB on one thread and prints how many rows it gave."""
+"""Runs a query in DuckDB on one thread and prints its number of rows."""
 
 import sys
 

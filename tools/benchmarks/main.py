@@ -40,7 +40,7 @@ class Run:
         return self.tables[-1]
 
 
-# Each measures, keeps its results and makes its tables.
+# Each measures, stores its results and makes its tables.
 SECTIONS = {
     "steps": steps.section,
     "functions": steps.functions_section,
@@ -60,7 +60,7 @@ def pin():
 
 
 def machine(options):
-    """What the figures depend on."""
+    """The facts that the figures depend on."""
     model = platform.processor()
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
@@ -142,7 +142,7 @@ def main():
     for name, value in facts.items():
         about.add(name, value)
     tables = [about, run.budgets.table, *run.tables]
-    if not run.budgets.table.rows:  # of sections that have none, or tables of their own
+    if not run.budgets.table.rows:  # no section that ran adds to it
         tables.remove(run.budgets.table)
     for table in tables:
         if options.markdown:
@@ -153,8 +153,8 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"machine": facts, "results": run.results}, file, indent=1)
     if options.update:
-        # Of some sections' run, the page's own account of machine and budgets stays. That of
-        # large traces has one of its own.
+        # If only some sections ran, the page keeps its description of machine and budgets. That of
+        # large traces has its own.
         whole = not options.only or set(SECTIONS) - {"scale"} <= set(options.only)
         for key in replace_in(options.update, tables if whole else run.tables):
             progress(f"{options.update} has no mark for the table {key}")

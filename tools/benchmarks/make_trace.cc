@@ -1,5 +1,5 @@
-// `tools/make_trace`: a trace of any size and mix, for measuring readers. Equal options
-// make equal calls. Level-1 calls own the level-2 calls that they would have made.
+// `tools/make_trace`: a trace of any size and mix, for measuring readers. Equal options make equal calls. Level-1 calls
+// contain level-2 calls, as in a real trace.
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ struct Options {
   double skew = 1.1;        // of Zipf's law over the configs
   double nested = 1.5;      // level-2 calls in a level-1 call, on average
   double raising = 0.0005;  // share of calls
-  uint64_t leave_out = 0;   // so many calls at level 2, evenly spread
+  uint64_t leave_out = 0;   // number of calls left out at level 2, evenly spread
   uint64_t seed = 1;
 };
 
@@ -60,7 +60,7 @@ std::string MakeIdentity(int level, uint64_t api, uint64_t number, std::mt19937_
   config.level = level;
   config.api = absl::StrCat(level == 1 ? "torch.function_" : "aten::operator_", api);
   for (uint64_t tensors = (*random)() % 4; tensors > 0; --tensors) config.args.push_back(TensorOf(random));
-  Value integer;  // what tells two configs apart for sure
+  Value integer;  // makes two configs different
   integer.tag = ValueTag::kInt;
   integer.integer = static_cast<int64_t>(number);
   config.kwargs.emplace_back("dim", integer);
@@ -109,7 +109,7 @@ class Maker {
     }
     const uint64_t places = options_.processes * options_.threads;
     while (made_ < options_.calls) {
-      // A thread works for a while before another one's turn comes.
+      // A thread makes many calls before another one continues.
       process_ = static_cast<uint32_t>(random_() % places % options_.processes);
       thread_ = random_() % options_.threads;
       for (int i = 0; i < 200 && made_ < options_.calls; ++i) {
@@ -120,7 +120,7 @@ class Maker {
   }
 
  private:
-  // One call and those in it. Those left out draw their numbers too, so that the others stay the same.
+  // One call and those in it. Calls that are left out draw random numbers too, so that the others stay the same.
   absl::Status Call(int level) {
     ++made_;
     const bool written = !LeftOut(level);

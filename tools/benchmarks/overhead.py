@@ -16,7 +16,7 @@ import subjects as subjects_module
 import workloads
 
 UNTRACED_EVERY = 4
-# Of how many calls of each configuration, as the runtime has it.
+# For which calls of each configuration, as in RecordingOptions.
 STACKS = {"none": "", "first": "first", "all": "all"}
 
 

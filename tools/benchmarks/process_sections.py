@@ -1,5 +1,6 @@
-"""The sections that measure whole processes: each takes what processes.py measured, keeps it and
-makes its tables."""
+"""The sections that measure whole processes: each runs a measurement of processes.py, stores the
+results and makes its tables.
+"""
 
 import statistics
 

@@ -13,8 +13,8 @@ PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs.py
 
 
 class Process:
-    """One run of a command: its output, wall and CPU seconds, and with `peak` the most memory that
-    was resident. `codes` are the exit codes that are no failure."""
+    """One run of a command: its output, wall and CPU seconds, and with `peak` its peak resident
+    memory. `codes` are the exit codes of success."""
 
     def __init__(self, command, cwd, peak=False, codes=(0,)):
         start = time.time()
@@ -33,13 +33,13 @@ class Process:
             raise SystemExit(f"bench: exit code {self.child.returncode}: {' '.join(command)}")
 
     def json(self):
-        """What the program said about itself."""
+        """The program's own report."""
         return json.loads(self.output.splitlines()[-1])
 
 
 class PeakMemory:
-    """Watches the peak of a process's resident memory. The kernel's own figure for an ended child
-    is no use: it begins with the memory of the parent that started it."""
+    """Watches the peak of a process's resident memory. The kernel's own figure for an ended
+    child is useless: it includes the memory of the parent that started it."""
 
     def __init__(self, pid):
         self.path = f"/proc/{pid}/status"
@@ -61,14 +61,14 @@ class PeakMemory:
                 return
 
     def stop(self):
-        """kB, but for what came in the last hundredth of a second."""
+        """The peak in kB, except for the last hundredth of a second."""
         self.ended.set()
         self.thread.join()
         return self.hwm_kb
 
 
 class Bench:
-    """Where things are, and how often to measure."""
+    """Paths, and how often to measure."""
 
     def __init__(self, exe, python, folder, rounds, quick):
         self.exe = exe
@@ -98,7 +98,7 @@ class Bench:
         return json.loads(self.run(self.exe, "info", trace, "--format", "json").output)
 
     def interleaved(self, measurements, rounds=None):
-        """Rounds of {name: function()}, in an order that moves on by one each round."""
+        """Rounds of {name: function()}, in an order that is rotated by one each round."""
         names = list(measurements)
         result = []
         for number in range(rounds or self.rounds):

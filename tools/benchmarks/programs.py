@@ -1,6 +1,6 @@
 """Whole programs to run traced and untraced: programs.py NAME [COUNT].
 
-Each prints one line of JSON about itself, the last thing that it does.
+At the end, each prints one line of JSON about itself.
 """
 
 import json
@@ -54,8 +54,8 @@ def loop(calls):
 
 
 def known_calls(count):
-    """Calls whose number is known: {API: calls} for functions in Python and in C++, and for the
-    operators they stand for."""
+    """Calls whose number is known: {API: calls} for functions in Python and in C++, and for
+    their operators."""
     import torch
     import torch.nn.functional as F
 

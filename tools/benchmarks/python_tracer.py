@@ -1,6 +1,7 @@
-"""A tracer in plain Python that keeps what torchtrace keeps, the usual way: modes of PyTorch's
-two protocols that turn each argument into dicts and lists before the call, and append the call
-to a list."""
+"""A tracer in plain Python that records the same as torchtrace, in the usual way: modes of
+PyTorch's two protocols convert each argument into dicts and lists before the call, and append the
+call to a list.
+"""
 
 import time
 
@@ -10,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def describe_tensor(tensor):
-    """A tensor's metadata; what is as usual is left out."""
+    """A tensor's metadata; defaults are left out."""
     described = {
         "type": "torch.Tensor",
         "shape": list(tensor.shape),
@@ -29,7 +30,7 @@ def describe_tensor(tensor):
 
 
 def describe(value):
-    """A value as what YAML can hold."""
+    """A value as YAML can represent it."""
     if isinstance(value, torch.Tensor):
         return describe_tensor(value)
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -44,7 +45,7 @@ def describe(value):
 
 
 def record(calls, level, api, func, args, kwargs):
-    """Appends the call, makes it, and notes how it ended."""
+    """Appends the call, makes it, and records how it ended."""
     call = {
         "level": level,
         "api": api,
@@ -74,7 +75,7 @@ class FunctionTracer(TorchFunctionMode):
         name = self.names.get(func)
         if name is None:
             name = self.names[func] = resolve_name(func) or repr(func)
-        if name.endswith(".__get__"):  # torchtrace leaves them out too
+        if name.endswith(".__get__"):  # torchtrace leaves these out, too
             return func(*args, **(kwargs or {}))
         return record(self.calls, 1, name, func, args, kwargs or {})
 

@@ -1,7 +1,7 @@
-"""The verbs on traces of 1, 10 and 100 million calls, beside DuckDB doing the same.
+"""The verbs on traces of 1, 10 and 100 million calls, compared with DuckDB doing the same.
 
-DuckDB reads Parquet files with a row per call, on one thread as torchtrace does. Making and
-exporting the traces is no part of a measurement; exporting is measured on its own.
+DuckDB reads Parquet files with a row per call, on one thread like torchtrace. Making and exporting
+the traces is not part of a measurement; exporting is measured separately.
 """
 
 import os
@@ -13,8 +13,8 @@ import budgets as budgets_module
 from tables import count, megabytes, milliseconds, progress, ratio
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PARTS = 64  # logs that are merged
-EDITS = 1000  # calls that one of two compared runs lacks
+PARTS = 64  # logs to be merged
+EDITS = 1000  # calls that are missing in one of two compared runs
 
 # By verb; A and B are files of calls, PARTS is a pattern of such files.
 QUERIES = {
@@ -30,7 +30,7 @@ QUERIES = {
     " ON a.level = b.level AND a.config = b.config WHERE a.calls IS DISTINCT FROM b.calls",
 }
 
-# What the tables call a verb, and how many traces of a size it reads.
+# The name of a verb in the tables, and how many traces of a size it reads.
 TITLES = {
     "reading": ("stats --no-times", 1),
     "stats": ("stats", 1),
@@ -79,7 +79,7 @@ def measure(run, calls):
         return process.wall, process.cpu, process.hwm_kb
 
     def verb(command):
-        # diff says with 1 that there are differences.
+        # diff exits with 1 if there are differences.
         return lambda: times(run.bench.run(*command, peak=True, codes=(0, 1)))
 
     def query(text):

@@ -13,9 +13,9 @@ from tables import microseconds, progress, ratio
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
 FUNCTION_WORKLOADS = ("fib", "transformer", "loader")
-# How often another checkout's process and ours take turns.
+# How often another checkout's process and ours alternate.
 BEFORE_TURNS = 4
-# What is measured in one process, by the beginnings of their names.
+# Subjects measured together in one process, by prefixes of their names.
 SUBJECTS = ("empty modes,", "hooks,", "torchtrace,", "Python tracer,")
 OBSERVERS = ("torch.profiler", "ExecutionTraceObserver", "DebugMode")
 
@@ -43,9 +43,9 @@ def section(run):
 
 
 def steps_of(run, workload):
-    """[(prefix of the rows, overhead.py's result)]; with --before, of two that take turns."""
+    """[(prefix of the rows, overhead.py's result)]; with --before, of two that alternate."""
     ours = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
-    # PyTorch's observers start threads, for which torchtrace would look from then on.
+    # PyTorch's observers start threads, which torchtrace would watch from then on.
     parts = [("", [*ours, "--subjects", *SUBJECTS]), ("", [*ours, "--subjects", *OBSERVERS])]
     turns = 1
     if run.options.before is not None:
@@ -107,7 +107,7 @@ def functions_section(run):
 
 
 def command_of(folder, workload, runtime, bench_module):
-    """overhead.py of a checkout."""
+    """The command that runs a checkout's overhead.py."""
     command = [f"{folder}/overhead.py", workload, "--runtime", runtime]
     return [*command, "--bench-module", bench_module]
 
@@ -128,7 +128,7 @@ def overhead(args, native_threads):
 
 
 def step_tables(run, untraced, ratios):
-    """The ratios, and what is added to a step by what."""
+    """The ratios, and what each feature adds to a step."""
     table = run.table(
         "steps",
         "A step, as a multiple of the untraced one",

@@ -1,6 +1,6 @@
-"""What is measured against the untraced program: each subject is a context in which steps run.
+"""What is compared with the untraced program: each subject is a context in which steps run.
 
-A subject's name is what a table's row and --only call it. `slow` ones run fewer steps.
+A subject's name is used in tables and by --only. `slow` ones run fewer steps.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def load_bench_module(runtime, bench_module):
 
 
 class NeverReached(TorchDispatchMode):
-    """Stands on the stack; the bench module's dispatch() answers for it."""
+    """A mode on the stack; the bench module's dispatch() handles its calls."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise AssertionError(f"{func} reached the empty dispatch mode")
@@ -80,7 +80,7 @@ class EmptyModes:
 
 
 class Torchtrace:
-    """torchtrace's hooks, recording; or, `idle`, with recording off."""
+    """torchtrace's hooks, recording; with `idle`, without recording."""
 
     slow = False
 
@@ -101,7 +101,7 @@ class Torchtrace:
 
     @contextlib.contextmanager
     def paused(self):
-        """The hooks record nothing while PyTorch says that it compiles."""
+        """If idle, reports a compilation through PyTorch's callbacks, which stops recording."""
         if not self.idle:
             yield
             return
@@ -228,6 +228,6 @@ def make_subjects(bench, folder):
 
 
 def check_empty():
-    """Says so when a debugger or profiler would be timed as well."""
+    """Exits if a debugger or profiler would be timed as well."""
     if sys.gettrace() is not None or sys.getprofile() is not None:
         raise SystemExit("bench: a trace function is set in this Python")

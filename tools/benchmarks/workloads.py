@@ -1,4 +1,4 @@
-"""The programs that are timed: each is a function that does one step."""
+"""The timed programs: each is a function that makes one step."""
 
 import torch
 import torch.nn.functional as F
@@ -112,7 +112,7 @@ def make_loader():
 
 
 class Workload:
-    """How a program is run: `steps` timed ones in a measurement, `slow_steps` where a tracer
+    """How to run a program: `steps` timed ones in a measurement, `slow_steps` for a tracer that
     takes many times as long."""
 
     def __init__(self, make, title, unit_s, unit, steps, slow_steps):

@@ -1,11 +1,11 @@
-"""Compiles the tool's own C++ files for aarch64, without making code: does it say the same there?
+"""Compiles the tool's own C++ files for aarch64, without generating code: are there errors there?
 
 Usage: check_aarch64.py [--all BAZEL_BIN]
 
-Without --all only what asks which processor it is for, or includes a header of ours that does;
-of that nothing that includes torch's headers or generated files.
-BAZEL_BIN is the folder in which a build left the files that it generates. Torch's headers are
-those of the Python that runs this. Prints what the compiler says; the exit code is 1 if anything.
+Without --all only the files that test for a processor, or include a header of ours that does; of
+these, none that includes torch's headers or generated files. BAZEL_BIN is the folder in which a
+build left the files that it generates. Torch's headers are those of the Python that runs this.
+Prints the compiler's messages; the exit code is 1 if there are any.
 """
 
 import concurrent.futures
@@ -27,8 +27,8 @@ LINKS = os.path.join(tidy.ROOT, ".build", "aarch64")
 
 def include_folders():
     yield from tidy.header_folders()
-    # Debian's pyconfig.h includes that of the processor, which its packages have for one alone. A
-    # syntax check may take another's.
+    # Debian's pyconfig.h includes that of the processor, which its packages only have for the
+    # host's. For a syntax check, that of another processor is good enough.
     link = os.path.join(LINKS, "aarch64-linux-gnu")
     if not os.path.islink(link):
         os.makedirs(LINKS, exist_ok=True)
@@ -42,7 +42,7 @@ def sources():
 
 
 def asks(path):
-    """Whether the file, or a header of ours below it, is one for some processors."""
+    """Whether the file, or a header of ours that it includes, tests for a processor."""
     return any(ASKS.search(content) for content in (tidy.closure(path) or {}).values())
 
 

@@ -1,10 +1,10 @@
-"""Holds the rooms of the code against their table in docs/internals/DESIGN.md.
+"""Checks the rooms of the code against their table in docs/internals/DESIGN.md.
 
 A room is a folder with C++ files. The table says which rooms each may use; the #include lines say
-which it uses. Told are: a folder without a row and a row without a folder, an arrow that the table
-lacks or has for nothing, a circle, test support used outside tests, and what a traced process
-links beyond the rooms that are marked so. Tests, fuzzers and benchmarks may use every room.
-Told, too, are questions for the version of Python outside the room that knows its insides.
+which it uses. Reports a folder without a row and a row without a folder, a use that is missing in
+the table or listed there in vain, a cycle, test support used outside tests, and what a traced
+process links beyond the rooms that are marked for it. Tests, fuzzers and benchmarks may use every
+room. Also reports tests for the version of Python outside the room that handles its internals.
 """
 
 import posixpath
@@ -15,13 +15,14 @@ from pathlib import Path
 
 TABLE = "docs/internals/DESIGN.md"
 HEADING = "| room | what is there | may use |"
-# In the second column.
+# Marks in the second column.
 TEST_SUPPORT = "(for tests)"
 TRACED = "(traced)"
 TOPS = ("cmd", "dialects", "python", "replay", "serialize", "tracer")
 # Programs for developers may use any room.
 IS_TEST = re.compile(r"_(test|fuzzer|benchmark)\.(cc|h)$")
-# What only one room may ask, and that room; torch's headers are asked for what they have.
+# Macros that only one room may test, and that room; torch is tested by its headers' contents, not
+# its version.
 VERSIONS = {"PY_VERSION_HEX": "tracer/cpython", "TORCH_VERSION_": None}
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
@@ -34,7 +35,7 @@ class Room:
 
 
 def read_table(text):
-    """Rooms by name, of the rows below HEADING."""
+    """Rooms by name, from the rows below HEADING."""
     lines = iter(text.split("\n"))
     if not any(line.strip() == HEADING for line in lines):
         raise SystemExit(f"{TABLE}: no table that begins with {HEADING}")
@@ -58,7 +59,7 @@ def arrows(root, files, rooms):
 
 
 def circle(rooms):
-    """The names of rooms that use each other in a circle, or nothing."""
+    """The names of rooms that use each other in a cycle, or nothing."""
     done = set()
 
     def walk(name, path):

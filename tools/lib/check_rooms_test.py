@@ -1,4 +1,4 @@
-"""tools/lib/check_rooms.py: each kind of complaint, in a tree made for it."""
+"""tools/lib/check_rooms.py: each kind of report, in a temporary tree."""
 
 import pytest
 

@@ -1,13 +1,13 @@
-"""Checks rules that hold for every text file, on the files given.
+"""Checks rules that apply to every text file, on the given files.
 
-No tabs but in tables (.tsv), no space at the end of a line, a newline at the end of the file; a
-header and a script begin with a comment that says what they are. With --fix, repairs what can be.
+No tabs except in tables (.tsv), no space at the end of a line, a newline at the end of the file; a
+header and a script begin with a comment that says what they are. With --fix, repairs what it can.
 """
 
 import re
 import sys
 
-# Traces and expected outputs hold whatever they hold.
+# Traces and expected outputs are exempt.
 EXEMPT = re.compile(r"^testdata/(?!.*\.(py|md)$)")
 
 

@@ -22,7 +22,7 @@ def install(prefix):
 
 
 def files_and_links(prefix):
-    """What is there beside lib/torchtrace."""
+    """Everything outside lib/torchtrace."""
     found = [path.relative_to(prefix) for path in prefix.rglob("*") if not path.is_dir()]
     return sorted(str(path) for path in found if path.parts[:2] != ("lib", "torchtrace"))
 

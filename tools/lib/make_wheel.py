@@ -10,7 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-# Libraries that a machine has beside torch. Everything else travels along.
+# Libraries that a machine with torch has. All others are put into the wheel.
 EVERYWHERE = re.compile(
     r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)|libpython.*|libtorch.*|libc10)\.so"
 )
@@ -33,7 +33,7 @@ Tag: {tag}
 
 
 def libraries(module):
-    """The shared libraries behind a module that must travel with it: name -> path."""
+    """The shared libraries of a module that the wheel must contain: name -> path."""
     listed = subprocess.run(["ldd", module], capture_output=True, text=True, check=True).stdout
     found = {}
     for line in listed.splitlines():
@@ -47,7 +47,7 @@ def libraries(module):
 
 
 def oldest_tag(files):
-    """The platform of the oldest C library with all symbols asked for: manylinux_2_35_x86_64."""
+    """The platform of the oldest C library with all required symbols: manylinux_2_35_x86_64."""
     versions = set()
     for file in files:
         listed = subprocess.run(
@@ -82,7 +82,7 @@ def main():
         needed.update(libraries(module))
     for name, path in sorted(needed.items()):
         files[f"torchtrace/runtime/{runtime.name}/lib/{name}"] = Path(path)
-    # Beside the executable, where it looks for them.
+    # In the folder in which the executable looks for them.
     beside = f"torchtrace-{version}.data/data/lib/torchtrace"
     for name in ("libtorchtrace_preload.so", "libtorchtrace_verbs.so"):
         library = args.build / "lib/torchtrace" / name

@@ -28,7 +28,7 @@ TORCHTRACE = ROOT / ".build/bin/torchtrace"
 DOCUMENT = ROOT / "docs/VERSIONS.md"
 SCRIPTS = ROOT / "testdata/scripts"
 
-# What Dynamo counts tells whether tracing made it compile otherwise.
+# Dynamo's counters show whether tracing changed the compilation.
 COMPILED = (
     f"import runpy; runpy.run_path({str(SCRIPTS / 'compiled_step.py')!r})\n"
     "from torch._dynamo.utils import counters\n"
@@ -42,8 +42,8 @@ PROGRAMS = {
 }
 LEVELS = "0,1,2"
 SELF_TEST = "self-test"
-MOST_TOLD = 8  # names of a pair and program
-WIDTH = 120  # of the document
+MOST_TOLD = 8  # names for a pair and program
+WIDTH = 120  # line width of the document
 TESTS = {
     "level 0": [
         "dialects/torch/setattr/setattr_test.py",
@@ -58,9 +58,9 @@ TESTS = {
 
 
 def environment():
-    """Without what would choose another Python or configure a run."""
+    """The environment without variables that choose a Python or configure a run."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TORCHTRACE", "PYTHON"))}
-    # What a CUDA build says, with the time, of finding no GPU.
+    # A CUDA build reports, with the time, that it finds no GPU.
     return {
         **kept,
         "KINETO_LOG_LEVEL": "99",
@@ -80,7 +80,7 @@ def run(command, **variables):
 
 
 def ended(result):
-    # torch.compile's own processes and warnings name addresses, process numbers and times.
+    # torch.compile's processes and warnings print addresses, process numbers and times.
     stderr = re.sub(r"0x[0-9a-f]+|\d+", "#", result.stderr)
     return result.stdout, stderr, result.returncode
 
@@ -91,7 +91,7 @@ def traced(python, program, folder):
 
 
 def self_test(options, folder):
-    """What torchtrace says of the levels at the first use of this pair."""
+    """What torchtrace reports about the levels on the first use of this pair."""
     command = [
         TORCHTRACE,
         "run",
@@ -117,7 +117,7 @@ def self_test(options, folder):
 
 
 def compare(name, program, options, folder):
-    """What the matrix says of one program: {"verdict", "problem"?, "differences"?}."""
+    """The matrix's result for one program: {"verdict", "problem"?, "differences"?}."""
     reference, own = folder / f"{name}-reference", folder / name
     plain = run([options.python, *program])
     if plain.returncode != 0:
@@ -188,7 +188,7 @@ def order(pair):
 
 
 def between(text, mark):
-    """The lines between `<!-- matrix MARK -->` and `<!-- end -->`: (before, lines, behind)."""
+    """The lines between `<!-- matrix MARK -->` and `<!-- end -->`: (before, lines, after)."""
     begin = f"<!-- matrix {mark} -->\n"
     before, _, rest = text.partition(begin)
     lines, end, behind = rest.partition("<!-- end -->")
@@ -196,7 +196,7 @@ def between(text, mark):
 
 
 def kept_rows(lines, width):
-    """Of a Markdown table: {"3.12-2.15.0": cells}."""
+    """The rows of a Markdown table: {"3.12-2.15.0": cells}."""
     rows = {}
     for line in [line for line in lines if line.startswith("|")][2:]:
         fields = [field.strip() for field in line.strip("|").split("|")]
@@ -206,7 +206,7 @@ def kept_rows(lines, width):
 
 
 def wrapped(item):
-    """As mdformat does: not within code."""
+    """Wraps like mdformat, not within code."""
     whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), item)
     filled = textwrap.fill(whole, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return filled.replace("\0", " ")
@@ -226,7 +226,7 @@ def lines(results):
 
 
 def write(results):
-    """Puts the results into the document, where other pairs' rows stay."""
+    """Writes the results into the document, and keeps the rows of other pairs."""
     text = DOCUMENT.read_text()
     names = ["Python", "torch", SELF_TEST, *PROGRAMS, *TESTS]
     before, lines, behind = between(text, "results")

@@ -1,4 +1,4 @@
-"""What matrix.py makes of results: rows of a document, lines for tools/test."""
+"""matrix.py's outputs for results: rows of a document, lines for tools/test."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_of_many_differences_the_first_are_told(document):
     apis = [f"2: aten::a{i}" for i in range(matrix.MOST_TOLD + 3)]
     differing = {"verdict": "11 configs differ", "differences": apis}
     matrix.write({"3.11-2.9.0": {**GOOD, "MLP": differing}})
-    matrix.write({"3.11-2.10.0": GOOD})  # which keeps all of it
+    matrix.write({"3.11-2.10.0": GOOD})  # keeps all other rows
     text = document.read_text()
     items = [line for line in text.splitlines() if line.startswith(("-", " "))]
     assert max(map(len, items)) <= matrix.WIDTH and all(line.count("`") % 2 == 0 for line in items)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Names of CUDA's own libraries, among what no library asks for in a version.
+# Names of CUDA's own libraries, among the symbols that are required without a version.
 CUDA = re.compile(r"_*cu[a-zA-Z]|nccl|nvtx|nvrtc|nvshmem|nvJit|__cuda|__nv|cufile")
 
 
@@ -25,11 +25,11 @@ def output(*command):
 
 
 class Wanted:
-    """What all of torch's libraries ask of others."""
+    """Everything that torch's libraries require of others."""
 
     def __init__(self, libraries):
         self.needed = set()  # file names
-        self.versions = collections.defaultdict(set)  # file name -> versions asked for
+        self.versions = collections.defaultdict(set)  # file name -> required versions
         self.symbols = collections.defaultdict(set)  # version, "" for none -> symbols
         defined = set()
         for library in libraries:
@@ -84,7 +84,7 @@ def main():
     for name in sorted(wanted.needed - here):
         versions = {version: wanted.symbols[version] for version in wanted.versions[name]}
         write_stub(folder / name, versions, plain)
-        plain = set()  # one of them has these
+        plain = set()  # only the first stub defines these
 
 
 if __name__ == "__main__":

@@ -31,10 +31,9 @@ def line_cases(text, prefix):
 
 
 def xml_cases(root, label=""):
-    """The test cases of a JUnit XML tree, whether GoogleTest, Bazel or pytest wrote it.
+    """The test cases of a JUnit XML tree, written by GoogleTest, Bazel or pytest.
 
-    Those of pytest have no label: their files stand in their class names.
-    """
+    Those of pytest have no label: their class names contain the file."""
     prefix = f"{label} " if label else ""
     for case in root.iter("testcase"):
         scope = case.get("classname")
@@ -58,7 +57,7 @@ def target_cases(label, event):
                 cases = list(xml_cases(ElementTree.parse(path).getroot(), label))
             except ElementTree.ParseError:
                 cases = []
-    # A sanitizer's report or a crash on the way out comes after the last case.
+    # A sanitizer's report or a crash at exit comes after the last case.
     if event.get("status") != "PASSED" and not any(case.verdict == "failed" for case in cases):
         cases.append(Case(f"{label} ({event.get('status', 'no status').lower()})", "failed"))
     return cases
@@ -73,7 +72,7 @@ def bazel_cases(lines):
         if kind == "testResult":
             yield from target_cases(key["label"], event["testResult"])
         elif kind == "targetCompleted":
-            # Of a test that could be built the results are told above.
+            # The results of tests that were built come from testResult events.
             if not event.get("completed", {}).get("success"):
                 yield Case(key["label"] + " (not built)", "failed")
         elif kind in ("pattern", "unconfiguredLabel", "configuredLabel") and "aborted" in event:
@@ -110,7 +109,7 @@ def report(parts, out):
 
 
 def report_times(lines, parts, out):
-    """Prints what took longest: cases, what they are in, and the parts of the run."""
+    """Prints what took longest: cases, their targets, and the parts of the run."""
     cases = [case for _, cases in parts for case in cases]
     targets = collections.Counter()
     for case in cases:

@@ -1,4 +1,4 @@
-"""tools/test counts every case, and what never became a case."""
+"""tools/test counts every case, and failures that have no case."""
 
 import io
 import json

@@ -1,10 +1,10 @@
-"""Runs clang-tidy on all C++ files but tests.
+"""Runs clang-tidy on all C++ files except tests.
 
 Usage: tidy.py BAZEL_BIN
 
 BAZEL_BIN is the folder in which a build left the files that it generates. Torch's headers are those
-of the Python that runs this. A file that passed is not looked at again until it, a header of ours
-that it includes, or .clang-tidy changes: .build/tidy/ holds one empty file per pass.
+of the Python that runs this. A file that passed is skipped until it, a header of ours that it
+includes, or .clang-tidy changes: .build/tidy/ holds one empty file per pass.
 """
 
 import concurrent.futures
@@ -37,7 +37,7 @@ def sources():
 
 
 def header_folders():
-    """Python's and torch's."""
+    """Python's and torch's headers."""
     torch = os.path.join(sysconfig.get_paths()["purelib"], "torch", "include")
     api = os.path.join(torch, "torch", "csrc", "api", "include")
     return [sysconfig.get_paths()["include"], torch, api]
@@ -54,9 +54,8 @@ def read(path):
 def closure(path, generated=None):
     """The file and the headers of ours that it includes: {path: bytes}.
 
-    Those that the build generates are in the folder `generated`; without it, None where one of
-    them or torch's headers are among them.
-    """
+    Generated headers are read from the folder `generated`; without it, returns None if generated
+    headers or torch's are included."""
     found = {}
     todo = [path]
     while todo:
@@ -80,7 +79,7 @@ def closure(path, generated=None):
 
 @functools.cache
 def surroundings():
-    """What else a verdict depends on."""
+    """Everything else that a verdict depends on."""
     version = subprocess.check_output([CLANG_TIDY, "--version"])
     torch = read(os.path.join(sysconfig.get_paths()["purelib"], "torch", "version.py"))
     return repr((version, FLAGS, torch, read(".clang-tidy"))).encode()
@@ -94,7 +93,7 @@ def cache_key(files):
 
 
 def tidy(path, generated):
-    """What clang-tidy has to say about the file, or ''."""
+    """clang-tidy's messages about the file, or ''."""
     files = closure(path, generated)
     passed = cache_key(files)
     if os.path.exists(passed):
@@ -106,7 +105,7 @@ def tidy(path, generated):
         open(passed, "w").close()
         return ""
     lines = (result.stdout or result.stderr).splitlines()
-    # Without the chains of notes, each longer than the rest.
+    # Leaves out notes, each longer than the rest.
     return "\n".join(line for line in lines if ": error: " in line or ": warning: " in line)
 
 

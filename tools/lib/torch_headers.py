@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 
 LIBRARIES = ("torch_python", "torch", "torch_cpu", "c10")
-BLOCK = 4 << 20  # bytes a request
+BLOCK = 4 << 20  # bytes per request
 
 
 def fetch(url, first=None, last=None):
@@ -35,7 +35,7 @@ def fetch(url, first=None, last=None):
 
 
 class RemoteFile(io.RawIOBase):
-    """A file on a server, read in blocks, of which the last few are kept."""
+    """A file on a server, read in blocks; caches the last few."""
 
     def __init__(self, url):
         self.url = url
@@ -76,7 +76,7 @@ class RemoteFile(io.RawIOBase):
 
 
 def wheel_url(version):
-    """Of some Python's wheel for x86-64 Linux."""
+    """The URL of any Python's wheel for x86-64 Linux."""
     index = "https://pypi.org/simple/torch/"
     links = re.findall(r'href="([^"#]+)', fetch(index)[0].decode())
     name = rf"/torch-{re.escape(version)}-cp3\d+-cp3\d+-manylinux\w*_x86_64\.whl$"
@@ -93,15 +93,15 @@ def extract(file, folder):
             for entry in wheel.infolist()
             if entry.filename.startswith("torch/include/") or entry.filename == "torch/version.py"
         ]
-        # In the file's order, so that each block is asked for once.
+        # In the file's order, so that each block is fetched once.
         for entry in sorted(wanted, key=lambda entry: entry.header_offset):
             wheel.extract(entry, folder)
 
 
 def download(version, folder):
-    """By pip, whole."""
+    """Downloads the whole wheel with pip."""
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    # Which this Python may have no wheel of.
+    # This Python may have no wheel for it.
     pip += ["--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
     with tempfile.TemporaryDirectory() as target:
         subprocess.run([*pip, "-d", target, f"torch=={version}"], check=True)
@@ -131,7 +131,7 @@ def main():
     made = metadata.with_name("unfinished")
     made.mkdir(exist_ok=True)
     (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
-    made.rename(metadata)  # last: it says that all is there
+    made.rename(metadata)  # last: marks the folder as complete
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def execute(*command, cwd, **env):
 def environment(tmp_path_factory):
     """A virtual environment with the wheel, and torch from the one that runs this test."""
     folder = tmp_path_factory.mktemp("wheel")
-    # Of one era of torch: the others are built alike, for minutes each.
+    # For only one era of torch: the others are built in the same way, and take minutes each.
     era = (ROOT / ".build/default-key").read_text().strip().rpartition("torch")[2]
     shown = execute(ROOT / "tools/wheel", "--eras", era, "-o", folder, cwd=folder)
     wheel = Path(shown.strip().splitlines()[-1])
@@ -68,7 +68,7 @@ def test_the_executable(environment, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     exe = environment / "bin/torchtrace"
     assert execute(exe, "version", cwd=tmp_path).startswith("torchtrace ")
-    # Away from the checkout: its own runtime.
+    # Outside the repository: uses its own runtime.
     python = environment / "bin/python3"
     execute(exe, "run", "-v", "--python", python, "-o", "run", "script.py", cwd=tmp_path)
     stats = execute(exe, "stats", "run", cwd=tmp_path)
@@ -82,7 +82,7 @@ def test_the_executable(environment, tmp_path):
 
 def test_its_own_python_manual_and_completions(environment, tmp_path):
     exe = environment / "bin/torchtrace"
-    # Nothing names a Python, no environment is active.
+    # No Python is named, and no environment is active.
     shown = execute(exe, "run", "-qo", "own", "-c", "import sys; print(sys.prefix)", cwd=tmp_path)
     assert shown.strip() == str(environment)
     share = environment / "share"

@@ -1,4 +1,4 @@
-"""What tests of the whole tool share: running it, and running python beside it."""
+"""Shared by tests of the whole tool: runs it, and plain python for comparison."""
 
 import dataclasses
 import os
@@ -14,39 +14,40 @@ _VENV_PYTHON = ROOT / ".venv/bin/python3"
 PYTHON = str(_VENV_PYTHON) if _VENV_PYTHON.exists() else sys.executable
 SCRIPTS = ROOT / "testdata/scripts"
 
-# A shell's background job ignores Ctrl-C, and so would every program started here.
+# A shell's background job ignores Ctrl-C, and programs started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclasses.dataclass
 class Result:
-    status: int  # negative: the signal that it died of
+    status: int  # negative: the signal that killed it
     out: str
     err: str
 
     def lines(self):
-        """For comparing: pytest shows which lines differ. Without addresses."""
+        """For comparisons: pytest shows which lines differ. Without addresses."""
         text = f"status {self.status}\n{self.out}\n--- standard error\n{self.err}"
         return re.sub(r"0x[0-9a-f]{6,}", "0x...", text).splitlines()
 
 
-# For exports to Parquet, which a Python with pyarrow writes.
+# For exports to Parquet, which need a Python with pyarrow.
 WITH_PYARROW = {"TORCHTRACE_PYTHON": PYTHON}
 
 
 def environment(changes=None):
-    """The tests' own, without what chooses a Python or speaks to torchtrace."""
+    """The tests' own environment, without variables that choose a Python or configure
+    torchtrace."""
     drop = ("TORCHTRACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTEST_", "PYTHONSAFEPATH", "PYTHONPATH")
     env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}
     if "TORCHTRACE_RUNTIME_DIR" in os.environ:
         env["TORCHTRACE_RUNTIME_DIR"] = os.environ["TORCHTRACE_RUNTIME_DIR"]
-    # Tests have homes of their own, where nothing is kept; those of the self-test take this away.
+    # Tests have home folders of their own, without kept results; tests of the self-test unset this.
     env.update({"TORCHTRACE_NO_SELF_TEST": "1"} | (changes or {}))
     return {key: value for key, value in env.items() if value is not None}
 
 
 def named_shortly(messages):
-    """They name the command that this checkout has, wherever it stands."""
+    """Replaces the path of this checkout's command by its name."""
     return re.sub(r"/\S*/tools/torchtrace(?= [a-z-])", "torchtrace", messages)
 
 

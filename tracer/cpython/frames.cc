@@ -46,10 +46,10 @@ PyObject* Likeness(const PyFunctionObject* function) {
 }  // namespace
 
 PyObject* FunctionOf(const InterpreterFrame* frame) {
-  // Each keeps its code.
+  // Each function keeps its code, the key, alive.
   static auto* const known = new std::unordered_map<const PyCodeObject*, PyObject*>;
   const PyCodeObject* const code = frame->f_code;
-  if ((code->co_flags & CO_OPTIMIZED) == 0) return nullptr;  // a module's, a class's
+  if ((code->co_flags & CO_OPTIMIZED) == 0) return nullptr;  // the body of a module or class
   if (const auto found = known->find(code); found != known->end()) return found->second;
   PyFunctionObject* const function = FindFunction(frame);
   if (function == nullptr) return nullptr;
@@ -75,13 +75,13 @@ InterpreterFrame* FirstBegun(InterpreterFrame* frame) {
 
 InterpreterFrame* Innermost() {
   if (!g_known) return nullptr;
-  // Also where another thread has the GIL.
+  // Works without the GIL.
   const PyThreadState* const thread = PyGILState_GetThisThreadState();
   return thread == nullptr ? nullptr : FirstBegun(InnermostFrame(thread));
 }
 
-// Whether the innermost frame is that of a call of `function` with `argument`. What a wrong layout would make a wild
-// pointer of is compared before anything is read through it.
+// Whether the innermost frame is that of a call of `function` with `argument`. With a wrong layout the fields may be
+// wild pointers, so each is compared before anything is read through it.
 bool IsInnermost(PyObject* function, PyObject* argument) {
   PyFrameObject* const object = PyEval_GetFrame();
   const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
@@ -143,7 +143,7 @@ bool CheckFrames() {
   PyObject* const look = PyCFunction_New(&g_look, nullptr);
   if (globals != nullptr && look != nullptr && PyDict_SetItemString(globals, "look", look) == 0)
     Py_XDECREF(PyRun_String(kCalls, Py_file_input, globals, globals));
-  if (globals != nullptr) PyDict_Clear(globals);  // the functions hold it
+  if (globals != nullptr) PyDict_Clear(globals);  // the functions refer to it
   Py_XDECREF(look);
   Py_XDECREF(globals);
   PyErr_Restore(type, value, traceback);

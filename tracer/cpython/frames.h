@@ -1,5 +1,4 @@
-// The frames of running Python code: how CPython 3.10 to 3.14 keep them, as they lie in memory, and those of a thread
-// one after another.
+// The frames of running Python code: their layout in memory in CPython 3.10 to 3.14, and the list of a thread's frames.
 
 #ifndef TORCHTRACE_TRACER_CPYTHON_FRAMES_H_
 #define TORCHTRACE_TRACER_CPYTHON_FRAMES_H_
@@ -28,7 +27,7 @@ using InterpreterFrame = _PyInterpreterFrame;
 using InterpreterFrame = PyFrameObject;
 #endif
 
-// Whether a call of a Python function from Python code takes C stack, untraced too.
+// Whether a call of a Python function from Python code uses C stack, even untraced.
 inline constexpr bool kCallsTakeStack = PY_VERSION_HEX < 0x030B0000;
 
 // The thread's innermost frame, begun or not; null where it runs no Python code.
@@ -42,7 +41,7 @@ inline InterpreterFrame* InnermostFrame(const PyThreadState* thread) {
 #endif
 }
 
-// The caller's.
+// The caller's frame.
 inline InterpreterFrame* PreviousFrame(const InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030B0000
   return frame->previous;
@@ -51,7 +50,7 @@ inline InterpreterFrame* PreviousFrame(const InterpreterFrame* frame) {
 #endif
 }
 
-// Whether its code has begun to run: no other has a line, or is seen by the program.
+// Whether the frame's code has begun to run. Before that it has no line, and the program can't see it.
 inline bool HasBegun([[maybe_unused]] InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030B0000
   return !_PyFrame_IsIncomplete(frame);
@@ -60,7 +59,7 @@ inline bool HasBegun([[maybe_unused]] InterpreterFrame* frame) {
 #endif
 }
 
-// The index of the instruction that it is at.
+// The index of the frame's current instruction.
 inline int PositionOf(const InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030B0000
   return static_cast<int>(_PyInterpreterFrame_LASTI(const_cast<InterpreterFrame*>(frame)));
@@ -69,7 +68,7 @@ inline int PositionOf(const InterpreterFrame* frame) {
 #endif
 }
 
-// Not of frames that stand for C code, which are incomplete. Borrowed, as all here.
+// Not for frames of C code, which are incomplete. Returns a borrowed reference, like all functions here.
 inline PyCodeObject* CodeOf(const InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030D0000
   return _PyFrame_GetCode(const_cast<InterpreterFrame*>(frame));
@@ -78,9 +77,9 @@ inline PyCodeObject* CodeOf(const InterpreterFrame* frame) {
 #endif
 }
 
-// The function that runs in a frame of a function. CPython 3.10 does not keep it: there it is one of that code, which
-// is looked for among all objects the first time, and null where there is none; of functions that calls make anew a
-// likeness, which keeps nothing of theirs alive and has no defaults.
+// The function that runs in a frame. CPython 3.10 does not store it: there we search all objects once for a function
+// with the frame's code, and return null if there is none. For a nested function, which each call of the outer one
+// creates again, we return a copy that has no defaults and keeps none of its objects alive.
 #if PY_VERSION_HEX >= 0x030B0000
 inline PyObject* FunctionOf(const InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030E0000
@@ -95,7 +94,7 @@ inline PyObject* FunctionOf(const InterpreterFrame* frame) {
 PyObject* FunctionOf(const InterpreterFrame* frame);
 #endif
 
-// Its `index`th local variable, parameters first, or the cell that has it; null where that has no value.
+// The frame's `index`th local variable, parameters first, or the cell that holds it; null if it has no value.
 inline PyObject* LocalOf(const InterpreterFrame* frame, Py_ssize_t index) {
 #if PY_VERSION_HEX >= 0x030E0000
   const _PyStackRef local = frame->localsplus[index];
@@ -104,7 +103,7 @@ inline PyObject* LocalOf(const InterpreterFrame* frame, Py_ssize_t index) {
   return frame->localsplus[index];
 #else
   const PyCodeObject* const code = frame->f_code;
-  // Parameters that inner functions use have moved.
+  // Parameters that inner functions use were moved into cells.
   for (Py_ssize_t i = 0; code->co_cell2arg != nullptr && i < PyTuple_GET_SIZE(code->co_cellvars); ++i) {
     if (code->co_cell2arg[i] == index) return frame->f_localsplus[code->co_nlocals + i];
   }
@@ -112,7 +111,7 @@ inline PyObject* LocalOf(const InterpreterFrame* frame, Py_ssize_t index) {
 #endif
 }
 
-// Of a call of a function, not of a generator.
+// Whether this is the frame of a function call, not of a generator.
 inline bool IsOfCall(const InterpreterFrame* frame) {
 #if PY_VERSION_HEX >= 0x030B0000
   return frame->owner == FRAME_OWNED_BY_THREAD;
@@ -121,7 +120,7 @@ inline bool IsOfCall(const InterpreterFrame* frame) {
 #endif
 }
 
-// How many more C frames the interpreter lets a thread take that counts them; many where none are counted.
+// How many more C frames the interpreter allows the thread; a large number in versions that don't count them.
 inline int FramesLeft([[maybe_unused]] const PyThreadState* thread) {
 #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030E0000
   return thread->c_recursion_remaining;
@@ -130,28 +129,27 @@ inline int FramesLeft([[maybe_unused]] const PyThreadState* thread) {
 #endif
 }
 
-// The frames of Python code that the calling thread runs, looked at without making frame objects, so that the program
-// can't tell, and without the GIL.
+// The functions below read the calling thread's Python frames without creating frame objects, so the program can't
+// notice, and without the GIL.
 
-// Looks once, in a call of a function made for that, whether frames in memory are what the C API says of them. Until it
-// has said true, nobody reads a frame. Needs the GIL; runs Python code of its own.
+// Checks once, in a call of a function made for this, that the frames in memory agree with the C API. Frames are not
+// read before this has returned true. Needs the GIL; runs some Python code.
 bool CheckFrames();
-bool FramesAreKnown();  // what it said
+bool FramesAreKnown();  // the result of CheckFrames
 
 struct RunningFrame {
   PyCodeObject* code;  // borrowed: the frame keeps it
-  int position;        // for LineOf; in equal code equal positions are one line
+  int position;        // for LineOf; the same code and position always give the same line
 };
 
-// Writes up to `most` frames, innermost first, and returns how many there are in all. Left out are
-// those that have not begun yet, which also hides what levels 0 and 1 put in between. None where frames aren't known.
+// Writes up to `most` frames, innermost first, and returns how many there are in all. Skips frames that have not begun
+// yet, which also hides those that levels 0 and 1 add. Returns 0 if frames aren't known.
 size_t RunningFrames(RunningFrame* frames, size_t most);
 
-// The module globals of the `index`th of these frames; borrowed, null when it isn't there.
-// Needs the GIL.
+// The module globals of the `index`th of these frames; borrowed, null if there is no such frame. Needs the GIL.
 PyObject* GlobalsOf(size_t index);
 
-// 0 where the compiler made the position up. Needs no GIL.
+// 0 for an instruction that the compiler added. Needs no GIL.
 int LineOf(const RunningFrame& frame);
 
 }  // namespace torchtrace

@@ -35,7 +35,7 @@ std::vector<PyObject*> CollectedObjects() {
 std::vector<PyObject*> CollectedObjects() {
   std::vector<PyObject*> objects;
   _gc_runtime_state& collector = PyInterpreterState_Get()->gc;
-  if (collector.collecting != 0) return objects;  // its lists are in pieces
+  if (collector.collecting != 0) return objects;  // its lists are inconsistent
   const auto visit = [&objects](PyGC_Head* list) {
     for (PyGC_Head* head = _PyGCHead_NEXT(list); head != list; head = _PyGCHead_NEXT(head)) {
       objects.push_back(reinterpret_cast<PyObject*>(head + 1));
@@ -50,7 +50,7 @@ std::vector<PyObject*> CollectedObjects() {
 
 std::vector<PyObject**> CallablesKnownByHeart() {
 #if PY_VERSION_HEX >= 0x030B0000
-  // Three words of the interpreter's state, whose last part is its first thread's.
+  // They are three adjacent words of the interpreter's state, which ends with the state of its first thread.
   PyInterpreterState* const interpreter = PyInterpreterState_Get();
   auto* const begin = reinterpret_cast<PyObject**>(interpreter);
   PyThreadState* first = PyInterpreterState_ThreadHead(interpreter);

@@ -1,5 +1,5 @@
-// What CPython 3.10 to 3.14 keep once for an interpreter: the objects that its collector knows, and the callables that
-// the specialising interpreter knows by heart. All need the GIL.
+// What CPython 3.10 to 3.14 keep once per interpreter: the objects that its garbage collector tracks, and the callables
+// that the specialising interpreter has hard-coded. All need the GIL.
 
 #ifndef TORCHTRACE_TRACER_CPYTHON_INTERPRETER_H_
 #define TORCHTRACE_TRACER_CPYTHON_INTERPRETER_H_
@@ -11,17 +11,17 @@
 
 namespace torchtrace {
 
-// All objects that may be part of a cycle: functions, descriptors, modules, types of the program. Borrowed; none is
-// made and none goes. Empty where the collector is at work.
-// Offered to the modules that the runtime library loads.
+// All objects that may be part of a cycle: functions, descriptors, modules, the program's types. Borrowed; creates and
+// frees no object. Empty while the collector runs.
+// Exported to the modules that the runtime library loads.
 __attribute__((visibility("default"))) std::vector<PyObject*> CollectedObjects();
 
-// Since CPython 3.11 calls of `len`, `isinstance` and `list.append` that have run some times don't look at what these
-// are defined as. Where the interpreter keeps them to tell that it calls them: with nothing there they are called as
-// all others. Empty before 3.11, and where the place isn't found.
+// Since CPython 3.11, a call site that has run some times executes `len`, `isinstance` and `list.append` itself and no
+// longer calls their C functions. These are the places where the interpreter keeps the three to recognise them: if a
+// place is null, they are called like all others. Empty before 3.11, and if the places aren't found.
 std::vector<PyObject**> CallablesKnownByHeart();
 
-// Classes of which the same holds, and nothing can be done: called with one argument.
+// Whether the interpreter does the same for calls of this class with one argument, which can't be prevented.
 bool IsClassKnownByHeart(const PyTypeObject* type);
 
 }  // namespace torchtrace

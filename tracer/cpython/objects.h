@@ -1,5 +1,5 @@
-// What CPython's versions keep in different places, or offer under different names: of types, functions, ints, sets
-// and instances. All are passive: no Python code is called. All need the GIL; what they give is borrowed.
+// What CPython's versions keep in different places or export under different names: for types, functions, ints, sets
+// and instances. No function here calls Python code. All need the GIL and return borrowed references.
 
 #ifndef TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
 #define TORCHTRACE_TRACER_CPYTHON_OBJECTS_H_
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-// Later headers hide what libpython exports.
+// Later headers don't declare it, but libpython exports it.
 #if PY_VERSION_HEX >= 0x030D0000
 extern "C" __attribute__((visibility("default"))) PyObject* _PyObject_MakeTpCall(PyThreadState* thread,
                                                                                  PyObject* callable,
@@ -31,7 +31,7 @@ inline bool PythonIsEnding() {
 
 // ---- types ----
 
-// The namespace of a type: 3.12 keeps that of its own static types elsewhere, for each interpreter.
+// The namespace of a type: since 3.12 that of CPython's static types is elsewhere, one for each interpreter.
 inline PyObject* DictOf(PyTypeObject* type) {
 #if PY_VERSION_HEX >= 0x030C0000
   PyObject* const dict = PyType_GetDict(type);
@@ -58,8 +58,9 @@ inline PyTypeObject* MethodWrapperType() {
 #endif
 }
 
-// The specialising interpreter of 3.12 and later makes instances of simple Python classes without asking the class,
-// where the class allocates in the usual way. Whether this one does, and another way that does the same.
+// The specialising interpreter of 3.12 and later creates instances of simple Python classes without calling the class
+// if its `tp_alloc` is the usual one. IsMadeUnasked: whether it is. AllocateAsUsual does the same as the usual one, but
+// is another function.
 inline bool IsMadeUnasked(const PyTypeObject* type) {
   return PY_VERSION_HEX >= 0x030C0000 && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
          type->tp_alloc == PyType_GenericAlloc;
@@ -68,7 +69,7 @@ inline PyObject* AllocateAsUsual(PyTypeObject* type, Py_ssize_t count) { return 
 
 // ---- functions and code ----
 
-// What CPython has in every function's `vectorcall`.
+// The `vectorcall` of every function, as CPython sets it.
 inline vectorcallfunc FunctionVectorcall() {
 #if PY_VERSION_HEX >= 0x030D0000
   static const vectorcallfunc found = [] {
@@ -86,17 +87,17 @@ inline vectorcallfunc FunctionVectorcall() {
 #endif
 }
 
-// The specialising interpreter enters functions whose version it knows directly, without a look at `vectorcall`. Has
-// it not know this one, whose `vectorcall` is not FunctionVectorcall() from now on. `*number`: of the function, 0 at
-// first; `replace(place, number)` stores what is to be undone some time.
+// The specialising interpreter enters a function whose version it knows directly, without reading its `vectorcall`.
+// This hides the version of `function`, whose `vectorcall` is not FunctionVectorcall() from now on. `*number` belongs
+// to the function and is 0 at first; `replace(place, number)` stores a number in a way that can be undone.
 template <typename Replace>
 void HideFromSpecialization([[maybe_unused]] PyFunctionObject* function, [[maybe_unused]] uint32_t* number,
                             [[maybe_unused]] Replace&& replace) {
 #if PY_VERSION_HEX >= 0x030C0000
-  // Takes the version away, in CPython's tables too; a function with another `vectorcall` gets no new one.
+  // Clears the version, in CPython's tables too; a function with another `vectorcall` gets no new one.
   PyFunction_SetVectorcall(function, function->vectorcall);
 #elif PY_VERSION_HEX >= 0x030B0000
-  // It gives no version to a function that has one, and can't use one that is so large.
+  // The interpreter gives no version to a function that has one, and can't use one this large.
   static uint32_t next = 0x80000000u;
   if (*number == 0) *number = next++;
   replace(&function->func_version, *number);
@@ -111,8 +112,8 @@ inline PyObject* QualifiedName(const PyCodeObject* code) {
 #endif
 }
 
-// What others may keep with a code object, each in a place of their own that CPython gives out; `free` is called with
-// it, if it isn't null, when the code goes. -1: there is no place left.
+// Data that can be attached to a code object, in a slot that CPython hands out. `free` is called with the data, unless
+// it is null, when the code is freed. TakeCodePlace returns -1 if no slot is left.
 #if PY_VERSION_HEX >= 0x030C0000
 inline Py_ssize_t TakeCodePlace(freefunc free) { return PyUnstable_Eval_RequestCodeExtraIndex(free); }
 inline int GetAtCode(PyCodeObject* code, Py_ssize_t place, void** kept) {
@@ -142,7 +143,7 @@ inline PyObject* ParameterName(const PyCodeObject* code, Py_ssize_t index) {
 
 // ---- ints ----
 
-// Of any int: -1, 0 or 1, and how many bits its magnitude has.
+// The sign of any int (-1, 0 or 1), and how many bits its magnitude has.
 inline int SignOf(PyObject* number) {
 #if PY_VERSION_HEX >= 0x030E0000
   int sign = 0;
@@ -154,7 +155,7 @@ inline int SignOf(PyObject* number) {
 }
 inline size_t BitsOf(PyObject* number) { return static_cast<size_t>(_PyLong_NumBits(number)); }
 
-// Its two's complement, the least byte first; it fits.
+// Its two's complement, least significant byte first; it must fit.
 inline void CopyBytes(PyObject* number, unsigned char* bytes, size_t size) {
   auto* const value = reinterpret_cast<PyLongObject*>(number);
 #if PY_VERSION_HEX >= 0x030D0000
@@ -164,21 +165,21 @@ inline void CopyBytes(PyObject* number, unsigned char* bytes, size_t size) {
 #endif
 }
 
-// ---- texts and dictionaries ----
+// ---- strings and dictionaries ----
 
-// False also for a str that deprecated functions of C have not filled yet.
+// False also for a str that is not ready: one that a deprecated C function made.
 inline bool IsText(PyObject* text) { return text != nullptr && PyUnicode_Check(text) && PyUnicode_IS_READY(text); }
 
 inline std::string_view AsciiText(PyObject* text) {
   return {static_cast<const char*>(PyUnicode_DATA(text)), static_cast<size_t>(PyUnicode_GET_LENGTH(text))};
 }
 
-// Compares without the str's own __eq__. `ascii` is.
+// Compares without the str's own __eq__. `ascii` must be ASCII.
 inline bool TextIs(PyObject* text, std::string_view ascii) {
   return IsText(text) && PyUnicode_IS_ASCII(text) && AsciiText(text) == ascii;
 }
 
-// A dictionary's own look-up asks keys of the program's types whether they are equal, so it isn't used. Null: it has no
+// Doesn't use the dictionary's own look-up, which would call __eq__ of keys of the program's types. Null if there is no
 // such key.
 inline PyObject* FindInDict(PyObject* dict, std::string_view name) {
   PyObject *key, *value;
@@ -191,12 +192,12 @@ inline PyObject* FindInDict(PyObject* dict, std::string_view name) {
 
 // ---- sets ----
 
-// Its items one after another, from position 0 on; false at the end.
+// Iterates over the set's items, from position 0 on; false at the end.
 inline bool NextOfSet(PyObject* set, Py_ssize_t* position, PyObject** item) {
   const auto* const table = reinterpret_cast<const PySetObject*>(set);
   for (; *position <= table->mask; ++*position) {
     const setentry& entry = table->table[*position];
-    // Where an item was taken out a dummy is left, whose hash is -1.
+    // A removed item leaves a dummy, whose hash is -1.
     if (entry.key == nullptr || entry.hash == -1) continue;
     *item = entry.key;
     ++*position;
@@ -207,8 +208,8 @@ inline bool NextOfSet(PyObject* set, Py_ssize_t* position, PyObject** item) {
 
 // ---- instances ----
 
-// The attributes of an instance that has no dictionary yet: 3.11 and later keep them in an array, whose names the
-// instance's class has. Asking for the dictionary would make one, which may start the collector.
+// The attributes of an instance that has no dictionary yet: 3.11 and later keep them in an array, and the names in the
+// class. Asking for the dictionary would create it, which may start the garbage collector.
 class InlineAttributes {
  public:
   explicit InlineAttributes(PyObject* object) : values_(ValuesOf(object)) {
@@ -218,7 +219,7 @@ class InlineAttributes {
 #endif
   }
 
-  // False: what there is stands in the dictionary, or there is nothing of the kind.
+  // False: the attributes are in the dictionary, or the object has none.
   bool there() const { return values_ != nullptr; }
   Py_ssize_t count() const { return keys_->count; }
   PyObject* name(Py_ssize_t i) const {
@@ -256,7 +257,7 @@ class InlineAttributes {
     return values->valid != 0 ? values->values : nullptr;
 #elif PY_VERSION_HEX >= 0x030C0000
     if ((Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) return nullptr;
-    // One word is either, told by its lowest bit.
+    // The word holds either, distinguished by its lowest bit.
     const auto word = reinterpret_cast<const uintptr_t*>(object)[-3];
     return (word & 1) != 0 ? reinterpret_cast<PyObject* const*>(word + 1) : nullptr;
 #elif PY_VERSION_HEX >= 0x030B0000
@@ -271,8 +272,8 @@ class InlineAttributes {
   const SharedKeys* keys_ = nullptr;
 };
 
-// What stands in the object's own __dict__, or where CPython keeps what one that nobody asked for would hold; null when
-// it has no such thing. `name` is ASCII.
+// The attribute in the object's own __dict__, or in the array that replaces a __dict__ not yet created; null if there
+// is none. `name` is ASCII.
 inline PyObject* InstanceAttribute(PyObject* object, std::string_view name) {
   if (const InlineAttributes attributes(object); attributes.there()) {
     for (Py_ssize_t i = 0; i < attributes.count(); ++i) {
@@ -284,12 +285,12 @@ inline PyObject* InstanceAttribute(PyObject* object, std::string_view name) {
   return dict == nullptr || *dict == nullptr ? nullptr : FindInDict(*dict, name);
 }
 
-// What a weak reference leads to; null where that is gone.
+// The object that a weak reference refers to; null if it is gone.
 inline PyObject* ReferredTo(PyObject* reference) {
   PyObject* object = nullptr;
   if (reference == nullptr) return nullptr;
 #if PY_VERSION_HEX >= 0x030D0000
-  if (PyWeakref_GetRef(reference, &object) == 1) Py_DECREF(object);  // the caller knows who holds it
+  if (PyWeakref_GetRef(reference, &object) == 1) Py_DECREF(object);  // the caller knows that another reference exists
 #else
   object = PyWeakref_GET_OBJECT(reference);
   if (object == Py_None) object = nullptr;
@@ -299,7 +300,7 @@ inline PyObject* ReferredTo(PyObject* reference) {
 
 // ---- threads ----
 
-// The thread's tracing and profiling functions are the program's, and not told meanwhile.
+// While one exists, the thread's tracing and profiling functions, which are the program's, are not called.
 class Unwatched {
  public:
 #if PY_VERSION_HEX >= 0x030B0000
@@ -312,8 +313,8 @@ class Unwatched {
   Unwatched& operator=(const Unwatched&) = delete;
 };
 
-// Whether what a thread started by `_thread.start_new_thread` raises is told by the function's name alone, as
-// TellRaisedInThread does. Later versions name the callable that was started, by its repr.
+// Whether CPython reports an exception in a thread of `_thread.start_new_thread` by the function alone, as
+// TellRaisedInThread does. Later versions print the repr of the callable that was started.
 inline constexpr bool kTellsRaisedInThread = PY_VERSION_HEX < 0x030D0000;
 inline void TellRaisedInThread([[maybe_unused]] PyObject* function) {
 #if PY_VERSION_HEX < 0x030D0000

@@ -30,7 +30,7 @@ extern char** environ;
 namespace torchtrace {
 namespace {
 
-// Never a standard descriptor, even where those are closed.
+// Never returns a standard descriptor, even if those are closed.
 int MakeMemoryFile(const char* name) {
   const int file = memfd_create(name, MFD_CLOEXEC);
   if (file < 0 || file > STDERR_FILENO) return file;
@@ -55,7 +55,7 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
   const auto failed = [&](int error) {
     return absl::InternalError(absl::StrCat("cannot run ", command[0], ": ", strerror(error)));
   };
-  // Files in memory instead of pipes: nothing to read while it runs.
+  // Files in memory need no reader while the command runs, unlike pipes.
   const int out = MakeMemoryFile("stdout");
   const int err = MakeMemoryFile("stderr");
   absl::Cleanup close_files = [&] {
@@ -99,10 +99,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Answers with fields that end with a zero byte: implementation, version, flags of
-// its binary interface, executable, program, whether that uses libpython, libpython, user
-// site folder, site folders.
-// What site would do is asked of site, but for reading .pth files: they run code.
+// Prints fields that end with a zero byte: implementation, version, ABI flags, executable, program, whether that uses
+// libpython, libpython, user site folder, site folders.
+// Uses the module site for what site would do, except for reading .pth files, which run code.
 constexpr char kQuestion[] = R"(
 import os, site, sys
 
@@ -166,7 +165,7 @@ std::pair<int, int> MinorVersion(absl::string_view version) {
   return minor;
 }
 
-// What of `python`, as messages name it, can't be traced.
+// An error if this Python can't be traced. `python`: its name in messages.
 absl::Status CheckTraceable(const std::string& python, const std::string& implementation, const std::string& version,
                             const std::string& abiflags) {
   const absl::string_view range = absl::StripSuffix(kPythonVersions, "\n");
@@ -203,7 +202,7 @@ bool IsOnPath(const std::string& name) {
   return false;
 }
 
-// A file, a name on PATH, or an environment's folder.
+// `name`: a file, a name on PATH, or an environment's folder.
 absl::StatusOr<FoundPython> FindNamed(const std::string& name, const std::string& source) {
   std::error_code error;
   if (fs::is_directory(name, error)) {
@@ -216,7 +215,7 @@ absl::StatusOr<FoundPython> FindNamed(const std::string& name, const std::string
   return absl::NotFoundError(absl::StrCat("no Python at ", name, ", which ", source, " names"));
 }
 
-// True for a program, false for a script such as pyenv's shims.
+// True for an executable, false for a script such as pyenv's shims.
 bool IsProgram(const std::string& path) {
   char magic[4] = "";
   std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
@@ -238,7 +237,7 @@ std::string LastLine(const std::string& text) {
   return stripped.substr(stripped.rfind('\n') + 1, kMost);
 }
 
-// Distribution names are compared this way.
+// Distribution names are compared in this form.
 std::string NormalizedName(std::string name) {
   absl::AsciiStrToLower(&name);
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
@@ -284,14 +283,14 @@ std::string VersionInFolder(const std::string& package, const fs::path& folder, 
   return version;
 }
 
-// True when python would be given `letter` among its short options.
+// Whether `letter` is among python's short options.
 bool HasFlag(const std::vector<std::string>& python_args, char letter) {
   for (size_t i = 0; i < python_args.size(); ++i) {
     const std::string& arg = python_args[i];
     if (arg.size() < 2 || arg[0] != '-' || arg[1] == '-') continue;
     for (size_t at = 1; at < arg.size(); ++at) {
       if (arg[at] == letter) return true;
-      // These take the rest of the word, or the next one.
+      // These take the rest of the word, or the next word, as their value.
       if (arg[at] == 'X' || arg[at] == 'W') {
         if (at + 1 == arg.size()) ++i;
         break;
@@ -331,7 +330,7 @@ absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
   const std::string where = absl::StrCat(python.path, " (named by ", python.source, ")");
   if (result->exit_code != 0) {
     std::string said = LastLine(result->standard_error);
-    // A program that is no Python may quote our question.
+    // A program that isn't Python may quote our code in its error.
     if (said.find("import os, site, sys") != std::string::npos) said.clear();
     return absl::FailedPreconditionError(absl::StrCat(
         where, " does not work as a Python 3: ", said.empty() ? absl::StrCat("exit code ", result->exit_code) : said));
@@ -378,7 +377,7 @@ std::string PackageVersion(const std::string& package, const std::vector<std::st
     const std::string version = VersionInFolder(package, folder.empty() ? "." : folder, &added);
     if (!version.empty()) return version;
   }
-  // What .pth files add stands behind all folders; their own .pth files count for nothing.
+  // Folders that .pth files add come last; .pth files in them are ignored.
   std::vector<std::string> ignored;
   for (const std::string& folder : added) {
     const std::string version = VersionInFolder(package, folder, &ignored);

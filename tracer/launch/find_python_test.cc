@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A world with no Python but those that a test makes.
+// An environment with no Python except those that a test makes.
 class FindPythonTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -102,7 +102,7 @@ TEST_F(FindPythonTest, TellsWhatDoesNotWork) {
   EXPECT_THAT(std::string(AskPython({silent, "--python"}).status().message()), HasSubstr("is no Python 3"));
 }
 
-// What a Python of this implementation, version and binary interface would answer.
+// A script that prints what a Python of this implementation, version and ABI would print.
 std::string Answer(const std::string& implementation, const std::string& version, const std::string& abiflags) {
   std::string answer;
   for (const std::string& field :

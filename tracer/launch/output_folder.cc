@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr char kLogSuffix[] = ".ttlog";
 
-// A part of the folder's name that comes from the environment: it leads nowhere else, and
-// can be shown.
+// Checks a part of the folder's name that comes from the environment: it must not lead to another folder, and must be
+// printable.
 absl::StatusOr<std::string> NamePart(const char* source, const std::string& text) {
   const bool plain = std::none_of(text.begin(), text.end(), [](const char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -50,7 +50,7 @@ absl::Status Failed(const char* what, const std::string& path, int error) {
   return absl::InternalError(absl::StrCat("cannot ", what, " ", path, ": ", std::generic_category().message(error)));
 }
 
-// A folder, and never what a link leads to. Its descriptor is below 0 where there is none.
+// An open folder; by default links are not followed. The descriptor is negative if it can't be opened.
 class OpenFolder {
  public:
   explicit OpenFolder(const std::string& path, int flags = O_NOFOLLOW)
@@ -144,12 +144,12 @@ absl::Status OutputFolder::Create() {
     if (!fs::exists(folder_, error)) return Failed("create the output folder", folder_, failure);
     if (!fs::is_directory(folder_, error)) return Occupied(absl::StrCat("is a file; ", options_.another));
   }
-  // The folder itself may be a link of the user's.
+  // The folder itself may be a link that the user made.
   const OpenFolder opened(folder_, 0);
   if (opened.descriptor() < 0) return Failed("read the output folder", folder_, errno);
   const std::vector<std::string> names = Names(folder_);
   if (!names.empty() && !options_.force) return Occupied(absl::StrCat("is not empty; ", options_.occupied));
-  // Of several who come at once it is one who makes this.
+  // If several processes do this at the same time, only one succeeds.
   created_log_ = mkdirat(opened.descriptor(), "log", mode) == 0;
   if (!created_log_) {
     if (errno != EEXIST) return Failed("create the output folder", log_, errno);
@@ -215,7 +215,7 @@ void OutputFolder::Drop() {
     OpenFolder(log_).Remove(logs).IgnoreError();
   }
   lock_.reset();
-  // These take only empty folders.
+  // rmdir removes only empty folders.
   if (created_log_) rmdir(log_.c_str());
   if (created_folder_) rmdir(folder_.c_str());
 }

@@ -1,6 +1,6 @@
-// The folder that a run or a torchtrace.trace() writes its trace to. One process gets it:
-// whoever creates its log/, or, over an earlier trace, takes its lock (serialize/base/files.h).
-// Links in it are refused: they are never followed, nor removed through.
+// The folder that a run or a torchtrace.trace() writes its trace to. Only one process gets it: the one that creates its
+// log/, or, for an earlier trace's folder, takes its lock (serialize/base/files.h). Refuses links in it: they are never
+// followed, and nothing is removed through them.
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_OUTPUT_FOLDER_H_
 #define TORCHTRACE_TRACER_LAUNCH_OUTPUT_FOLDER_H_
@@ -16,36 +16,35 @@
 
 namespace torchtrace {
 
-// Replaces %p by the process id, %h by the host's name, %r by the rank that the
-// environment tells (0 when it tells none), %% by %. InvalidArgument for others, and for
-// a rank or host that could lead elsewhere.
+// Replaces %p by the process id, %h by the host's name, %r by the rank in the environment (0 if there is none), %% by
+// %. InvalidArgument for others, and for a rank or host that could lead to another folder.
 absl::StatusOr<std::string> ExpandOutputName(const std::string& name);
 
 struct OutputFolderOptions {
-  // What an earlier run wrote there goes, and nothing else. Else what is not empty is refused.
+  // Removes what an earlier run wrote there, and nothing else. Otherwise a folder that isn't empty is refused.
   bool force = false;
-  // Others may read the folder, as the umask has it.
+  // Other users may read the folder, as the umask allows.
   bool readable = false;
-  // What to do about a folder that is refused, as the one who named it can do it.
+  // Advice for a refused folder, for error messages.
   const char* another = "give another with -o";
   const char* occupied = "--force overwrites the trace in it, -o gives another";
 };
 
 class OutputFolder {
  public:
-  // Creates `folder` (absolute) and its log/ where they are missing; an earlier trace stays for
-  // now. AlreadyExists where the folder is not to be had.
+  // Creates `folder` (absolute) and its log/ if they are missing; keeps an earlier trace for now. AlreadyExists if the
+  // folder is refused.
   static absl::StatusOr<std::unique_ptr<OutputFolder>> Claim(const std::string& folder,
                                                              const OutputFolderOptions& options = {});
-  // Others may claim it from now on.
+  // Another process may claim the folder from now on.
   ~OutputFolder() = default;
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // What starts now will be there in place of the earlier trace.
+  // Call it when the program starts, whose trace replaces the earlier one.
   absl::Status RemoveEarlierTrace();
 
-  // Nothing was started: takes away what was created since Claim, and leaves an earlier trace.
+  // Call it if nothing was started: removes what was created since Claim, and keeps an earlier trace.
   void Drop();
 
  private:
@@ -54,7 +53,7 @@ class OutputFolder {
 
   absl::Status Create();
   absl::Status TakeLock();
-  // Notes the files of an earlier trace.
+  // Lists the files of an earlier trace.
   absl::Status Survey(const std::vector<std::string>& names);
   absl::Status Occupied(absl::string_view why) const;
 

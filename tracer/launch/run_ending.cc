@@ -18,7 +18,7 @@
 namespace torchtrace {
 namespace {
 
-// Runs `step`; what it throws (memory, a full disk in a library) becomes a status.
+// Runs `step` and returns what it throws (out of memory, a full disk in a library) as a status.
 template <typename Step>
 absl::Status Guarded(Step step) {
   try {
@@ -63,7 +63,7 @@ absl::Status RunEnding::TryFinish() {
   if (report_.has_value() && !early) {
     statistics = report_->statistics;
   } else {
-    // This trace was not read yet, or its rendering failed: the numbers are told all the same.
+    // The trace was not read yet, or its rendering failed: print the numbers nevertheless.
     absl::StatusOr<Statistics> counted = CountCalls(trace->get());
     if (!counted.ok()) return counted.status();
     statistics = *std::move(counted);
@@ -85,7 +85,7 @@ void RunEnding::Report(const absl::Status& status) const {
 }
 
 void RunEnding::RenderEarly() {
-  // An error comes again, and is said, at the end.
+  // An error occurs again at the end, and is printed then.
   Guarded([this] { return TryRenderEarly(); }).IgnoreError();
 }
 

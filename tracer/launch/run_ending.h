@@ -1,6 +1,5 @@
-// What follows when a traced program has ended, or a torchtrace.trace() within one: the
-// files for its user are rendered from the log, run.json is written, and the summary is
-// said. Also called from exit handlers: nothing here throws or exits.
+// What happens when a traced program, or a torchtrace.trace() in one, has ended: renders the files for the user from
+// the log, writes run.json, and prints the summary. Also called from exit handlers: nothing here throws or exits.
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_RUN_ENDING_H_
 #define TORCHTRACE_TRACER_LAUNCH_RUN_ENDING_H_
@@ -25,12 +24,11 @@ class RunEnding {
 
   explicit RunEnding(Options options) : options_(std::move(options)) {}
 
-  // The program is about to end, in a way that may never come to its end: the
-  // files are rendered, and run.json says that the end is not known.
+  // The program is about to end, but may hang or abort: renders the files, and marks the end as unknown in run.json.
   void RenderEarly();
-  // It has ended and the log is closed. What fails is said.
+  // The program has ended and the log is closed. Prints errors.
   void Finish();
-  // The same, and what fails is returned.
+  // The same, but returns errors.
   absl::Status Complete();
 
  private:

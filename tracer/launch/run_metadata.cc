@@ -46,7 +46,7 @@ Json Environment(const std::vector<const char*>& prefixes) {
   return environment;
 }
 
-// Variables by which launchers tell a process its rank, and how many there are.
+// Variables in which launchers pass a process its rank and the number of processes.
 constexpr const char* kRankVariables[] = {
     "RANK",       "WORLD_SIZE",           "LOCAL_RANK",           "LOCAL_WORLD_SIZE",
     "GROUP_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
@@ -58,7 +58,7 @@ std::string HostName() {
   return name;
 }
 
-// Another one each time the machine is started; empty where the system doesn't tell.
+// A new one each time the machine boots; empty if the system doesn't provide it.
 std::string BootId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;

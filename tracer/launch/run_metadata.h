@@ -1,4 +1,4 @@
-// What a run tells of itself in its log.
+// The metadata of a run in its log.
 
 #ifndef TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
 #define TORCHTRACE_TRACER_LAUNCH_RUN_METADATA_H_
@@ -12,40 +12,38 @@
 namespace torchtrace {
 
 // The version of torchtrace.
-
 inline constexpr char kVersion[] = "0.1.0";
 
-// What is known of a run before it starts, as it stands at the head of every log:
+// What is known of a run before it starts, as it is at the head of every log:
 //
 //   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],
-//    "frames": "python", "frame_include": [...], "frame_exclude": [...], "frame_depth": 3,  (at level 3; where set)
-//    "stacks": "first", "stack_format": "short",  (where stacks are recorded)
+//    "frames": "python", "frame_include": [...], "frame_exclude": [...], "frame_depth": 3,  (at level 3; if set)
+//    "stacks": "first", "stack_format": "short",  (if stacks are recorded)
 //    "recorded_by": "torchtrace run",
 //    "environment": {"RANK": "0", ...}}
 //
-// Only those variables of the environment are kept that change what the framework
-// does, or tell which of several processes this is.
-
+// Of the environment, it contains only variables that change what the framework does, or identify one of several
+// processes.
 struct RunMetadata {
   std::vector<std::string> command;  // as it was typed
-  std::vector<std::string> program;  // its part that python would have been given
+  std::vector<std::string> program;  // its part that would be python's arguments
   std::string python_executable;
   std::string python_version;
   std::string package_version;         // of the dialect's package; empty: it isn't installed
-  std::vector<const char*> variables;  // of the environment that the dialect's framework reads, by prefix
-  bool inside = false;                 // torchtrace.trace() within the program, and not `torchtrace run`
-  // What the self-test took out, a sentence each; nothing where there was none.
+  std::vector<const char*> variables;  // environment variables that the dialect's framework reads, by prefix
+  bool inside = false;                 // torchtrace.trace() in the program, not `torchtrace run`
+  // What the self-test switched off, a sentence each; nullopt if it didn't run.
   std::optional<std::vector<std::string>> switched_off;
-  std::string api_list;  // what level 0 traces: a JSON list; empty: it isn't on
+  std::string api_list;  // what level 0 traces: a JSON list; empty: level 0 is off
 };
 
-// A JSON object's text; `options` as the user gave them. Bytes that are no UTF-8 are replaced.
+// A JSON object's text; `options` as the user gave them. Bytes that aren't UTF-8 are replaced.
 std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options);
 
-// The same of the variables alone that tell which of several processes this is, as they are now.
+// The same, with only the variables that identify one of several processes, as they are now.
 std::string FormatRankVariables();
 
 }  // namespace torchtrace

@@ -15,8 +15,8 @@
 namespace torchtrace {
 namespace {
 
-// The package's folder. It lies beside the runtime library, or, in an installed
-// package, around it: torchtrace/runtime/<pair>/libtorchtrace_runtime.so.
+// The package's folder. It is next to the runtime library, or, in an installed package, contains it:
+// torchtrace/runtime/<pair>/libtorchtrace_runtime.so.
 std::string PackageFolder() {
   Dl_info self;
   if (dladdr(reinterpret_cast<void*>(&OfferPythonModule), &self) == 0) return "";
@@ -70,7 +70,7 @@ void OfferPythonModule() {
   PyObject* const finder = external == nullptr ? nullptr : PyObject_GetAttrString(external, "PathFinder");
   Py_XDECREF(external);
   g_original = finder == nullptr ? nullptr : PyObject_GetAttrString(finder, "find_spec");
-  // Asked of the class, a builtin function isn't bound to it.
+  // Unlike a Python function, a builtin in a class is not bound to it.
   PyObject* const ours = g_original == nullptr ? nullptr : PyCFunction_New(&g_find_spec, nullptr);
   if (ours != nullptr) PyObject_SetAttrString(finder, "find_spec", ours);
   PyErr_Clear();
@@ -85,7 +85,7 @@ struct Waiting {
   int exit_code = 0;
 };
 
-// CPython's own main tells its audit hooks what it is about to run.
+// CPython's own main raises an audit event before it runs the program.
 int OnAudit(const char* event, PyObject*, void* data) {
   auto* const waiting = static_cast<Waiting*>(data);
   constexpr char kRun[] = "cpython.run_";
@@ -97,7 +97,7 @@ int OnAudit(const char* event, PyObject*, void* data) {
   return -1;
 }
 
-// The text of the Python error that is set.
+// Clears the Python error that is set, and returns its text.
 std::string TakeError() {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -115,7 +115,7 @@ std::string TakeError() {
 }  // namespace
 
 bool BeforeProgramStarts(std::function<bool()> before, int exit_code) {
-  // Kept for ever: the interpreter never lets go of it.
+  // Never freed: the audit hook can't be removed.
   auto* const waiting = new Waiting{std::move(before), exit_code};
   return PySys_AddAuditHook(OnAudit, waiting) == 0;
 }
@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<int>> LoadExtension(const std::string& dialect) {
   for (Py_ssize_t i = 0; numbers != nullptr && i < PyList_Size(numbers); ++i) {
     levels.push_back(static_cast<int>(PyLong_AsLong(PyList_GetItem(numbers, i))));
   }
-  // It registers under the name of the class as it is defined.
+  // The dialect registers under the name of the class as it is defined.
   Py_DECREF(loaded);
   if (PyErr_Occurred() != nullptr) return absl::InvalidArgumentError(TakeError());
   return levels;

@@ -1,4 +1,4 @@
-// The runtime's own modules: found, and loaded.
+// Makes the package torchtrace importable, and loads dialects that are written in Python.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_EXTENSION_LOADER_H_
 #define TORCHTRACE_TRACER_PYTHON_EXTENSION_LOADER_H_
@@ -11,26 +11,22 @@
 
 namespace torchtrace {
 
-// Makes `import torchtrace` work in a program that torchtrace runs, without anything
-// installed: the package that came with the runtime library is found where no other
-// module of that name is. The program's sys.path and sys.meta_path stay as they are.
-
-// Puts a native callable around PathFinder.find_spec, the last one to be asked. Needs
-// the GIL; Python errors are cleared. Nothing where the package isn't there.
+// Makes `import torchtrace` work in a program that torchtrace runs, even if it isn't installed: finds the package that
+// came with the runtime library, unless there is another module of that name. Doesn't change the program's sys.path and
+// sys.meta_path: puts a native callable around PathFinder.find_spec, the last finder called. Does nothing if the
+// package doesn't exist. Needs the GIL; clears Python errors.
 void OfferPythonModule();
 
-// Dialects that are written in Python, for `torchtrace run --dialect module:Class`. They
-// are imported when the program is about to start: its sys.path is complete then.
-
+// Dialects written in Python, for `torchtrace run --dialect module:Class`. They are imported when the program is about
+// to start, because then its sys.path is complete.
 inline bool IsExtensionName(const std::string& dialect) { return dialect.find(':') != std::string::npos; }
 
-// Calls `before` once, with the GIL, right before the program's first line runs. When it
-// returns false, the program doesn't start and Python exits with that code instead.
-// After Python was initialised.
+// Calls `before` once, with the GIL, right before the program's first line runs. If it returns false, the program
+// doesn't start and Python exits with that code instead. Call this after Python was initialised.
 bool BeforeProgramStarts(std::function<bool()> before, int exit_code);
 
-// Imports the dialect by the package torchtrace, which registers it. Returns its levels.
-// Errors are sentences for the user.
+// Imports the dialect through the package torchtrace, which registers it. Returns its levels. Errors are sentences for
+// the user.
 absl::StatusOr<std::vector<int>> LoadExtension(const std::string& dialect);
 
 }  // namespace torchtrace

@@ -19,14 +19,14 @@ struct Waiting {
   std::function<void()> after;
 };
 
-// All guarded by the GIL. Objects are kept for ever: they are few, and the
-// interpreter may be gone when static objects are destroyed.
+// All guarded by the GIL. Objects are never freed: they are few, and the interpreter may be gone when static objects
+// are destroyed.
 struct Watches {
   std::map<std::string, std::vector<Waiting>> waiting;
-  std::set<std::string> failed;     // of those, whose code raised
+  std::set<std::string> failed;     // watched modules whose code raised
   PyObject* loader_type = nullptr;  // the class that defines exec_module
   PyObject* original = nullptr;     // its exec_module
-  PyObject* ours = nullptr;         // what stands in its place
+  PyObject* ours = nullptr;         // our replacement
   bool installed = false;
 };
 
@@ -49,7 +49,7 @@ std::string ModuleName(PyObject* module) {
 void Uninstall() {
   Watches& state = State();
   if (!state.installed) return;
-  // Whoever wrapped our method after us keeps it: it hands on, and is there for the next time.
+  // If other code has wrapped our method since, it stays: it calls the original, and serves the next watch.
   PyObject* const now = PyObject_GetAttrString(state.loader_type, "exec_module");
   if (now == state.ours && PyObject_SetAttrString(state.loader_type, "exec_module", state.original) == 0) {
     Py_CLEAR(state.ours);
@@ -63,7 +63,7 @@ void Notify(const std::string& module) {
   Watches& state = State();
   const auto found = state.waiting.find(module);
   if (found == state.waiting.end()) return;
-  // First out of the table: a callback may watch for more, or import.
+  // Removed first, as a callback may watch more modules, or import.
   const std::vector<Waiting> told = std::move(found->second);
   state.waiting.erase(found);
   for (const Waiting& each : told) {
@@ -118,7 +118,7 @@ absl::Status Install() {
     Py_DECREF(original);
     return PythonError("_LoaderBasics cannot be changed");
   }
-  // GetAttr on a class binds; keep what it answers, which is what Uninstall compares.
+  // GetAttr on a class binds, so keep its result, which Uninstall compares.
   state.ours = PyObject_GetAttrString(state.loader_type, "exec_module");
   Py_DECREF(method);
   Py_XSETREF(state.original, original);
@@ -126,7 +126,7 @@ absl::Status Install() {
   return absl::OkStatus();
 }
 
-// True when sys.modules holds `module` and its import is over.
+// Whether `module` is in sys.modules and its import has finished.
 bool IsImported(const std::string& module) {
   PyObject* const modules = PyImport_GetModuleDict();
   PyObject* const found = modules != nullptr ? PyDict_GetItemString(modules, module.c_str()) : nullptr;

@@ -23,17 +23,17 @@
 namespace torchtrace {
 namespace {
 
-// A failure stops the tracing alone.
+// A failure only stops tracing.
 void Arm(const RecordingOptions& options) {
   if (absl::Status armed = ArmLevels(FindDialect(options.dialect), options); !armed.ok()) {
     Recorder::Get()->Stop(std::string(armed.message()));
   }
 }
 
-// What `run` exits with when the program wasn't started.
+// The exit code of `run` if the program wasn't started.
 constexpr int kNotStarted = 125;
 
-// The program starts now; an error says why it must not.
+// Called when the program is about to start; an error is the reason not to start it.
 absl::Status Starting(const RuntimeRequest& request) {
   char error[4096] = "";
   if (request.starting == nullptr || request.starting(request.context, error, sizeof error) == 0) {
@@ -42,7 +42,7 @@ absl::Status Starting(const RuntimeRequest& request) {
   return absl::InternalError(error);
 }
 
-// The same for a dialect that is still to be loaded.
+// The same for a dialect that is not loaded yet.
 absl::Status StartingWithExtension(const RuntimeRequest& request, RecordingOptions options) {
   absl::StatusOr<std::vector<int>> levels = LoadExtension(options.dialect);
   absl::Status status = levels.status();
@@ -58,7 +58,7 @@ void NotStarted() {
   Recorder::Get()->Finish({.exit_code = kNotStarted});
 }
 
-// Tools that list processes and threads show this name; python's is its file's.
+// Tools that list processes and threads show this name; python's is its file name.
 void TakeProcessName(const char* python) {
   const std::string path = python;
   prctl(PR_SET_NAME, path.substr(path.rfind('/') + 1).c_str());
@@ -79,13 +79,13 @@ PyStatus InitializePython(int argc, char** argv) {
 }
 
 absl::Status Check(const RuntimeRequest& request, const RecordingOptions& options) {
-  // All of a minor version are alike in what the runtime is compiled against.
+  // What the runtime is compiled against is the same in all releases of a minor version.
   const std::string python = absl::StrCat(PY_MAJOR_VERSION, ".", PY_MINOR_VERSION);
   if (!absl::StartsWith(request.python_version, python + ".")) {
     return absl::FailedPreconditionError(
         absl::StrCat("this runtime was built for Python ", python, ", not for ", request.python_version));
   }
-  // One that is written in Python is known when the program starts.
+  // A dialect written in Python is only known when the program starts.
   if (IsExtensionName(options.dialect)) return absl::OkStatus();
   return CheckDialect(options, request.package_version);
 }

@@ -23,7 +23,7 @@
 namespace torchtrace {
 namespace {
 
-// A Python, or a script that names one in its first line.
+// Whether it is a Python, or a script that names one in its first line.
 bool IsPython(const std::string& program) {
   const std::string_view name = std::string_view(program).substr(program.rfind('/') + 1);
   if (name.starts_with("python") || name.starts_with("pypy")) return true;
@@ -38,8 +38,8 @@ bool IsPython(const std::string& program) {
 }
 
 // ---- _posixsubprocess.fork_exec(args, executable_list, close_fds, pass_fds, cwd, ...) ----
-// What subprocess and multiprocessing start programs with. The child tries one after another
-// of the list; the parent isn't told which one it was.
+// subprocess and multiprocessing start programs with it. The child tries the list in order; the parent doesn't learn
+// which one it was.
 
 constexpr char kForkExecModule[] = "_posixsubprocess";
 BuiltinPatch g_fork_exec;
@@ -88,7 +88,7 @@ bool InstallForkExec(Module module) {
          g_fork_exec.Install(module, "fork_exec", METH_FASTCALL, fast);
 }
 
-// Where the module is a file, the program may never import it: it isn't loaded for us.
+// If the module is a file, the program may never import it, and we don't load it ourselves.
 BuiltinPatch g_create_dynamic;
 
 PyObject* CreateDynamic(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -133,7 +133,7 @@ PyObject* PosixSpawn(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
 BuiltinPatch g_system;
 
 PyObject* System(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  // It returns when the program has ended; this process may have, before.
+  // Recorded first, because this process may end before the program, and the call never return.
   const Py_ssize_t total = count + (names != nullptr ? PyTuple_GET_SIZE(names) : 0);
   if (total == 1 && Recorder::SessionIsOn() && PathOf(args[0]).has_value()) NoteStartedProgram("/bin/sh");
   return g_system.original<_PyCFunctionFastWithKeywords>()(self, args, count, names);
@@ -175,13 +175,13 @@ void WatchStartedPrograms() {
 
 namespace {
 
-// Leaked: exit handlers run after static destructors.
+// Never freed: exit handlers run after static destructors.
 struct State {
   ProgramEndOptions options;
   pid_t main_pid = 0;
   std::atomic<bool> ended{false};
-  bool finalizing = false;   // the hooks are gone
-  bool interrupted = false;  // by a KeyboardInterrupt that nobody caught
+  bool finalizing = false;   // the hooks are removed
+  bool interrupted = false;  // by an uncaught KeyboardInterrupt
   bool running_exit_functions = false;
 };
 State* g_state = nullptr;
@@ -190,11 +190,11 @@ bool InForkedChild() { return getpid() != g_state->main_pid; }
 
 void EndProgram(const RuntimeEnd& end) {
   if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
-    WatchSignalAgain(SIGBUS);  // Python's end may have taken the handler away
+    WatchSignalAgain(SIGBUS);  // Python's end may have removed the handler
     recorder->Finish({.exit_code = end.exit_code, .signal = end.signal});
   }
   if (InForkedChild() || g_state->ended.exchange(true)) return;
-  // Python may open another trace meanwhile.
+  // A copy, as Python may begin another session meanwhile.
   const auto ended = g_state->options.ended;
   if (ended) ended(end);
 }
@@ -207,7 +207,7 @@ bool OtherThreadsAlive() {
   return first != nullptr && PyThreadState_Next(first) != nullptr;
 }
 
-// What the interpreter keeps of the exception that ended the program.
+// Checks the interpreter's record of the exception that ended the program.
 bool LastExceptionIsInterrupt() {
   PyObject* const type = PySys_GetObject("last_type");
   return type != nullptr && type == PyExc_KeyboardInterrupt;
@@ -241,8 +241,8 @@ void AfterFinalization() {
 }
 
 absl::Status RegisterWithAtexit() {
-  // No static that is made in place: making it may let go of the GIL, and who waits for it
-  // there keeps it.
+  // Not a static with an initialiser: that may release the GIL, and a thread that waits for the initialisation would
+  // hold it.
   static PyObject* known = nullptr;
   PyObject* const callable = known != nullptr ? known : PyCFunction_New(&g_before_finalization, nullptr);
   if (known == nullptr) known = callable;
@@ -252,7 +252,7 @@ absl::Status RegisterWithAtexit() {
   PyObject* const done = atexit != nullptr ? PyObject_CallMethod(atexit, "register", "O", callable) : nullptr;
   Py_XDECREF(done);
   Py_XDECREF(atexit);
-  // Its state is the interpreter's; a program that lists its modules sees the same.
+  // The interpreter keeps atexit's state, so remove the module again: a program that lists modules sees no difference.
   if (!was_there && PyDict_DelItemString(modules, "atexit") != 0) PyErr_Clear();
   if (done == nullptr) {
     PyErr_Clear();
@@ -262,8 +262,7 @@ absl::Status RegisterWithAtexit() {
 }
 
 // ---- atexit._run_exitfuncs() and atexit._clear(), called by the program ----
-// Both forget all functions, ours too. It goes back in: it must be the first
-// registered, and there are none.
+// Both remove all functions, ours too, so we register it again. Then it is the first one, as it must be.
 
 BuiltinPatch g_run_exit_functions;
 BuiltinPatch g_clear;
@@ -285,7 +284,7 @@ PyObject* Clear(PyObject* self, PyObject* args) {
   return result;
 }
 
-// The program counts its own.
+// The program must only see its own functions counted.
 BuiltinPatch g_count;
 
 PyObject* CountExitFunctions(PyObject* self, PyObject* args) {
@@ -302,8 +301,7 @@ BuiltinPatch g_os_exit;
 
 PyObject* OsExit(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const auto original = g_os_exit.original<_PyCFunctionFastWithKeywords>();
-  // Anything but one int, which never runs Python code, is left to the original:
-  // it raises.
+  // Anything except one int, which never runs Python code, is left to the original, which raises.
   const Py_ssize_t total = count + (names != nullptr ? PyTuple_GET_SIZE(names) : 0);
   if (total != 1 || !PyLong_Check(args[0])) return original(self, args, count, names);
   int overflow = 0;
@@ -318,8 +316,7 @@ PyObject* OsExit(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObje
 }
 
 // ---- os.execv, os.execve ----
-// What comes after is another program. Python looks for it by trying, so the
-// end is only believed where there is a file to execute.
+// They replace the program. Python searches PATH by trying, so we end the trace only if the file can be executed.
 
 BuiltinPatch g_execv;
 BuiltinPatch g_execve;
@@ -352,7 +349,7 @@ BuiltinPatch g_signal;
 PyObject* Signal(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   PyObject* const before = g_signal.original<_PyCFunctionFast>()(self, args, count);
   if (before != nullptr && count == 2 && PyLong_Check(args[0])) {
-    // Where the action is not the default one now, this does nothing.
+    // This does nothing if the action is not the default one now.
     WatchSignalAgain(static_cast<int>(PyLong_AsLong(args[0])));
   }
   return before;
@@ -363,7 +360,7 @@ PyObject* Signal(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 BuiltinPatch g_enable_faulthandler;
 
 PyObject* EnableFaulthandler(PyObject* self, PyObject* args, PyObject* keywords) {
-  // Its handler hands on to the one before, which must not hand on to it.
+  // Its handler calls the previous one, ours, which must not call it in turn.
   const bool watched = IsWatchingBusErrors();
   PyObject* const done = g_enable_faulthandler.original<PyCFunctionWithKeywords>()(self, args, keywords);
   if (done != nullptr && !watched) WatchSignalAgain(SIGBUS);
@@ -378,7 +375,7 @@ void WatchProcessExit(ProgramEndOptions options) {
   g_state->options = std::move(options);
   g_state->main_pid = getpid();
   g_state->ended = false;
-  // For an exit() that is called by C code with the interpreter still running.
+  // For an exit() in C code while the interpreter still runs.
   if (first) on_exit(OnExit, nullptr);
 }
 
@@ -389,7 +386,7 @@ absl::Status WatchInterpreterExit(bool signals) {
   if (std::exchange(watched, true)) return absl::OkStatus();
   if (absl::Status status = RegisterWithAtexit(); !status.ok()) return status;
   if (Py_AtExit(AfterFinalization) != 0) return absl::InternalError("Python takes no more exit functions");
-  // Without these the program's end is still seen, only less exactly.
+  // Without these, we still see the program's end, but less exactly.
   g_run_exit_functions.Install("atexit", "_run_exitfuncs", METH_NOARGS, reinterpret_cast<void*>(RunExitFunctions));
   g_clear.Install("atexit", "_clear", METH_NOARGS, reinterpret_cast<void*>(Clear));
   g_count.Install("atexit", "_ncallbacks", METH_NOARGS, reinterpret_cast<void*>(CountExitFunctions));

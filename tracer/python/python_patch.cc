@@ -43,7 +43,7 @@ bool Contains(const std::vector<Range>& ranges, uintptr_t address) {
 }  // namespace
 
 bool IsWritable(const void* place) {
-  // Read anew for an address that isn't known: libraries are loaded all the time.
+  // Read again for an unknown address, as more libraries may have been loaded.
   static auto* const ranges = new std::vector<Range>();
   const auto address = reinterpret_cast<uintptr_t>(place);
   if (Contains(*ranges, address)) return true;
@@ -58,7 +58,7 @@ bool BuiltinPatch::Install(const char* module, const char* name, int flags, void
   PyObject* const owner = PyImport_ImportModule(module);
   const bool installed = owner != nullptr && Install(owner, name, flags, function);
   Py_XDECREF(owner);
-  // A module that only we imported is not the program's to see.
+  // The program must not see a module that only we imported.
   if (PyDict_DelItemString(PyImport_GetModuleDict(), module) != 0) PyErr_Clear();
   PyErr_Clear();
   return installed;

@@ -1,4 +1,4 @@
-// Changes of Python's own objects that can be undone, and the memory that they are in.
+// Replaces Python's own functions in a way that can be undone.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_PYTHON_PATCH_H_
 #define TORCHTRACE_TRACER_PYTHON_PYTHON_PATCH_H_
@@ -8,32 +8,28 @@ typedef struct _object PyObject;
 
 namespace torchtrace {
 
-// Whether a word of the process may be stored to: tables of C extensions may be constant, and a store
-// to one would end the program.
-
+// Whether the memory is writable: tables of C extensions may be constant, and a store to one would crash the program.
 // Guarded by the GIL.
 bool IsWritable(const void* place);
 
-// Puts a native function in place of one of Python's own, inside the function
-// object, so that whoever holds that object gets the new one and sees no other:
-// `os._exit is posix._exit` and its repr stay. Needs the GIL.
-
-// What sys.modules has under the name; borrowed, null where it has nothing. An import would go through
-// the program's __import__ and importlib, and run Python code.
+// The module in sys.modules; borrowed, null if there is none. An import would go through the program's __import__ and
+// importlib, and run Python code.
 PyObject* ImportedModule(const char* name);
 
+// Replaces one of Python's own functions by a native one, inside the function object, so that all references to the
+// object call the new one, and the object looks the same: `os._exit is posix._exit` and its repr stay. Needs the GIL.
 class BuiltinPatch {
  public:
-  // `flags` are the METH_ flags that the function must have; `function` has
-  // their signature. False when it is not there or another kind of function.
+  // `flags` are the METH_ flags that the function must have; `function` has their signature. False if it doesn't exist
+  // or is another kind of function.
   bool Install(const char* module, const char* name, int flags, void* function);
-  // The same in a module that the caller has, which may be on its way into sys.modules.
+  // The same in a given module, which may not be in sys.modules yet.
   bool Install(PyObject* module, const char* name, int flags, void* function);
 
-  // Puts the original back. Nothing where Install did nothing.
+  // Restores the original. Does nothing if Install failed.
   void Restore();
 
-  // Null where Install did nothing.
+  // Null if Install failed.
   PyMethodDef* definition() const { return definition_; }
 
   template <typename Function>

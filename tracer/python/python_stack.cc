@@ -23,14 +23,13 @@
 namespace torchtrace {
 namespace {
 
-// All threads together; a program that compiles code all the time must not keep it all.
+// Of all threads together, for programs that compile code all the time.
 constexpr size_t kMaxHeldCodes = 16 << 10;
 // Of one thread.
 constexpr size_t kMaxPlaces = 128 << 10;
 
-// The code objects that are held. Changed with the GIL held. The generation changes
-// before any of them is let go: who finds it unchanged may compare addresses with code that its
-// own thread's frames keep alive.
+// The code objects that we own references to. Changed with the GIL held. The generation changes before any of them is
+// released: while it is unchanged, a thread may compare their addresses with those of its frames' code.
 std::atomic<uint64_t> g_generation{1};
 std::unordered_set<PyCodeObject*>& HeldCodes() {
   static auto* const held = new std::unordered_set<PyCodeObject*>();
@@ -42,8 +41,8 @@ void Hold(PyCodeObject* code) {
   if (HeldCodes().insert(code).second) Py_INCREF(code);
 }
 
-// The GIL, for who may have it or not, with the error that is set put aside. False in
-// held(): Python is ending, and nobody gets it any more.
+// Acquires the GIL unless the thread has it, and saves the error that is set. held() is false if Python is ending, as
+// the GIL can't be acquired any more.
 class GilForAWhile {
  public:
   GilForAWhile() : had_(PyGILState_Check() == 1) {
@@ -68,7 +67,7 @@ class GilForAWhile {
   PyObject *type_ = nullptr, *value_ = nullptr, *traceback_ = nullptr;
 };
 
-// Also of what is no UTF-8, as file names may be.
+// Also handles strings that aren't valid UTF-8, as file names may be.
 std::string Text(PyObject* text) {
   if (text == nullptr || !PyUnicode_Check(text)) return "";
   PyObject* const bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
@@ -86,8 +85,8 @@ bool IsIn(std::string_view module, std::string_view package) {
          (module.size() == package.size() || module[package.size()] == '.');
 }
 
-// The folder of Python's own library, with a slash. Needs the GIL, which reading it may let go
-// of: so it is no static that is made in place, where others would wait with the GIL.
+// The folder of Python's own library, with a slash at the end. Needs the GIL, which reading it may release. So it is
+// not a static with an initialiser, for which other threads would wait with the GIL.
 const std::string& StandardFolder() {
   static std::string* known = nullptr;
   if (known != nullptr) return *known;
@@ -99,7 +98,7 @@ const std::string& StandardFolder() {
   return *known;
 }
 
-// Of Python's own library. Needs the GIL.
+// Whether the file is in Python's own library. Needs the GIL.
 bool IsStandard(const std::string& file) {
   if (file.starts_with("<frozen ")) return true;
   const std::string& folder = StandardFolder();
@@ -116,7 +115,7 @@ class PythonStack final : public ThreadStack {
   }
 
  private:
-  // A frame and where that is; skipped frames stand where their callers do.
+  // A frame and its place; a skipped frame has its caller's place.
   struct Step {
     RunningFrame frame;
     RecordedPlace* place;
@@ -143,7 +142,7 @@ class PythonStack final : public ThreadStack {
   RecordedPlace* WalkAgain() {
     RecordedPlace* const place = Walk();
     if (g_generation.load(std::memory_order_acquire) == generation_) return place;
-    // Too many codes were held, and were let go of.
+    // There were too many code objects, and they were released.
     Forget();
     return Walk();
   }
@@ -153,7 +152,7 @@ class PythonStack final : public ThreadStack {
     if (all == 0) return nullptr;
     const size_t count = std::min(all, frames_.size());
     if (all > count) Recorder::Get()->CountCut("stacks", 1);
-    // steps_ is what the last call saw, outermost first: mostly it is nearly the same.
+    // steps_ is the last call's stack, outermost first: mostly nearly the same.
     size_t same = 0;
     while (same < count && same < steps_.size()) {
       const RunningFrame& now = frames_[count - 1 - same];
@@ -172,7 +171,7 @@ class PythonStack final : public ThreadStack {
     return steps_.back().place;
   }
 
-  // False: that can't be known any more.
+  // False: it can't be found any more, as Python is ending.
   bool Find(const RunningFrame& frame, size_t index, RecordedPlace* caller, RecordedPlace** place) {
     const Key key = {caller, frame.code, frame.position};
     if (const auto known = places_.find(key); known != places_.end()) {
@@ -192,10 +191,10 @@ class PythonStack final : public ThreadStack {
     return true;
   }
 
-  // Whether nobody's calling line is in it.
+  // Whether the code is never the calling line.
   bool IsLibrary(const RecordedCode& code, const RecordedPlace* caller) const {
     if (code.module == "__main__") return false;
-    // Generated code is its caller's.
+    // Generated code counts as its caller's.
     if (code.module.empty() && caller != nullptr) return caller->code->library;
     return IsStandard(code.file) || std::any_of(libraries_.begin(), libraries_.end(),
                                                 [&](const std::string& library) { return IsIn(code.module, library); });
@@ -219,7 +218,7 @@ class PythonStack final : public ThreadStack {
     return &made;
   }
 
-  // What this thread knows begins anew.
+  // Clears what this thread knows.
   void Forget() {
     generation_ = g_generation.load(std::memory_order_acquire);
     steps_.clear();
@@ -230,10 +229,10 @@ class PythonStack final : public ThreadStack {
 
   const std::vector<std::string> libraries_;
   uint64_t generation_ = 0;
-  std::array<RunningFrame, kMaxStackFrames> frames_;  // of Walk
+  std::array<RunningFrame, kMaxStackFrames> frames_;  // used by Walk
   std::vector<Step> steps_;                           // of the last call, outermost first
   std::unordered_map<Key, RecordedPlace*, KeyHash> places_;
-  std::deque<RecordedPlace> kept_;  // they stay where they are
+  std::deque<RecordedPlace> kept_;  // a deque, for stable addresses
   std::unordered_map<const PyCodeObject*, KnownCode> codes_;
 };
 

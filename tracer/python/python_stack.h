@@ -1,4 +1,4 @@
-// The Python stack of a thread.
+// Takes the Python stacks of threads.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_PYTHON_STACK_H_
 #define TORCHTRACE_TRACER_PYTHON_PYTHON_STACK_H_
@@ -14,16 +14,13 @@
 
 namespace torchtrace {
 
-// Makes ThreadStacks of Python: each walks its own thread's frames, and finds again what it
-// has seen before by comparing addresses.
-//
-// A code object's address means the same for as long as the object lives: those that were
-// seen are held, once for all threads, until ReleaseHeldCode or until they are too many.
-
-// `libraries`: the packages and modules whose code is the traced library's. Needs no GIL.
+// Makes a ThreadStack that walks its own thread's Python frames, and recognises what it has seen before by comparing
+// addresses. To keep these valid, we own a reference to each code object that was seen, once for all threads, until
+// ReleaseHeldCode or until there are too many. `libraries`: the packages and modules of the traced library. Needs no
+// GIL.
 std::unique_ptr<ThreadStack> MakePythonStack(std::vector<std::string> libraries);
 
-// Needs the GIL. Any thread may go on taking stacks.
+// Needs the GIL. Any thread may continue to take stacks.
 void ReleaseHeldCode();
 
 }  // namespace torchtrace

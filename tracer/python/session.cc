@@ -24,10 +24,10 @@ namespace {
 
 struct Armed {
   std::vector<std::shared_ptr<TracingHook>> hooks;  // those installed
-  std::string package;                              // whose import is waited for; empty: it came
+  std::string package;                              // whose import we wait for; empty: it was imported
   uint64_t session = 0;                             // how often levels were armed
   bool armed = false;
-  bool wants_package = true;   // calls of it are to be recorded
+  bool wants_package = true;   // its calls are to be recorded
   std::string rank_variables;  // as they were when the session began
 };
 
@@ -37,25 +37,25 @@ Armed& State() {
   return *armed;
 }
 
-// Empty: they are as they were when the session began.
+// Empty: unchanged since the session began.
 std::string ChangedRankVariables() {
   std::string now = FormatRankVariables();
   return now == State().rank_variables ? "" : now;
 }
 
-// Also called where the hooks were being installed and one failed.
+// Also called if a hook fails to install.
 void UninstallAll() {
-  // Python code runs there.
+  // Uninstall runs Python code, so empty the list first.
   const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(State().hooks, {});
   for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) (*hook)->Uninstall();
 }
 
-// False: one failed and nothing is recorded any more, or `session` is over.
+// False: one failed and recording has stopped, or `session` is over.
 bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t session) {
   for (std::unique_ptr<TracingHook>& made : hooks) {
     const std::shared_ptr<TracingHook> hook = std::move(made);
     const absl::Status status = hook->Install();
-    // Python code ran there: another thread may have ended the session meanwhile.
+    // Install runs Python code: another thread may have ended the session meanwhile.
     if (!State().armed || State().session != session) {
       hook->Uninstall();
       return false;
@@ -70,7 +70,7 @@ bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t sessio
   return true;
 }
 
-// `session`: of which the import was waited for.
+// `session`: the one that waited for the import.
 void Install(FrameworkDialect* dialect, const RecordingOptions& options, uint64_t session) {
   if (!State().armed || State().session != session) return;
   Recorder* const recorder = Recorder::Get();
@@ -133,7 +133,7 @@ void DisarmLevels() {
   UnwatchImports(&State());
   UninstallAll();
   TellThreadName();
-  // The program may have told itself its rank.
+  // The program may have set its own rank.
   if (const std::string now = ChangedRankVariables(); !now.empty() && recorder->OwnsEnvironment())
     recorder->AddOwnMetadata(now);
 }
@@ -152,11 +152,11 @@ absl::Status CheckDialect(const RecordingOptions& options, const std::string& pa
 
 std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect) {
   return [dialect] {
-    // One that is written in Python is known when its first call is.
+    // A dialect written in Python is known by its first call.
     const FrameworkDialect* const known = FindDialect(dialect);
     std::vector<std::string> libraries;
     if (known != nullptr) libraries.push_back(known->package());
-    // Its wrappers stand between the program and the library.
+    // Its wrappers are between the program and the library.
     if (const size_t colon = dialect.find(':'); colon != std::string::npos)
       libraries.push_back(dialect.substr(0, colon));
     return MakePythonStack(std::move(libraries));
@@ -185,7 +185,7 @@ absl::Status BeginSession(SessionOptions options) {
   absl::Status status = WatchInterpreterExit(/*signals=*/false);
   if (status.ok()) status = ArmLevels(dialect, recording);
   PyErr_Clear();
-  // The package may have been imported before: then the hooks are in.
+  // If the package was imported before, the hooks were installed already, and may have failed.
   if (status.ok() && Recorder::Get()->stopped())
     status = absl::InternalError(std::string(Recorder::Get()->stop_reason()));
   if (!status.ok()) EndSession();

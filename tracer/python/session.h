@@ -1,4 +1,4 @@
-// A session: from a start of tracing to its end, and the levels that are installed meanwhile.
+// A session, from the start of tracing to its end, and the levels that are installed during it. Needs the GIL.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_SESSION_H_
 #define TORCHTRACE_TRACER_PYTHON_SESSION_H_
@@ -16,47 +16,39 @@
 
 namespace torchtrace {
 
-// Arms the levels of a dialect: its hooks are made and installed when the
-// program has imported the dialect's package, and uninstalled in reverse order
-// when the session ends. Whatever fails stops tracing, never the program.
-// Needs the GIL; owns the hooks.
-
-// InvalidArgument, in a sentence for the user, when this build of `dialect`
-// cannot trace one of the levels.
+// InvalidArgument, with a sentence for the user, if this build of `dialect` can't trace one of the levels.
 absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>& levels);
 
-// Once per session, when Python is initialised and Recorder::Start was called.
+// Arms the levels of a dialect: creates and installs its hooks when the program has imported the dialect's package;
+// they are uninstalled in reverse order when the session ends. A failure stops tracing, never the program. Call it once
+// per session, when Python is initialised and Recorder::Start was called.
 absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options);
 
 // Uninstalls the hooks. Idempotent.
 void DisarmLevels();
 
-// A session: the time in which calls are recorded into one trace. `torchtrace run`
-// makes one of a program's whole life; the Python module makes one of each
-// torchtrace.trace(). Sessions of a process come one after another.
-// Needs the GIL.
-
-// What can be said before anything starts: the dialect is known, and so are its
-// levels, and it can trace this version of its package (empty: not installed).
+// Checks what can be checked before anything starts: this build has the dialect and its levels, and can trace this
+// version of its package (empty: not installed).
 TORCHTRACE_EXPORT absl::Status CheckDialect(const RecordingOptions& options, const std::string& package_version);
 
+// A session is the time in which calls are recorded into one trace: a program's whole life with `torchtrace run`, or
+// one torchtrace.trace(). The sessions of a process don't overlap.
 struct SessionOptions {
   RecorderOptions recorder;
-  // The program ends with the session on: see RuntimeRequest::ended.
+  // Called if the program ends during the session: see RuntimeRequest::ended.
   std::function<void(const RuntimeEnd&)> ended;
 };
 
-// Takes the stacks of the calling thread's Python code, for RecorderOptions.
+// Makes RecorderOptions::make_stack, for stacks of Python code.
 TORCHTRACE_EXPORT std::function<std::unique_ptr<ThreadStack>()> PythonStacksFor(const std::string& dialect);
 
-// Sets what the recorder is to ask the program: its stacks, its threads' names, its forked processes' ranks.
+// Sets the recorder's callbacks for the program's stacks, its threads' names, and its forked processes' ranks.
 void LetRecorderAsk(const std::string& dialect, RecorderOptions* options);
 
-// Within a running interpreter. An error leaves no session and no hook.
+// Begins a session in a running interpreter. After an error there is no session and no hook.
 TORCHTRACE_EXPORT absl::Status BeginSession(SessionOptions options);
 
-// Takes the hooks out and closes the log; nothing where no session is on.
-// The program goes on.
+// Uninstalls the hooks and closes the log; does nothing if no session is active. The program goes on.
 TORCHTRACE_EXPORT void EndSession();
 
 }  // namespace torchtrace

@@ -17,10 +17,10 @@
 namespace torchtrace {
 namespace {
 
-// Plain memory: it is read while the thread ends, too.
+// Plain memory, because it is also read while the thread ends.
 thread_local char t_name[kThreadNameBytes];
 
-// PyGILState_Check says yes on all threads once there was a subinterpreter.
+// PyGILState_Check returns 1 on all threads once there was a subinterpreter.
 bool HasGil() {
   if (Py_IsInitialized() == 0 || PythonIsEnding()) return false;
   PyThreadState* const own = PyGILState_GetThisThreadState();
@@ -29,7 +29,7 @@ bool HasGil() {
 
 void Keep(std::string_view name) {
   size_t bytes = name.copy(t_name, sizeof t_name - 1);
-  // No part of a character.
+  // Cuts between characters.
   while (bytes < name.size() && bytes > 0 && (name[bytes] & 0xC0) == 0x80) --bytes;
   t_name[bytes] = '\0';
 }
@@ -47,8 +47,8 @@ void KeepNameOf(PyObject* thread) {
   PyErr_Restore(type, value, traceback);
 }
 
-// The calling thread's, where threading has started it or is loaded in it. Not one that it made up for a thread of
-// others, which the system knows by a better name.
+// The threading.Thread of the calling thread, if threading has started it or was loaded in it; null for a _DummyThread,
+// as the system's name is better than its made-up one.
 PyObject* ThisThread() {
   PyObject* const threading = ImportedModule("threading");
   PyObject* const names = threading == nullptr || !PyModule_Check(threading) ? nullptr : PyModule_GetDict(threading);

@@ -1,5 +1,5 @@
-// What the threading module calls the program's threads, read from its objects in memory: no Python code is called, and
-// nothing is made.
+// The threading module's names of the program's threads, read from its objects in memory without calling Python code or
+// creating objects.
 
 #ifndef TORCHTRACE_TRACER_PYTHON_THREAD_NAMES_H_
 #define TORCHTRACE_TRACER_PYTHON_THREAD_NAMES_H_
@@ -12,15 +12,15 @@
 
 namespace torchtrace {
 
-// Of the calling thread, for RecorderOptions: as it is now where the thread has the GIL, else as it was when it was
-// last kept. Empty: one that threading didn't start.
+// The calling thread's name, for RecorderOptions: the current one if the thread has the GIL, else the one kept last.
+// Empty: threading didn't start the thread.
 std::string PythonThreadName();
 
-// Keeps the calling thread's name, for records that are written without the GIL. `started`: what a thread that begins
-// is to run; null: it has begun. Needs the GIL.
+// Keeps the calling thread's name, for records that are written without the GIL. `started`: what a new thread is about
+// to run; null: it has begun. Needs the GIL.
 TORCHTRACE_EXPORT void KeepThreadName(PyObject* started);
 
-// Has the log tell the calling thread's name once more where it isn't that which was told. Needs the GIL.
+// Records the calling thread's name again if it has changed. Needs the GIL.
 TORCHTRACE_EXPORT void TellThreadName();
 
 }  // namespace torchtrace

@@ -1,7 +1,6 @@
-// The recorder's clock: the processor's counter where it runs at one speed on all
-// cores (the time stamp counter of x86-64, the virtual counter of aarch64),
-// CLOCK_MONOTONIC otherwise. A reading costs a few nanoseconds. Units are about 4 to
-// 8 ns, on aarch64 1 to 40; a log's metadata says how long one is.
+// The recorder's clock: the processor's counter if it runs at one speed on all cores (the time stamp counter of x86-64,
+// the virtual counter of aarch64), CLOCK_MONOTONIC otherwise. A reading costs a few nanoseconds. Units are about 4 to
+// 8 ns, on aarch64 1 to 40; a log's metadata gives the exact length.
 
 #ifndef TORCHTRACE_TRACER_RECORD_CLOCK_H_
 #define TORCHTRACE_TRACER_RECORD_CLOCK_H_
@@ -22,7 +21,7 @@ inline constexpr int kClockShift = 4;
 
 // Set once by CalibrateClock, before any thread records.
 struct ClockState {
-  bool counter = false;  // the processor's is usable
+  bool counter = false;  // the processor's counter is usable
 };
 extern ClockState g_clock __attribute__((visibility("default")));
 
@@ -57,14 +56,14 @@ struct ClockSample {
   uint64_t monotonic_ns;
   uint64_t units_after;
 };
-// The closest of some samples: who is preempted between the clocks tells a moment that never was.
+// The sample whose two clock readings are closest together: if the thread is preempted between the clocks, they don't
+// belong to one moment.
 ClockReading ClosestReading(const ClockSample* samples, int count);
-// Now. Async-signal-safe.
+// Reads the clock now. Async-signal-safe.
 ClockReading ReadClock();
 
-// Measures the clock against CLOCK_MONOTONIC from the moment the library was
-// loaded until now (waiting until a millisecond has passed) and returns
-// nanoseconds per unit.
+// Measures the clock against CLOCK_MONOTONIC since the library was loaded (waits until that is a millisecond) and
+// returns nanoseconds per unit.
 double CalibrateClock();
 
 }  // namespace torchtrace

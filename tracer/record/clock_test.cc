@@ -9,7 +9,7 @@ namespace {
 
 TEST(ClockTest, TheClosestReadingCounts) {
   const ClockSample kSamples[] = {
-      {1000, 5'000, 9'000'000},  // preempted behind it
+      {1000, 5'000, 9'000'000},  // preempted after the clock
       {9'000'100, 90'000, 9'000'110},
       {9'000'120, 5'000'000, 12'000'000},
   };

@@ -19,25 +19,25 @@
 namespace torchtrace {
 namespace {
 
-// Every signal whose default action ends the process, but for SIGKILL, for
-// SIGPIPE and SIGXFSZ (Python ignores them) and for SIGINT (Python handles it).
+// Every signal whose default action ends the process, except SIGKILL, SIGPIPE and SIGXFSZ (Python ignores them) and
+// SIGINT (Python handles it).
 constexpr int kSignals[] = {SIGHUP,  SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,   SIGBUS,  SIGFPE, SIGSEGV, SIGTERM,  SIGUSR1,
                             SIGUSR2, SIGALRM, SIGPROF, SIGXCPU, SIGVTALRM, SIGPOLL, SIGPWR, SIGSYS,  SIGSTKFLT};
 
-// The main thread's own stack may be what ran out.
+// For an alternate stack, as the main thread may have overflowed its own.
 constexpr size_t kStackBytes = 64 << 10;
 
 const char* volatile g_message = nullptr;
 const StandardErrorWatch* g_standard_error = nullptr;
 pid_t g_main_pid = 0;
 
-// A fault of the processor comes again when the handler returns.
+// Whether it is a processor fault, which is raised again when the handler returns.
 bool IsFault(int signal, const siginfo_t* info) {
   return (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE) && info != nullptr &&
          info->si_code > 0;
 }
 
-// Dies of the signal, as it came, when the handler returns: until then it is blocked.
+// Dies of the same signal when the handler returns: until then it is blocked.
 void DieOf(int signal, siginfo_t* info) {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
@@ -50,21 +50,21 @@ void DieOf(int signal, siginfo_t* info) {
 
 bool IsRecovered(int signal, const siginfo_t* info) {
   const int saved_errno = errno;
-  // SIGSEGV: in a process that was forked past the handlers, where no frame is mapped.
+  // SIGSEGV: in a process that was forked without the fork handlers, where no frame is mapped.
   const bool recovered =
       (signal == SIGBUS || signal == SIGSEGV) && IsFault(signal, info) && Recorder::RecoverFrame(info->si_addr);
   errno = saved_errno;
   return recovered;
 }
 
-// Closes the log and says so. Only async-signal-safe calls.
+// Closes the log and prints the message. Only async-signal-safe calls.
 void EndBySignal(int signal) {
   Recorder::Get()->FinishFromSignal(signal);
   const char* const message = g_message;
   if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame()) {
     const iovec text = {const_cast<char*>(message), std::strlen(message)};
     if (WriteWithoutSignal(STDERR_FILENO, &text, 1) < 0) {
-      // There is no other place to say it.
+      // There is no other place to print it.
     }
   }
 }
@@ -104,11 +104,10 @@ void OnLibrarySignal(int signal, siginfo_t* info, void* context) {
        info, context);
 }
 
-// What the program does of a SIGBUS that is not the log's.
+// The program's action for a SIGBUS that is not the log's.
 struct sigaction g_bus_before = {};
 bool g_watching_bus = false;
-// The program has put a handler in ours' place and may call ours from it: ours must never
-// hand on to that one.
+// The program has replaced our handler and may call it from its own, which ours must then never call.
 bool g_bus_handler_is_known = false;
 
 void OnBusError(int signal, siginfo_t* info, void* context) {
@@ -133,7 +132,7 @@ void UseAlternateStack() {
   sigaltstack(&stack, nullptr);
 }
 
-// Where the action is the default one.
+// Installs our handler over the default action, and no other.
 void Watch(int signal) {
   struct sigaction now;
   if (sigaction(signal, nullptr, &now) != 0 || IsFunction(now) || now.sa_handler != SIG_DFL) return;
@@ -141,7 +140,7 @@ void Watch(int signal) {
   ours.sa_sigaction = OnFatalSignal;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigfillset(&ours.sa_mask);
-  for (const int own : {SIGBUS, SIGSEGV}) sigdelset(&ours.sa_mask, own);  // the log's, in the handler
+  for (const int own : {SIGBUS, SIGSEGV}) sigdelset(&ours.sa_mask, own);  // the handler's stores to the log raise them
   sigaction(signal, &ours, nullptr);
 }
 
@@ -158,7 +157,7 @@ void WatchFatalSignals(const char* message) {
 }
 
 void WatchHandlersOf(const char* library) {
-  if (g_standard_error == nullptr) return;  // the process is not ours to watch
+  if (g_standard_error == nullptr) return;  // this process's signals are not watched
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction now;
     Dl_info place;
@@ -208,7 +207,7 @@ void WatchSignalAgain(int signal) {
   if (signal == SIGINT || std::find(std::begin(kSignals), std::end(kSignals), signal) != std::end(kSignals)) {
     Watch(signal);
   }
-  // The log's bus errors come to us first: a handler that returns from one gets it again, for ever.
+  // We must get the log's bus errors first: another handler that returns from one gets it again, for ever.
   struct sigaction now;
   if (signal == SIGBUS && sigaction(SIGBUS, nullptr, &now) == 0 &&
       ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_IGN)) {

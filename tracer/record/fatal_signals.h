@@ -1,8 +1,7 @@
-// Closes the log when the program dies of a signal. A handler stands where the
-// signal's action is the default one; it stores the log's last words, writes one
-// line, puts the default action back and lets the signal kill the process, core
-// dump included. Python and the program never see it: what they ask for was
-// read before, what they set replaces it, and exec resets it.
+// Closes the log when the program dies of a signal. Our handler is installed where the signal's action is the default
+// one; it writes the log's last words and one line on standard error, restores the default action and lets the signal
+// kill the process, core dump included. Python and the program don't notice it: Python has read the signal's action
+// before, an action that they set replaces it, and exec resets it.
 
 #ifndef TORCHTRACE_TRACER_RECORD_FATAL_SIGNALS_H_
 #define TORCHTRACE_TRACER_RECORD_FATAL_SIGNALS_H_
@@ -11,28 +10,27 @@
 
 namespace torchtrace {
 
-// After Python was initialised, in the main thread. `message` is written to
-// standard error by the calling process (not by its forked children) and must
-// live on; null: nothing is written.
+// Call it after Python was initialised, in the main thread. The calling process, but not its forked children, writes
+// `message` to standard error; it must stay valid; null: nothing is written.
 void WatchFatalSignals(const char* message);
 
-// The program has set this signal's action. What counts is the default one, of a signal that it
-// dies of, SIGINT too; of SIGBUS any handler, which the log's bus errors must not reach. Async-signal-safe.
+// Call it when the program has set this signal's action. Installs our handler again over the default action of a fatal
+// signal, SIGINT too; for SIGBUS also over a handler, which the log's bus errors must not reach. Async-signal-safe.
 void WatchSignalAgain(int signal);
 
-// Puts ours before the handlers that a shared library installed when it was imported, so that the log is closed before
+// Installs our handler before those that a shared library set when it was imported, so that the log is closed before
 // they run. They must end the process. `library`: the end of its path. Does nothing before WatchFatalSignals.
 TORCHTRACE_EXPORT void WatchHandlersOf(const char* library);
 
-// From here on another message; null when the end of the run has been told.
+// Replaces the message; null when the end of the run has been reported.
 void ChangeFatalSignalMessage(const char* message);
 
-// A log that is cut under the program, or whose disk is gone, makes our own stores a SIGBUS:
-// that stops recording and nothing else. Any other goes where it went before.
-// WatchFatalSignals does it too where SIGBUS has its default action.
+// If the log is truncated while the program runs, or its disk is gone, our own stores raise SIGBUS, which then only
+// stops recording. All other bus errors go to the action that was set before. WatchFatalSignals does this too if SIGBUS
+// has its default action.
 void WatchBusErrors();
 void UnwatchBusErrors();
-// The handler that stands is the one that hands on.
+// Whether the current SIGBUS handler is ours that passes other bus errors on.
 bool IsWatchingBusErrors();
 
 }  // namespace torchtrace

@@ -26,7 +26,7 @@ void InternTable::Clear() { *this = InternTable(); }
 
 void InternTable::Grow() {
   std::vector<Cell> old(std::max(kFirstCells, 2 * cells_.size()));
-  old.swap(cells_);  // there is memory for it
+  old.swap(cells_);  // only now, as the allocation may throw
   mask_ = cells_.size() - 1;
   bytes_ += (cells_.size() - old.size()) * sizeof(Cell);
   for (const Cell& cell : old) {

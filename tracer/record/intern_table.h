@@ -1,5 +1,5 @@
-// A thread's table of the configurations it knows: open addressing from a
-// config's bytes to an entry. Entries live in an arena until Clear. One thread.
+// A thread's table of the configurations it knows: a hash table (open addressing) from a config's bytes to an entry.
+// Entries live in an arena until Clear. Not thread-safe.
 
 #ifndef TORCHTRACE_TRACER_RECORD_INTERN_TABLE_H_
 #define TORCHTRACE_TRACER_RECORD_INTERN_TABLE_H_
@@ -15,11 +15,11 @@ namespace torchtrace {
 class InternTable {
  public:
   struct Entry {
-    uint32_t frame;         // number of the frame it was last defined in; 0 while more is taken of its first calls
+    uint32_t frame;         // number of the frame that last defined it; 0 while the next call takes a stack or notes
     uint32_t definition;    // its number in that frame
-    uint32_t defined_in;    // number of the frame it was last defined in, in any case
-    uint16_t stacks;        // so many of its calls' stacks were taken
-    uint16_t notes;         // the same of their first notes
+    uint32_t defined_in;    // number of the frame that last defined it, always
+    uint16_t stacks;        // how many stacks of its calls were taken
+    uint16_t notes;         // how many first notes of its calls were taken
     uint32_t config_bytes;  // identity and facets; they follow the struct
     uint32_t identity_bytes;
     const char* bytes() const { return reinterpret_cast<const char*>(this + 1); }
@@ -38,7 +38,7 @@ class InternTable {
     }
   }
 
-  // The config must be unknown. The entry is defined in no frame yet (frame 0).
+  // The config must be unknown. No frame defines the entry yet (frame 0).
   Entry* Insert(uint64_t hash, std::string_view config, uint32_t identity_bytes);
 
   // Bytes held, for the process's budget.

@@ -70,14 +70,14 @@ TEST(InternTableTest, ConfigsOfNoBytes) {
   EXPECT_EQ(entry->facets(), "");
 }
 
-// Cells of colliding hashes run over the end of the table, and are found after it has grown.
+// Cells of colliding hashes wrap around the end of the table, and are found after it has grown.
 TEST(InternTableTest, HashesThatCollide) {
   for (const uint64_t hash : {uint64_t{0}, uint64_t{255}, UINT64_MAX, uint64_t{1} << 63}) {
     InternTable table;
     std::vector<InternTable::Entry*> entries;
     for (int i = 0; i < 500; ++i) {
       entries.push_back(table.Insert(hash, Config(i), IdentityBytes(i)));
-      // In the same cell of a table of any size below, and with the same last bits.
+      // The same cell in all table sizes of this test: the low bits are equal.
       table.Insert(hash ^ (uint64_t{1} << 40), Config(i), IdentityBytes(i));
     }
     for (int i = 0; i < 500; ++i) {
@@ -90,13 +90,13 @@ TEST(InternTableTest, HashesThatCollide) {
   }
 }
 
-// Entries stay where they are, at addresses for an Entry, and keep what is in them.
+// Entries keep their addresses, which are aligned, and their contents.
 TEST(InternTableTest, EntriesOutliveGrowth) {
   InternTable table;
   std::mt19937 random(5);
   std::map<std::string, InternTable::Entry*> model;
   for (uint32_t i = 0; i < 20'000; ++i) {
-    // Of any length, some longer than a block of the arena.
+    // Any length, sometimes longer than a block of the arena.
     const size_t length = i % 1000 == 0 ? 40'000 + random() % 40'000 : random() % 60;
     std::string config(length, static_cast<char>('a' + i % 26));
     config += std::to_string(i);
@@ -117,7 +117,7 @@ TEST(InternTableTest, EntriesOutliveGrowth) {
     EXPECT_EQ(entry->stacks, entry->definition % 4);
     bytes += sizeof *entry + config.size();
   }
-  // What it says that it holds is what it holds, about.
+  // bytes() is about what the table holds.
   EXPECT_GE(table.bytes(), bytes);
   EXPECT_LE(table.bytes(), 2 * bytes + (1 << 20));
 }
@@ -127,7 +127,7 @@ TEST(InternTableTest, ForgetsAndBeginsAgain) {
   uint64_t first = 0;
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < 300; ++i) {
-      const std::string config = Config(round * 100 + i);  // some that it knew before
+      const std::string config = Config(round * 100 + i);  // some were known before
       ASSERT_EQ(table.Find(HashOf(config), config), nullptr);
       const InternTable::Entry* const entry = table.Insert(HashOf(config), config, 3);
       EXPECT_EQ(entry->frame, 0u);
@@ -141,7 +141,7 @@ TEST(InternTableTest, ForgetsAndBeginsAgain) {
   }
 }
 
-// It shares nothing with another thread's.
+// Tables of different threads share nothing.
 TEST(InternTableTest, OneForEachThread) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

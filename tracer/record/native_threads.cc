@@ -13,7 +13,7 @@
 
 namespace {
 
-// Of glibc 2.35 and later.
+// Only in glibc 2.35 and later.
 #pragma weak _dl_find_object
 
 using PthreadCreate = decltype(&pthread_create);
@@ -21,20 +21,20 @@ using PthreadCreate = decltype(&pthread_create);
 std::atomic<bool> g_any{false};
 std::atomic<void (*)()> g_started{nullptr};
 
-// By the library that a thread's first function is of: std::thread's is the C++ library's. No dladdr: it
+// Decides by the library of the thread's start function; std::thread's is in the C++ library. Doesn't use dladdr: that
 // would wait for an import on another thread, which may wait for this one.
 bool Counts(void* function) {
   static constexpr std::array<std::string_view, 3> kBlas = {"openblas", "libmkl", "libblis"};
   dl_find_object found;
   if (_dl_find_object == nullptr || _dl_find_object(function, &found) != 0) return true;
   std::string_view name = found.dlfo_link_map->l_name;
-  if (name.empty()) name = "libpython";  // the main program, where that is Python itself
+  if (name.empty()) name = "libpython";  // the main program, which may be Python itself
   name = name.substr(name.rfind('/') + 1);
   const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
   return is_of("libpython") ? g_started == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);
 }
 
-// Looked up before the program runs, for the same reason, unless a thread starts still earlier.
+// Looked up before the program runs, for the same reason, unless a thread starts even earlier.
 PthreadCreate g_next = nullptr;
 [[gnu::constructor]] void FindNext() {
   if (g_next == nullptr) g_next = reinterpret_cast<PthreadCreate>(dlsym(RTLD_NEXT, "pthread_create"));
@@ -49,7 +49,7 @@ TORCHTRACE_EXPORT void torchtrace_watch_native_threads(void (*started)()) {
   if (started != nullptr && g_any) started();
 }
 
-// Sanitizers have theirs.
+// Sanitizers define their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TORCHTRACE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
                                      void* argument) noexcept {

@@ -1,17 +1,15 @@
-// Threads that native code starts, as the executable and the preloaded library see them: their
-// pthread_create comes before the C library's for everything that the process loads. Where another executable runs the
-// program
-// (`import torchtrace` under python) nobody sees them, and the function isn't there.
+// Notices threads that native code starts. The executable and the preloaded library define pthread_create, which
+// precedes the C library's for everything that the process loads. If another executable runs the program
+// (`import torchtrace` under python), such threads aren't noticed, and the function below doesn't exist.
 //
-// Not counted are the workers of BLAS libraries, which run nothing of a program's, and Python's threads
-// while somebody watches, which arm themselves.
+// Ignores the workers of BLAS libraries, which run no code of the program, and while a callback is set, Python's
+// threads, which arm themselves.
 
 #ifndef TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 #define TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 
-// For dlsym. `started` is called, on any thread, before the next such thread
-// starts; at once, too, if one has started already. It may be called again later, and by several threads
-// at once. Null: no longer.
+// Found by dlsym. Calls `started`, on any thread, before each such thread starts, and right away if one has started
+// already; several threads may call it at the same time. Null: removes the callback.
 extern "C" void torchtrace_watch_native_threads(void (*started)());
 
 namespace torchtrace {

@@ -27,25 +27,25 @@ namespace {
 
 constexpr uint32_t kFirstFrameBytes = 64 << 10;
 constexpr uint32_t kEndFrameBytes = 32 << 10;
-// Of last words with nothing in them that may grow.
+// For the short last words, whose size is bounded.
 constexpr size_t kShortEndBytes = 2 << 10;
-// Of the clock told again: then ten times later.
+// When the clock is first recorded again; then each time ten times later.
 constexpr uint64_t kFirstClockNs = 10'000'000;
-// Of programs that were started: so many are told apart, by names of at most so many bytes.
+// How many started programs are listed, and the most bytes of their names.
 constexpr size_t kMaxStarted = 20;
 constexpr size_t kMaxStartedBytes = 300;
 constexpr char kOtherStarted[] = "others";
 constexpr size_t kMaxErrorBytes = 300;
 
-// That some of the time nothing was recorded.
+// Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
 
 constexpr char kNoMemory[] = "there is no memory left to record with";
 
 std::atomic<Recorder*> g_recorder{nullptr};
 
-// Of the session's forked processes, so many could not create a log. In memory that they share, for
-// they have no other place to say it; null where there was none.
+// How many of the session's forked processes could not create a log. In shared memory, as they have no other place to
+// report it; null if there was none.
 std::atomic<uint32_t>* g_forks_without_log = nullptr;
 
 void ShareForksWithoutLog() {
@@ -61,8 +61,8 @@ std::string SystemThreadName() {
   return name;
 }
 
-// JSON is written by hand here: the library's destructors allocate, which ends the process
-// where memory has run out. Bytes that are no UTF-8 become U+FFFD.
+// JSON is written by hand here: the library's destructors allocate, which ends the process if memory has run out.
+// Bytes that aren't UTF-8 become U+FFFD.
 void AppendJson(std::string_view text, std::string* json) {
   json->push_back('"');
   while (!text.empty()) {
@@ -109,7 +109,7 @@ void Fill(Frame frame, std::string_view json) {
 
 }  // namespace
 
-// The calling thread's recorder, given back when the thread ends.
+// The calling thread's recorder, freed when the thread ends.
 struct ThreadHolder {
   ~ThreadHolder() {
     ended = true;
@@ -125,7 +125,7 @@ thread_local ThreadHolder t_holder;
 
 template <typename Body>
 std::invoke_result_t<Body> Recorder::OrStop(Body body) {
-  // Not what ends a thread: it is no std::exception.
+  // Doesn't catch the exception that ends a thread, which is no std::exception.
   try {
     return body();
   } catch (const std::bad_alloc&) {
@@ -156,18 +156,18 @@ void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t i
 }
 
 void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
-  // A closed one stays while there are calls in it, and its key may be another's by now.
+  // A closed scope stays while calls in it are open, and another one may have its key by now.
   const auto find = [&] {
     return std::find_if(scopes_.begin(), scopes_.end(),
                         [&](const Scope& scope) { return scope.key == key && !scope.closed; });
   };
   const auto opened = find();
   if (opened == scopes_.end()) return;
-  // Those that were opened in it may outlive it, and go on waiting.
+  // Scopes that were opened later may outlive it, and go on waiting.
   const auto later = static_cast<size_t>(scopes_.end() - opened) - 1;
   if (waiting_scopes_ > later) BeginScopes(waiting_scopes_ - later);
   const auto scope = find();
-  if (scope == scopes_.end()) return;  // it is filtered out
+  if (scope == scopes_.end()) return;  // filtered out
   scope->closed = true;
   scope->raised = raised;
   EndClosedScopes();
@@ -175,7 +175,7 @@ void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
 
 void ThreadRecorder::BeginScopes(size_t count) {
   recorder_->OrStop([&] {
-    // To enter a call may begin another session, which forgets all scopes.
+    // Entering a call may begin another session, which forgets all scopes.
     const auto first = scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_);
     const auto last = first + static_cast<ptrdiff_t>(count);
     std::vector<Scope> beginning(std::make_move_iterator(first), std::make_move_iterator(last));
@@ -239,7 +239,7 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   stacks_wanted_ = stacks.empty() ? 0 : stacks == "all" ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
   first_notes_wanted_ = options_->recording.int_ranges == "first" ? kFirstNotes : 0;
-  // Which entries are left out is the session's affair.
+  // Each session has its own filter.
   ClearTable();
 }
 
@@ -260,7 +260,7 @@ bool ThreadRecorder::CatchUp() {
       tags_ = recorder_->tags_;
       tags_version_ = recorder_->tags_version_;
     }
-    // Where the frame has no room, the next one starts with them.
+    // If the frame has no room for the tags, the next one starts with them.
     if (!writer_.open()) return true;
     if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
       CloseFrame();
@@ -294,9 +294,8 @@ InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_
 }
 
 InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
-  // Forgetting is safe at any time: a definition holds for one frame, and a
-  // configuration that comes again is described again. Only who holds more than its
-  // share forgets: some thread does when all hold too much.
+  // Clearing the table is safe at any time: a configuration that comes again is defined again. Only a thread that holds
+  // more than its share does it; there always is one when all together hold too much.
   const uint64_t most = options_->max_intern_bytes;
   if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
       table_.bytes() > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1)) {
@@ -353,7 +352,7 @@ bool ThreadRecorder::Prepare(InternTable::Entry* entry, CallExtras* extras) {
     if (stacks_wanted_ != kAllStacks) ++entry->stacks;
   }
   if (takes_notes) ++entry->notes;
-  // More is wanted of the next one too: Enter has to ask.
+  // The next call takes a stack or notes too, so Enter has to call Prepare again.
   if ((takes_stack && entry->stacks < stacks_wanted_) || (takes_notes && entry->notes < first_notes_wanted_)) {
     entry->frame = 0;
   }
@@ -477,7 +476,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
 
 void Recorder::NewEpoch() {
   epoch_ = finished_ || paused_ || stopped_ ? 0 : ++last_epoch_;
-  // Who stops recording takes no lock.
+  // Stop takes no lock, so it may have come between.
   if (stopped_) epoch_ = 0;
 }
 
@@ -531,7 +530,7 @@ std::string Recorder::FirstMetadata(const char* role) {
 absl::Status Recorder::OpenLog(const char* role) {
   pid_ = getpid();
   absl::StatusOr<std::unique_ptr<LogWriter>> log;
-  // A process id can come again within one run.
+  // A process id may be reused in one run.
   for (int attempt = 1; attempt < 1000; ++attempt) {
     const std::string again = attempt == 1 ? "" : absl::StrCat("-", attempt);
     const std::string path = absl::StrCat(options_->log_folder, "/", role, "-", pid_, again, ".ttlog");
@@ -554,7 +553,7 @@ absl::Status Recorder::OpenLog(const char* role) {
   if (was_paused_) {
     if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
   }
-  // What a forked child could not see before its first call.
+  // What a forked child noted before its first call.
   if (!not_seen_.empty()) {
     if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")); !status.ok()) {
       return status;
@@ -594,7 +593,7 @@ bool Recorder::TakeFrame(ThreadRecorder* thread, uint64_t bytes) {
   std::string failure;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    // Another session has begun since the thread looked.
+    // Another session may have begun since the thread checked.
     if (thread->session_ != session_ || finished_) return false;
     if (log_ == nullptr) {  // a forked child's first call
       if (absl::Status status = OpenLog("fork"); !status.ok()) {
@@ -692,7 +691,7 @@ void Recorder::NoteNotSeen(const std::string& text) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_ || !not_seen_.insert(text).second || log_ == nullptr) return;
-    // After a signal the last words don't hold it.
+    // Written now because the last words after a signal don't contain it.
     log_->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")).IgnoreError();
   });
 }
@@ -710,7 +709,7 @@ void Recorder::CountLost(const std::string& what, const std::function<std::strin
     return ++cut_[what] == 1;
   });
   if (!first) return;
-  // More lines are where in PyTorch it was thrown.
+  // The other lines are PyTorch's stack trace.
   const std::string error = why();
   NoteNotSeen(absl::StrCat(what, ": ", error.substr(0, error.find('\n')).substr(0, kMaxErrorBytes)));
 }
@@ -718,7 +717,7 @@ void Recorder::CountLost(const std::string& what, const std::function<std::strin
 void Recorder::CountStarted(const std::string& program, bool python) {
   OrStop([&] {
     std::string name = program;
-    // The end of a path tells more than its beginning.
+    // The end of a path is more useful than its beginning.
     if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_) return;
@@ -729,7 +728,7 @@ void Recorder::CountStarted(const std::string& program, bool python) {
     StartedProgram& started = started_[name];
     started.python = started.python || python;
     if (python) NoteChild();
-    // It may be the last that this process does: what is new is told at once, how often at the end.
+    // This may be the process's last action, so record a new program right away; its count follows at the end.
     if (++started.count != 1) return;
     if (log_ == nullptr && !OpenLog("fork").ok()) return;
     log_->AppendMetadata(absl::StrCat("{", ListStarted(started_), "}")).IgnoreError();
@@ -739,7 +738,7 @@ void Recorder::CountStarted(const std::string& program, bool python) {
 void Recorder::Stop(std::string_view reason) {
   if (stopped_.exchange(true)) return;
   epoch_ = 0;
-  // An empty one stands for none; exceptions that say nothing exist.
+  // An empty reason means none, but an exception's text may be empty.
   if (reason.empty()) reason = "an exception without a text";
   stop_reason_bytes_.store(reason.copy(stop_reason_, sizeof stop_reason_), std::memory_order_release);
   if (quiet() || !standard_error_.IsTheSame()) return;
@@ -747,7 +746,7 @@ void Recorder::Stop(std::string_view reason) {
   iovec parts[std::size(line)];
   for (size_t i = 0; i < std::size(line); ++i) parts[i] = {const_cast<char*>(line[i].data()), line[i].size()};
   if (WriteWithoutSignal(STDERR_FILENO, parts, std::size(parts)) < 0) {
-    // There is no other place to say it.
+    // There is no other place to print it.
   }
 }
 
@@ -758,7 +757,7 @@ bool Recorder::RecoverFrame(const void* address) {
   if (getpid() == recorder->pid_) {
     recorder->Stop("the log was cut by another program, or its disk is gone");
   } else {
-    // It comes again at the next frame.
+    // This happens again at the next frame; count it once.
     if (g_forks_without_log != nullptr && !recorder->stopped()) g_forks_without_log->fetch_add(1);
     recorder->Stop("the process was forked past the C library's handlers of forks");
   }
@@ -823,7 +822,7 @@ size_t Recorder::ShortEndJson(const ProgramEnd& end, char* json, size_t capacity
   char stopped[sizeof stop_reason_ + 1];
   const size_t bytes = stop_reason().copy(stopped, sizeof stop_reason_);
   stopped[bytes] = '\0';
-  // Escapes take room and a JSON library.
+  // Escapes would take room and a JSON library.
   std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
   const int length =
       snprintf(json, capacity, R"({"end":{"%s":%s,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
@@ -840,10 +839,10 @@ bool Recorder::WriteEnd(std::string_view json) {
 
 void Recorder::WriteLastWords(const ProgramEnd& end) {
   try {
-    // With more threads than the reserved frame has room for, on a full disk.
+    // Leaves out the threads if there are more than the reserved frame has room for, and the disk is full.
     if (WriteEnd(EndJson(end, true)) || WriteEnd(EndJson(end, false))) return;
   } catch (const std::exception&) {
-    // No memory.
+    // Out of memory.
   }
   char json[kShortEndBytes];
   WriteEnd({json, ShortEndJson(end, json, sizeof json)});
@@ -856,7 +855,7 @@ void Recorder::Finish(const ProgramEnd& end) {
   stopped_ = true;
   session_on_ = 0;
   NewEpoch();
-  if (log_ == nullptr) return;  // a forked child that called nothing
+  if (log_ == nullptr) return;  // a forked child that made no call
   if (own != nullptr) own->CloseFrame();
   for (FreeFrame& frame : free_frames_) LogWriter::Close(frame.writer.frame(), frame.writer.calls());
   free_frames_.clear();
@@ -888,8 +887,7 @@ bool Recorder::OwnsEnvironment() {
   return !before_children_.has_value() || *before_children_ == EnvironmentNow();
 }
 
-// A fork copies only the forking thread; whoever holds the lock elsewhere would
-// hold it for ever in the child.
+// A fork copies only the forking thread: a lock that another thread holds would stay locked in the child for ever.
 void Recorder::BeforeFork() {
   Get()->mutex_.lock();
   Get()->NoteChild();
@@ -897,9 +895,8 @@ void Recorder::BeforeFork() {
 
 void Recorder::AfterForkInParent() { Get()->mutex_.unlock(); }
 
-// The parent's frames are not mapped in the child (see LogWriter::Reserve), its
-// objects must not be touched, and nothing may be allocated for sure: other
-// threads may have held the allocator's locks. So forget, and leak.
+// The parent's frames are not mapped in the child (see LogWriter::Reserve), its objects must not be touched, and
+// allocating isn't safe, as other threads may have held the allocator's locks. So forget, and leak.
 void Recorder::AfterForkInChild() {
   Recorder* const recorder = Get();
   ForgetMappedFrames();
@@ -907,7 +904,7 @@ void Recorder::AfterForkInChild() {
   recorder->end_frame_ = Frame();
   recorder->free_frames_.clear();
   ThreadRecorder* const own = t_holder.thread;
-  auto own_entry = recorder->threads_.extract(own);  // empty, unless it recorded in this session
+  auto own_entry = recorder->threads_.extract(own);  // empty unless the thread recorded in this session
   recorder->threads_.clear();
   recorder->ended_threads_.clear();
   recorder->told_schemas_.clear();

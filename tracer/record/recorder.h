@@ -1,4 +1,4 @@
-// The recorder: takes calls and writes them to the log.
+// The recorder: receives calls and writes them to the log.
 
 #ifndef TORCHTRACE_TRACER_RECORD_RECORDER_H_
 #define TORCHTRACE_TRACER_RECORD_RECORDER_H_
@@ -28,28 +28,27 @@
 
 namespace torchtrace {
 
-// Where a thread's program stands when it enters a call: what the recorder asks for, and
-// writes into the log (docs/STACKS.md). Knows no Python; python_stack.h does.
-
-// Of each thread and configuration, so many calls are recorded with their stacks, or with their first notes.
+// How many calls of a configuration on a thread are recorded with stacks, or with first notes.
 inline constexpr uint32_t kFirstStacks = 3;
 inline constexpr uint32_t kFirstNotes = 3;
 inline constexpr uint32_t kAllStacks = UINT32_MAX;
 
-// Of a thread's name, with its end.
+// Most bytes of a thread's name, with the null character.
 inline constexpr uint32_t kThreadNameBytes = 256;
 
-// A number that the log's frame knows something by.
+// The number of something that is defined in a frame of the log.
 struct InFrame {
   uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet
   uint64_t number = 0;
 };
 
+// The program's place when a thread enters a call, as the log stores it (docs/STACKS.md). Independent of Python, which
+// python_stack.h reads.
 struct RecordedCode {
   std::string file;
   std::string function;  // qualified
   std::string module;
-  bool library = false;  // of the traced library or Python's own: no calling line is in it
+  bool library = false;  // the traced library's or Python's own: never the calling line
   InFrame written;
 };
 
@@ -60,54 +59,46 @@ struct RecordedPlace {
   InFrame written;
 };
 
-// One for each thread that records, and used by that thread alone.
+// One for each recording thread, used by that thread alone.
 class ThreadStack {
  public:
   virtual ~ThreadStack() = default;
-  // The calling thread's innermost place, with those that called it behind it; null when
-  // it runs no Python code. Valid until the next Take. Places that are equal are mostly
-  // one object. Keeps a Python error that is set.
+  // The calling thread's innermost place, linked to its callers; null when it runs no Python code. Valid until the next
+  // Take. Equal places are mostly one object. Preserves a Python error that is set.
   virtual RecordedPlace* Take() = 0;
 };
 
 // The recorder turns calls that hooks see into the records of a log.
 //
-// Recorder: one per process, never destroyed. It records sessions, one after
-// another: a traced program is one, and each torchtrace.trace() inside a program
-// is one. It owns the session's log and survives forks: a child goes on in a log of
-// its own from its first call. ThreadRecorder: one per thread that records; it
-// owns the thread's open frame and its table of known configurations. Nothing
-// in a ThreadRecorder is shared, so recording takes no lock: whatever changes for
-// all threads (a session, a pause, tags) changes the epoch, which every Enter
-// compares with the one its thread knows.
+// Recorder: one per process, never destroyed. It records sessions, one after another: a traced program is one, and each
+// torchtrace.trace() inside a program is one. It owns the session's log and survives forks: a child continues in a log
+// of its own from its first call. ThreadRecorder: one per recording thread; it owns the thread's open frame and its
+// table of known configurations. Nothing in a ThreadRecorder is shared, so recording takes no lock: whatever changes
+// for all threads (a session, a pause, tags) changes the epoch, which every Enter compares with the one its thread
+// knows.
 //
-// Nothing here throws: where memory or the disk runs out, recording stops and says so, and
-// the program goes on.
+// Nothing here throws: if memory or the disk runs out, recording stops with a message, and the program goes on.
 //
-// A hook describes a call as bytes (serialize/model/config.h). Bytes that were seen
-// before cost a hash and a comparison; at first sight they are also written to
-// the log as a definition.
-
+// A hook describes a call as bytes (serialize/model/config.h). Known bytes cost a hash and a comparison; new ones are
+// also written to the log as a definition.
 class Recorder;
 
 struct RecorderOptions {
-  RecordingOptions recording;  // include and exclude are globs alone
+  RecordingOptions recording;  // include and exclude contain only globs, no groups
   std::string log_folder;      // absolute; must exist
-  // A JSON object's text: what is known of the run before it starts. Repeated
-  // in every process's log.
+  // What is known of the run before it starts, as a JSON object's text. Repeated in every process's log.
   std::string metadata_json = "{}";
-  // Bytes that all threads' tables of known configurations may hold together, about: above
-  // that a thread forgets its own when it holds more than its share.
+  // About how many bytes all threads' tables of known configurations may hold together: above that, a thread that holds
+  // more than its share clears its table.
   uint64_t max_intern_bytes = 256 << 20;
-  // No frame is larger unless one record is; a thread's first ones are smaller.
+  // No frame is larger, unless a single record is; a thread's first ones are smaller.
   uint32_t max_frame_bytes = 4 << 20;
-  std::string tags;  // what SetTags would say right at the start
-  // For stacks, called on any thread.
+  std::string tags;  // as if by SetTags, right at the start
+  // Makes the calling thread's stack; called on any thread.
   std::function<std::unique_ptr<ThreadStack>()> make_stack;
-  // What the program calls the calling thread; empty: nothing, or there is no such function. The system's name counts
-  // then.
+  // The program's name for the calling thread. If it is empty, or there is no such function, we use the system's name.
   std::function<std::string()> name_thread;
-  // What is to be told of a forked process when it makes its first call, as a JSON object's text; empty: nothing.
+  // Metadata of a forked process at its first call, as a JSON object's text; empty: none.
   std::function<std::string()> fork_metadata;
 };
 
@@ -115,7 +106,7 @@ struct RecorderOptions {
 struct ProgramEnd {
   int exit_code = 0;
   int signal = 0;                // 0: it exited
-  bool program_goes_on = false;  // only the recording ends: neither of the above is known
+  bool program_goes_on = false;  // only the recording ends: both above are unknown
 };
 
 // A count that one thread changes and others may read.
@@ -137,29 +128,29 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // be no Leave.
   bool Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras = {});
 
-  // The same of a call that was under way before the thread's first record of the session, the outermost first. Only
-  // LeaveOpenCall ends it.
+  // The same for a call that began before the thread's first record of the session, outermost first. Only LeaveOpenCall
+  // ends it.
   bool EnterOpenCall(std::string_view config, uint32_t identity_bytes);
-  // Of the innermost of these, when all calls in it have ended.
+  // Ends the innermost of these; ignored while a call in it is open.
   void LeaveOpenCall();
 
   // Ends the innermost entered call.
   void Leave(const CallResult& result = {});
   void Raise(std::string_view exception);
 
-  // A scope that the program opens and closes by two calls (torch.profiler.record_function), both of which may be
-  // recorded, and so may what they return to. That calls nest, the scope begins with the first call that is entered
-  // after it was opened, by the time of the opening; it ends when all calls have that were entered in it, and at the
-  // latest with the call in which it began. Where the scope around it is closed before that, it begins behind it.
-  // `key`: a number that no other scope of the thread has that is open.
+  // A scope that the program opens and closes by two calls (torch.profiler.record_function), which may be recorded
+  // themselves, as may their callers. To keep calls nested, the scope begins with the first call that is entered after
+  // it was opened, with the time of the opening. It ends when it is closed and all calls entered in it have ended, and
+  // at the latest with the call in which it began. If the scope around it is closed before it begins, it begins after
+  // that one. `key`: a number that no other open scope of the thread has.
   void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
-  // `raised`: by an exception, of a type that isn't known.
+  // `raised`: an exception of unknown type closed it.
   void CloseScope(uint64_t key, bool raised);
 
-  // Tells the thread's name again if it has changed.
+  // Records the thread's name again if it has changed.
   void TellName();
 
-  // Property reads and calls of the like that were left out as noise.
+  // Counts a property read or similar call that is left out as noise.
   void CountGetter();
 
  private:
@@ -167,8 +158,7 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   friend struct ThreadHolder;
   explicit ThreadRecorder(Recorder* recorder) : recorder_(recorder) {}
 
-  // The definition number of entries that the filter leaves out; they are never
-  // defined in a frame, so that every Enter asks Prepare.
+  // The definition number of entries that the filter excludes; no frame ever defines them, so every Enter asks Prepare.
   static constexpr uint32_t kExcluded = UINT32_MAX;
   static constexpr uint64_t kNoEpoch = UINT64_MAX;
 
@@ -179,163 +169,159 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     RecordFacts facts;
     std::string notes;
     uint64_t time = 0;
-    uint64_t depth = 0;  // open calls with it, once it has begun
+    uint64_t depth = 0;  // number of open calls, including it, once it has begun
     bool closed = false;
     bool raised = false;
   };
 
-  // `time`: 0 is now.
+  // `time`: 0 means now.
   bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras);
   void LeaveInnermost(const CallResult& result = {});
   void RaiseInnermost(std::string_view exception);
-  // The innermost scope that has begun; null: no open call is one.
+  // The scope that is the innermost open call; null: that is no scope.
   Scope* InnermostScope() {
     const size_t begun = scopes_.size() - waiting_scopes_;
     return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
   }
-  // The first `count` of those that wait.
+  // Begins the first `count` of the waiting scopes.
   void BeginScopes(size_t count);
   void EndInnermostScope();
   void EndClosedScopes();
-  // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it those that waited for it.
+  // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it the closed scopes that
+  // waited for it.
   template <typename End>
   void EndAmongScopes(End end);
 
-  // What stands in the way of the call is done: the entry of its configuration, defined in a
-  // frame with room for an event and the notes; null: it isn't recorded. `entry`: what Find said, null if not
-  // asked. `config` is not valid any more, where first notes are taken.
+  // The slow path of Enter. Returns the entry of the call's configuration, defined in a frame with room for an event
+  // and the notes; null: the call isn't recorded. `entry`: the result of Find, null if it wasn't called. `config`
+  // becomes invalid if first notes are taken.
   InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
                                 uint32_t identity_bytes, CallExtras* extras);
   InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
-  // Tells the process's budget what the table holds.
+  // Counts the table's size in the process's budget.
   void CountTable();
   void ClearTable();
   bool Included(std::string_view api) const;
-  // Makes `entry` defined in a frame with room for an event and the notes, which are then the first ones if it is time.
+  // Defines `entry` in a frame with room for an event and the notes; takes first notes if more are wanted.
   bool Prepare(InternTable::Entry* entry, CallExtras* extras);
   static uint64_t NotesBytes(const CallExtras& extras) {
     return extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
   }
   bool NextFrame(uint64_t bytes);
-  // At most, with what frame number `frame` doesn't know of it yet.
+  // Most bytes that `stack` needs in frame number `frame`, with the definitions that the frame doesn't have yet.
   static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
   void WriteStack(RecordedPlace* stack);
   void WriteThreadRecord();
   void CloseFrame();
-  // Takes over what has changed since this thread's epoch. False: nothing is
-  // recorded now.
+  // Applies what has changed since this thread's epoch. False: nothing is recorded now.
   bool CatchUp();
   bool IsUpToDate();
-  // Starts anew, in session `session`; calls that are open stay unknown to it.
+  // Resets the thread for session `session`, which doesn't know the calls that are open.
   void BeginSession(uint64_t session, uint64_t number);
-  // True when the innermost open call was entered in the session that is on: it is still to be
-  // taken off, after a frame that may begin before its end. Otherwise it was taken off.
+  // True if the innermost open call was entered in the current session: the caller still has to decrement open_calls_,
+  // after the frame that it may have to begin for the call's end. Otherwise the call was removed here.
   bool OwnsInnermostCall();
 
   Recorder* const recorder_;
   uint64_t epoch_ = kNoEpoch;
-  uint64_t session_ = 0;  // the one that the counts and the frame below belong to
+  uint64_t session_ = 0;  // of the counts and the frame below
   CallWriter writer_;
   uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
   InternTable table_;
-  uint64_t counted_bytes_ = 0;                      // of the table, in the process's budget
+  uint64_t counted_bytes_ = 0;                      // of the table, as counted in the process's budget
   std::shared_ptr<const RecorderOptions> options_;  // the session's
   ThreadCount calls_;
   ThreadCount getters_;
   uint64_t open_calls_ = 0;
-  uint64_t before_calls_ = 0;  // of them those of EnterOpenCall, which are the outermost
+  uint64_t before_calls_ = 0;  // those of EnterOpenCall, the outermost of open_calls_
   uint64_t stale_calls_ = 0;   // open calls that were entered in earlier sessions
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
   uint64_t tags_version_ = 0;
   std::string tags_;                    // a JSON object's text; empty: no tags
-  std::string name_;                    // as it was told last
+  std::string name_;                    // as recorded last
   std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
-  uint32_t stacks_wanted_ = 0;          // of each configuration
-  uint32_t first_notes_wanted_ = 0;     // the same
+  uint32_t stacks_wanted_ = 0;          // for each configuration
+  uint32_t first_notes_wanted_ = 0;     // for each configuration
   std::vector<RecordedPlace*> unwritten_;
-  std::vector<Scope> scopes_;  // that are open; those that haven't begun come last
-  size_t waiting_scopes_ = 0;  // of them
+  std::vector<Scope> scopes_;  // the open ones; those that haven't begun come last
+  size_t waiting_scopes_ = 0;  // how many of them haven't begun
 };
 
 class TORCHTRACE_EXPORT Recorder {
  public:
-  // Begins a session: creates its log `main-<pid>.ttlog`. FailedPrecondition while
-  // another one is on.
+  // Begins a session: creates its log `main-<pid>.ttlog`. FailedPrecondition if one is active.
   static absl::Status Start(RecorderOptions options);
   // Null before the first Start.
   static Recorder* Get();
 
-  // What hooks ask first: false while no session is on, or it is paused or stopped.
+  // Hooks ask this first: false if no session is active, or it is paused or stopped.
   static bool Recording() { return epoch_.load(std::memory_order_relaxed) != 0; }
-  // A session is on: calls that were recorded may still end.
+  // Whether a session is active: recorded calls may still end.
   static bool SessionIsOn() { return session_on_.load(std::memory_order_relaxed) != 0; }
-  // The session asks for what calls return.
+  // Whether the session records what calls return.
   static bool WantsResults() { return wants_results_.load(std::memory_order_relaxed); }
 
-  // The calling thread's recorder, null when recording has stopped. Made at
-  // the thread's first call and given back when the thread ends.
+  // The calling thread's recorder, null when recording has stopped. Created at the thread's first call and freed when
+  // the thread ends.
   ThreadRecorder* ThisThread();
 
   // Merges a JSON object into the log's metadata.
   void AddMetadata(const std::string& json);
-  // The same for this process's log alone: forked ones don't repeat it.
+  // The same for this process's log alone: forked processes don't repeat it.
   void AddOwnMetadata(const std::string& json);
 
-  // For run.json's list of what was not seen or was cut; said once per text.
+  // For run.json's lists of what was not seen or was cut; each text appears once.
   void NoteNotSeen(const std::string& text);
   void CountCut(const std::string& what, uint64_t count);
-  // The same of what an error has cost, which is told of the first of its kind.
+  // Counts what an error has lost; the first of its kind is also noted with the error.
   void CountLost(const std::string& what, const std::function<std::string()>& why);
 
-  // A process was started as a new program, which isn't traced. A forked process that called
-  // nothing gets a log for it.
+  // Counts a process that was started as a new program, which isn't traced. Creates the log of a forked process that
+  // has made no call yet.
   void CountStarted(const std::string& program, bool python);
 
-  // Whether what the environment says is this process's own: no process was forked in this session, and no Python
-  // started, or it said the same then. Who starts others sets theirs.
+  // Whether the environment describes this process: true unless it has changed since this session's first fork or start
+  // of a Python. A process that starts others sets variables for them.
   bool OwnsEnvironment();
 
-  // From now on no call's entry is recorded, on any thread; or again.
+  // Stops or resumes recording the entry of calls, on all threads.
   void SetPaused(bool paused);
   bool paused();
 
-  // Goes with all calls that are entered from now on, on any thread. A JSON
-  // object's text; "" or "{}": nothing.
+  // Sets the tags of all calls that are entered from now on, on any thread. A JSON object's text; "" or "{}": none.
   void SetTags(const std::string& json);
 
-  // Stops recording for the rest of the session and says why; called by what
-  // fails inside tracing. The first reason counts. Takes no lock and no memory, and is
-  // async-signal-safe.
+  // Stops recording for the rest of the session and prints why; called when something fails inside tracing. The first
+  // reason counts. Takes no lock, allocates nothing, and is async-signal-safe.
   void Stop(std::string_view reason);
   bool quiet() const { return quiet_.load(std::memory_order_relaxed); }
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-  // Closes the log with its last words and ends the session. Threads that still run
-  // stop recording; their frames stay open, and readable, until they end or record
-  // in another session. Idempotent, per process.
+  // Closes the log with its last words and ends the session. Threads that still run stop recording; their frames stay
+  // open, and readable, until they end or record in another session. Idempotent, per process.
   void Finish(const ProgramEnd& end);
   // The same from a signal handler: only stores to mapped memory.
   void FinishFromSignal(int signal);
 
-  // `enter` is called on each thread before its first call in a session, to enter those that are under way on it; null:
-  // nobody is. There is one.
+  // Sets `enter`, which is called on each thread before its first call in a session, to enter the calls that are open
+  // on it. Null: none. There is only one.
   static void SetEnterOpenCalls(void (*enter)()) { enter_open_calls_.store(enter, std::memory_order_release); }
 
-  // `schema_of` tells of an API's name what its calls take, an operator's schema; empty: it doesn't know. Called on any
-  // thread, once for each log and operator ("aten::t"), before its first definition. Null: nobody knows.
+  // Sets `schema_of`, which returns an operator's schema, or an empty text if it is unknown. Called on any thread, once
+  // for each log and operator ("aten::t"), before its first definition. Null: no schemas.
   static void SetSchemaOf(std::string (*schema_of)(std::string_view api)) {
     schema_of_.store(schema_of, std::memory_order_release);
   }
 
-  // For who handles SIGBUS: when `address` is in a frame of a log, whose file was cut or
-  // whose disk is gone, recording stops and the access works when it is done again. Async-signal-safe.
+  // For the SIGBUS handler: if `address` is in a frame of a log, whose file was truncated or whose disk is gone, stops
+  // recording, makes the access succeed when it is repeated, and returns true. Async-signal-safe.
   static bool RecoverFrame(const void* address);
 
   // True in a process that was forked from the one that called Start.
   bool forked() const { return forked_; }
-  // Empty where recording has not stopped early.
+  // Empty unless recording has stopped early.
   std::string_view stop_reason() const { return {stop_reason_, stop_reason_bytes_.load(std::memory_order_acquire)}; }
 
  private:
@@ -357,24 +343,24 @@ class TORCHTRACE_EXPORT Recorder {
 
   Recorder() = default;
   absl::Status Begin(RecorderOptions options);
-  // Needs the lock: makes all threads look.
+  // Makes all threads catch up. Needs the lock.
   void NewEpoch();
-  // Calls what may throw. Where it does, recording stops, and the result is empty.
+  // Calls `body`. If it throws, recording stops, and the result is empty.
   template <typename Body>
   std::invoke_result_t<Body> OrStop(Body body);
   absl::Status OpenLog(const char* role);
   std::string FirstMetadata(const char* role);
   // A frame for `thread`, perhaps one that another thread left half full.
   bool TakeFrame(ThreadRecorder* thread, uint64_t bytes);
-  // The schema of an operator that the log doesn't tell of yet, else empty.
+  // The operator's schema if the log doesn't have it yet, else empty.
   std::string NewSchema(std::string_view api);
   void EndThread(ThreadRecorder* thread);
-  // Needs the lock: the clock against CLOCK_MONOTONIC again, for a log that will have no end.
+  // Records the clock against CLOCK_MONOTONIC again, for a log that will have no end. Needs the lock.
   void TellClockAgain();
   std::string EndJson(const ProgramEnd& end, bool with_threads);
-  // What always fits; async-signal-safe. Returns its bytes.
+  // A short version that always fits; async-signal-safe. Returns its size.
   size_t ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const;
-  // Puts the last words where there is room for them.
+  // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
   std::string EnvironmentNow() const;
@@ -383,7 +369,7 @@ class TORCHTRACE_EXPORT Recorder {
   static void AfterForkInParent();
   static void AfterForkInChild();
 
-  // 0: nothing is recorded. Never the same number again.
+  // 0: nothing is recorded. No other number is used twice.
   static std::atomic<uint64_t> epoch_;
   static std::atomic<uint64_t> session_on_;  // its number; 0: none
   static std::atomic<bool> wants_results_;
@@ -394,7 +380,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<bool> quiet_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> finished_{true};
-  std::optional<std::string> before_children_;  // fork_metadata, when the first one was forked or started
+  std::optional<std::string> before_children_;  // fork_metadata at the first fork or start of a Python
   std::atomic<uint64_t> intern_bytes_{0};
   std::atomic<uint64_t> intern_resets_{0};
   std::atomic<uint64_t> thread_count_{0};
@@ -405,13 +391,13 @@ class TORCHTRACE_EXPORT Recorder {
   std::mutex mutex_;  // guards everything below
   std::shared_ptr<const RecorderOptions> options_;
   std::unique_ptr<LogWriter> log_;
-  Frame end_frame_;  // reserved at the start so that the end can always be told
+  Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;
   std::set<ThreadRecorder*> threads_;
   std::map<uint64_t, ThreadTotals> ended_threads_;
   std::vector<std::string> added_metadata_;
-  std::vector<std::string> own_metadata_;            // for a log that isn't there yet
-  std::set<std::string, std::less<>> told_schemas_;  // operators
+  std::vector<std::string> own_metadata_;            // for a log that doesn't exist yet
+  std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log
   std::set<std::string> not_seen_;
   std::map<std::string, uint64_t> cut_;
   std::map<std::string, StartedProgram> started_;
@@ -421,10 +407,10 @@ class TORCHTRACE_EXPORT Recorder {
   uint64_t session_ = 0;
   uint32_t next_frame_number_ = 1;
   uint64_t next_thread_ = 0;
-  uint64_t origin_ns_ = 0;      // when the log was made
-  uint64_t next_clock_ns_ = 0;  // when to tell the clock again
+  uint64_t origin_ns_ = 0;      // when the log was created
+  uint64_t next_clock_ns_ = 0;  // when to record the clock again
   bool paused_ = false;
-  bool was_paused_ = false;  // at any time since this process records
+  bool was_paused_ = false;  // at any time since this process began to record
   int pid_ = 0;
   int parent_pid_ = 0;  // the traced parent of a forked process
   bool forked_ = false;

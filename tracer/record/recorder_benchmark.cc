@@ -1,5 +1,5 @@
-// What recording a call costs, entry and end, without describing it.
-//   bazel run -c opt //tracer:recorder_benchmark
+// Measures the cost of recording a call's entry and end, without describing it.
+//   bazel run -c opt //tracer/record:recorder_benchmark
 
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ struct Call {
   uint32_t identity_bytes;
 };
 
-// Calls whose configurations are of about `bytes` bytes.
+// Calls whose configurations have about `bytes` bytes.
 std::vector<Call> Calls(int64_t count, int64_t bytes) {
   std::vector<Call> calls;
   for (int64_t i = 0; i < count; ++i) {

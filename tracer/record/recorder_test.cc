@@ -37,11 +37,11 @@
 #include "tracer/record/fatal_signals.h"
 
 namespace {
-// So many allocations more, and then none; negative: all.
+// How many more allocations succeed; negative: all.
 std::atomic<int64_t> g_allocations_left{-1};
 std::atomic<int64_t> g_allocated{0};  // and not freed
 
-// Null when there is none.
+// Null if no allocation is left.
 void* Allocate(size_t bytes) {
   if (g_allocations_left >= 0 && g_allocations_left-- <= 0) {
     g_allocations_left = 0;
@@ -114,7 +114,7 @@ Recorded ReadRecorded(const std::string& folder) {
   return {process.calls, *process.metadata, process.damage.sentences};
 }
 
-// Runs `body` in a child and says how that ended. What a child finds is in its exit code.
+// Runs `body` in a child and returns its wait status, with what `body` returns as the exit code.
 int InChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -171,7 +171,7 @@ TEST(RecorderTest, RecordsCalls) {
                        {"cut", {{"things", 3}}}}));
 }
 
-// Notes and results of any size stand with their calls, across frames.
+// Notes and results of any size stay with their calls, across frames.
 TEST(RecorderTest, NotesAndResults) {
   const std::string folder = NewFolder();
   RecorderOptions options;
@@ -211,7 +211,7 @@ TEST(RecorderTest, NotesAndResults) {
   EXPECT_EQ(left, kCalls);
 }
 
-// The calls as a tree in a line: `a(b c)`, with `!` where one never ended.
+// The calls as a tree on one line: `a(b c)`, with `!` for a call that never ended.
 std::string Tree(const std::string& folder) {
   const auto trace = OpenLogs(folder).value();
   std::string tree;
@@ -247,22 +247,22 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
     thread.OpenScope(key, described, static_cast<uint32_t>(described.size() - 1), {.facts = &facts});
   };
   const auto close = [&](uint64_t key) { thread.CloseScope(key, /*raised=*/false); };
-  // By calls that return before what the scope is of: `with record_function("step"):`.
+  // Opened by a call that returns before the scope's calls: `with record_function("step"):`.
   enter("__enter__"), open(1, "step"), thread.Leave();
   enter("work"), thread.Leave();
   enter("__exit__"), close(1), enter("inner"), thread.Leave(), thread.Leave();
   enter("after"), thread.Leave();
-  // Nothing in it; two of which the outer one is closed first; one that is filtered out.
+  // An empty scope; two scopes, the outer one closed first; one that is filtered out.
   open(2, "empty"), close(2);
   open(3, "first"), open(4, "second"), enter("both"), thread.Leave(), close(3), enter("one"), thread.Leave(), close(4);
-  // Opened in one that is closed while nothing was called: a function around __enter__, whose key is free again.
+  // Opened in a scope that is closed before any call: a function around __enter__, whose key is free again.
   open(10, "around"), open(11, "step"), close(10), enter("work"), open(10, "around"), enter("more"), close(10);
   thread.Leave(), thread.Leave(), open(10, "around"), close(11), close(10);
   open(5, "hidden"), enter("shown"), thread.Leave(), close(5);
-  // It doesn't outlive the call in which it began: a generator's.
+  // A generator's scope ends with the call in which it began.
   enter("next"), open(6, "generator"), enter("work"), thread.Leave(), thread.Raise("StopIteration");
   close(6), close(7);
-  // The first thing that a thread does; what it leaves open ends with nothing, and is not the next session's.
+  // A scope as a thread's first action; a scope left open is not in the next session.
   std::thread([&] {
     ThreadRecorder& other = *Recorder::Get()->ThisThread();
     const std::string described = Described("of a thread");
@@ -300,7 +300,7 @@ TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {
     const int own = open(mine.c_str(), O_RDWR | O_CREAT, 0600);
     if (write(own, "mine", 4) != 4) return 2;
     for (int fd = own + 1; fd < 1024; ++fd) dup2(own, fd);
-    close(800);  // the one that is left
+    close(800);  // leaves one free
     for (int i = 1; i < kCalls; ++i) Call(Described("f"));
     Recorder::Get()->Finish({});
     return Recorder::Get()->stop_reason().empty() ? 0 : 3;
@@ -311,7 +311,7 @@ TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {
   EXPECT_EQ(ReadRecorded(folder + "/log").calls, static_cast<uint64_t>(kCalls));
 }
 
-// A new frame, whatever the one at hand has room for.
+// Needs a new frame, whatever room the current one has.
 void CallLarge() {
   static int number = 0;
   Call(Described(absl::StrCat("large", ++number, std::string(100'000, 'x'))));
@@ -327,13 +327,13 @@ TEST(RecorderTest, LogThatIsNotThereAnyMoreStopsRecording) {
   EXPECT_THAT(std::string(Recorder::Get()->stop_reason()), HasSubstr("cannot go on with " + folder + "/main-"));
   EXPECT_FALSE(Recorder::Recording());
   EndSession();
-  // It's in the last words, which have their place.
+  // The reason is in the last words, whose frame was reserved.
   const Recorded recorded = ReadRecorded(folder + "-moved");
   EXPECT_EQ(recorded.calls, 1u);
   EXPECT_THAT(recorded.metadata["end"]["stopped"].get<std::string>(), HasSubstr("No such file"));
 }
 
-// Wherever memory runs out, the program goes on and the log says it.
+// Wherever memory runs out, the program goes on and the log has the reason.
 TEST(RecorderTest, MemoryRunsOut) {
   constexpr uint64_t kCalls = 700;
   std::vector<std::string> configs;
@@ -364,7 +364,7 @@ TEST(RecorderTest, MemoryRunsOut) {
       Recorder::Get()->AddOwnMetadata(tags);
       if (left % 2 == 0) Recorder::Get()->Finish(end);
     });
-    program.join();  // it ends its ThreadRecorder without memory too
+    program.join();  // frees its ThreadRecorder without memory too
     g_allocations_left = left % 4 == 1 ? 0 : -1;
     Recorder::Get()->Finish(end);
     g_allocations_left = -1;
@@ -384,7 +384,7 @@ TEST(RecorderTest, MemoryRunsOut) {
   EXPECT_LT(stops, 60u);
 }
 
-// With the first call of each operator in each log: a process may be gone with the next.
+// A schema is written with the first call of each operator in each log, as the process may die at the next call.
 TEST(RecorderTest, SchemasOfOperators) {
   const std::string folder = NewFolder();
   RecorderOptions options;
@@ -422,7 +422,7 @@ TEST(RecorderTest, SchemasOfOperators) {
   EXPECT_EQ(told(1), Json({{"own::g.out", "own::g.out(inttold=2)->()"}, {"own::h", "own::h(inttold=3)->()"}}));
 }
 
-// Nor does a process that is forked then.
+// Forking works without memory too.
 TEST(RecorderTest, ForkWithoutMemory) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
@@ -458,11 +458,11 @@ TEST(RecorderTest, ForksThatCanCreateNoLogAreTold) {
             Json({"the calls of 2 forked processes: no log could be created there"}));
 }
 
-// Its parent's frames are not there, and nobody has told it so.
+// The parent's frames are not mapped in the child, and no fork handler has run.
 TEST(RecorderTest, ForkPastTheHandlers) {
   const std::string folder = NewFolder();
   EXPECT_TRUE(Succeeded(InChild([&] {
-    signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer sets its own
     if (!Start(folder).ok()) return 1;
     WatchFatalSignals(nullptr);
     Call(Described("f"));
@@ -499,7 +499,7 @@ TEST(RecorderTest, LogIsCutUnderTheProgram) {
   })));
 }
 
-// Its own file of a page, cut: touching it is the program's SIGBUS.
+// A page of the program's own truncated file: an access raises SIGBUS.
 volatile char* CutPage() {
   FILE* const file = tmpfile();
   if (ftruncate(fileno(file), 4096) != 0) _exit(50);
@@ -561,7 +561,7 @@ TEST(RecorderTest, BusErrorsOfTheProgramAreItsOwn) {
   EXPECT_TRUE(Succeeded(ignored));
 }
 
-// The program's handler calls the one that it found, ours.
+// The program's handler calls the previous one, ours.
 TEST(RecorderTest, BusErrorHandlersThatCallEachOther) {
   const int status = InChild([] {
     signal(SIGBUS, SIG_DFL);
@@ -587,7 +587,7 @@ TEST(RecorderTest, BusErrorHandlersThatCallEachOther) {
 }
 
 TEST(RecorderTest, ThousandsOfSessions) {
-  // A disk takes its time to give blocks and take them back.
+  // A disk is slow at allocating and freeing blocks.
   const std::string folder = fs::exists("/dev/shm") ? NewFolder("/dev/shm") : NewFolder();
   RecorderOptions options;
   options.recording.include = {std::string(10'000, 'x'), "*"};
@@ -619,7 +619,7 @@ TEST(RecorderTest, OneThreadsFullTableIsNotTheOthersAffair) {
       for (int i = 0; i < 1000; ++i) Call(Described(absl::StrCat("f", i % 2)));
     });
     small.join();
-    // Its own table is bounded.
+    // This thread's own table is bounded.
     for (int i = 0; i < 20'000; ++i) Call(Described(absl::StrCat("another function with a long name, ", i)));
   });
   large.join();
@@ -713,7 +713,7 @@ TEST(RecorderTest, TheClockIsToldAgain) {
   }
   CallLarge();
   const std::string log = fs::directory_iterator(folder)->path();
-  // Killed: nobody told an end.
+  // As if the process was killed: the log has no end yet.
   Json metadata = ReadRecorded(folder).metadata;
   EndSession();
   const Json& again = metadata["clock_again"];
@@ -726,7 +726,7 @@ TEST(RecorderTest, TheClockIsToldAgain) {
   EXPECT_NEAR(slope / clock["unit_ns"].get<double>(), 1, 0.02);
 }
 
-// The calls of a log in order, as "api" or "  api" below another, and the tags that they have.
+// The calls of a log in order, as "api" or indented below their caller, and their tags.
 struct Told {
   std::vector<std::string> calls;
   std::vector<std::string> tags;
@@ -754,7 +754,7 @@ bool EnterCall(const std::string& api) {
 }
 void LeaveCall() { Recorder::Get()->ThisThread()->Leave(); }
 
-// Each changes the epoch, within calls and between them.
+// Pauses and tags change the epoch, in calls and between them.
 TEST(RecorderTest, PausesAndTagsWithinCalls) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Start(folder).ok());
@@ -767,7 +767,7 @@ TEST(RecorderTest, PausesAndTagsWithinCalls) {
   EXPECT_TRUE(Recorder::SessionIsOn());
   EXPECT_FALSE(EnterCall("not recorded"));
   recorder->ThisThread()->CountGetter();
-  LeaveCall();  // b's: it was recorded
+  LeaveCall();  // ends b, which was recorded
   recorder->SetPaused(false);
   recorder->SetPaused(false);
   EXPECT_TRUE(EnterCall("c"));
@@ -791,7 +791,7 @@ TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {
   ASSERT_TRUE(Start(NewFolder()).ok());
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(EnterCall("open"));
   EndSession();
-  LeaveCall();  // of the five, with no session on
+  LeaveCall();  // one of the five, without a session
   const std::string folder = NewFolder();
   ASSERT_TRUE(Start(folder).ok());
   LeaveCall();
@@ -800,7 +800,7 @@ TEST(RecorderTest, EndsOfCallsOfSessionsBefore) {
   LeaveCall();
   LeaveCall();
   for (int i = 0; i < 3; ++i) LeaveCall();
-  // One too many, as of a child that was forked within a call: nobody's.
+  // One too many, as in a child that was forked in a call: ignored.
   LeaveCall();
   EXPECT_TRUE(EnterCall("c"));
   LeaveCall();
@@ -823,17 +823,17 @@ TEST(RecorderTest, CallsFromBeforeAreTheOutermost) {
     }
   });
   EXPECT_TRUE(EnterCall("a"));
-  // Not while calls in it are open.
+  // Ignored while calls in it are open.
   This()->LeaveOpenCall();
   LeaveCall();
-  // An earlier session's, which ends none of them.
+  // The end of an earlier session's call, which ends none of these.
   LeaveCall();
   EXPECT_TRUE(EnterCall("b"));
   LeaveCall();
   This()->LeaveOpenCall();
   EXPECT_TRUE(EnterCall("c"));
   LeaveCall();
-  // Each session's own.
+  // Each session enters them again.
   EndSession();
   const std::string next = NewFolder();
   ASSERT_TRUE(Start(next).ok());
@@ -861,7 +861,7 @@ TEST(RecorderTest, IncludesAndExcludes) {
   }
   EndSession();
   EXPECT_THAT(ReadTold(folder)[0].calls, testing::ElementsAre("torch.add", "  mine", "torch.add", "  mine"));
-  // The next session's filter is its own, of a table that knew these.
+  // The next session has its own filter, although the table knew these.
   const std::string next = NewFolder();
   ASSERT_TRUE(Start(next).ok());
   EXPECT_TRUE(EnterCall("torch.nn.relu"));
@@ -870,7 +870,7 @@ TEST(RecorderTest, IncludesAndExcludes) {
   EXPECT_THAT(ReadTold(next)[0].calls, testing::ElementsAre("torch.nn.relu"));
 }
 
-// A frame that a thread leaves half full goes on with the next one.
+// The next thread continues a frame that a thread leaves half full.
 TEST(RecorderTest, EndedThreadsLeaveTheirFrames) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Start(folder).ok());
@@ -883,7 +883,7 @@ TEST(RecorderTest, EndedThreadsLeaveTheirFrames) {
   }
   EndSession();
   const uint64_t bytes = fs::file_size(fs::directory_iterator(folder)->path());
-  EXPECT_LT(bytes, 1u << 20);  // not a frame for each
+  EXPECT_LT(bytes, 1u << 20);  // not one frame per thread
   const std::map<uint32_t, Told> told = ReadTold(folder);
   ASSERT_EQ(told.size(), kThreads);
   for (const auto& [thread, own] : told) {
@@ -903,7 +903,7 @@ TEST(RecorderTest, FramesAreNoLargerThanTheLimit) {
   ASSERT_TRUE(Start(folder, options).ok());
   constexpr uint64_t kCalls = 100'000;
   for (uint64_t i = 0; i < kCalls; ++i) Call(Described(absl::StrCat("f", i % 1000)));
-  // One record that is larger than it.
+  // A record larger than max_frame_bytes.
   Call(Described("large" + std::string(300'000, 'x')));
   Call(Described("small"));
   EndSession();
@@ -911,7 +911,7 @@ TEST(RecorderTest, FramesAreNoLargerThanTheLimit) {
   EXPECT_EQ(recorded.calls, kCalls + 2);
   EXPECT_THAT(recorded.damage, IsEmpty());
   const uint64_t before = fs::file_size(fs::directory_iterator(folder)->path());
-  // Larger ones repeat fewer definitions.
+  // Larger frames repeat fewer definitions.
   const std::string other = NewFolder();
   ASSERT_TRUE(Start(other).ok());
   for (uint64_t i = 0; i < kCalls; ++i) Call(Described(absl::StrCat("f", i % 1000)));
@@ -1005,7 +1005,7 @@ TEST(RecorderTest, AForkedProcessIsAskedAtItsFirstCall) {
     EndSession();
     return static_cast<int>(!owns);
   })));
-  // What it says is the process's own unless it has changed since there are children.
+  // The environment is the process's own unless it has changed since the first fork.
   EXPECT_TRUE(Recorder::Get()->OwnsEnvironment());
   said = R"({"environment":{"RANK":"2"}})";
   EXPECT_FALSE(Recorder::Get()->OwnsEnvironment());
@@ -1018,7 +1018,7 @@ TEST(RecorderTest, AForkedProcessIsAskedAtItsFirstCall) {
   EXPECT_EQ(environments["fork"], Json::parse(R"({"RANK":"1","OMP_NUM_THREADS":"2"})"));
 }
 
-// What they have at the moment of the fork is not the children's.
+// The children don't inherit what other threads hold at the fork.
 TEST(RecorderTest, ForksWhileThreadsRecord) {
   const std::string folder = NewFolder();
   ASSERT_TRUE(Start(folder).ok());
@@ -1055,7 +1055,7 @@ TEST(RecorderTest, ForksWhileThreadsRecord) {
   for (int i = 0; i < kChildren; ++i) EXPECT_EQ(calls.count(static_cast<uint64_t>(i + 1)), 1u) << i;
 }
 
-// What one thread changes and another reads: for tools/test --tsan.
+// Finds data races between threads, with tools/test --tsan.
 TEST(RecorderTest, ThreadsRecordWhileSessionsComeAndGo) {
   const std::string folder = NewFolder();
   std::atomic<bool> done{false};

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The members by name, for both directions.
+// The members by name, for both reading and writing.
 template <typename Options, typename Visit>
 void ForEachMember(Options& options, const Visit& visit) {
   visit("dialect", options.dialect);
@@ -47,8 +47,7 @@ void ForEachMember(Options& options, const Visit& visit) {
   visit("quiet", options.quiet);
 }
 
-// Each takes over a value of its type, or says which type was expected.
-
+// Each stores a value of its type, or returns the expected type.
 const char* Read(const Json& json, bool* value) {
   if (!json.is_boolean()) return "true or false";
   *value = json.get<bool>();
@@ -56,7 +55,7 @@ const char* Read(const Json& json, bool* value) {
 }
 
 const char* Read(const Json& json, std::string* value) {
-  // Texts end with a null character where Python or the system takes them.
+  // Python and the system take null-terminated strings.
   if (!json.is_string() || json.get_ref<const std::string&>().find('\0') != std::string::npos) {
     return "a text without null characters";
   }

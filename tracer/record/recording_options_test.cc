@@ -26,7 +26,7 @@ TEST(RecordingOptionsTest, WhatIsNotGivenIsAsAlways) {
   EXPECT_FALSE(options->render_limit.has_value());
 }
 
-// Of each member by its own type: no other value than the usual one stays behind on the way.
+// A value other than the default of every member survives formatting and parsing.
 TEST(RecordingOptionsTest, EveryMemberCrosses) {
   json changed = json::parse(FormatRecordingOptions(RecordingOptions()));
   for (auto& [name, value] : changed.items()) {

@@ -20,7 +20,7 @@ ssize_t WriteWithoutSignal(int fd, const iovec* parts, int count) {
   const ssize_t written = writev(fd, parts, count);
   const int error = errno;
   const int number = error == EPIPE ? SIGPIPE : SIGXFSZ;
-  // One that the program has waiting stays.
+  // A signal of the program that was pending before stays pending.
   if (written < 0 && (error == EPIPE || error == EFBIG) && sigismember(&pending, number) == 0) {
     sigemptyset(&signals);
     sigaddset(&signals, number);

@@ -1,4 +1,4 @@
-// Standard error and other descriptors, written to without a signal; and the lines that are said there.
+// Writing to standard error and other descriptors without raising a signal, and the messages printed there.
 
 #ifndef TORCHTRACE_TRACER_RECORD_STANDARD_ERROR_H_
 #define TORCHTRACE_TRACER_RECORD_STANDARD_ERROR_H_
@@ -12,19 +12,15 @@
 
 namespace torchtrace {
 
-// A write that is an error, and nothing more, where the reader has gone away or the file may not
-// grow: SIGPIPE and SIGXFSZ are the program's, which may have them end it.
-
-// As writev. Async-signal-safe.
+// Like writev, but only fails, without SIGPIPE or SIGXFSZ, if the reader has gone away or the file may not grow: the
+// program may let these signals end it. Async-signal-safe.
 ssize_t WriteWithoutSignal(int fd, const iovec* parts, int count);
 
-// Whether standard error is still what it was: a program that was started
-// without one, or that has put a file of its own in its place, must not find our
-// lines in that file.
-
+// Whether standard error is still the same file. If a program was started without one, or has put a file of its own in
+// its place, our lines must not end up in that file.
 class StandardErrorWatch {
  public:
-  // Takes what it is now for what it should be.
+  // Remembers the current one.
   StandardErrorWatch() : open_(fstat(STDERR_FILENO, &first_) == 0) {}
 
   // Async-signal-safe.
@@ -38,11 +34,9 @@ class StandardErrorWatch {
   const bool open_;
 };
 
-// What torchtrace says to its user: on standard error, line by line after
-// `torchtrace: `. Standard output is for what was asked for.
-
-// Writes in one piece, so that what several processes say doesn't mix. Nothing
-// is written when standard error isn't what it was when the process started.
+// Prints messages for the user on standard error, each line after `torchtrace: `; standard output is for requested
+// output. Writes in one piece, so that messages of several processes don't mix. Writes nothing if standard error isn't
+// the same as when the process started.
 void SayLines(const std::string& text);
 
 }  // namespace torchtrace

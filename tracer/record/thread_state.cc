@@ -8,8 +8,8 @@ constinit thread_local ThreadState t_thread TORCHTRACE_EXPORT TORCHTRACE_STATIC_
 
 namespace {
 
-// Owns the thread's scratch. Its end is the end of recording on the thread: the
-// ThreadRecorder, made just before it, is destroyed right after it.
+// Owns the thread's scratch. Its destruction ends recording on the thread: the ThreadRecorder, made just before it, is
+// destroyed right after it.
 struct Scratch {
   ~Scratch() {
     t_thread.recorder = nullptr;

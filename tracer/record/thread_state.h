@@ -1,5 +1,5 @@
-// What each thread of the traced program carries for the hooks of all levels: its recorder, and the
-// scratch in which its calls are described, one at a time. Reading it costs one thread-local access.
+// What each thread of the traced program keeps for the hooks of all levels: its recorder, and the scratch buffer in
+// which its calls are described, one at a time. Reading it costs one thread-local access.
 
 #ifndef TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_
 #define TORCHTRACE_TRACER_RECORD_THREAD_STATE_H_
@@ -20,11 +20,11 @@ namespace torchtrace {
 struct ThreadState {
   ThreadRecorder* recorder = nullptr;  // null until the first call, and when the thread ends
   ConfigBuilder* config = nullptr;     // null until the first call
-  int suspended = 0;                   // not 0: what runs isn't the program's, or the thread ends
+  int suspended = 0;                   // not 0: the running code isn't the program's, or the thread ends
   bool describing = false;             // a call's description is under way
 
-  // False when this thread records nothing now. True: there are a recorder and its scratch, made at
-  // the thread's first call.
+  // False: this thread records nothing now. True: the recorder and the scratch exist, created at the thread's first
+  // call.
   bool Recording() {
     if (suspended != 0 || !Recorder::Recording()) [[unlikely]] {
       return false;
@@ -32,11 +32,9 @@ struct ThreadState {
     return recorder != nullptr || Attach();
   }
 
-  // Describes a call by `describe(config)` and records that it was entered. True: it is to be ended by
-  // Leave or Raise. Nothing that goes wrong in the description reaches the program: for want of memory
-  // recording stops; where something can't be described, the call is recorded without its arguments, and
-  // that is counted. It may be done twice.
-  // `facts`: of a call of level 4.
+  // Describes a call by `describe(config)` and records that it was entered. True: Leave or Raise must end it. No error
+  // of the description reaches the program: if memory runs out, recording stops; if something can't be described, the
+  // call is recorded without its arguments and counted. `describe` may be called twice. `facts`: for calls of level 4.
   template <typename Describe>
   bool Enter(Describe&& describe, const RecordFacts* facts = nullptr) {
     const std::string_view bytes = Described(describe);
@@ -46,12 +44,12 @@ struct ThreadState {
                            {facts, config->notes(), config->offers_first_notes() ? &again : nullptr});
   }
 
-  // The same of a call whose description, as ConfigBuilder::Finish gave it, is kept.
+  // The same with a kept description from ConfigBuilder::Finish.
   bool EnterKnown(std::string_view bytes, uint32_t identity_bytes) {
     return Recording() && !describing && recorder->Enter(bytes, identity_bytes);
   }
 
-  // Describes a scope in the same way (ThreadRecorder::OpenScope). True: it is to be ended by CloseScope.
+  // Describes a scope in the same way (ThreadRecorder::OpenScope). True: CloseScope must end it.
   template <typename Describe>
   bool OpenScope(uint64_t key, Describe&& describe, const RecordFacts& facts) {
     const std::string_view bytes = Described(describe);
@@ -62,8 +60,8 @@ struct ThreadState {
   void Leave() {
     if (recorder != nullptr) recorder->Leave();
   }
-  // The same of a call that returned what `describe(config)` describes, from BeginResult on; it is called where that is
-  // wanted.
+  // The same with the result, which `describe(config)` describes, from BeginResult on. Calls `describe` only if results
+  // are recorded.
   template <typename Describe>
   void Leave(Describe&& describe) {
     if (recorder == nullptr) return;
@@ -107,7 +105,7 @@ struct ThreadState {
   // Empty: nothing is recorded.
   template <typename Describe>
   std::string_view Described(Describe&& describe) {
-    // Code of the program that came to run in a description would fill the same scratch.
+    // If a description runs code of the program, its calls would fill the same scratch.
     if (!Recording() || describing) return {};
     std::string_view bytes;
     config->bytes()->clear();
@@ -124,7 +122,7 @@ struct ThreadState {
     return bytes;
   }
 
-  // False: it failed. For want of memory recording has stopped; otherwise what `lost()` says is counted as lost.
+  // False: `body` threw. If memory ran out, recording stops; otherwise what `lost()` returns is counted as lost.
   template <typename Body, typename Lost>
   bool Guarded(Body&& body, Lost&& lost) {
     describing = true;
@@ -145,8 +143,8 @@ struct ThreadState {
     return done;
   }
 
-  // After a description that failed: the call as far as it is known, in one argument that says so. False: not even its
-  // name is.
+  // After a failed description: keeps the call's name, with one argument that reports the failure. False: not even the
+  // name is known.
   TORCHTRACE_EXPORT bool DropArguments();
 };
 

@@ -1,5 +1,5 @@
-// The one scratch and recorder of each thread: sessions and pauses come and go, threads end, processes
-// fork, descriptions fail, and many threads record at once (for tools/test --tsan).
+// The scratch and recorder of each thread: sessions and pauses begin and end, threads end, processes fork, descriptions
+// fail, and many threads record at the same time (for tools/test --tsan).
 
 #include "tracer/record/thread_state.h"
 
@@ -53,8 +53,7 @@ std::string Start() {
 }
 void EndSession() { Recorder::Get()->Finish({.program_goes_on = true}); }
 
-// The calls that are in the log, by thread and in order, as "api", "  api" below another, and what
-// they raised.
+// The calls in the log, by thread and in order, as "api", indented below their caller, with what they raised.
 using Calls = std::map<std::pair<uint32_t, uint32_t>, std::vector<std::string>>;
 Calls ReadCalls(const std::string& folder) {
   Calls calls;
@@ -75,7 +74,7 @@ Calls ReadCalls(const std::string& folder) {
   for (const ProcessInfo& process : trace->processes()) EXPECT_THAT(process.damage.sentences, IsEmpty());
   return calls;
 }
-// Of a trace of one thread.
+// The same for a trace of one thread.
 std::vector<std::string> OnlyCalls(const std::string& folder) {
   const Calls calls = ReadCalls(folder);
   EXPECT_LE(calls.size(), 1u);
@@ -105,7 +104,7 @@ bool InChild(const std::function<bool()>& body) {
 }
 
 TEST(ThreadStateTest, BeforeAnySession) {
-  // In a new process, so to speak: other tests may have run before.
+  // Only if no other test has run in this process before.
   if (Recorder::Get() != nullptr) GTEST_SKIP();
   EXPECT_FALSE(t_thread.Recording());
   EXPECT_FALSE(t_thread.Enter([](ConfigBuilder*) { ADD_FAILURE() << "nobody asked for it"; }));
@@ -181,10 +180,10 @@ TEST(ThreadStateTest, NothingIsDescribedWhilePausedOrSuspended) {
   t_thread.CountGetter();
   --t_thread.suspended;
   EXPECT_FALSE(t_thread.Recording());
-  // Another thread's is its own.
+  // Another thread is not suspended.
   std::thread([] { EXPECT_TRUE(Call("other")); }).join();
   --t_thread.suspended;
-  // A call that is open when the thread is suspended ends all the same.
+  // The end of a call is recorded even if the thread was suspended in it.
   EXPECT_TRUE(Enter("third"));
   ++t_thread.suspended;
   t_thread.Leave();
@@ -231,7 +230,7 @@ TEST(ThreadStateTest, WhatCanNotBeDescribedIsCounted) {
     t_thread.Leave(fail_at_once);
   }
   EXPECT_FALSE(t_thread.Enter(fail_at_once));
-  // All but the notes.
+  // Everything is described except the notes.
   EXPECT_TRUE(t_thread.Enter([&](ConfigBuilder* config) {
     config->Begin(ConfigBuilder::EncodeHead(1, "without notes"));
     config->Positional(0);
@@ -269,7 +268,7 @@ TEST(ThreadStateTest, ADescriptionWithoutMemoryStopsRecording) {
   t_thread.Leave();
   EndSession();
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("open"));
-  // The next session is none the worse for it.
+  // The next session is not affected.
   const std::string next = Start();
   EXPECT_TRUE(Call("again"));
   EndSession();
@@ -288,7 +287,7 @@ TEST(ThreadStateTest, SessionsThatEndWithinCalls) {
   }
   folders.push_back(Start());
   EXPECT_TRUE(Call("last"));
-  // The ends of calls of sessions before are nobody's.
+  // The ends of earlier sessions' calls are ignored.
   for (int session = 0; session < 5; ++session) session % 2 == 0 ? t_thread.Leave() : t_thread.Raise("Error");
   EXPECT_TRUE(Enter("outer"));
   EXPECT_TRUE(Call("inner"));
@@ -300,7 +299,7 @@ TEST(ThreadStateTest, SessionsThatEndWithinCalls) {
   EXPECT_THAT(OnlyCalls(folders[5]), ElementsAre("last", "outer", "  inner"));
 }
 
-// Calls at the very end of its thread.
+// Makes a call at the very end of its thread.
 struct CallsAtTheEnd {
   ~CallsAtTheEnd() { *recorded = Call("at the end"); }
   bool* recorded;
@@ -310,7 +309,7 @@ TEST(ThreadStateTest, CallsWhileAThreadEnds) {
   const std::string folder = Start();
   bool late = true, early = false;
   std::thread([&] {
-    // Destroyed last, when the scratch is gone.
+    // Destroyed last, after the scratch.
     static thread_local CallsAtTheEnd first{&late};
     static_cast<void>(first.recorded);
     EXPECT_TRUE(Enter("open"));
@@ -352,14 +351,14 @@ TEST(ThreadStateTest, ForkedProcessesGoOnInTheirOwnLogs) {
   const std::string folder = Start();
   EXPECT_TRUE(Enter("open"));
   EXPECT_TRUE(InChild([] {
-    // The scratch is a copy, and so is what the thread knows of its calls.
+    // The child has copies of the scratch and of the thread's state.
     if (!Call("child")) return false;
     if (!InChild([] { return Call("grandchild"); })) return false;
     std::thread([] { Call("child's thread"); }).join();
     Recorder::Get()->Finish({});
     return true;
   }));
-  // In the midst of a description.
+  // Forks in the middle of a description.
   EXPECT_TRUE(t_thread.Enter([](ConfigBuilder* config) {
     config->Begin(ConfigBuilder::EncodeHead(1, "described"));
     EXPECT_TRUE(InChild([] { return !Call("within"); }));
@@ -376,7 +375,7 @@ TEST(ThreadStateTest, ForkedProcessesGoOnInTheirOwnLogs) {
   EXPECT_THAT(all, testing::UnorderedElementsAre("open", "described", "child", "grandchild", "child's thread"));
 }
 
-// Each has its own scratch: what they describe at the same time doesn't mix.
+// Each thread has its own scratch: simultaneous descriptions don't mix.
 TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
   constexpr int kThreads = 6;
   constexpr int kCalls = 3000;
@@ -418,7 +417,7 @@ TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
   EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
 }
 
-// While sessions begin, end, pause and stop, and processes are forked.
+// Records while sessions begin, end, pause and stop, and processes are forked.
 TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;

@@ -5,7 +5,7 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-// Takes the first word off, which may be empty.
+// Removes and returns the first word, which may be empty.
 std::string_view TakeWord(std::string_view* text) {
   const size_t blank = std::min(text->find(' '), text->size());
   const std::string_view word = text->substr(0, blank);
@@ -19,7 +19,7 @@ bool TakePrefix(std::string_view* word, char prefix) {
   return true;
 }
 
-// CPython's names are mostly one object.
+// Equal names are mostly one object in CPython.
 bool SameName(PyObject* a, PyObject* b) { return a == b || PyUnicode_Compare(a, b) == 0; }
 
 }  // namespace
@@ -32,7 +32,7 @@ std::unique_ptr<ArgumentForm> ArgumentForm::Parse(std::string_view text, PyObjec
   auto form = std::make_unique<ArgumentForm>();
   form->positional_parameters_ = static_cast<size_t>(code->co_argcount);
   form->takes_rest_ = (code->co_flags & CO_VARARGS) != 0;
-  // The code, which is held, holds the names.
+  // The code, to which we own a reference, owns the names.
   for (size_t i = 0; i < count; ++i) form->names_.push_back(ParameterName(code, static_cast<Py_ssize_t>(i)));
   const auto parameter = [&](std::string_view name) {
     size_t i = 0;

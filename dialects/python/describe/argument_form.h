@@ -1,14 +1,14 @@
-// The form in which a function written in Python hands its arguments on to who overrides it, read
-// ahead: its parameters in another order, positional ones by name, defaults filled in.
+// The form in which a function written in Python passes its arguments to an override of it, known in advance: its
+// parameters in another order, positional ones by name, defaults filled in.
 //
-// As text, words with blanks between them:
+// As text, words separated by blanks:
 //
 //     input          the parameter's value, positional
-//     inplace=drop   by the keyword `inplace`, the value of the parameter `drop`
-//     *sizes         the positional arguments that no parameter takes, each for itself
-//     a=b|c          the value of `b`; where that is None, of `c`
+//     inplace=drop   as the keyword `inplace`, the value of the parameter `drop`
+//     *sizes         the positional arguments that no parameter takes, one by one
+//     a=b|c          the value of `b`, or of `c` if that is None
 //     (inputs)       as one tuple: the argument, or the items of a list, tuple or dict
-//     ?input         it hands on only where the type of one of these is not plain
+//     ?input         passes the call on only if the type of one of these is not plain
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_ARGUMENT_FORM_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_ARGUMENT_FORM_H_
@@ -33,7 +33,7 @@ class ArgumentForm {
  public:
   static constexpr size_t kMaxParameters = 64;
 
-  // Null where `text` doesn't fit the function: another version's.
+  // Null if `text` doesn't fit the function, as with another version of the library.
   static std::unique_ptr<ArgumentForm> Parse(std::string_view text, PyObject* function);
 
   // A call's values by parameter. Borrowed.
@@ -42,13 +42,13 @@ class ArgumentForm {
     PyObject* const* rest;  // positional arguments that no parameter takes
     Py_ssize_t rest_count;
   };
-  // False: the function has got other code since.
+  // False: the function's code was replaced since.
   bool IsOf(PyObject* function) const { return PyFunction_GET_CODE(function) == code_; }
 
-  // False: the call will fail, or the function is another one by now.
+  // False: the call will fail, or the function's code was replaced.
   bool Bind(PyObject* function, const CallArguments& arguments, Bound* bound) const;
 
-  // False: this call is not handed on. `is_plain(type)` tells types that nobody overrides.
+  // False: this call is not passed on. `is_plain(type)` is true for types without overrides.
   template <typename IsPlain>
   bool HandsOn(const Bound& bound, IsPlain&& is_plain) const {
     return conditions_.empty() || !std::all_of(conditions_.begin(), conditions_.end(), [&](size_t parameter) {
@@ -56,7 +56,7 @@ class ArgumentForm {
            });
   }
 
-  // The call as it is handed on. See DescribeCall.
+  // Describes the call as it is passed on. See DescribeCall.
   template <typename Describe>
   void DescribeCall(std::string_view head, const Bound& bound, ConfigBuilder* config, Describe&& describe) const {
     config->Begin(head);
@@ -76,7 +76,7 @@ class ArgumentForm {
   struct Item {
     Kind kind = Kind::kValue;
     size_t parameter = 0;
-    size_t otherwise = 0;  // the parameter that stands in for one that is None
+    size_t otherwise = 0;  // the parameter to use if the value is None
     std::string keyword;   // empty: positional
   };
 
@@ -112,12 +112,12 @@ class ArgumentForm {
     tuple(1, [&](size_t) { return value; });
   }
 
-  PyObject* code_ = nullptr;  // held: the function's when this was made
+  PyObject* code_ = nullptr;  // owned: the function's code when this was created
   size_t positional_parameters_ = 0;
-  std::vector<PyObject*> names_;  // of all parameters, the code's
+  std::vector<PyObject*> names_;  // of all parameters; the code owns them
   bool takes_rest_ = false;
   std::vector<Item> items_;
-  size_t positional_ = 0;  // items
+  size_t positional_ = 0;  // number of positional items
   bool star_ = false;      // one of these is kRest
   std::vector<size_t> conditions_;
 };

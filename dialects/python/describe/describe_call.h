@@ -1,4 +1,5 @@
-// A call of a traced API as bytes.
+// What a native entry knows of a call, the observer that it notifies, and the call's description as bytes. Nothing here
+// knows a framework: the dialect provides the observer.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_DESCRIBE_CALL_H_
@@ -16,31 +17,26 @@
 
 namespace torchtrace::python_dialect {
 
-// What a call that a native entry sees is made of, and who is told of it. Nothing here knows a
-// framework: a dialect brings the observer.
-
 class ArgumentForm;
 
-// An API whose calls are seen. Lives for ever: calls may be under way when the
-// hook is uninstalled.
+// A traced API. Never freed: calls may be running when the hook is uninstalled.
 struct TracedApi {
   std::string name;
   std::string head;     // level and name, as a config's first bytes
   bool getter = false;  // a property's read: noise, left out by default
-  // Of a Python function whose arguments are told in another form than the call's own (argument_form.h).
+  // Set for a Python function whose arguments are recorded in another form than the call's own (argument_form.h).
   const ArgumentForm* form = nullptr;
-  // Not 0: what is told is the call of the first argument, with those from this one on.
+  // Not 0: records a call of the first argument, with the arguments from this index on.
   Py_ssize_t first_argument = 0;
   enum class Kind : char {
     kCall,
-    kUntold,     // a call of which nobody who overrides functions is told
-    kAsks,       // no API, but how a function asks whether it is overridden
-    kCallsBack,  // no API, but what calls code of the program
-    kArms,       // no API, but called before a thread may call any
+    kUntold,     // a call that overrides of functions don't receive
+    kAsks,       // not an API: a function asks through it whether it is overridden
+    kCallsBack,  // not an API: calls code of the program
+    kArms,       // not an API: called before a thread may call any
   };
   Kind kind = Kind::kCall;
-  // The callable or descriptor as Python code holds it. A reference of ours
-  // keeps it alive.
+  // The callable or descriptor as Python code sees it. We own a reference.
   PyObject* object = nullptr;
 };
 
@@ -53,8 +49,8 @@ struct CallArguments {
   PyObject* keywords = nullptr;  // or a dict
 };
 
-// Told of calls, on the thread that makes them, with the GIL held. It runs no
-// Python code and keeps a Python error that is set.
+// Notified of calls, on the calling thread, with the GIL held. It runs no Python code and preserves a Python error that
+// is set.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
@@ -62,13 +58,12 @@ class CallObserver {
   virtual bool Begin(const TracedApi& api, const CallArguments& arguments) = 0;
   // `result` as the call returned it: null means that a Python error is set.
   virtual void End(PyObject* result) = 0;
-  // Instead, for a property's read that is left out.
+  // Called instead for a property read that is left out.
   virtual void CountGetter() = 0;
 };
 
-// The arguments of one call that a native entry sees, laid out by a ConfigBuilder.
-
-// `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)` appends an argument's description to `config`.
+// Describes one call that a native entry sees. `head`: level and API (ConfigBuilder::EncodeHead). `describe(value)`
+// appends an argument's description to `config`.
 template <typename Describe>
 void DescribeCall(std::string_view head, const CallArguments& arguments, ConfigBuilder* config, Describe&& describe) {
   config->Begin(head);
@@ -95,8 +90,8 @@ void DescribeCall(std::string_view head, const CallArguments& arguments, ConfigB
   }
 }
 
-// The bytes of a call that is under way: its parameters' present values, positional ones without the
-// defaults at the end. `local(i)` is the function's ith local variable, parameters first; null for one without a value.
+// Describes a running call: the current values of its parameters, positional ones without trailing defaults. `local(i)`
+// is the function's ith local variable, parameters first; null for one without a value.
 template <typename Local, typename Describe>
 void DescribeRunningCall(std::string_view head, PyObject* function, Local&& local, ConfigBuilder* config,
                          Describe&& describe) {
@@ -105,7 +100,7 @@ void DescribeRunningCall(std::string_view head, PyObject* function, Local&& loca
   const Py_ssize_t default_count = defaults == nullptr ? 0 : PyTuple_GET_SIZE(defaults);
   const auto value_of = [&](Py_ssize_t i) {
     PyObject* const value = local(i);
-    // A parameter that an inner function uses.
+    // An inner function uses this parameter.
     return value != nullptr && PyCell_Check(value) ? PyCell_GET(value) : value;
   };
   const auto describe_if_set = [&](PyObject* value) { describe(value == nullptr ? Py_None : value); };

@@ -65,9 +65,9 @@ PythonText::PythonText(PyObject* text, size_t most_bytes) {
 namespace {
 
 constexpr size_t kLimbs = kMaxIntBits / 32;
-using Limbs = std::array<uint32_t, kLimbs>;  // the least first
+using Limbs = std::array<uint32_t, kLimbs>;  // least significant first
 
-// Of an int of at most kMaxIntBits.
+// The magnitude of an int of at most kMaxIntBits.
 Limbs Magnitude(PyObject* number, bool negative) {
   unsigned char bytes[kMaxIntBits / 8 + 1];  // and a sign
   CopyBytes(number, bytes, sizeof bytes);
@@ -92,7 +92,7 @@ std::string IntDigits(PyObject* number) {
 
   Limbs limbs = Magnitude(number, negative);
   size_t used = (bits + 31) / 32;
-  std::string digits;  // the least first
+  std::string digits;  // least significant first
   do {
     constexpr uint32_t kBase = 1'000'000'000;
     constexpr int kBaseDigits = 9;
@@ -124,7 +124,7 @@ std::string Dotted(const std::string& module, const std::string& name) {
   return module.empty() || module == "builtins" ? name : module + "." + name;
 }
 
-// The function in what stands for it in a dictionary.
+// The function behind a property, staticmethod or classmethod in a dictionary.
 PyObject* FunctionIn(PyObject* member) {
   const PyTypeObject* const type = Py_TYPE(member);
   if (type == &PyProperty_Type) return StructMember(member, "fget");
@@ -132,7 +132,7 @@ PyObject* FunctionIn(PyObject* member) {
   return member;
 }
 
-// Whether the object stands under this name: in a module, or in classes in it.
+// Whether the object can be found under this name: in a module, or in classes in it.
 bool StandsAt(const std::string& module, std::string_view qualname, PyObject* object) {
   PyObject* found = FindInDict(PyImport_GetModuleDict(), module);
   while (found != nullptr && !qualname.empty()) {
@@ -146,8 +146,8 @@ bool StandsAt(const std::string& module, std::string_view qualname, PyObject* ob
   return found != nullptr && FunctionIn(found) == object;
 }
 
-// Decorators give functions the name of what they decorate, which may stand there no more, or never have
-// (functools.wraps(torch.relu)): then it is the one under which it was defined.
+// Decorators give functions the name of what they decorate. If the function isn't found under that name
+// (functools.wraps(torch.relu)), we take the name under which it was defined.
 std::string FunctionName(PyFunctionObject* function) {
   const std::string module = TextOf(function->func_module), name = TextOf(function->func_qualname);
   const std::string home = TextOf(FindInDict(function->func_globals, "__name__"));
@@ -182,7 +182,7 @@ PyObject* PybindEntries(PyTypeObject* type) {
 
 namespace {
 
-// What tells the member from others; empty for what isn't one.
+// The suffix that identifies an enumeration's member; empty for other objects.
 std::string MemberOfEnum(PyObject* object, PyTypeObject* type) {
   PyObject* const dict = DictOf(type);
   if (dict != nullptr && FindInDict(dict, "_member_map_") != nullptr) {
@@ -207,7 +207,7 @@ std::string MemberOfEnum(PyObject* object, PyTypeObject* type) {
 
 std::string ObjectName(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
-  // Classes of enumerations have a metaclass.
+  // Enumerations have a metaclass.
   return Py_TYPE(type) == &PyType_Type ? TypeName(type) : TypeName(type) + MemberOfEnum(object, type);
 }
 
@@ -219,7 +219,7 @@ std::string CallableName(PyObject* callable) {
     if (function->m_self != nullptr && PyType_Check(function->m_self)) {
       return TypeName(reinterpret_cast<PyTypeObject*>(function->m_self)) + "." + function->m_ml->ml_name;
     }
-    // A method of an object.
+    // A bound method.
     if (function->m_self != nullptr && function->m_module == nullptr && !PyCapsule_CheckExact(function->m_self)) {
       return TypeName(Py_TYPE(function->m_self)) + "." + function->m_ml->ml_name;
     }

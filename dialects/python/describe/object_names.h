@@ -1,4 +1,4 @@
-// Names, texts and long numbers of Python objects, read without running Python code.
+// Names, strings and long numbers of Python objects, read without running Python code.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_OBJECT_NAMES_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_OBJECT_NAMES_H_
@@ -14,14 +14,12 @@
 
 namespace torchtrace {
 
-// The text of Python's strings, read from their own storage: PyUnicode_AsUTF8 would keep the
-// encoded form in the string, and raise where one has lone surrogates. Needs the GIL.
-
-// A str in UTF-8, lone surrogates encoded as other characters are. Views the str's bytes where
-// these are ASCII: it must not outlive the str. Empty for other types.
+// A str in UTF-8, with lone surrogates encoded like other characters. Reads the str's own storage: PyUnicode_AsUTF8
+// would keep the encoded form in the str, and raise for lone surrogates. If the str is ASCII, this is a view of its
+// bytes and must not outlive it. Empty for other types. Needs the GIL.
 class PythonText {
  public:
-  // Keeps at most so many bytes, and no part of a character.
+  // Keeps at most `most_bytes`, and only whole characters.
   explicit PythonText(PyObject* text, size_t most_bytes = SIZE_MAX);
   PythonText(const PythonText&) = delete;
   PythonText& operator=(const PythonText&) = delete;
@@ -37,34 +35,33 @@ class PythonText {
 
 inline std::string TextOf(PyObject* text) { return std::string(PythonText(text).kept()); }
 
-// Ints beyond 64 bits as text, made without a Python object. Needs the GIL.
-
-// Decimal digits take quadratic time. Longer ints are told by their length.
+// Decimal digits take quadratic time. Of longer ints we only give the length.
 inline constexpr size_t kMaxIntBits = 4096;
 
-// "-18446744073709551616", or "-10000000 bits". A subclass is not asked.
+// An int beyond 64 bits as text, made without a Python object: "-18446744073709551616", or "-10000000 bits". Calls no
+// method of a subclass. Needs the GIL.
 std::string IntDigits(PyObject* number);
 
-// Names of Python objects, read from the fields of known C types: no Python code is called,
-// and nothing raised or kept alive. Needs the GIL.
+// The functions below read the fields of known C types: they call no Python code, raise nothing and keep nothing alive.
+// They need the GIL.
 
-// What a property, staticmethod or classmethod holds: an object in its C struct, by the table of its own type.
-// Borrowed; null where it is None or there is none.
+// What a property, staticmethod or classmethod holds: an object in its C struct, found by its type's member table.
+// Borrowed; null if it is None or missing.
 PyObject* StructMember(PyObject* object, std::string_view name);
 
-// "torch.nn.parameter.Parameter", "int", "collections.OrderedDict"; from the
-// type's own dictionary, never through its metaclass.
+// "torch.nn.parameter.Parameter", "int", "collections.OrderedDict"; read from the type's own dictionary, never through
+// its metaclass.
 std::string TypeName(PyTypeObject* type);
 
-// Of any object: its type's, and behind it which member of an enumeration it is, of Python's or one that pybind11 made:
-// "pkg.Color.RED", "pkg.Flag(5)" where no name stands for the value.
+// The name of any object's type, followed by the member if the object is one of a Python or pybind11 enumeration:
+// "pkg.Color.RED", or "pkg.Flag(5)" if the value has no name.
 std::string ObjectName(PyObject* object);
 
 // {name: (member, documentation)} of pybind11's enumerations; borrowed, null for other types.
 PyObject* PybindEntries(PyTypeObject* type);
 
-// "module.qualname" of a function, builtin, method descriptor or bound method, a function's where it
-// was defined if it doesn't stand there; the type's name for any other object.
+// "module.qualname" of a function, builtin, method descriptor or bound method; the type's name for any other object. If
+// a function can't be found under its name, the name under which it was defined.
 std::string CallableName(PyObject* callable);
 
 }  // namespace torchtrace

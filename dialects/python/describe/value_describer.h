@@ -1,7 +1,6 @@
-// Describes any Python object, passively: reads fields of known C types and walks
-// builtin containers by their own storage. It calls no Python code, not even
-// __getattr__ or __repr__, raises nothing and keeps nothing alive. It makes no Python
-// object either: that could start the collector, and so finalizers.
+// Describes any Python object, passively: reads fields of known C types and the storage of builtin containers. It calls
+// no Python code, not even __getattr__ or __repr__, raises nothing and keeps nothing alive. Nor does it create Python
+// objects: that could start the garbage collector, and so finalizers.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_VALUE_DESCRIBER_H_
 #define TORCHTRACE_DIALECTS_PYTHON_DESCRIBE_VALUE_DESCRIBER_H_
@@ -21,8 +20,8 @@
 
 namespace torchtrace {
 
-// The start of numpy's PyArrayObject and PyArray_Descr, the same in numpy 1 and
-// 2: reading them needs no numpy at build time and no call into it.
+// The start of numpy's PyArrayObject and PyArray_Descr, the same in numpy 1 and 2. So we need no numpy at build time,
+// and never call into it.
 struct NumpyArray {
   PyObject_HEAD char* data;
   int rank;
@@ -45,8 +44,7 @@ inline std::string NumpyScalarName(PyTypeObject* scalar_type) {
   return std::string(name);
 }
 
-// numpy's own static types are found by name along the bases, so that a
-// subclass defined in Python still counts.
+// Finds numpy's static types by name along the bases, so that subclasses defined in Python count too.
 inline PyTypeObject* NumpyBase(PyTypeObject* type, const char* base_name, PyTypeObject** cache) {
   for (PyTypeObject* base = type; base != nullptr; base = base->tp_base) {
     if (base == *cache) return base;
@@ -57,18 +55,17 @@ inline PyTypeObject* NumpyBase(PyTypeObject* type, const char* base_name, PyType
   return nullptr;
 }
 
-// Nothing that runs lets go of the value.
+// A Framework::Reference for a framework that runs nothing that could free the value.
 struct Borrowed {
   explicit Borrowed(PyObject*) {}
 };
 
-// Describes a value; needs the GIL. `Framework` describes what a framework adds, by
-// functions of (PyObject* value, PyTypeObject* type, ValueDescriber<Framework>*), each false for
-// what it doesn't know:
-//   First: before all else: what most arguments are
+// Describes a value; needs the GIL. `Framework` describes the framework's types, by functions of (PyObject* value,
+// PyTypeObject* type, ValueDescriber<Framework>*) that return false for a value they don't know:
+//   First: called before all else, for what most arguments are
 //   Own: before numpy's arrays and subclasses of builtin types
 //   Rare: after these
-// Framework::Reference keeps a value while it is described: Borrowed, unless the framework runs Python code.
+// Framework::Reference keeps a value alive while it is described: Borrowed, unless the framework runs Python code.
 template <typename Framework>
 class ValueDescriber {
  public:
@@ -96,11 +93,10 @@ class ValueDescriber {
   }
 
   void Sequence(ValueTag tag, PyObject* sequence) {
-    // Size and storage are read anew each time: nothing that runs here changes them, and that
-    // is not to be relied on.
+    // Reads size and storage each time, although nothing that runs here should change them.
     config_->Container(tag, static_cast<size_t>(Py_SIZE(sequence)), [&](size_t i) {
       PyObject* const item = i < static_cast<size_t>(Py_SIZE(sequence)) ? PySequence_Fast_ITEMS(sequence)[i] : nullptr;
-      // A tuple that is being made has places without an object; gc shows it to programs.
+      // A tuple under construction has null items; programs get it from gc.
       Value(item == nullptr ? Py_None : item);
     });
   }
@@ -179,7 +175,7 @@ class ValueDescriber {
     config_->GoOut();
   }
 
-  // Its struct is CPython's own affair; the type says where its members are.
+  // The struct is private to CPython; the type's member table has the offsets.
   void Range(PyObject* range) {
     if (!config_->GoIn()) return;
     values_.BeginRange();
@@ -212,7 +208,7 @@ class ValueDescriber {
   ConfigBuilder::Writer values_;
 };
 
-// Of a program without a framework.
+// For programs without a framework.
 struct NoFramework {
   using Reference = Borrowed;
   static bool First(PyObject*, PyTypeObject*, ValueDescriber<NoFramework>*) { return false; }

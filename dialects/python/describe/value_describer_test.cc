@@ -1,5 +1,5 @@
-// Values of an embedded Python are described without making Python objects, without
-// calling Python code and without a trace in what is described.
+// Values of an embedded Python are described without creating Python objects, without calling Python code and without
+// changing the values.
 
 #define PY_SSIZE_T_CLEAN
 #include "dialects/python/describe/value_describer.h"
@@ -20,7 +20,7 @@
 namespace torchtrace {
 namespace {
 
-// Counts what Python's allocators are asked for while it lives.
+// Counts the allocations of Python's allocators while it exists.
 class AllocationCounter {
  public:
   AllocationCounter() {
@@ -77,7 +77,7 @@ std::string Describe(PyObject* value) {
   return parsed.ok() ? FormatValue(parsed->args[0]) : std::string(parsed.status().message());
 }
 
-// The description of a value that an expression makes; that it is passive is checked.
+// The description of an expression's value; also checks that describing is passive.
 std::string Describe(const std::string& expression) {
   PyObject* const value = Evaluate(expression);
   RunAll("gc.collect()");  // also empties the lists of free objects
@@ -211,13 +211,13 @@ class Other(metaclass=Meta): pass
            {"unnamed", R"(object("__main__.Color"))"},
            {"Other()", R"(object("__main__.Other"))"},
            {"Color", R"(type("__main__.Color"))"},
-           // What is a number or a text goes where these are expected.
+           // Members that are numbers or strings are described as such.
            {"Size.BIG", "7"},
            {"Text.A", R"("a")"},
        }) {
     EXPECT_EQ(Describe(expression), text);
   }
-  // Python 3.10 has no name for it.
+  // Python 3.10 has no name for combined flags.
   const std::string both = Describe("Access.READ | Access.WRITE");
   EXPECT_TRUE(both == R"(object("__main__.Access.READ|WRITE"))" || both == "object(\"__main__.Access(3)\")") << both;
   RunAll("assert asked == [], asked");

@@ -31,11 +31,11 @@ namespace {
 
 // All below is guarded by the GIL.
 
-// A definition or a class that was found. Lives for ever, as its object does.
+// A definition or class that was found. Never freed, like its object.
 struct CFunction : TracedApi {
-  std::string owner;          // of a function of pybind11 in a class: the class's name
+  std::string owner;          // for a function of pybind11 in a class: the class's name
   bool is_named = false;      // the TracedApi has its name and head
-  uint64_t installation = 0;  // of the layer, for which it was entered, as far as it can be
+  uint64_t installation = 0;  // the layer's, when we last tried to add an entry
 };
 
 CCallsHook* g_installed = nullptr;
@@ -44,13 +44,13 @@ const RecordingOptions* g_options = nullptr;  // of the hook that is or was inst
 std::string g_named_package;
 std::string (*g_package_name)(PyObject* callable) = nullptr;
 
-// By definition or class, of all sessions.
+// By definition or class, for all sessions.
 std::unordered_map<const void*, CFunction*>& Known() {
   static auto* const known = new std::unordered_map<const void*, CFunction*>;
   return *known;
 }
 
-// A module written in C for another (_operator), which shows its functions, is named as that.
+// If a C module (_operator) implements another module that shows its functions, we use the other module's name.
 std::string ShownName(PyObject* function, std::string name) {
   if (!PyCFunction_Check(function) || !name.starts_with('_')) return name;
   const size_t dot = name.find('.');
@@ -99,7 +99,7 @@ class Calls : public CallObserver {
   void CountGetter() override {}
 };
 
-// pybind11 keeps what a function calls in an object, or a capsule, of its own.
+// pybind11 keeps each function's data in an object, or a capsule, of that function alone.
 bool IsOwnSelf(PyObject* self) {
   return PyCapsule_CheckExact(self) ||
          std::string_view(Py_TYPE(self)->tp_name).find("pybind11_detail_function_record") != std::string_view::npos;
@@ -110,12 +110,12 @@ PyCFunctionObject* AsBuiltin(PyObject* object) {
                                                                         : nullptr;
 }
 
-// Enters what there is, and keeps what it enters.
+// Adds entries to all functions and classes that it finds, and owns a reference to each.
 class Finder {
  public:
   Finder(const std::vector<std::string>& replaced, PatchList* patches) : replaced_(replaced), patches_(patches) {}
 
-  // Functions that there was no room to enter, and the name of one.
+  // How many functions there was no room for, and the name of one.
   size_t not_entered() const { return not_entered_; }
   const std::string& example() const { return example_; }
 
@@ -126,7 +126,7 @@ class Finder {
       Method(object, descriptor->d_method, MethodSelf::kModule, {});
       Class(descriptor->d_common.d_type);
     } else if (PyCFunctionObject* const function = AsBuiltin(object)) {
-      // Other objects' are found by their classes.
+      // Bound methods of other objects are found through their classes.
       PyObject* const self = function->m_self;
       if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) {
         Method(object, function->m_ml, MethodSelf::kModule, {});
@@ -139,7 +139,7 @@ class Finder {
   }
 
  private:
-  // Functions of pybind11 that stand in modules and classes: others may have to go. And static types.
+  // Looks at functions of pybind11 in modules and classes (others may be temporary), and at static types.
   void Members(PyObject* dict, const std::string& owner) {
     PyObject *name, *member;
     Py_ssize_t position = 0;
@@ -153,10 +153,10 @@ class Finder {
   }
 
   void Method(PyObject* object, PyMethodDef* definition, MethodSelf self, const std::string& owner) {
-    // All classes share the one's definition; see NativeEntries.
+    // All classes share this definition; see NativeEntries.
     if (std::string_view(definition->ml_name) == "__new__") return;
     CFunction* const function = Take(object, definition);
-    // Where another level's entry stands already, that is to stand before this one, and is undone before it.
+    // Another level's entry must come before ours and be removed before it, so ours can't be added on top.
     if (function == nullptr || IsEntered(definition)) return;
     function->owner = owner;
     PyObject* const only_self = self == MethodSelf::kOwn ? PyCFunction_GET_SELF(object) : nullptr;
@@ -170,7 +170,7 @@ class Finder {
     if (function != nullptr) PatchCallable(kFrameLayer, function->object, function, patches_);
   }
 
-  // Null: not to be entered, or no more.
+  // Null: gets no entry, or was looked at before.
   CFunction* Take(PyObject* object, const void* key) {
     CFunction*& function = Known()[key];
     if (function == nullptr) {
@@ -193,7 +193,7 @@ class Finder {
   std::string example_;
 };
 
-// Where a module that is written in C has come to be.
+// Called when a module written in C was imported.
 BuiltinPatch g_exec_dynamic, g_exec_builtin;
 
 PyObject* ExecDynamic(PyObject* self, PyObject* module) {
@@ -214,7 +214,7 @@ CCallsHook::CCallsHook(const RecordingOptions& options, std::vector<std::string>
 
 absl::Status CCallsHook::Install() {
   if (installed_) return absl::OkStatus();
-  // Lives for ever, as it may be asked of calls that are under way when the hook has gone.
+  // Never freed, as calls that are running when the hook is removed still use them.
   static auto* const options = new RecordingOptions;
   static auto* const calls = new Calls;
   *options = options_;

@@ -1,8 +1,8 @@
 // Level 3's calls of functions written in C (`--frames all`): builtin functions, methods of C types, functions of
-// pybind11, and classes that are static C types. On all threads, called by whom ever. docs/FRAME.md.
+// pybind11, and classes that are static C types. On all threads, from any caller. docs/FRAME.md.
 //
-// A profiling function would be the program's to see: it makes frame objects and bound methods, and numpy counts the
-// references to an array. So native entries (dialects/python/setattr/) stand in all definitions that there are.
+// The program could notice a profiling function: it creates frame objects and bound methods, and numpy counts the
+// references to an array. So we put native entries (dialects/python/setattr/) into all function definitions instead.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_FRAME_C_CALLS_H_
 #define TORCHTRACE_DIALECTS_PYTHON_FRAME_C_CALLS_H_
@@ -20,10 +20,10 @@
 namespace torchtrace::python_dialect {
 
 // One at a time in a process. Install it before the hooks of levels 0 and 1, so that it is uninstalled after them:
-// their entries stand before these.
+// their entries come before these.
 class CCallsHook : public TracingHook {
  public:
-  // `replaced`: functions, as `module.name`, in whose definitions others stand for good.
+  // `replaced`: functions, as `module.name`, whose definitions are replaced permanently.
   CCallsHook(const RecordingOptions& options, std::vector<std::string> replaced);
 
   int level() const override { return kFrameLevel; }
@@ -31,9 +31,9 @@ class CCallsHook : public TracingHook {
   absl::Status Install() override;
   void Uninstall() override;
 
-  // Enters what has come since. Needs the GIL; runs no Python code.
+  // Adds entries for functions that were loaded since. Needs the GIL; runs no Python code.
   static void FindMore();
-  // What calls of functions of `package` are to be named from now on; null: as they name themselves.
+  // Sets how calls of functions of `package` are named from now on; null: by the functions' own names.
   static void SetNames(std::string package, std::string (*name)(PyObject* callable));
 
  private:
@@ -43,7 +43,7 @@ class CCallsHook : public TracingHook {
   const std::vector<std::string> replaced_;
   PatchList patches_;
   bool installed_ = false;
-  size_t not_entered_ = 0;  // functions
+  size_t not_entered_ = 0;  // number of functions that couldn't be entered
   std::string example_;     // one of them
 };
 

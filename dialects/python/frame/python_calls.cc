@@ -28,17 +28,17 @@ namespace {
 
 // All below is guarded by the GIL.
 
-// What becomes of a call; what Begin says to End.
+// How a call is handled; passed from Begin to End.
 enum What : int {
   kHidden,  // it is not recorded
   kClosed,  // and neither is what it calls
   kRecorded,
 };
 
-// What a code object's calls are recorded as, kept with it.
+// How a code object's calls are recorded, kept with it.
 struct KnownCode {
-  uint64_t installation = 0;          // for which it was worked out
-  const PyObject* globals = nullptr;  // of the frame that it was worked out for
+  uint64_t installation = 0;          // for which it was computed
+  const PyObject* globals = nullptr;  // of the frame for which it was computed
   What what = kHidden;
   std::string config;
   uint32_t identity_bytes = 0;
@@ -59,9 +59,9 @@ Installation& Now() {
 }
 
 struct CallsOfThread {
-  uint64_t depth = 0;   // recorded ones that are under way
-  uint64_t closed = 0;  // closed ones that are under way
-  // Of them those that were under way before the thread's first record of the session, the outermost first.
+  uint64_t depth = 0;   // number of open recorded calls
+  uint64_t closed = 0;  // number of open closed calls
+  // The open calls that began before the thread's first record of the session, outermost first.
   std::vector<const InterpreterFrame*> from_before;
 };
 thread_local CallsOfThread t_calls;
@@ -136,7 +136,7 @@ const KnownCode* Known(const InterpreterFrame* frame) {
   return known->what == kHidden ? nullptr : known;
 }
 
-// `enter(config, identity_bytes)` records it, or returns false.
+// `enter(config, identity_bytes)` records the entry, or returns false.
 template <typename RecordEntry>
 What Enter(const InterpreterFrame* frame, RecordEntry enter) {
   CallsOfThread& calls = t_calls;
@@ -150,8 +150,8 @@ What Enter(const InterpreterFrame* frame, RecordEntry enter) {
   return kRecorded;
 }
 
-// What was under way before recording began on this thread. Nobody sees the ends of those that don't pass through the
-// evaluation function: a later look at the thread's frames tells.
+// Enters the calls that began before recording did on this thread. We don't see the end of those that our evaluation
+// function doesn't evaluate, but notice it later from the thread's frames.
 void EnterFromBefore() {
   if (PyGILState_Check() == 0 || Now().options == nullptr || !FramesAreKnown()) return;
   t_calls.depth = 0;
@@ -173,7 +173,7 @@ void EnterFromBefore() {
 void EndThoseGone() {
   std::vector<const InterpreterFrame*>& from_before = t_calls.from_before;
   const InterpreterFrame* frame = InnermostFrame(PyThreadState_Get());
-  // The outer ones of those that are left are there: whoever is gone took all in it along.
+  // If a frame still exists, so do all around it: only the innermost has to be checked.
   while (!from_before.empty()) {
     const InterpreterFrame* at = frame;
     while (at != nullptr && at != from_before.back()) at = PreviousFrame(at);
@@ -205,7 +205,7 @@ void End(const void* evaluated, int begun, PyObject* result) {
     calls.from_before.pop_back();
     if (t_thread.recorder != nullptr) t_thread.recorder->LeaveOpenCall();
   }
-  // In an earlier session, where it was both.
+  // If it was both, Begin recorded it in an earlier session.
   if (begun == kRecorded) EndCall(result);
 }
 

@@ -1,9 +1,9 @@
-// Level 3's calls of functions written in Python, of modules' and classes' bodies and steps of generators, on all
+// Level 3's calls of functions written in Python, bodies of modules and classes, and steps of generators, on all
 // threads. docs/FRAME.md.
 //
-// They are seen by the frame evaluation function (dialects/python/setattr/frame_evaluation.h): what a debugger, a
-// profiler or coverage has set stays theirs. What a call is recorded as is worked out once for each code object and
-// kept with it (PEP 523), for as long as it lives.
+// We see them through the frame evaluation function (dialects/python/setattr/frame_evaluation.h), so a debugger,
+// profiler or coverage tool keeps its own hooks. How a call is recorded is computed once for each code object and kept
+// with it (PEP 523) for as long as it lives.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_FRAME_PYTHON_CALLS_H_
 #define TORCHTRACE_DIALECTS_PYTHON_FRAME_PYTHON_CALLS_H_
@@ -17,17 +17,17 @@
 
 namespace torchtrace::python_dialect {
 
-// What calls of functions written in C stand in: whether one that begins now on this thread is to be recorded, as far
-// as the calls around it say. Needs the GIL; the thread records. Those that are recorded are counted from Began to
-// Ended.
+// For calls of C functions, which nest with those of Python functions. CallMayBegin: whether the calls around one that
+// begins now on this thread allow it to be recorded; needs the GIL, and a thread that records. A recorded call counts
+// from CallBegan to CallEnded.
 bool CallMayBegin(const RecordingOptions& options);
 void CallBegan();
 void CallEnded();
 
 class PythonCallsHook : public TracingHook {
  public:
-  // Functions of the framework, as `module.qualname`, of which something else is recorded. Not recorded are `plumbing`,
-  // and `closed` with all that they call at this level.
+  // `plumbing` and `closed`: functions of the framework, as `module.qualname`, that are not recorded because something
+  // else is recorded instead; for `closed`, neither is anything that they call at this level.
   PythonCallsHook(const RecordingOptions& options, std::vector<std::string> plumbing, std::vector<std::string> closed);
 
   int level() const override { return kFrameLevel; }

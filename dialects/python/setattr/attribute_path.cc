@@ -28,7 +28,7 @@ PyObject* InDict(PyObject* dict, const std::string& name) {
   return value;
 }
 
-// In the dictionary of the first class in the order of resolution that has it.
+// From the dictionary of the first class in the method resolution order that has it.
 PyObject* InClass(PyTypeObject* type, const std::string& name) {
   PyObject* const order = type->tp_mro;
   for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
@@ -44,13 +44,13 @@ PyObject* Member(PyObject* owner, const std::string& name) {
   return dict == nullptr ? nullptr : InDict(*dict, name);
 }
 
-// Whether the module's own code is still to run to its end.
+// Whether the module's own code has not run to its end yet.
 bool IsInitializing(PyObject* module) {
   PyObject* const spec = InDict(PyModule_GetDict(module), "__spec__");
   return spec != nullptr && Member(spec, "_initializing") == Py_True;
 }
 
-// Packages may put an object of a class of their own in their place: torch.backends.
+// Packages may replace themselves by an object of their own class: torch.backends.
 bool MayHaveSubmodules(PyObject* module) {
   return InDict(PyModule_GetDict(module), "__path__") != nullptr || Py_TYPE(module) != &PyModule_Type;
 }
@@ -64,7 +64,7 @@ bool IsProperty(PyObject* object) {
 Attribute FindAttribute(std::string_view dotted, std::string_view complete) {
   const std::vector<std::string> parts = Split(dotted);
   PyObject* const modules = PyImport_GetModuleDict();
-  // The longest part of the name that is a module, the last word apart.
+  // The longest prefix of the name that is a module, without the last word.
   PyObject* found = nullptr;
   std::string module_name;
   size_t at = 0;
@@ -122,7 +122,7 @@ int g_users = 0;
 hashfunc g_hash = nullptr;
 richcmpfunc g_compare = nullptr;
 
-// The function object as it would be without an entry, for CPython to look at.
+// A copy of the function object as it would be without an entry, to pass to CPython.
 class WithoutEntry {
  public:
   explicit WithoutEntry(PyObject* function) : object_(*reinterpret_cast<PyCFunctionObject*>(function)) {

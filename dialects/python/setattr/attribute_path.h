@@ -1,4 +1,4 @@
-// From a name to the object that it names, and which builtin an object is.
+// Finds the object that a dotted name refers to; keeps builtins equal while entries are in them.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_ATTRIBUTE_PATH_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_ATTRIBUTE_PATH_H_
@@ -12,34 +12,28 @@
 
 namespace torchtrace::python_dialect {
 
-// Finds what a dotted name names, without running Python code: no module is
-// imported, no __getattr__ asked, no descriptor bound. Needs the GIL.
-
 struct Attribute {
-  // As it stands in its module's, class's or object's dictionary: a staticmethod
-  // object, a property. Borrowed; null: not there.
+  // As it is in the dictionary of its module, class or object: a staticmethod object, a property. Borrowed; null: not
+  // found.
   PyObject* object = nullptr;
-  // "__get__" or "__set__" when the name goes on with it behind a property.
+  // "__get__" or "__set__" if the name has it after a property.
   std::string accessor;
-  // Where not there: the module by whose import it may come to be; or empty.
+  // If not found: the module whose import may define it; or empty.
   std::string awaited_module;
 };
 
-// "torch.nn.Linear", "torch.Tensor.shape.__get__". `complete` is a module whose own
-// code has run, though Python doesn't say so yet.
+// Finds the object that a dotted name refers to: "torch.nn.Linear", "torch.Tensor.shape.__get__". Runs no Python code:
+// imports no module, calls no __getattr__, binds no descriptor. `complete` is a module whose own code has run, though
+// Python still marks it as initializing. Needs the GIL.
 TORCHTRACE_EXPORT Attribute FindAttribute(std::string_view dotted, std::string_view complete = {});
 
-// CPython compares and hashes builtin functions by the C function behind them:
-// torch.mm and torch.spmm are equal. Where entries stand before those, this makes
-// functions equal, and their hashes, as if there were none, so that dictionaries
-// filled before and after an entry was made agree. Needs the GIL.
-
-// Around the time in which entries are in place; counted.
+// CPython compares and hashes builtin functions by their C function: torch.mm and torch.spmm are equal. An entry
+// replaces that C function, so from Start to Stop builtins compare and hash as if there were no entries: dictionaries
+// filled before an entry was made still work. The two nest. Needs the GIL.
 TORCHTRACE_EXPORT void StartKeepingBuiltins();
 TORCHTRACE_EXPORT void StopKeepingBuiltins();
 
-// An entry is about to take the place of `original`. Where another entry stands
-// there already, what was kept for that one holds.
+// Call it before an entry replaces `original`. If `original` is itself an entry, the function kept for that stays.
 TORCHTRACE_EXPORT void KeepBuiltin(PyMethodDef* definition, PyCFunction original);
 
 }  // namespace torchtrace::python_dialect

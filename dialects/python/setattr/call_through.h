@@ -1,5 +1,5 @@
-// The one way from every native entry to the original: tells the observer around the call,
-// or passes it on untold. Costs one thread-local access beside what the observer costs.
+// How every native entry calls the original: notifies the observer around the call, or just calls it. Costs one
+// thread-local access on top of the observer.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_CALL_THROUGH_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_CALL_THROUGH_H_
@@ -13,15 +13,15 @@
 
 namespace torchtrace::python_dialect {
 
-// What the entries of one level have in common. Each level has entries of its own, so an object
-// that two levels trace has two, the later one before the other. Set before the first entry is in
-// place, and kept when they are taken out: calls may be under way. Guarded by the GIL.
+// What the entries of one level share. Each level has its own entries, so an object that two levels trace has two, the
+// later one called first. Set before the first entry is in place, and kept when they are removed: calls may be running.
+// Guarded by the GIL.
 struct Layer {
   CallObserver* observer = nullptr;
   bool outermost = false;  // leave out calls within calls
   bool include_getters = false;
-  uint64_t installation = 0;  // changes when entries are made and there are no others
-  int users = 0;              // NativeEntries that are installed
+  uint64_t installation = 0;  // changes when entries are installed and no others are
+  int users = 0;              // how many NativeEntries are installed
 };
 
 // Levels 0 and 1, and the calls of C functions of level 3.
@@ -29,13 +29,13 @@ inline constexpr int kLayers = 3;
 inline constexpr int kFrameLayer = 2;
 extern Layer g_layers[kLayers];
 
-// Recorded calls under way on the thread, of a layer that leaves out those within them.
+// Number of the thread's running recorded calls, of layers with `outermost`.
 extern thread_local int t_depth TORCHTRACE_STATIC_TLS;
 
 // `call` runs the original and returns a new reference, or null with an error.
 template <typename Call>
 PyObject* CallThrough(const Layer& layer, const TracedApi& api, const CallArguments& arguments, Call&& call) {
-  // A framework's takes the place of a library's while calls are under way.
+  // Read once: a framework's observer may replace a library's during the call.
   CallObserver* const observer = layer.observer;
   if (api.getter && !layer.include_getters) {
     observer->CountGetter();

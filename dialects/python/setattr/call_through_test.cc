@@ -1,4 +1,4 @@
-// What every native entry does around the original, without a Python: objects are addresses here.
+// Tests what every native entry does around the original, without Python: objects are just addresses here.
 
 #include "dialects/python/setattr/call_through.h"
 
@@ -99,7 +99,7 @@ TEST_F(CallThroughTest, CallsWithinARefusedCallAreOutermost) {
   EXPECT_EQ(t_depth, 0);
 }
 
-// A layer may be changed while a call of it is under way, as Uninstall does.
+// A layer may change during a call, as Uninstall does.
 TEST_F(CallThroughTest, TheObserverThatBeganEnds) {
   Observer next;
   for (const bool outermost : {false, true}) {
@@ -130,7 +130,7 @@ TEST_F(CallThroughTest, LayersAreIndependent) {
   EXPECT_THAT(inner.told, ElementsAre("other", "returned"));
 }
 
-// Being inside a call is a thread's own affair.
+// Each thread has its own outermost calls.
 TEST_F(CallThroughTest, ThreadsAreOutermostEachForItself) {
   layer_.outermost = true;
   std::vector<std::thread> threads;

@@ -11,14 +11,14 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-// One for each callable, for ever.
+// One for each callable, never freed.
 struct Entry {
   const TracedApi* api = nullptr;
   vectorcallfunc original = nullptr;  // null: the type's tp_call
-  uint64_t installation = 0;          // that of the hook which made it
-  uint32_t version = 0;               // of a function, while the entry stands in it
-  // Of a class's __init__: the class. Calls for instances of other classes are told, as those of
-  // the class, without the instance.
+  uint64_t installation = 0;          // of the hook that made it
+  uint32_t version = 0;               // a function's version while the entry is in place
+  // For a class's __init__: the class. Calls for instances of other classes are reported as calls of this class,
+  // without the instance.
   PyTypeObject* constructed = nullptr;
 };
 
@@ -38,7 +38,7 @@ PointerMap<TypeEntry>& TypeEntries(int layer) {
   return entries[layer];
 }
 
-// The constructor of an instance whose own class is told already, or isn't another one.
+// Whether the constructor's call is not to be reported: the instance is of the class itself, or of one with an entry.
 template <int kLayer>
 bool IsToldByItsClass(const Entry& entry, PyObject* const* arguments, Py_ssize_t count) {
   if (count == 0 || Py_TYPE(arguments[0]) == entry.constructed) return true;
@@ -52,7 +52,7 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   const auto call = [&] {
     if (entry != nullptr && entry->original != nullptr) return entry->original(callable, arguments, flags, names);
-    // What CPython does where the pointer is null.
+    // As CPython does if the pointer is null.
     return _PyObject_MakeTpCall(PyThreadState_Get(), callable, arguments, count, names);
   };
   if (entry == nullptr) return call();
@@ -63,7 +63,8 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
   return CallThrough(g_layers[kLayer], *entry->api, {nullptr, arguments, count, names, nullptr}, call);
 }
 
-// A class makes its instances as the one below it does, where that isn't as all do, unless it has a __new__ of its own.
+// The callable's entry, or for a class without one, that of the base whose __new__ it inherits, unless that is
+// object's.
 template <int kLayer>
 const Entry* EntryOfCalled(PyObject* callable) {
   const Entry* entry = g_entries[kLayer].Find(callable);
@@ -79,7 +80,7 @@ const Entry* EntryOfCalled(PyObject* callable) {
 
 template <int kLayer>
 PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
-  // A type that was made since has inherited the pointer.
+  // A type that was created since has inherited the pointer.
   const TypeEntry* type = nullptr;
   for (PyTypeObject* base = Py_TYPE(callable); base != nullptr && type == nullptr; base = base->tp_base) {
     type = TypeEntries(kLayer).Find(base);
@@ -89,7 +90,7 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   const Entry* const entry = EntryOfCalled<kLayer>(callable);
-  // Types that were made while an earlier hook was installed keep the pointer.
+  // Types that were created while an earlier hook was installed keep the pointer.
   if (entry == nullptr || entry->installation != g_layers[kLayer].installation) {
     return type->original(callable, args, kwargs);
   }
@@ -98,8 +99,8 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
   return CallThrough(g_layers[kLayer], *entry->api, arguments, [&] { return type->original(callable, args, kwargs); });
 }
 
-// Where the callable keeps its own pointer; null when it has none, or it is a class of a metaclass written in C, whose
-// calls are those of the classes above it too.
+// Where the callable keeps its own pointer. Null if it has none, or if it is a class with a metaclass written in C,
+// whose calls may be those of a subclass.
 vectorcallfunc* OwnPointer(PyObject* callable) {
   const PyTypeObject* const type = Py_TYPE(callable);
   if (PyType_Check(callable) && type != &PyType_Type && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return nullptr;
@@ -107,7 +108,7 @@ vectorcallfunc* OwnPointer(PyObject* callable) {
   return reinterpret_cast<vectorcallfunc*>(reinterpret_cast<char*>(callable) + type->tp_vectorcall_offset);
 }
 
-// So that the specialising interpreter looks at what is patched.
+// Make the specialising interpreter use what is patched.
 void HideFunction(PyFunctionObject* function, Entry* entry, PatchList* patches) {
   HideFromSpecialization(function, &entry->version,
                          [&](uint32_t* place, uint32_t number) { patches->ReplaceNumber(place, number); });
@@ -125,7 +126,7 @@ bool IsEntry(vectorcallfunc function) {
   return std::find(std::begin(kVectorcalls), std::end(kVectorcalls), function) != std::end(kVectorcalls);
 }
 
-// The entry for `callable`, made anew or taken again.
+// The entry for `callable`, new or reused.
 Entry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, vectorcallfunc original) {
   Entry* entry = g_entries[layer].Find(callable);
   if (entry == nullptr) g_entries[layer].Insert(callable, entry = new Entry());
@@ -143,14 +144,14 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
   const bool is_type = PyType_Check(callable);
   if (pointer != nullptr && (*pointer != nullptr || is_type)) {
     if (*pointer == kVectorcalls[layer]) {
-      // A constructor that is listed itself is told as itself.
+      // A constructor that is listed itself is reported under its own name.
       Entry* const known = g_entries[layer].Find(callable);
       if (known == nullptr || known->constructed == nullptr) return false;
       known->api = api;
       known->constructed = nullptr;
       return true;
     }
-    // The entries of C functions stand behind all others.
+    // The entries of C functions come after all others.
     if (layer == kFrameLayer && IsEntry(*pointer)) return false;
     if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && !IsEntry(*pointer)) return false;
     Entry* const entry = TakeEntry(layer, callable, api, *pointer);

@@ -21,8 +21,8 @@ namespace {
 
 struct Frames {
   uintptr_t innermost = 0;                  // the address of Evaluate's frame
-  size_t taken_bytes = 0;                   // of C stack, by frames that take none untraced
-  const InterpreterFrame* frame = nullptr;  // what that evaluates
+  size_t taken_bytes = 0;                   // C stack of frames that would use none untraced
+  const InterpreterFrame* frame = nullptr;  // the one that Evaluate evaluates
 };
 // See WhenInnermostCallEnds.
 struct Awaited {
@@ -32,24 +32,24 @@ struct Awaited {
 };
 struct ThreadFrames {
   Frames now;
-  size_t most_bytes = 0;  // may be taken; 0: not known yet
+  size_t most_bytes = 0;  // the limit of taken_bytes; 0: not known yet
   Awaited* awaited = nullptr;
 };
 thread_local ThreadFrames t_frames;
 
-// What a call from one frame to the next takes at most, in any Python's build (1,064 in Debian's 3.14); what takes more
-// goes through C code, which takes it untraced too.
+// Most C stack that a direct call from one Python frame to the next uses in any build of Python (1,064 in Debian's
+// 3.14). If more is used, the call goes through C code, which uses it untraced too.
 constexpr uintptr_t kStraightBytes = 2048;
 constexpr size_t kMostBytes = 1 << 20;
-// What Evaluate takes itself, about, where CPython takes the rest untraced too.
+// About what Evaluate itself uses, where CPython uses the rest untraced too.
 constexpr size_t kOwnBytes = 160;
-// Of a thread's stack, which may be small, one part in so many.
+// A thread's stack may be small: use at most an eighth of it.
 constexpr size_t kPartOfStack = 8;
 
 int g_users = 0;
 
-const FrameObserver* g_observer = nullptr;             // who is asked
-void (*g_end)(const void*, int, PyObject*) = nullptr;  // of whoever was asked ever
+const FrameObserver* g_observer = nullptr;             // the current one
+void (*g_end)(const void*, int, PyObject*) = nullptr;  // of the last one, even if it was removed
 
 size_t MostBytes() {
   size_t size = 0;
@@ -64,7 +64,7 @@ size_t MostBytes() {
   return std::min(size / kPartOfStack, kMostBytes);
 }
 
-// What CPython lets a thread's C frames count is the program's too.
+// Left for the program, of the C frames that CPython allows a thread.
 constexpr int kFramesLeft = 1000;
 
 bool MayTake(ThreadFrames* frames, const PyThreadState* thread) {
@@ -78,7 +78,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
 
 bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEvalFrameFunc(interpreter) == Evaluate; }
 
-// Calls that are made from here on take no C stack, on any thread, until this one has come back.
+// Calls that begin before this one returns, on any thread, use no C stack.
 [[gnu::noinline]] PyObject* EvaluateDeep(PyThreadState* thread, InterpreterFrame* frame, int throwing) {
   PyInterpreterState* const interpreter = PyThreadState_GetInterpreter(thread);
   const bool ours = IsSet(interpreter);
@@ -109,7 +109,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
   const int begun = g_observer == nullptr ? 0 : g_observer->begin(frame, before.frame == nullptr);
   PyObject* result;
   if (!MayTake(&frames, thread) || g_users == 0) [[unlikely]] {
-    // Somebody who had kept it has put it back since it was released.
+    // Other code that had kept our function has set it again since it was released.
     if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
       _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);
     }
@@ -147,7 +147,7 @@ PyObject* RunningCall::Local(Py_ssize_t index) const {
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
-  // Python's C code is around.
+  // nothrow: an exception would pass through Python's C code.
   auto* const awaited = new (std::nothrow) Awaited{t_frames.now.frame, ended, t_frames.awaited};
   if (awaited == nullptr) {
     Recorder::Get()->Stop("std::bad_alloc");

@@ -1,13 +1,13 @@
-// Makes calls of Python functions from Python code pass through the function's `vectorcall`
-// pointer, where native entries stand, and tells of the call that is under way.
+// Makes calls of Python functions from Python code go through the function's `vectorcall` pointer, where native entries
+// are, and gives access to the running call.
 //
-// CPython 3.11 runs a call from bytecode to a Python function within the caller's C frame and does
-// not look at that pointer, unless a frame evaluation function (PEP 523) is set. This one only hands
-// on to CPython's own. Other versions look at the pointer; there it tells of calls that are under way.
+// CPython 3.11 runs a call from bytecode to a Python function in the caller's C frame and ignores that pointer, unless
+// a frame evaluation function (PEP 523) is set. Ours only calls CPython's own. Other versions use the pointer; there we
+// need the function only for access to running calls.
 //
-// What a program may notice, from 3.11 on, is that each call takes C stack. Where a thread's frames
-// have taken an eighth of its stack, or 1 MiB, that they would not take untraced, calls are made as
-// CPython would, and in 3.11 those of Python functions are not seen.
+// A program may notice that, from 3.11 on, each call uses C stack. Once a thread's frames have used an eighth of its
+// stack, or 1 MiB, more than they would untraced, calls are made as CPython would make them, and 3.11's calls of Python
+// functions are not seen.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_FRAME_EVALUATION_H_
@@ -22,17 +22,16 @@
 
 namespace torchtrace::python_dialect {
 
-// From the first Use to the last Release. All need the GIL. Whoever put a function of their own over
-// ours keeps it, and goes on calling ours.
+// Our function is set from the first Use to the last Release. Both need the GIL. If other code has set its function
+// over ours, that stays and goes on calling ours.
 void UseFrameEvaluation();
 void ReleaseFrameEvaluation();
 
-// A call of a Python function that is under way: the innermost on its thread.
-// All borrowed.
+// A running call of a Python function: the innermost on its thread. Returns borrowed references.
 class TORCHTRACE_EXPORT RunningCall {
  public:
   PyObject* Code() const;
-  // One of that code, null where there is none: see FunctionOf in tracer/cpython/frames.h.
+  // A function with that code, null if there is none: see FunctionOf in tracer/cpython/frames.h.
   PyObject* Function() const;
   // Its local variables, parameters first; null for one that has no value.
   PyObject* Local(Py_ssize_t index) const;
@@ -41,36 +40,35 @@ class TORCHTRACE_EXPORT RunningCall {
   friend bool InnermostCall(RunningCall* call);
   const void* frame_ = nullptr;
 };
-// False where that can't be known: no frame, or the frame takes no C stack of its own. Needs the GIL.
+// False if the call is unknown: there is no frame, or our function doesn't evaluate it. Needs the GIL.
 TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
-// After InnermostCall has said true: has `ended` called when that call ends, with its result; null
-// means that a Python error is set. Once for each call.
+// After InnermostCall has returned true: calls `ended` when that call ends, with its result; null means that a Python
+// error is set. Use it once for each call.
 TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 
-// Whoever sees all frames that are evaluated: calls of functions, of the bodies of modules and classes, steps of
-// generators. `frame`: an InterpreterFrame, see tracer/cpython/frames.h.
+// Sees all evaluated frames: calls of functions, bodies of modules and classes, steps of generators. `frame`: an
+// InterpreterFrame, see tracer/cpython/frames.h.
 struct FrameObserver {
-  // Before it. `outermost`: no other frame on the thread that passes here.
+  // Called before the frame. `outermost`: our function evaluates no other frame on the thread.
   int (*begin)(const void* frame, bool outermost);
-  // With what `begin` said, 0 if it wasn't asked, and the result; null means that a Python error is set.
+  // `begun`: what `begin` returned, 0 if it wasn't called. `result`: null means that a Python error is set.
   void (*end)(const void* frame, int begun, PyObject* result);
 };
-// Whether a frame that passes here is under way on the thread.
+// Whether our function evaluates a frame on this thread.
 bool FrameIsEvaluated();
-// From now on, until it is null; of those that have begun `end` is called in any case. Lives for ever, and there is
-// only one.
+// Sets the only observer; null removes it, but its `end` is still called for frames that have begun. Never freed.
 void ObserveFrames(const FrameObserver* observer);
 
-// Whoever had a function of their own in the one place there is may have put CPython's there.
+// Sets our function again if other code, which used the only slot for its own, has put CPython's there.
 TORCHTRACE_EXPORT void KeepFrameEvaluation();
 
-// A framework's compiler wants the same place: it puts a function of its own there while a thread runs compiled code,
-// and afterwards what stood there before, or none. This hook puts ours back where that was none.
+// A framework's compiler uses the same slot: it sets its own function while a thread runs compiled code, and afterwards
+// restores the previous one, or none. In the latter case this hook sets ours again.
 // One at a time in a process.
 class TORCHTRACE_EXPORT FrameSlotHook : public TracingHook {
  public:
-  // `level`: of those that need it. `module`, which is imported, has a builtin `set_eval_frame`, of one argument or of
-  // any (METH_VARARGS | METH_KEYWORDS).
+  // `level`: one that needs the hook. `module`, which is imported, has a builtin `set_eval_frame`, of one argument or
+  // of any (METH_VARARGS | METH_KEYWORDS).
   FrameSlotHook(int level, std::string module) : level_(level), module_(std::move(module)) {}
   int level() const override { return level_; }
   std::string name() const override { return "frame slot"; }

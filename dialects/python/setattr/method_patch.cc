@@ -35,13 +35,13 @@ Table<kSome> g_array;
 Table<kSome> g_array_and_names;
 Table<kFew> g_of_class;
 
-// Of functions that have a `self` each, and are many: one entry point is for all of them. By `self`.
+// For the many functions that each have their own `self`: all share one entry point. By `self`.
 PointerMap<Entry>& OwnSelves(int layer) {
   static auto* const entries = new PointerMap<Entry>[kLayers];
   return entries[layer];
 }
 
-// Where a definition was entered before, it is entered there again.
+// A definition that had an entry before reuses it.
 struct Place {
   Entry* entry;
   PyCFunction point;
@@ -51,7 +51,7 @@ PointerMap<Place>& Places(int layer) {
   return places[layer];
 }
 
-// What CPython passes them as, which 3.14 made signed.
+// The type of the argument count that CPython passes to METH_METHOD functions; signed since 3.14.
 template <typename Count>
 Count CountOf(PyObject* (*)(PyObject*, PyTypeObject*, PyObject* const*, Count, PyObject*));
 using MethodCount = decltype(CountOf(PyCMethod()));
@@ -70,7 +70,7 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
 
 [[gnu::noinline]] PyObject* CallTupleAndDict(const Entry& entry, PyObject* self, PyObject* args, PyObject* kwargs) {
   const auto original = As<PyCFunctionWithKeywords>(entry.original);
-  // Some methods of C are called with null for no arguments.
+  // Some C methods are called with null for no arguments.
   PyObject* const* items = args == nullptr ? nullptr : reinterpret_cast<PyTupleObject*>(args)->ob_item;
   const Py_ssize_t count = args == nullptr ? 0 : PyTuple_GET_SIZE(args);
   return Through(entry, self, {nullptr, items, count, nullptr, kwargs}, [&] { return original(self, args, kwargs); });
@@ -105,8 +105,7 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
                  [&] { return original(self, definer, args, static_cast<MethodCount>(count), names); });
 }
 
-// C has no closures: every definition needs an entry point of its own, as small
-// as can be.
+// C functions have no closures: every definition needs an entry point of its own, as small as possible.
 template <size_t N>
 PyObject* EnterTupleAndDict(PyObject* self, PyObject* args, PyObject* kwargs) {
   return CallTupleAndDict(g_tuple_and_dict.entries[N], self, args, kwargs);
@@ -175,8 +174,8 @@ Place* MakeOwnPlace(int layer, PyObject* self, const Function (&points)[kLayers]
   return new Place{entry, As<PyCFunction>(points[layer])};
 }
 
-// The next entry and its point, or null when there is no room. Level 3 asks for all functions that there are: two
-// fifths of the room are kept for the levels that ask for some.
+// The next entry and its point, or null if there is no room. Level 3 takes entries for all functions: two fifths of the
+// room are reserved for the levels that take only some.
 template <size_t kSize, typename Function>
 Place* Take(int layer, Table<kSize>* table, const std::array<Function, kSize>& points) {
   if (table->used == kSize || (layer == kFrameLayer && table->used >= kSize - kSize / 5 * 2)) return nullptr;
@@ -186,7 +185,7 @@ Place* Take(int layer, Table<kSize>* table, const std::array<Function, kSize>& p
 
 constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
 
-// Null: a calling convention that isn't known.
+// Null: an unknown calling convention.
 Place* TakeOwnPlace(int flags, int layer, PyObject* self) {
   if ((flags & kConvention) == (METH_VARARGS | METH_KEYWORDS)) return MakeOwnPlace(layer, self, kOwnTupleAndDictPoints);
   if ((flags & kConvention) == (METH_FASTCALL | METH_KEYWORDS)) {
@@ -195,7 +194,7 @@ Place* TakeOwnPlace(int flags, int layer, PyObject* self) {
   return nullptr;
 }
 
-// Null: a calling convention that isn't known, or no room.
+// Null: an unknown calling convention, or no room.
 Place* TakePlace(int layer, int flags) {
   switch (flags & kConvention) {
     case METH_VARARGS | METH_KEYWORDS:
@@ -228,8 +227,8 @@ bool IsEntered(const PyMethodDef* definition) {
 bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* only_self, const TracedApi* api,
                  PatchList* patches) {
   if (!IsWritable(&definition->ml_meth)) return false;
-  // The API's object, which is kept, keeps the definition. What stands in it may be another
-  // level's, and may have changed since.
+  // The API's object, to which we own a reference, keeps the definition alive. Its pointer may be another level's
+  // entry, and may have changed since.
   Place* place = Places(layer).Find(definition);
   if (place == nullptr) {
     place = self == MethodSelf::kOwn ? TakeOwnPlace(definition->ml_flags, layer, only_self)

@@ -28,7 +28,7 @@ auto Rank(const std::string& name) {
   return std::make_tuple(is_private, std::count(name.begin(), name.end(), '.'), name.size(), name);
 }
 
-// What everything has, or what is Python's own.
+// Whether the type is one of Python's own.
 bool IsBuiltin(PyTypeObject* type) {
   return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::string_view(type->tp_name).find('.') == std::string_view::npos;
 }
@@ -49,27 +49,27 @@ TracedApi* MakeTracedApi(int level, const std::string& name, PyObject* object) {
   return known = api;
 }
 
-// One thing that can be entered, however many names it has.
+// An object that can have an entry, however many names it has.
 struct NativeEntries::Target {
   enum Kind { kCallable, kMethod, kProperty, kSlot };
   Kind kind = kCallable;
   PyObject* object = nullptr;  // borrowed
-  const void* key = nullptr;   // tells targets apart
+  const void* key = nullptr;   // identifies the target
   PyMethodDef* method = nullptr;
   MethodSelf self = MethodSelf::kModule;
   PyObject* only_self = nullptr;
-  // Of a property.
+  // For a property.
   PyGetSetDef* property = nullptr;
   bool get = false;
   bool set = false;
-  std::string accessor;  // of a Python property's function
+  std::string accessor;  // for a Python property's function
   std::string name;
 };
 
 NativeEntries::NativeEntries(EntryDialect* dialect, EntryOptions options)
     : dialect_(dialect), options_(std::move(options)) {}
 
-// `object` as it stands in a dictionary. False: it can't be entered.
+// `object` as it is in a dictionary. False: it can't have an entry.
 bool NativeEntries::MakeTarget(PyObject* object, const std::string& accessor, Target* target) {
   PyTypeObject* const type = Py_TYPE(object);
   if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
@@ -104,8 +104,7 @@ bool NativeEntries::MakeTarget(PyObject* object, const std::string& accessor, Ta
     target->kind = Target::kMethod;
     target->method = reinterpret_cast<PyCFunctionObject*>(object)->m_ml;
     target->key = target->method;
-    // All types share this definition, and CPython tells by its function which classes have a
-    // __new__ of their own.
+    // All types share this definition, and CPython uses its function to recognise classes with their own __new__.
     if (std::string_view(target->method->ml_name) == "__new__") return false;
     const bool free = self == nullptr || PyModule_Check(self) || PyType_Check(self) || PyCapsule_CheckExact(self);
     target->self = free ? MethodSelf::kModule : MethodSelf::kOnly;
@@ -151,7 +150,7 @@ absl::Status NativeEntries::Enter(const Target& target) {
     if (target.set && status.ok()) status = find(target.name + ".__set__", 1);
   }
   if (!status.ok()) return status;
-  // Python code may have run there, and perhaps another thread's.
+  // Api may have run Python code, and so another thread may have run too.
   if (!installed_ || (apis[0] == nullptr && apis[1] == nullptr)) return absl::OkStatus();
   if (Patch(target, apis[0], apis[1])) {
     entered_.insert(target.key);
@@ -214,7 +213,7 @@ absl::Status NativeEntries::Add(const std::vector<std::string>& names, const std
 }
 
 void NativeEntries::Await(const std::string& module) {
-  // The session may end, on another thread, while this runs.
+  // Keeps this alive, as another thread may end the session meanwhile.
   const auto imported = [this, module, alive = weak_from_this().lock()] {
     const auto found = awaited_.find(module);
     if (!installed_ || found == awaited_.end()) return;
@@ -229,7 +228,7 @@ void NativeEntries::Await(const std::string& module) {
 
 absl::Status NativeEntries::Install() {
   Layer& layer = g_layers[options_.level];
-  // Those that are installed together are one installation.
+  // NativeEntries that are installed together count as one installation.
   if (layer.users++ == 0) ++layer.installation;
   layer.observer = dialect_;
   layer.outermost = options_.outermost;
@@ -271,7 +270,7 @@ void NativeEntries::Uninstall() {
   patches_.UndoAll();
   RestoreInheritedSlots(options_.level);
   StopKeepingBuiltins();
-  // The hook itself may have to stay for a while.
+  // Frees memory now, as the object itself may have to stay for a while.
   entered_.clear();
   awaited_.clear();
   for (std::vector<std::string>* names : {&missing_, &closed_, &options_.names})

@@ -1,4 +1,4 @@
-// The hook of level 0, and the entries that it makes; level 1 makes them too.
+// The hook of level 0, and the native entries that it installs; level 1 installs them too.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_NATIVE_ENTRIES_H_
@@ -21,43 +21,40 @@
 
 namespace torchtrace::python_dialect {
 
-// Sees the calls of the functions, classes, properties and operators that a list of dotted names
-// names, of any library.
-//
-// Nothing in any namespace is replaced. A native entry is put where the object itself keeps the
-// pointer to what is called, so that the object stays what it is (identity, type, signature,
-// pickling, what Dynamo, torch.jit and torch.fx make of it), and every alias of it is seen, however
-// early it was made. docs/SETATTR.md says how each kind is entered.
-//
-// Entries that are taken out leave nothing but their places in tables, which are taken again by the
-// next ones. All of it is guarded by the GIL.
-
-// What a dialect adds. Lives for ever.
+// The dialect's part in native entries. Never freed.
 class EntryDialect : public CallObserver {
  public:
-  // What calls of `object` are told as; null: they are not. `name` is the shortest listed one, ending
-  // with "__get__" or "__set__" for half of a property. It may run Python code.
+  // The API as which calls of `object` are reported; null: they are not. `name` is the best listed one (public, few
+  // parts, short), ending with "__get__" or "__set__" for half of a property. It may run Python code.
   virtual absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) = 0;
   // For run.json.
   virtual void NoteNotSeen(const std::string& text) = 0;
 };
 
-// The same one for the same arguments, for ever: there are as many as there are names.
+// Always returns the same one for the same arguments, and never frees it: there are only as many as there are names.
 TORCHTRACE_EXPORT TracedApi* MakeTracedApi(int level, const std::string& name, PyObject* object);
 
 struct EntryOptions {
-  int level = 0;  // 0 or 1: whose layer they are
+  int level = 0;  // 0 or 1: the entries' layer
   std::vector<std::string> names;
   bool outermost = false;  // only calls that no other call of this level caused
   bool include_getters = false;
-  bool constructors = false;  // what constructs instances of classes below a listed one
+  bool constructors = false;  // also constructors of instances of subclasses of a listed class
 };
 
+// Sees the calls of the functions, classes, properties and operators in a list of dotted names, of any library.
+//
+// Nothing in any namespace is replaced. A native entry is put where the object itself keeps the pointer to the called
+// code. So the object stays what it is (identity, type, signature, pickling, what Dynamo, torch.jit and torch.fx make
+// of it), and calls through every alias of it are seen, however early it was made. docs/SETATTR.md describes the entry
+// of each kind of object.
+//
+// Removed entries only leave their slots in tables, which the next ones reuse. Guarded by the GIL.
 class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<NativeEntries> {
  public:
   NativeEntries(EntryDialect* dialect, EntryOptions options);
 
-  // Names of modules that aren't imported yet are seen from their import on. An error has left nothing.
+  // Names in modules that aren't imported yet are seen from their import on. If it fails, no entry is left.
   absl::Status Install();
   void Uninstall();
 
@@ -77,13 +74,12 @@ class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<Nati
   std::set<const void*> entered_;                            // keys of targets
   std::map<std::string, std::vector<std::string>> awaited_;  // names by module
   std::vector<std::string> missing_;
-  std::vector<std::string> closed_;  // there, but no entry can be made
+  std::vector<std::string> closed_;  // found, but no entry can be made
   bool installed_ = false;
-  bool needs_frames_ = false;  // some stand in Python functions
+  bool needs_frames_ = false;  // some entries are in Python functions
 };
 
 // Level 0: the calls of a list of names of any library, by native entries. docs/SETATTR.md.
-
 class SetattrHook : public TracingHook {
  public:
   SetattrHook(EntryDialect* dialect, EntryOptions options)

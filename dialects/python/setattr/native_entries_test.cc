@@ -1,5 +1,5 @@
-// NativeEntries on a library made for it, in an embedded Python: each kind of
-// callable is seen, however it is called, and afterwards every pointer is what it was.
+// Tests NativeEntries with a library made for it, in an embedded Python: calls of each kind of callable are seen,
+// however it is called, and afterwards every pointer is the same as before.
 
 #define PY_SSIZE_T_CLEAN
 #include "dialects/python/setattr/native_entries.h"
@@ -212,13 +212,13 @@ class NativeEntriesTest : public ::testing::Test {
     if (hook_ != nullptr) hook_->Uninstall();
   }
   absl::Status Install(std::vector<std::string> names, bool outermost = false, bool include_getters = false) {
-    observer_ = new Observer;  // for ever, as the hook asks
+    observer_ = new Observer;  // never freed, as the hook requires
     observer_->fail_at = fail_at_;
     hook_ = new NativeEntries(
         observer_, {.level = 0, .names = std::move(names), .outermost = outermost, .include_getters = include_getters});
     return hook_->Install();
   }
-  // The calls that `code` makes.
+  // The calls in `code`.
   std::vector<std::string> Calls(const std::string& code) {
     observer_->calls.clear();
     EXPECT_EQ(Execute(code), "") << code;
@@ -251,7 +251,7 @@ TEST_F(NativeEntriesTest, EveryCallOfAHotLoop) {
       "hot(lib.Class(), lib.array.array('d', [1]))\n";
   EXPECT_EQ(Calls(code).size(), 2u + 9 * 500);
   EXPECT_EQ(observer_->getters, 500);
-  // Code that was hot before is seen as well.
+  // Calls in code that was specialised before are seen as well.
   hook_->Uninstall();
   ASSERT_EQ(Execute("hot(lib.Class(), lib.array.array('d', [1]))"), "");
   ASSERT_TRUE(Install(AllNames()).ok());
@@ -355,7 +355,7 @@ TEST_F(NativeEntriesTest, OperatorsInC) {
               ElementsAre("lib.decimal.Decimal.__pow__(2)", "lib.decimal.Decimal.__rpow__(2)",
                           "lib.decimal.Decimal.__pow__(3)"));
   EXPECT_THAT(Calls("D.from_float(1.5)"), ElementsAre("lib.decimal.Decimal.from_float(2)"));
-  // A class from before, one from after, and one with its own.
+  // A subclass from before, one from after, and one with its own method.
   EXPECT_THAT(Calls("lib.Days(1) + day"), ElementsAre("lib.datetime.timedelta.__add__(2)"));
   EXPECT_THAT(Calls("class After(datetime.timedelta): pass\nAfter(1) + day"),
               ElementsAre("lib.datetime.timedelta.__add__(2)"));
@@ -404,8 +404,7 @@ TEST_F(NativeEntriesTest, ModulesThatAreImportedLater) {
   EXPECT_THAT(observer_->notes, ElementsAre(HasSubstr("are not there: xml.sax.no_such")));
 }
 
-// Every word of every struct that an entry could stand in, but for what lives
-// (reference counts, caches).
+// Every word of every struct that an entry could be in, except what changes anyway (reference counts, caches).
 std::vector<std::string> Snapshot() {
   std::vector<std::string> words;
   const auto add = [&](const std::string& what, const void* start, size_t bytes) {

@@ -1,4 +1,4 @@
-// What is patched, by address, and how it is undone.
+// Lookup of what is patched, by address, and a list to undo patches.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_PATCH_LIST_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_PATCH_LIST_H_
@@ -10,13 +10,11 @@
 
 namespace torchtrace::python_dialect {
 
-// A hash table from addresses to pointers, for look-ups at every call. Entries
-// are never removed. Guarded by the GIL.
-
+// A hash table from addresses to pointers, for look-ups at every call. Entries are never removed. Guarded by the GIL.
 template <typename Value>
 class PointerMap {
  public:
-  // Null when it isn't there.
+  // Null if not found.
   Value* Find(const void* key) const {
     for (size_t i = Start(key, cells_.size()); !cells_.empty(); i = (i + 1) & (cells_.size() - 1)) {
       if (cells_[i].key == key) return cells_[i].value;
@@ -59,8 +57,7 @@ class PointerMap {
   size_t used_ = 0;
 };
 
-// Pointers of the process that were replaced, and how to put them back.
-
+// The pointers that were replaced, and how to restore them.
 class PatchList {
  public:
   template <typename Pointer>
@@ -73,8 +70,7 @@ class PatchList {
     *place = value;
   }
 
-  // Puts everything back, the last one first. What somebody else has replaced
-  // since stays theirs.
+  // Restores everything, the last one first, except what other code has replaced since.
   void UndoAll() {
     for (auto word = words_.rbegin(); word != words_.rend(); ++word) {
       if (word->place != nullptr) {
@@ -83,7 +79,7 @@ class PatchList {
         *word->number_place = word->number_before;
       }
     }
-    // And the memory: the list may live on.
+    // Frees the memory too: the list may live on.
     std::vector<Word>().swap(words_);
   }
 
@@ -92,7 +88,7 @@ class PatchList {
     void** place;
     void* before;
     void* after;
-    uint32_t* number_place;  // instead of `place`
+    uint32_t* number_place;  // used instead of `place`
     uint32_t number_before;
     uint32_t number_after;
   };

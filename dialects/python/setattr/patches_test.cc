@@ -1,4 +1,4 @@
-// The tables behind native entries: what was patched, and what stands for which address.
+// Tests the tables behind native entries: the list of patches, and the map from addresses.
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +30,7 @@ TEST(PointerMap, TheLastValueOfAKeyCounts) {
   EXPECT_EQ(map.Find(&values[0]), nullptr);
 }
 
-// As a hash table of the standard library, for addresses as objects and methods' definitions have them.
+// Like a hash table of the standard library, for addresses like those of objects and method definitions.
 TEST(PointerMap, AnyAddresses) {
   std::mt19937_64 random(3);
   for (const uint64_t stride : {uint64_t{1}, uint64_t{16}, uint64_t{4096}, uint64_t{1} << 32}) {
@@ -68,7 +68,7 @@ TEST(PatchList, IsUndoneFromTheEnd) {
     EXPECT_EQ(place, &objects[0]);
     EXPECT_EQ(other, &objects[1]);
     EXPECT_EQ(number, 5u);
-    // It has forgotten them.
+    // A second UndoAll does nothing.
     place = &objects[2];
     patches.UndoAll();
     EXPECT_EQ(place, &objects[2]);

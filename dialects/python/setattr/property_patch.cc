@@ -6,7 +6,7 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-// One for each definition, for ever. In the definition it stands as the closure.
+// One for each definition, never freed. It is the definition's closure.
 struct Entry {
   const Layer* layer;
   const TracedApi* get_api;
@@ -25,7 +25,7 @@ PyObject* Get(PyObject* self, void* closure) {
 
 int Set(PyObject* self, PyObject* value, void* closure) {
   const Entry& entry = *static_cast<Entry*>(closure);
-  // A deletion: another API, and rare.
+  // Deletions are another API, and rare.
   if (entry.set_api == nullptr || value == nullptr) return entry.set(self, value, entry.closure);
   const auto call = [&] { return entry.set(self, value, entry.closure) == 0 ? Py_None : nullptr; };
   return CallThrough(*entry.layer, *entry.set_api, {self, &value, 1, nullptr, nullptr}, call) == nullptr ? -1 : 0;
@@ -41,7 +41,7 @@ bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, con
   Entry* entry = entries[layer].Find(definition);
   if (entry == nullptr) entries[layer].Insert(definition, entry = new Entry());
   *entry = {&g_layers[layer], get, set, definition->get, definition->set, definition->closure};
-  // All share the closure.
+  // Getter and setter share the closure, so both are replaced.
   if (definition->get != nullptr) patches->Replace(&definition->get, static_cast<getter>(Get));
   if (definition->set != nullptr) patches->Replace(&definition->set, static_cast<setter>(Set));
   patches->Replace(&definition->closure, static_cast<void*>(entry));

@@ -27,7 +27,7 @@ EntryOptions LevelZeroEntries(std::vector<std::string> names, const RecordingOpt
 }  // namespace
 
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options) {
-  // Never destroyed: calls may be under way when the hook is uninstalled.
+  // Never destroyed: calls may be running when the hook is uninstalled.
   static auto* const calls = new RecordedCalls<DescribeValue>;
   return std::make_unique<SetattrHook>(calls, LevelZeroEntries(std::move(names), options));
 }

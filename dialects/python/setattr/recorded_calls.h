@@ -1,4 +1,4 @@
-// Calls of patched functions, recorded; and level 0 of any Python library, which records them so.
+// Records the calls of patched functions, and level 0 of any Python library with it.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_SETATTR_RECORDED_CALLS_H_
 #define TORCHTRACE_DIALECTS_PYTHON_SETATTR_RECORDED_CALLS_H_
@@ -20,11 +20,9 @@
 
 namespace torchtrace::python_dialect {
 
-// Records the calls that native entries see, around their execution. Needs the GIL, and keeps a
-// Python error that is set.
-
-// `result` as the call returned it: null means that a Python error is set. `describe(result, config)` appends its
-// description where results are wanted; a null pointer: they are not.
+// Records the end of a call that a native entry sees. `result` as the call returned it: null means that a Python error
+// is set, which stays set. `describe(result, config)` appends its description if results are recorded; a null pointer:
+// they are not. Needs the GIL.
 template <typename Describe = std::nullptr_t>
 void EndCall(PyObject* result, Describe&& describe = nullptr) {
   if (result != nullptr) {
@@ -41,7 +39,7 @@ void EndCall(PyObject* result, Describe&& describe = nullptr) {
   t_thread.Raise(type == nullptr ? "SystemError" : TypeName(reinterpret_cast<PyTypeObject*>(type)));
 }
 
-// Every call under its own name, at level 0. `kDescribe` appends the description of an argument.
+// Records every call under its own name, at level 0. `kDescribe` appends the description of an argument.
 template <void (*kDescribe)(PyObject* value, ConfigBuilder* config)>
 class RecordedCalls : public EntryDialect {
  public:
@@ -62,19 +60,16 @@ class RecordedCalls : public EntryDialect {
   }
 };
 
-// Level 0 of libraries that are no framework's, from the program's start: nothing of a
-// framework is needed. A framework's own hook, installed later, records and describes all calls
-// of level 0 from then on.
-
+// Level 0 of libraries outside the framework, from the program's start: it needs nothing from a framework. The
+// framework's own hook, installed later, records and describes all calls of level 0 from then on.
 std::unique_ptr<TracingHook> MakeLibraryHook(std::vector<std::string> names, const RecordingOptions& options);
 
-// What a dialect whose level 0 is SetattrHook makes of the options.
-
-// Its early hooks: those of the names that are not its package's.
+// The early hooks of a dialect whose level 0 is SetattrHook: for the names outside its package.
 std::vector<std::unique_ptr<TracingHook>> MakeOtherLibrariesHooks(std::string_view package,
                                                                   const RecordingOptions& options);
 
-// Its own hook's: the names in its package, and where they are asked for those of `default_names`, one a line.
+// The options of that dialect's own hook: the names in its package, and if the user asked for them, `default_names`,
+// one per line.
 TORCHTRACE_EXPORT EntryOptions FrameworkEntries(std::string_view package, std::string_view default_names,
                                                 const RecordingOptions& options);
 

@@ -1,5 +1,5 @@
-// Calls of an embedded Python through native entries into a log: what is recorded of each, in
-// the forms in which CPython passes arguments and in those that an ArgumentForm gives them.
+// Records calls of an embedded Python through native entries into a log, in the forms in which CPython passes arguments
+// and in those of an ArgumentForm.
 
 #define PY_SSIZE_T_CLEAN
 #include "dialects/python/setattr/recorded_calls.h"
@@ -33,7 +33,7 @@ using ::testing::IsEmpty;
 
 void DescribeValue(PyObject* value, ConfigBuilder* config) { ValueDescriber<NoFramework>(config).Value(value); }
 
-// "f(1, axis=2)", as the bytes say it.
+// Formats the bytes of a call: "f(1, axis=2)".
 std::string Text(std::string_view identity) {
   const absl::StatusOr<Config> config = ParseConfig(identity);
   if (!config.ok()) return std::string(config.status().message());
@@ -177,7 +177,7 @@ class ArgumentFormTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { StartPython(); }
 
-  // What a function of these parameters hands on when it is called like this.
+  // What a function with these parameters passes on when it is called like this.
   static std::string HandedOn(const std::string& parameters, const std::string& form, const std::string& call) {
     EXPECT_EQ(Execute(absl::StrCat("def f(", parameters,
                                    "): pass\n"
@@ -228,7 +228,7 @@ TEST_F(ArgumentFormTest, OneTuple) {
   EXPECT_EQ(HandedOn("a", "(a)", "None"), "f(None)");
 }
 
-// As everywhere, what is left out is counted.
+// As everywhere, omitted items are counted.
 TEST_F(ArgumentFormTest, LongTuplesAreCut) {
   for (const char* const call : {"[*range(2000)]", "{i: i for i in range(2000)}"}) {
     const std::string text = HandedOn("args", "(args)", call);

@@ -58,7 +58,7 @@ constexpr SlotName kNames[] = {
     {"__next__", Shape::kNext, 0},
 };
 
-// Sequences have slots of their own under these names, which take a number.
+// Under these names sequences have their own slots, which take a number.
 constexpr SlotName kSequenceNames[] = {
     {"__len__", Shape::kLength, 0},          {"__add__", Shape::kBinary, 0},    {"__iadd__", Shape::kBinary, 0},
     {"__contains__", Shape::kContains, 0},   {"__getitem__", Shape::kIndex, 0}, {"__setitem__", Shape::kIndexAssign, 0},
@@ -95,7 +95,7 @@ PyObject* Through(const Entry& entry, const TracedApi* api, PyObject* self, PyOb
   return CallThrough(g_layers[entry.layer], *api, {self, arguments, count, nullptr, nullptr}, call);
 }
 
-// For slots that answer with a number, -1 being the error.
+// For slots that return a number, with -1 for an error.
 template <typename Number, typename Call>
 Number NumberThrough(const Entry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
                      Py_ssize_t count, Call&& call) {
@@ -107,7 +107,7 @@ Number NumberThrough(const Entry& entry, const TracedApi* api, PyObject* self, P
   return number;
 }
 
-// An operator's slot is called with the operands in order, whichever has the slot.
+// Whether the slot is the right operand's: CPython passes the operands in order in either case.
 bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
   return !PyType_IsSubtype(Py_TYPE(left), entry.owner) && PyType_IsSubtype(Py_TYPE(right), entry.owner);
 }
@@ -156,7 +156,7 @@ bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
                             [&] { return reinterpret_cast<objobjproc>(entry.original)(self, item); });
 }
 
-// The number as Python code would have given it; null with no error where there is no memory.
+// The number as a Python object; null without an error if memory runs out.
 PyObject* Number(Py_ssize_t number) {
   PyObject* const object = PyLong_FromSsize_t(number);
   if (object == nullptr) PyErr_Clear();
@@ -165,7 +165,7 @@ PyObject* Number(Py_ssize_t number) {
 
 [[gnu::noinline]] PyObject* Index(const Entry& entry, PyObject* self, Py_ssize_t number) {
   const auto call = [&] { return reinterpret_cast<ssizeargfunc>(entry.original)(self, number); };
-  // `3 * x` can't be told from `x * 3`.
+  // `3 * x` and `x * 3` look the same here.
   const TracedApi* const api = entry.apis[0] != nullptr ? entry.apis[0] : entry.apis[1];
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
@@ -185,7 +185,7 @@ PyObject* Number(Py_ssize_t number) {
   return result;
 }
 
-// Null without an error is the end.
+// Null without an error is the end of the iteration.
 [[gnu::noinline]] PyObject* Next(const Entry& entry, PyObject* self) {
   PyObject* item = nullptr;
   Through(entry, entry.apis[0], self, nullptr, 0, [&] {
@@ -195,7 +195,7 @@ PyObject* Number(Py_ssize_t number) {
   return item;
 }
 
-// C has no closures: every slot needs an entry point of its own, as small as can be.
+// C functions have no closures: every slot needs an entry point of its own, as small as possible.
 template <const auto& kEntries, auto kCall>
 struct PointsOf;
 template <const auto& kEntries, typename Result, typename... Arguments, Result (*kCall)(const Entry&, Arguments...)>
@@ -243,7 +243,7 @@ void** Place(PyTypeObject* type, int offset) {
     int start;
     void* slots;
   };
-  // In the order in which PyHeapTypeObject holds them, the last one first.
+  // In reverse order of their position in PyHeapTypeObject.
   const Group groups[] = {
       {offsetof(PyHeapTypeObject, as_sequence), type->tp_as_sequence},
       {offsetof(PyHeapTypeObject, as_mapping), type->tp_as_mapping},
@@ -258,11 +258,11 @@ void** Place(PyTypeObject* type, int offset) {
   return reinterpret_cast<void**>(reinterpret_cast<char*>(type) + offset);
 }
 
-// Calls `visit` with the place of the slot in `type` and in all types below it.
+// Calls `visit` with the place of the slot in `type` and in all its subclasses.
 template <typename Visit>
 void ForEachPlace(PyTypeObject* type, int offset, Visit&& visit) {
   if (void** const place = Place(type, offset)) visit(place);
-  // type's own method: a metaclass may have another.
+  // type's own method, as a metaclass may define another.
   PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
   PyObject* const types = method == nullptr ? nullptr : PyObject_CallOneArg(method, reinterpret_cast<PyObject*>(type));
   PyErr_Clear();
@@ -292,7 +292,7 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
     entry.apis[static_cast<size_t>(slot.part)] = api;
     return true;
   }
-  // Where it was entered before, it is entered there again.
+  // A slot that had an entry before reuses it.
   size_t at = 0;
   while (at < table.used && !table.entries[at].Is(layer, owner, offset)) ++at;
   if (at == table.size) return false;
@@ -306,11 +306,11 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
   entry.apis[static_cast<size_t>(slot.part)] = api;
   table.used = std::max(table.used, at + 1);
   patches->Replace(place, entry.point);
-  // Subclasses may be gone when everything is put back: those that live are found anew.
+  // Not in `patches`: some subclasses may be gone when everything is restored, so the living ones are searched again.
   ForEachPlace(owner, offset, [&](void** each) {
     if (*each == entry.original && IsWritable(each)) *each = entry.point;
   });
-  // A class that is made later takes its slots from the descriptors, if they agree.
+  // A class that is created later takes its slots from the descriptors, if they agree.
   PyObject *name, *member;
   Py_ssize_t position = 0;
   while (PyDict_Next(DictOf(owner), &position, &name, &member)) {
@@ -334,7 +334,7 @@ bool PatchSlot(int layer, PyObject* descriptor, const TracedApi* api, PatchList*
   if (slot == nullptr) return false;
   const bool done = PatchOne(layer, owner, offset, *slot, api, patches);
   if (done && slot->shape == Shape::kLength) {
-    // There are two of them, and only one has a descriptor.
+    // There are two length slots, but only one has a descriptor.
     constexpr int kOfMapping =
         offsetof(PyHeapTypeObject, as_mapping) + static_cast<int>(offsetof(PyMappingMethods, mp_length));
     constexpr int kOfSequence =

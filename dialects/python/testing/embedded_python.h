@@ -1,4 +1,4 @@
-// Running Python in a test's own process: statements and expressions in __main__. Py_Initialize is the test's.
+// Runs Python statements and expressions in __main__ of a test's own process. The test calls Py_Initialize.
 
 #ifndef TORCHTRACE_DIALECTS_PYTHON_TESTING_EMBEDDED_PYTHON_H_
 #define TORCHTRACE_DIALECTS_PYTHON_TESTING_EMBEDDED_PYTHON_H_
@@ -17,7 +17,7 @@ inline PyObject* RunInMain(const std::string& code, int start) {
   return PyRun_String(code.c_str(), start, globals, globals);
 }
 
-// Takes the error that is set.
+// Clears the error that is set, and returns it as text.
 inline std::string ErrorText() {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -31,7 +31,7 @@ inline std::string ErrorText() {
   return text;
 }
 
-// "" or the exception that ended them: "KeyError: 'no'".
+// Returns "", or the exception that the code raised: "KeyError: 'no'".
 inline std::string Execute(const std::string& code) {
   PyObject* const result = RunInMain(code, Py_file_input);
   if (result == nullptr) return ErrorText();
@@ -39,7 +39,7 @@ inline std::string Execute(const std::string& code) {
   return "";
 }
 
-// A new reference; a failure of the test, and null, where it raises.
+// Returns a new reference; if the expression raises, fails the test and returns null.
 inline PyObject* Evaluate(const std::string& expression) {
   PyObject* const value = RunInMain(expression, Py_eval_input);
   if (value == nullptr) ADD_FAILURE() << expression << ": " << ErrorText();

@@ -20,12 +20,12 @@ HEADER = """\
 library: torch
 """
 ENTRY = re.compile(r'- \{api: ([^,}]*)(?:, versions: "([^"]*)")?(.*)\}')
-# So many new names in one namespace are told as one.
+# This many new names in one namespace are shown as one.
 MANY = 8
 
 
 def quoted(text):
-    """What stands in double quotes there, one after the other."""
+    """The texts in double quotes, in order."""
     return re.findall('"([^"]*)"', text)
 
 
@@ -64,7 +64,7 @@ def write(known, rows):
 
 
 def shortened(names):
-    """Many of one namespace as one: `torch.foreach.*` (89)."""
+    """Shows many names of one namespace as one: `torch.foreach.*` (89)."""
     for space, members in itertools.groupby(sorted(names), lambda name: name.rpartition(".")[0]):
         members = list(members)
         if len(members) >= MANY:
@@ -74,7 +74,7 @@ def shortened(names):
 
 
 def differences(text):
-    """A table: each version's number of names, and what it has and lacks beside the one before."""
+    """A table: each version's number of names, and what is new and gone since the one before."""
     known, rows = read(text)
     names = {v: {name for (name, _), versions in rows.items() if v in versions} for v in known}
     lines = ["| torch | names | new | gone |", "| -- | -- | -- | -- |"]

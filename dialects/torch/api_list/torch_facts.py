@@ -1,5 +1,5 @@
-"""What is known of PyTorch's APIs beyond their names: the levels that see a call, the
-operators that it calls. Stands behind scan_library.py in one program."""
+"""Facts about PyTorch's APIs: the levels that see a call, the operators that it calls. The build
+appends this to scan_library.py."""
 
 # ruff: noqa: F821 (names of scan_library.py)
 
@@ -11,13 +11,13 @@ def torch_facts(found):
 class TorchFacts:
     # Functions in C that level 1 sees although no operator has their name.
     _SEEN = ("tensor", "as_tensor", "asarray")
-    # What it sees though no mode is told of it, beside the types of tensors.
+    # What it sees although no mode receives it, in addition to the types of tensors.
     _UNTOLD = frozenset(
         "torch.Tensor torch.Tensor.as_subclass torch.from_dlpack torch.from_numpy torch.frombuffer "
         "torch.nested.nested_tensor torch.nn.Buffer torch.nn.Parameter "
         "torch.nn.UninitializedBuffer torch.nn.UninitializedParameter".split()
     )
-    # Where C functions that are made from operators are.
+    # Where the C functions are that are made from operators.
     _OWNERS = ("torch", "torch._C", "torch._C._nn", "torch._C._fft", "torch._C._linalg")
     _OWNERS += ("torch._C._special", "torch._C._sparse", "torch._C._nested")
     _SLOTS = {
@@ -31,7 +31,7 @@ class TorchFacts:
         **{name: name for name in "add sub mul div matmul pow lt le eq ne gt ge".split()},
     }
 
-    # Operators have these names too, but a tensor answers itself.
+    # Operators have these names too, but the methods don't call them.
     _ANSWERED = frozenset("dim size stride numel nelement data_ptr requires_grad_".split())
 
     def __init__(self):
@@ -66,7 +66,7 @@ class TorchFacts:
         return facts
 
     def _operator_rows(self):
-        """Each operator that isn't ATen's, as torch.ops has it."""
+        """Each operator that isn't ATen's, under its name in torch.ops."""
         rows = []
         for name in sorted(self.overloads):
             space, _, rest = name.partition("::")
@@ -98,7 +98,7 @@ class TorchFacts:
         return self._own_operator(thing) is not None or thing.__name__ in self._SEEN
 
     def _told_of(self, slot):
-        """Whether a mode is told of the slot itself: x + 1 is known to it as Tensor.add."""
+        """Whether a mode receives the slot itself: of x + 1 it receives Tensor.add."""
         if not callable(slot):
             return False
         seen = []
@@ -141,7 +141,7 @@ class TorchFacts:
 
     def _is_composite(self, name):
         has = self.torch._C._dispatch_has_kernel_for_dispatch_key
-        # Variants that write into an argument stand on the others.
+        # Variants that write into an argument are built on the others.
         overloads = [overload for overload in self.overloads[name] if not overload.endswith("out")]
         return all(has(overload, "CompositeImplicitAutograd") for overload in overloads)
 

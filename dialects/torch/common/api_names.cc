@@ -46,11 +46,10 @@ PyObject* FindNamespace(std::string_view dotted) {
   return owner;
 }
 
-// What is called, as it stands in a dictionary; null for others: classes and constants have names of
-// their own.
+// The function behind a member of a dictionary; null for anything else: classes and constants have their own names.
 PyObject* FunctionOf(PyObject* member) {
   if (Py_TYPE(member) == &PyStaticMethod_Type || Py_TYPE(member) == &PyClassMethod_Type) {
-    // A member of the C struct, which holds it.
+    // A member of the C struct, which keeps it alive.
     member = PyObject_GetAttrString(member, "__func__");
     Py_DECREF(member);
   } else if (Py_TYPE(member) == &PyMethod_Type) {
@@ -62,7 +61,7 @@ PyObject* FunctionOf(PyObject* member) {
   return is_function ? member : nullptr;
 }
 
-// Public before private, then few parts, then what Python calls, then short, then the preferred place.
+// Public before private, then fewer parts, then Python 3 before Python 2, then shorter, then the preferred place.
 struct Rank {
   bool is_private;
   std::ptrdiff_t dots;
@@ -76,7 +75,7 @@ struct Rank {
   }
 };
 
-// Calls `visit(name, function)` for what the namespace has, a class from its bases too.
+// Calls `visit(name, function)` for the functions of the namespace, including those of a class's bases.
 template <typename Visit>
 void ForEachFunction(PyObject* owner, Visit&& visit) {
   auto* const type = PyType_Check(owner) ? reinterpret_cast<PyTypeObject*>(owner) : nullptr;
@@ -128,7 +127,7 @@ bool BelongsToModuleOrType(PyObject* builtin) {
   return self == nullptr || PyModule_Check(self) || PyType_Check(self);
 }
 
-// A new one each time, whatever it is called: functools.wraps gives it another's name.
+// A nested function: a new object each time, whatever its name, since functools.wraps gives it another's.
 bool IsMadeByCalls(PyObject* function) {
   return (reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_flags & CO_NESTED) != 0;
 }
@@ -152,8 +151,8 @@ ApiNames* ApiNames::Loaded() {
   return loaded;
 }
 
-// Without a line of Python: tracing functions of the program would see it, and handlers of signals
-// would be called, and might raise, within it.
+// Runs no Python code: the program's trace functions would see it, and its signal handlers could run, and raise, inside
+// it.
 void ApiNames::Load() {
   std::unordered_map<PyObject*, Rank> best;
   for (size_t order = 0; order < std::size(kNamespaces); ++order) {

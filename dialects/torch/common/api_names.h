@@ -1,7 +1,5 @@
-// The name of the API behind a function object, as level 1 sees them: the
-// shortest public name, and for what has none its module and
-// qualified name. Names are cached by identity only for objects that the cache
-// keeps alive. Needs the GIL.
+// The API name of a function object as level 1 sees it: its shortest public name, or its module and qualified name if
+// it has none. Names are cached by identity, and only for objects that the cache keeps alive. Needs the GIL.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_COMMON_API_NAMES_H_
 #define TORCHTRACE_DIALECTS_TORCH_COMMON_API_NAMES_H_
@@ -16,23 +14,23 @@ namespace torchtrace::torch_dialect {
 
 struct Api {
   std::string name;
-  std::string head;  // level 1 and the name, as a config's first bytes
+  std::string head;  // the first bytes of a config: level 1 and the name
   bool is_public = false;
 };
 
 class ApiNames {
  public:
-  // The process's, with the public names, read at the first call. Needs `import torch` before.
+  // The names of this process. The first call reads the public ones; torch must have been imported before.
   static ApiNames* Loaded();
 
-  // Null for what has no public name.
+  // Null if the function has no public name.
   const Api* FindPublic(PyObject* function) const {
     const auto found = by_function_.find(function);
     return found == by_function_.end() || !found->second->is_public ? nullptr : found->second.get();
   }
 
-  // Never null. The reference holds until the next call for functions that are
-  // not cached (local ones, a new object each time), else for ever.
+  // The reference is valid for ever, or only until the next call if the function is not cached (a local function is a
+  // new object each time).
   const Api& Resolve(PyObject* function);
 
  private:

@@ -1,12 +1,11 @@
 """The public names of PyTorch's functions, for api_name() of the package torchtrace.
 
-The hooks have the same from api_names.cc, which needs no Python code; it takes NAMESPACES from
-here.
+The hooks use api_names.cc instead, which runs no Python code; it takes NAMESPACES from here.
 """
 
 import sys
 
-# Where public names live, the preferred place first among names of one length. A line is C++ too.
+# Where public names live, the preferred place first among equally long names. Each line is C++ too.
 NAMESPACES = (
     "torch",
     "torch.Tensor",

@@ -1,12 +1,12 @@
-"""Tells the hooks when a thread is inside torch.compile's own work.
+"""Lets the hooks know when a thread is inside torch.compile's own work.
 
 Run for each of MODULES when it has been imported. Dynamo opens `compile_context(...)` around
 all that it does for a frame, and AOTAutograd around a backward graph that is compiled at its
-first run; `callback_handler.install_callbacks(...)` stands within, and alone around what
-Inductor compiles later. Elsewhere compile_context also surrounds code that runs.
+first run. `callback_handler.install_callbacks(...)` is inside those, and alone around what
+Inductor compiles later. Other modules also open compile_context around code that runs.
 """
 
-# With the object of each, "" for itself, and the function of that.
+# For each module, its object that has the function ("": the module itself), and the function.
 MODULES = {
     "torch._dynamo.callback": ("callback_handler", "install_callbacks"),
     "torch._dynamo.convert_frame": ("", "compile_context"),
@@ -15,7 +15,7 @@ MODULES = {
 
 
 def watch(module, wrap):
-    """Replaces the module's function by `wrap` of it: native, no frame."""
+    """Replaces the module's function by `wrap` of it, which is native and adds no frame."""
     owner, name = MODULES[module.__name__]
     owner = getattr(module, owner) if owner else module
     setattr(owner, name, wrap(getattr(owner, name)))

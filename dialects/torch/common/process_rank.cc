@@ -17,7 +17,7 @@ namespace {
 constexpr char kModule[] = "torch.distributed.distributed_c10d";
 constexpr char kNative[] = "torch._C._distributed_c10d";
 
-// A method of C++; -1 where it fails.
+// Calls a method written in C++; -1 if it fails.
 int64_t Ask(PyObject* group, const char* method) {
   PyObject* const number = PyObject_CallMethod(group, method, nullptr);
   const int64_t value = number != nullptr && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
@@ -26,7 +26,7 @@ int64_t Ask(PyObject* group, const char* method) {
   return value;
 }
 
-// Of the default group, where it is PyTorch's own class: others may be written in Python.
+// Records the rank in the default group if that is of PyTorch's own class: others may be written in Python.
 void TellRank() {
   PyObject* const module = ImportedModule(kModule);
   PyObject* const native = ImportedModule(kNative);
@@ -39,7 +39,7 @@ void TellRank() {
   const int64_t rank = Ask(group, "rank"), size = Ask(group, "size");
   --t_thread.suspended;
   if (rank < 0 || size <= rank) return;
-  // Forked processes have it too, until they have one of their own.
+  // Forked processes have it too, until they get their own.
   Recorder::Get()->AddMetadata("{\"rank\":" + std::to_string(rank) + ",\"world_size\":" + std::to_string(size) + "}");
 }
 

@@ -1,4 +1,4 @@
-// Tells the log which of how many processes this is, when torch.distributed knows.
+// Records this process's rank and the number of processes, when torch.distributed knows them.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_COMMON_PROCESS_RANK_H_
 #define TORCHTRACE_DIALECTS_TORCH_COMMON_PROCESS_RANK_H_
@@ -7,8 +7,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Tells it of the default process group that there is, and of each that is made from now on. A group that is destroyed
-// takes nothing back. Once per session; needs the GIL.
+// Records both for the current default process group, and for each one made later. Destroying a group changes nothing.
+// Call once per session, with the GIL.
 absl::Status WatchProcessRank();
 
 }  // namespace torchtrace::torch_dialect

@@ -22,7 +22,7 @@ std::vector<ArmThread>& Armers() {
   return *armers;
 }
 
-// Stands for the function that a new thread is to run.
+// Wraps the function that a new thread is to run.
 struct ThreadBody {
   PyObject_HEAD PyObject* function;
   vectorcallfunc vectorcall;
@@ -33,15 +33,15 @@ void ThreadBodyDealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-// By vectorcall, which takes nothing of the thread's recursion limit.
+// A vectorcall doesn't count against the thread's recursion limit.
 PyObject* ThreadBodyCall(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
   ArmThisThread();
   PyObject* const function = reinterpret_cast<ThreadBody*>(self)->function;
   KeepThreadName(function);
   PyObject* const result = PyObject_Vectorcall(function, args, count, names);
-  KeepThreadName(function);  // it may have another by now
+  KeepThreadName(function);  // it may have changed
   TellThreadName();
-  // As Python does, which would name this object and not the function.
+  // Python would do the same, but name this object instead of the function.
   if (kTellsRaisedInThread && result == nullptr && PyErr_ExceptionMatches(PyExc_SystemExit) == 0) {
     TellRaisedInThread(function);
     Py_RETURN_NONE;
@@ -49,22 +49,22 @@ PyObject* ThreadBodyCall(PyObject* self, PyObject* const* args, size_t count, Py
   return result;
 }
 
-// Of versions that name it.
+// Python 3.13 and later print it where an exception ends the thread.
 PyObject* ThreadBodyRepr(PyObject* self) { return PyObject_Repr(reinterpret_cast<ThreadBody*>(self)->function); }
 
 PyTypeObject g_thread_body_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-// Two names of one C function, each with a method definition of its own.
+// Two names of one C function; each has its own method definition.
 BuiltinPatch g_start_new_thread;
 BuiltinPatch g_start_new;
 
-// By which threading starts them from 3.13 on; earlier versions have none.
+// threading starts threads with it from 3.13 on; earlier versions lack it.
 BuiltinPatch g_start_joinable_thread;
 
-// The arguments with the function in first place in a body of ours; a new reference, null with an error. Any others as
-// they are.
+// The arguments with the first one, the function, wrapped in a ThreadBody; the arguments unchanged if it is none. A new
+// reference; null with an error set.
 PyObject* WithBody(PyObject* args) {
-  // A thread that nothing arms has a name to be told.
+  // Even if no level arms the thread, its name is recorded.
   const bool wanted = !Armers().empty() || Recorder::SessionIsOn();
   if (!wanted || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) < 1 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0))) {
     return Py_NewRef(args);

@@ -1,4 +1,4 @@
-// Tensors and torch's objects as bytes.
+// Describes tensors and torch's other objects as bytes.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_DESCRIBE_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_DESCRIBE_H_
@@ -13,37 +13,32 @@
 
 namespace torchtrace::torch_dialect {
 
-// Describes a tensor by its metadata, passively: nothing here is virtual in a
-// way that could reach Python, adds a guard, throws or needs the GIL.
-
-// `device` overrides the tensor's own when not empty (fake tensors).
+// Describes a tensor by its metadata, passively: it calls nothing virtual that could reach Python, adds no guard, does
+// not throw and doesn't need the GIL. `device` overrides the tensor's own when not empty (fake tensors).
 void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
                     std::string_view device = {});
 
-// The value behind a number that PyTorch wrapped into a 0-d tensor (`x + 1e-12`),
-// as a number. False, and nothing appended, for any other tensor.
+// Describes a number that PyTorch wrapped into a 0-d tensor (`x + 1e-12`) as a number. False, and nothing appended, for
+// any other tensor.
 bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config);
 
-// "float32", "cuda:0", "strided", "channels_last"; "unknown" for what
-// this version of torch does not name.
+// "float32", "cuda:0", "strided", "channels_last"; "unknown" for what this version of torch has no name for.
 std::string_view DtypeName(c10::ScalarType type);
 std::string DeviceName(c10::Device device);
 std::string_view LayoutName(c10::Layout layout);
 std::string_view MemoryFormatName(c10::MemoryFormat format);
 
-// Describes any Python object, those of PyTorch too, as dialects/python/describe/value_describer.h says.
-// Needs the GIL.
-
-// Looks up the Python types of torch that the description knows. Call once, after torch was imported. False, perhaps
-// with a Python error set, when torch lacks one or its objects have another size than torch's headers say.
+// Looks up torch's Python types for DescribePython. Call once, after torch was imported. False, perhaps with a Python
+// error set, when torch lacks one or its objects have another size than in torch's headers.
 bool InitDescribePython();
 
-// Calls `visit` for each tensor that Python has an object of. False where nobody can tell them. Needs the GIL.
+// Calls `visit` for each tensor that has a Python object. False if Python's objects can't be listed. Needs the GIL.
 bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor));
 
 // torch.Tensor itself.
 bool IsTensorType(const PyTypeObject* type);
 
+// Describes any Python object, torch's objects too, as dialects/python/describe/value_describer.h says. Needs the GIL.
 void DescribePython(PyObject* value, ConfigBuilder* config);
 
 // A tensor argument (of torch.Tensor or a subclass), with its subclass.

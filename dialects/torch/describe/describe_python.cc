@@ -19,8 +19,7 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// Asked for with PyType_IsSubtype: isinstance, and torch's own checks by it, may
-// call an object's __class__.
+// Checked with PyType_IsSubtype: isinstance, which torch's own checks use, may call an object's __class__.
 struct Types {
   PyTypeObject* tensor = nullptr;
   PyTypeObject* parameter = nullptr;
@@ -103,7 +102,7 @@ PyTypeObject* TorchType(const char* module_name, const char* name) {
   return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, name));
 }
 
-// Whether objects that are read in memory have the size that torch's headers say.
+// Whether objects whose memory is read have the sizes of torch's headers.
 bool AreLaidOutAsBuilt() {
   const auto fits = [](const char* module, const char* name, size_t bytes) {
     PyTypeObject* const type = TorchType(module, name);
@@ -117,8 +116,8 @@ bool AreLaidOutAsBuilt() {
          fits("torch", "memory_format", sizeof(THPMemoryFormat));
 }
 
-// Names of tensor subclasses by type, of types that may be gone: no two have the same version, nor
-// has a type that was changed its old one. Holds until the next call.
+// Names of tensor subclasses. The cache checks a type's version, since a cached type may be gone: no two types have the
+// same version, and a changed type gets a new one. Valid until the next call.
 const std::string& SubclassName(PyTypeObject* type) {
   struct Known {
     unsigned int version;

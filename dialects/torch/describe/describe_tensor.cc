@@ -25,14 +25,14 @@ c10::Layout LayoutOf(const c10::TensorImpl& tensor) {
   constexpr auto kOtherLayoutKeys = c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks;
   if (!keys.has_any(kOtherLayoutKeys)) return c10::kStrided;
   if (keys.has_any(c10::sparse_ks)) return c10::kSparse;
-  // Of the compressed layouts only the tensor knows which; without a custom
-  // layout policy the answer comes from C++. A wrapper of functorch's has none.
+  // Only the tensor knows which compressed layout it has; without a custom layout policy the answer comes from C++. A
+  // functorch wrapper has no answer.
   if (!keys.has(c10::DispatchKey::Python) && !keys.has_any(c10::functorch_transforms_ks)) return tensor.layout();
   return keys.has_any(c10::mkldnn_ks) ? c10::kMkldnn : c10::kSparseCsr;
 }
 
-// Of a dtype that no torch.dtype stands for, typeMetaToScalarType would throw. ScalarType::Undefined is another
-// number in another version of torch.
+// typeMetaToScalarType would throw for a type without a torch.dtype. The number of ScalarType::Undefined depends on the
+// version of torch.
 c10::ScalarType ScalarTypeOf(const c10::TensorImpl& tensor) {
   const caffe2::TypeMeta type = tensor.dtype();
   return type.isScalarType() ? c10::typeMetaToScalarType(type) : static_cast<c10::ScalarType>(-1);
@@ -57,13 +57,13 @@ struct Dtype {
   std::string usual_tensor;  // the first bytes of one on the CPU, strided and contiguous
 };
 
-// By torch's own table, which may have more than that of the version that this was built with.
+// Uses the table of the running torch, which may have more dtypes than the version that this was built with.
 Dtype MakeDtype(c10::ScalarType type) {
   Dtype made = {"unknown", ""};
   try {
     made.name = c10::getDtypeNames(type).first;
   } catch (const c10::Error&) {
-    // No torch.dtype stands for it.
+    // It has no torch.dtype.
   }
   ValueWriter(&made.usual_tensor).BeginTensor(0, made.name, "cpu");
   return made;
@@ -74,7 +74,7 @@ constinit std::array<std::atomic<const Dtype*>, 256> g_dtypes;
 const Dtype& DtypeOf(c10::ScalarType type) {
   std::atomic<const Dtype*>& slot = g_dtypes[static_cast<uint8_t>(type)];
   if (const Dtype* const dtype = slot.load(std::memory_order_acquire)) return *dtype;
-  // Kept for ever; where two threads come at once, both are.
+  // Kept for ever; if two threads make one at the same time, both are.
   const auto* const made = new Dtype(MakeDtype(type));
   slot.store(made, std::memory_order_release);
   return *made;

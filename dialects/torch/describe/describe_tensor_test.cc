@@ -27,7 +27,7 @@ at::Tensor Empty(caffe2::TypeMeta type) {
 
 TEST(DescribeTensor, EveryDtypeHasAName) {
   EXPECT_EQ(Describe(Empty(caffe2::TypeMeta::Make<float>())), R"(Tensor([0], "float32"))");
-  // What no torch.dtype stands for, and typeMetaToScalarType throws at.
+  // A type without a torch.dtype, for which typeMetaToScalarType throws.
   EXPECT_EQ(Describe(Empty(caffe2::TypeMeta::Make<std::string>())), R"(Tensor([0], "unknown"))");
   at::Tensor wrapped = Empty(caffe2::TypeMeta::Make<std::string>());
   wrapped.unsafeGetTensorImpl()->set_sizes_contiguous({});

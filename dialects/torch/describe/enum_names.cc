@@ -22,7 +22,7 @@ std::string NameOf(const c10d::ReduceOp& op) {
   return name;
 }
 
-// Null: pybind11 doesn't know the type, or as several.
+// Null: pybind11 knows no C++ type for it, or several.
 const pybind11::detail::type_info* InfoOf(PyTypeObject* type) {
   const auto& types = pybind11::detail::get_internals().registered_types_py;
   const auto found = types.find(type);
@@ -39,7 +39,7 @@ const void* ValueOf(PyObject* object) {
 void InitEnumNames() { pybind11::detail::get_internals(); }
 
 std::string PybindValueName(PyObject* value, PyTypeObject* type) {
-  // Its classes have a metaclass.
+  // pybind11's classes have a metaclass.
   if (Py_TYPE(type) == &PyType_Type) return "";
   const pybind11::detail::type_info* const info = InfoOf(type);
   const void* const held = info == nullptr || info->type != type ? nullptr : ValueOf(value);

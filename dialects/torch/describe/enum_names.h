@@ -1,4 +1,4 @@
-// Which member of PyTorch's enumerations a value of C++ is, where no object of Python's tells it.
+// Names of members of PyTorch's C++ enumerations, for values whose Python object has no name.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_ENUM_NAMES_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_ENUM_NAMES_H_
@@ -13,11 +13,11 @@ namespace torchtrace::torch_dialect {
 // Call once, before the others: the first look-up makes Python objects.
 void InitEnumNames();
 
-// Of an object that pybind11 made, as ObjectName has it: what C++ returns is no member itself but equals one, and a
-// torch.distributed.ReduceOp holds one. Empty for all else.
+// The name of an object that pybind11 made, in ObjectName's form: a value that C++ returns equals a member but is
+// another object, and a torch.distributed.ReduceOp holds a member. Empty for all other objects.
 std::string PybindValueName(PyObject* value, PyTypeObject* type);
 
-// The same of a ReduceOp as operators take it; empty for other objects of TorchScript's.
+// The same for a ReduceOp as operators take it; empty for other objects of TorchScript.
 std::string ReduceOpName(const c10::IValue& object);
 
 }  // namespace torchtrace::torch_dialect

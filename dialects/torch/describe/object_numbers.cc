@@ -19,13 +19,13 @@ using Object = c10::intrusive_ptr_target;
 using Deleter = void (*)(Object*);
 using VirtualTable = Deleter*;
 
-// Itanium C++ ABI: a class whose first virtual function is its destructor has two entries for it, of which the second
-// also frees the object.
+// Itanium C++ ABI: a class whose first virtual function is its destructor has two entries for it; the second one also
+// frees the object.
 constexpr size_t kDeleting = 1;
 
 VirtualTable TableOf(const Object& object) { return *reinterpret_cast<const VirtualTable*>(&object); }
 
-// What the loader made read-only once it was relocated, around `address`; empty where that can be written to.
+// The pages around `address` that the loader made read-only after relocation; empty if it is writable.
 struct Pages {
   uintptr_t begin = 0;
   uintptr_t end = 0;
@@ -55,7 +55,7 @@ Pages ReadOnlyPages(const void* address) {
 class Numbers {
  public:
   static Numbers& Get() {
-    // Never destroyed: objects end up to the process's end.
+    // Never destroyed: objects are deleted until the process ends.
     static auto* const numbers = new Numbers;
     return *numbers;
   }
@@ -74,7 +74,7 @@ class Numbers {
 
   uint64_t Of(const Object& object) {
     const VirtualTable table = TableOf(object);
-    // The loader's lock is asked for before ours: who has it may let objects end.
+    // This takes the loader's lock before ours: a thread that holds it may delete objects.
     const bool watched = RealDeleter(table) != nullptr;
     const Pages pages = watched ? Pages() : ReadOnlyPages(table + kDeleting);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -105,7 +105,7 @@ class Numbers {
     Deleter real;
   };
 
-  // A child's only thread must not wait for one that is gone.
+  // The only thread of a forked process must not wait for one that is gone.
   Numbers() {
     pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); }, [] { Get().mutex_.unlock(); });
   }
@@ -149,7 +149,7 @@ class Numbers {
   std::atomic<bool> open_{false};
   std::unordered_map<const Object*, uint64_t> numbers_;
   uint64_t last_ = 0;
-  // Tensors are of some ten classes, storages of one.
+  // Tensors have about ten classes, storages one.
   std::array<Watched, 64> watched_;
   std::atomic<size_t> watched_count_{0};
 };

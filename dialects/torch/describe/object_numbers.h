@@ -1,9 +1,8 @@
-// Numbers for torch's reference-counted objects (tensors, storages), each unique however often memory is used again.
+// Numbers for torch's reference-counted objects (tensors, storages), which stay unique when memory is used again.
 //
-// An object is known by its address, until it ends. How its end is known: the entry for deleting objects in the virtual
-// table of its class is replaced, once for each class, by one that forgets the object and then does as before. Nothing
-// is kept alive, and nothing of an object is changed; a weak reference would keep its memory, and of some classes all
-// that it refers to.
+// An object is identified by its address until it is deleted. To notice that, the deleting entry in the virtual table
+// of its class is replaced, once per class, by one that forgets the object and then calls the real one. No object is
+// changed or kept alive; a weak reference would keep its memory, and for some classes everything that it refers to.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OBJECT_NUMBERS_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OBJECT_NUMBERS_H_
@@ -15,14 +14,14 @@
 
 namespace torchtrace::torch_dialect {
 
-// Objects get numbers from here on, from 1 in the order in which they are asked for. Any thread; a forked process goes
-// on with the numbers that there were.
+// From now on objects get numbers, from 1 in the order in which NumberOf is called for them. Any thread. A forked
+// process continues its parent's numbers.
 void BeginObjectNumbers();
-// No more, and all are forgotten. The replaced entries stay, at the cost of a load for each object that ends.
+// Stops that and forgets all numbers. The replaced entries stay, at the cost of a load for each deleted object.
 void EndObjectNumbers();
 
-// The object's number, the same as long as it lives; 0: it can't be told, or numbers aren't given. The caller holds a
-// reference. Runs no code of anyone's.
+// The object's number, which stays the same while it lives; 0: its class can't be watched, or numbers are off. The
+// caller holds a reference. Calls no code of the program.
 uint64_t NumberOf(const c10::intrusive_ptr_target& object);
 
 // The last number that was given, and the numbers above `least` whose objects live, in order.

@@ -46,7 +46,7 @@ TEST_F(ObjectNumbers, AreOfOneObjectEach) {
   EXPECT_EQ(Number(a), 1U);
 }
 
-// A class of its own, with a table of its own.
+// Another class, with its own virtual table.
 struct OtherTensor : c10::TensorImpl {
   using c10::TensorImpl::TensorImpl;
   explicit OtherTensor(bool* ended)

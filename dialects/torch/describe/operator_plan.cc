@@ -34,7 +34,7 @@ IntKind KindOf(const c10::Argument& argument) {
   }
 }
 
-// Only its metadata counts where it is the base of a view, an output, or what a new tensor is to be like.
+// Only the metadata matters of the base of a view, of an output, and of what a new tensor is to be like.
 bool ElementsAreRead(const c10::FunctionSchema& schema, const c10::Argument& argument) {
   const c10::AliasInfo* const alias = argument.alias_info();
   if (alias != nullptr) return alias->isWrite() && !argument.is_out();
@@ -127,7 +127,7 @@ void OperatorPlans::WatchRemovals() {
       removals_.fetch_add(1, std::memory_order_relaxed);
     }
   };
-  // Until the process ends: nothing is to be told when it does.
+  // Never destroyed: it isn't needed when the process ends.
   static auto* const registration = new c10::RegistrationHandleRAII(
       c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
   static_cast<void>(registration);

@@ -1,6 +1,5 @@
-// What describing an operator's calls needs of its schema, worked out once per
-// operator: names, which arguments are keywords, which integers are enums, and
-// the defaults in described form, so that a default is told by comparing bytes.
+// What describing an operator's calls needs of its schema, computed once per operator: names, which arguments are
+// keywords, which integers are enums, and the defaults in described form, so that comparing bytes finds a default.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OPERATOR_PLAN_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_OPERATOR_PLAN_H_
@@ -24,24 +23,24 @@
 
 namespace torchtrace::torch_dialect {
 
-// What an operator's boxed integer stands for.
+// What an operator's boxed integer represents.
 enum class IntKind : char { kInt, kDtype, kLayout, kMemoryFormat };
 
 struct ArgumentPlan {
   std::string name;
   IntKind int_kind = IntKind::kInt;
-  bool elements_are_read = true;  // of a tensor; not where the operator makes a view of it or only writes to it
+  bool elements_are_read = true;  // of a tensor; false if only its metadata matters
   std::string described_default;  // empty: it has none
 };
 
 struct OperatorPlan {
-  std::string head;       // level and "aten::add.Tensor", as a config's first bytes
-  bool foreign = false;   // not one of PyTorch's own: what it calls inside is not seen
+  std::string head;       // the first bytes of a config: level and "aten::add.Tensor"
+  bool foreign = false;   // not one of PyTorch's own, whose inner calls are not recorded
   size_t positional = 0;  // the rest of `arguments` is keyword-only
   std::vector<ArgumentPlan> arguments;
 };
 
-// The bytes of one argument. A type of C++ is described as what it is boxed into.
+// Appends the bytes of one argument. A C++ value is described like the value that it is boxed into.
 void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, const at::Tensor& value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, const at::Scalar& value, ConfigBuilder* config);
@@ -71,17 +70,16 @@ void DescribeArgument(IntKind kind, const std::optional<Value>& value, ConfigBui
   value.has_value() ? DescribeArgument(kind, *value, config) : config->values().None();
 }
 
-// The plans that one thread knows for a level. A plan holds until the next Get: when an
-// operator goes, its address and its name may come again with another schema, so
-// all plans are forgotten.
+// The plans of one thread for a level. A plan is valid until the next Get: when an operator is deregistered, all plans
+// are dropped, since its address and its name may be used again with another schema.
 class OperatorPlans {
  public:
   explicit OperatorPlans(int level) : level_(level) {}
 
-  // Makes all threads' plans notice operators that go. Call once.
+  // Makes all threads' plans notice when operators are deregistered. Further calls do nothing.
   static void WatchRemovals();
 
-  // `schema`: an operator's own, no copy.
+  // `schema` is the operator's own and not a copy: its address is the key.
   const OperatorPlan& Get(const c10::FunctionSchema& schema) {
     const void* const key = &schema;
     const uint64_t removals = removals_.load(std::memory_order_relaxed);
@@ -109,7 +107,7 @@ class OperatorPlans {
   const OperatorPlan* last_ = nullptr;
 };
 
-// The schema of an operator of that name, "aten::add.Tensor", as PyTorch writes it; empty: there is none.
+// The schema of an operator, "aten::add.Tensor", as PyTorch prints it; empty if there is none.
 std::string SchemaTextOf(std::string_view api);
 
 // Describes a call argument by argument, in the schema's order, as __torch_dispatch__ would show
@@ -133,7 +131,7 @@ class OperatorCallDescriber {
   SchemaArguments arguments_;
 };
 
-// A call whose arguments, as many as the plan has, stand at `arguments`.
+// Describes a call. `arguments` points to as many as the plan has.
 void DescribeOperatorCall(const OperatorPlan& plan, const c10::IValue* arguments, ConfigBuilder* config);
 
 }  // namespace torchtrace::torch_dialect

@@ -22,13 +22,13 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// Of so many elements at most a range is taken: what indices, masks and lengths have, and a few hundred nanoseconds.
+// A range is taken of at most this many elements: enough for indices, masks and lengths, in a few hundred nanoseconds.
 constexpr int64_t kMaxRangeElements = 4096;
-// Of so many they are kept themselves: lengths, offsets and labels of a batch, shapes.
+// At most this many elements are kept themselves: lengths, offsets and labels of a batch, shapes.
 constexpr int64_t kMaxKeptElements = 32;
 
-// The field behind an accessor that may call Python (describe_tensor.cc). So may all of a tensor's accessors that have
-// no `_default` in their names; those that have throw where sizes are symbolic.
+// The field behind an accessor that may call Python (describe_tensor.cc). So may all of a tensor's accessors without
+// `_default` in their names; those with it throw if sizes are symbolic.
 struct Fields : c10::TensorImpl {
   static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&Fields::storage_offset_); }
 };
@@ -49,7 +49,7 @@ std::atomic<bool> g_identities{false};
 std::atomic<bool> g_ranges{false};
 std::atomic<uint64_t> g_contents_bytes{0};
 
-// Null: there are none, or the program has said that they must not be read.
+// Null: there is no data, or the program has forbidden to read it.
 const char* DataOf(const c10::Storage& storage) {
   try {
     return static_cast<const char*>(storage.data());
@@ -58,8 +58,8 @@ const char* DataOf(const c10::Storage& storage) {
   }
 }
 
-// The first of a tensor's elements, where they are in memory that can be read as it is, and its sizes known; null: they
-// aren't.
+// The first of a tensor's elements; null if they are not in CPU memory that can be read as it is, or the sizes are
+// unknown.
 const char* ElementsOf(const c10::TensorImpl& impl) {
   if (impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks | c10::functorch_transforms_ks |
                              c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::Functionalize) |
@@ -72,7 +72,7 @@ const char* ElementsOf(const c10::TensorImpl& impl) {
   const char* const start = DataOf(storage);
   const c10::SymInt bytes = storage.sym_nbytes();
   if (start == nullptr || bytes.is_heap_allocated()) return nullptr;
-  // A tensor may say more than its storage holds.
+  // A tensor may claim more than its storage holds.
   const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
   const int64_t offset = Fields::StorageOffsetOf(impl);
   int64_t last = offset;
@@ -113,20 +113,20 @@ void ForEachElement(const c10::TensorImpl& impl, const char* first, const Visit&
   }
 }
 
-// Without touching it: true where each page can be read. The program need not read the memory, and that of a file which
-// was cut, or of a tensor made of a pointer that is none any more, would end it.
+// Whether each page can be read, without touching it. The program may never read the memory, and reading that of a
+// truncated file, or behind a dangling pointer, would end it.
 bool IsReadable(const char* from, const char* to) {
   static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   constexpr size_t kMaskBytes = 8;
   const auto last = reinterpret_cast<uintptr_t>(to) - 1;
   for (uintptr_t at = reinterpret_cast<uintptr_t>(from) & ~(page - 1); at <= last; at += page) {
-    // The kernel copies the mask before it finds that there is nothing to do with it.
+    // The kernel reads the mask before it rejects the operation ~0.
     if (syscall(SYS_rt_sigprocmask, ~0, at, nullptr, kMaskBytes) == -1 && errno != EINVAL) return false;
   }
   return true;
 }
 
-// Of a tensor that is scattered over more memory nothing is read unasked.
+// Without an option, nothing is read of a tensor that is scattered over more memory.
 constexpr int64_t kMaxSpanBytes = 256 << 10;
 
 bool IsReadable(const c10::TensorImpl& impl, const char* first) {
@@ -223,7 +223,7 @@ std::optional<uint64_t> NumberTensorsOfPython() {
       const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
       IdentityOf(impl);
       if (const at::Tensor& gradient = impl.grad(); gradient.defined()) IdentityOf(*gradient.unsafeGetTensorImpl());
-    } catch (const c10::Error&) {  // it can't be asked, nor will a call's be
+    } catch (const c10::Error&) {  // it gets no number, nor does it in a call
     }
   });
   return known ? std::optional(LastNumber()) : std::nullopt;

@@ -1,4 +1,4 @@
-// What a trace may be asked to keep of tensors beside their metadata: identities, ranges of integers, contents.
+// Optional notes on tensors, in addition to their metadata: identities, ranges of integers, contents.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_NOTES_H_
 #define TORCHTRACE_DIALECTS_TORCH_DESCRIBE_TENSOR_NOTES_H_
@@ -17,15 +17,15 @@ namespace torchtrace::torch_dialect {
 
 inline std::atomic<bool> g_tensor_notes_wanted{false};
 
-// What DescribeTensor adds after each tensor. As passive as it is: elements are read on the CPU alone, from memory that
-// is there already; for first notes (ConfigBuilder), which nobody asked for, only where that is sure to be so.
+// DescribeTensor calls this after each tensor. It is as passive: it reads elements only on the CPU, from memory that is
+// already there; for first notes (ConfigBuilder), which need no option, it first checks that the memory is readable.
 void NoteTensor(const at::Tensor& tensor, ConfigBuilder* config);
 
-// Numbers the tensors that Python has objects of, and their gradients, where nobody asked for them yet: what is above
-// the last of these numbers is made later. Nothing: nobody can tell. Needs the GIL.
+// Gives numbers to the tensors that have Python objects, and to their gradients, and returns the last number: objects
+// with higher numbers were made later. Nothing if Python's objects can't be listed. Needs the GIL.
 std::optional<uint64_t> NumberTensorsOfPython();
 
-// Has them taken while it is installed. It comes before the hooks that describe calls.
+// Turns the notes on while it is installed. Install it before the hooks that describe calls.
 class TensorNotesHook : public TracingHook {
  public:
   TensorNotesHook(int level, const RecordingOptions& options) : level_(level), options_(options) {}

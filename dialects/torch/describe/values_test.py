@@ -1,4 +1,4 @@
-"""How values are described: every kind of argument, and none by asking it anything."""
+"""How values are described: every kind of argument, and none by calling its methods."""
 
 import functools
 import json

@@ -33,7 +33,7 @@ def operators(section, levels="1,2"):
 
 
 def contained_in_order(wanted, among):
-    """The first of `wanted` that `among` lacks behind the ones before it, or None."""
+    """The first of `wanted` that `among` lacks after the ones before it, or None."""
     position = 0
     for index, each in enumerate(wanted):
         try:
@@ -70,8 +70,8 @@ def test_every_call_that_a_dispatch_mode_sees():
 def test_no_call_that_a_dispatch_mode_does_not_see():
     _, lines = witnessed("1,2")
     extra = Counter(witnessed_calls("1,2")) - Counter(lines)
-    # Tensor._make_subclass, by which a Parameter is made, hides its detach from modes: the
-    # script makes an LSTM, which has four parameters.
+    # Tensor._make_subclass, which makes a Parameter, hides its detach from modes: the script makes
+    # an LSTM, which has four parameters.
     assert sum(extra.values()) == 4
     assert {json.loads(call)[0] for call in extra} == {"aten::detach"}
 
@@ -85,7 +85,7 @@ def test_level_2_alone_is_the_same():
 
 
 def alone():
-    """What operators.py calls with no mode of its own."""
+    """What operators.py calls without its own mode."""
     return witnessed("1,2")[0].section("alone", 2)
 
 

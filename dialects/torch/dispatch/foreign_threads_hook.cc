@@ -16,9 +16,9 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// Of a thread's operators every seventh or so is looked at: what isn't costs a countdown. PyTorch draws the
-// countdown with a generator that every thread has of its own, seeded alike, and whose first draw gives 0
-// from 0.1355 on: so the first operator of a thread that is new is always looked at.
+// About every seventh operator of a thread is sampled; the others cost a countdown. PyTorch draws the countdown from a
+// generator of each thread, all with the same seed, whose first draw gives 0 for probabilities from 0.1355 on: so the
+// first operator of a new thread is always sampled.
 constexpr double kLookedAt = 0.14;
 
 constexpr const char* kSentences[] = {
@@ -26,19 +26,19 @@ constexpr const char* kSentences[] = {
     "level 2: operators called in parallel regions of C++ code, of an extension or inside an operator",
 };
 
-// Threads don't inherit the levels in a parallel region. What most kernels call there stands below
-// autograd, as the kernel does, and is its own affair; what an extension calls doesn't.
+// Threads don't inherit the levels in a parallel region. Most kernels call operators there below autograd, inside their
+// own operator, and those are not to be recorded; an extension calls them above autograd.
 bool InKernelsRegion() {
   return at::in_parallel_region() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU);
 }
 
 std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
-  // Excluded: inside an operator that is recorded.
+  // If the key is excluded, this is inside a recorded operator.
   if (c10::impl::tls_is_dispatch_key_included(kDispatchKey) || c10::impl::tls_is_dispatch_key_excluded(kDispatchKey) ||
       InKernelsRegion() || torch::autograd::get_current_graph_task_id() != -1 || !Recorder::Recording()) {
     return nullptr;
   }
-  thread_local uint64_t told[std::size(kSentences)] = {};  // in the session with that arming
+  thread_local uint64_t told[std::size(kSentences)] = {};  // the session, by its g_arming
   const size_t which = at::in_parallel_region() ? 1 : 0;
   if (told[which] != g_arming) {
     told[which] = g_arming;
@@ -51,8 +51,8 @@ std::mutex g_mutex;
 bool g_installed = false;
 at::CallbackHandle g_callback = at::INVALID_CALLBACK_HANDLE;
 
-// While there is a callback, what sets PyTorch's thread-local state draws lots again: each node of a
-// backward pass does. So there is one only where there is a thread that it is for.
+// With a callback installed, everything that sets PyTorch's thread-local state draws a new countdown, as each node of a
+// backward pass does. So it is installed only when there is a thread that needs it.
 void Look() {
   const std::lock_guard<std::mutex> lock(g_mutex);
   if (!g_installed || g_callback != at::INVALID_CALLBACK_HANDLE) return;
@@ -60,7 +60,7 @@ void Look() {
       at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION}));
 }
 
-// Those have not armed themselves. With the GIL.
+// Other Python threads have not armed themselves yet. Needs the GIL.
 bool OtherPythonThreads() {
   PyThreadState* const first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
   return first != nullptr && PyThreadState_Next(first) != nullptr;

@@ -1,7 +1,6 @@
-// A Python interpreter table for PyTorch that passes every question on to another one: the base of what
-// overrides a few. Its members are those of c10/core/impl/PyInterpreter.h in torch 2.7 to 2.15: one that the
-// table of this torch lacks overrides nothing, and is never compiled. A torch with one more does not compile,
-// which is the point.
+// A PyInterpreterVTable for PyTorch that forwards every call to another one: the base of classes that override a few.
+// Its members are those of c10/core/impl/PyInterpreter.h in torch 2.7 to 2.15. A member that the table of this torch
+// lacks overrides nothing and is never compiled. If a torch adds a member, this does not compile, which is the point.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_FORWARDING_INTERPRETER_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_FORWARDING_INTERPRETER_H_
@@ -15,7 +14,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// `Table` is PyInterpreterVTable: members of a template are compiled where somebody calls them or they override.
+// `Table` is PyInterpreterVTable. This is a template because a member of one is only compiled if it is called or
+// overrides.
 // NOLINTBEGIN(modernize-use-override): not every torch has all of these.
 template <typename Table>
 class ForwardingTo : public Table {

@@ -1,4 +1,4 @@
-"""Level 2's key on threads whose key sets are put back by guards of PyTorch's."""
+"""Level 2's key on threads whose key sets PyTorch's guards restore."""
 
 import pytest
 

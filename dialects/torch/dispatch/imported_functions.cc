@@ -20,7 +20,7 @@ constexpr uint32_t kInTable[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT};
 #error "how does this processor's linker name an imported function?"
 #endif
 
-// The parts of a loaded library that name what it imports.
+// The parts of a loaded library that list what it imports.
 class Library {
  public:
   explicit Library(const dl_phdr_info& info) : base_(info.dlpi_addr) {
@@ -28,7 +28,7 @@ class Library {
       const ElfW(Phdr) & header = info.dlpi_phdr[i];
       if (header.p_type == PT_DYNAMIC) ReadDynamic(reinterpret_cast<const ElfW(Dyn)*>(base_ + header.p_vaddr));
       if (header.p_type != PT_GNU_RELRO) continue;
-      // Whole pages, as the dynamic linker takes them.
+      // Whole pages, as the dynamic linker protects them.
       constant_begin_ = PageOf(base_ + header.p_vaddr);
       constant_end_ = PageOf(base_ + header.p_vaddr + header.p_memsz);
     }
@@ -48,7 +48,7 @@ class Library {
   }
   static uintptr_t PageOf(uintptr_t address) { return address & ~(PageSize() - 1); }
 
-  // The dynamic linker has made addresses of the offsets, but in the kernel's own library.
+  // The dynamic linker has turned the offsets into addresses, except in the kernel's own library.
   uintptr_t AddressOf(ElfW(Addr) pointer) const { return pointer < base_ ? base_ + pointer : pointer; }
 
   void ReadDynamic(const ElfW(Dyn) * entry) {
@@ -118,7 +118,7 @@ class Library {
 }  // namespace
 
 bool ReplaceImported(std::span<const ReplacedFunction> functions) {
-  // Returns 1, which ends the walk, where it fails. No library is unloaded meanwhile.
+  // 1 ends the walk after a failure. No library is unloaded meanwhile.
   const auto replace = [](dl_phdr_info* info, size_t, void* data) {
     return Library(*info).Replace(*static_cast<std::span<const ReplacedFunction>*>(data)) ? 0 : 1;
   };

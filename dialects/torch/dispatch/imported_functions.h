@@ -1,5 +1,4 @@
-// Functions that shared libraries import from one another, replaced where they are imported: each library has a table
-// of their addresses.
+// Replaces functions that shared libraries import from one another, in each library's table of imported addresses.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_IMPORTED_FUNCTIONS_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_IMPORTED_FUNCTIONS_H_
@@ -13,8 +12,8 @@ struct ReplacedFunction {
   void* replacement;
 };
 
-// In all libraries that are loaded now, for ever. They may be called meanwhile. May be asked again, for libraries that
-// came since. False: a library imports one in a way that is not known, or it can't be replaced there.
+// Replaces them for ever in all libraries that are loaded now; other threads may call them meanwhile. Call it again for
+// libraries that were loaded since. False: the table of a library can't be written.
 bool ReplaceImported(std::span<const ReplacedFunction> functions);
 
 }  // namespace torchtrace::torch_dialect

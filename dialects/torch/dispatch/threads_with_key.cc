@@ -17,7 +17,7 @@
 
 namespace torchtrace::torch_dialect {
 
-// Whether this thread's set is among those that are known.
+// Whether KnownSets() has this thread's set.
 constinit thread_local bool t_set_known TORCHTRACE_STATIC_TLS = false;
 
 namespace {
@@ -26,26 +26,26 @@ using c10::impl::IncludeDispatchKeyGuard;
 using c10::impl::LocalDispatchKeySet;
 using c10::impl::PODLocalDispatchKeySet;
 
-// Of a set as it is stored: the key is none of those that are in it when the bit isn't.
+// The key's bit in a stored set. A set is stored as its difference from PyTorch's default set, which lacks this key, so
+// the bit is set if the set has the key.
 const uint64_t kKeyBit = c10::DispatchKeySet(kDispatchKey).raw_repr();
 
 std::atomic<bool> g_on = false;
 
 std::mutex g_mutex;
 
-// Of threads that have had the key, until they end. Guarded by g_mutex.
+// The sets of threads that have had the key, until they end. Guarded by g_mutex.
 std::vector<PODLocalDispatchKeySet*>& KnownSets() {
   static auto* const sets = new std::vector<PODLocalDispatchKeySet*>();
   return *sets;
 }
 
-// The thread's set may be read and changed by the thread meanwhile. Its change then stands, and may be of a set with
-// the key.
+// The set's own thread may read and change it meanwhile. That change wins, and may put the key back.
 void TakeOut(PODLocalDispatchKeySet* set) {
   std::atomic_ref<uint64_t>(set->included_).fetch_and(~kKeyBit, std::memory_order_relaxed);
 }
 
-// Makes this thread's set known until the thread ends.
+// Keeps this thread's set in KnownSets() until the thread ends.
 class KnownSet {
  public:
   KnownSet() {
@@ -53,7 +53,7 @@ class KnownSet {
     t_set_known = true;
     try {
       KnownSets().push_back(set_);
-    } catch (const std::bad_alloc&) {  // PyTorch's destructors come here; the thread loses the key in its next guard
+    } catch (const std::bad_alloc&) {  // destructors of PyTorch call this; the thread loses the key in its next guard
     }
   }
   ~KnownSet() {
@@ -66,7 +66,7 @@ class KnownSet {
   PODLocalDispatchKeySet* const set_ = &c10::impl::raw_local_dispatch_key_set;
 };
 
-// A forked process has this thread alone.
+// A forked process has only this thread.
 void BeforeFork() { g_mutex.lock(); }
 void AfterForkInParent() { g_mutex.unlock(); }
 void AfterForkInChild() {
@@ -75,8 +75,7 @@ void AfterForkInChild() {
   g_mutex.unlock();
 }
 
-// All ways in which PyTorch puts a set of included keys back are one of two: inline code of guards calls the first.
-
+// PyTorch restores a set of included keys in one of these two functions; inline code of guards calls the first.
 constexpr char kForceSet[] = "_ZN3c104impl33_force_tls_local_dispatch_key_setENS0_19LocalDispatchKeySetE";
 decltype(&c10::impl::_force_tls_local_dispatch_key_set) g_force_set = nullptr;
 void ForceSet(LocalDispatchKeySet set) {

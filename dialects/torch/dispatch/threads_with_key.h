@@ -1,20 +1,20 @@
-// Level 2's key in the threads' key sets: while the level records, a thread that has met it keeps it, and afterwards
-// none has it. Guards of PyTorch's (inference_mode, autograd's engine, functorch) put back the set that they found,
-// which may be of before, or of a time in between.
+// Keeps level 2's dispatch key in the threads' key sets: while the level records, a thread that got the key keeps it,
+// and afterwards no thread has it. PyTorch's guards (inference_mode, autograd's engine, functorch) restore the set that
+// they found, which may date from before the key was turned on or off.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_THREADS_WITH_KEY_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_THREADS_WITH_KEY_H_
 
 namespace torchtrace::torch_dialect {
 
-// From now on a thread has the key once it has called PutKeyRight, or such a guard has begun or ended on it. False:
-// those that end are not known of.
+// From now on a thread gets the key when it calls PutKeyRight, or when such a guard begins or ends on it. False: the
+// ends of guards go unnoticed.
 bool TurnKeyOn();
-// No thread has it from now on. (One that has been in the middle of a change may, up to its next operator.)
+// Takes the key from all threads. (A thread that is in the middle of a change may keep it until its next operator.)
 void TurnKeyOff();
 bool KeyIsOn();
 
-// Gives this thread the key, or takes it away, whichever is right now.
+// Gives this thread the key if it is on, or else takes it away.
 void PutKeyRight();
 
 }  // namespace torchtrace::torch_dialect

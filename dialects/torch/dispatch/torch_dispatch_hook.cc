@@ -43,13 +43,13 @@ const OperatorPlan& DescribeBoxedCall(const c10::OperatorHandle& op, const torch
   return plan;
 }
 
-// The Python name of the exception in flight. In a catch block.
+// The Python name of the exception in flight. Call it in a catch block.
 std::string ExceptionName() {
   try {
     throw;
   } catch (const python_error& error) {
     const pybind11::gil_scoped_acquire gil;
-    // Until someone takes it over, the error is Python's current one.
+    // Without a type, the error is still Python's current one.
     PyObject* const type = error.type == nullptr ? PyErr_Occurred() : error.type;
     return type == nullptr ? "RuntimeError" : TypeName(reinterpret_cast<PyTypeObject*>(type));
   } catch (const pybind11::error_already_set& error) {
@@ -72,7 +72,7 @@ std::string ExceptionName() {
   }
 }
 
-// What an operator returns, as it is boxed: its last values on `stack`.
+// Describes the boxed results of an operator: the last values on `stack`.
 void DescribeResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, ConfigBuilder* config) {
   const size_t count = std::min(op.schema().returns().size(), stack.size());
   config->BeginResult(count);
@@ -97,8 +97,8 @@ void DescribeResults(const std::tuple<Results...>& results, ConfigBuilder* confi
   std::apply([config](const auto&... result) { (DescribeArgument(IntKind::kInt, result, config), ...); }, results);
 }
 
-// Runs the operator by `call`, recorded as what `describe(config)` describes. `describe_results(config)` describes what
-// a `call` that returns nothing has left elsewhere.
+// Records `call()`, which `describe(config)` describes. If `call` returns nothing, `describe_results(config)` describes
+// the results, which it has left elsewhere.
 template <typename Describe, typename Call, typename DescribeOwn = std::nullptr_t>
 auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_results = nullptr) -> decltype(call()) {
   ThreadState& thread = t_thread;
@@ -120,8 +120,8 @@ auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_resul
       return result;
     }
   } catch (const abi::__forced_unwind&) {
-    // The thread ends in the middle of the call (pthread_exit, cancellation, Python's end): nothing
-    // is raised, and what catches this must hand it on.
+    // The thread ends in the middle of the call (pthread_exit, cancellation, Python's end): nothing is raised, and a
+    // handler must rethrow this.
     throw;
   } catch (...) {
     if (thread.recorder != nullptr) thread.Raise(ExceptionName());
@@ -129,10 +129,10 @@ auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_resul
   }
 }
 
-// On a key above Python's: the operators that this thread is inside of, recorded and with the key turned off.
+// For a key above Python's: how many recorded operators this thread is inside, with the key turned off.
 constinit thread_local int t_inside = 0;
 
-// What an operator of PyTorch calls inside is its own affair, as it is for a dispatch mode.
+// What an operator of PyTorch calls inside is not recorded, as a dispatch mode doesn't see it.
 class Inside {
  public:
   Inside() {
@@ -147,8 +147,8 @@ class Inside {
   const c10::impl::ExcludeDispatchKeyGuard exclude_{kDispatchKey};
 };
 
-// While a mode or a subclass answers: PyTorch has turned off the keys above Python's for what it calls, and
-// ours is to see that.
+// While a mode or a subclass handles a call, PyTorch turns off the keys above Python's for what it calls. This turns
+// ours on again, to record that.
 class SeenInPython {
  public:
   SeenInPython() : was_off_(kAbovePython && t_inside == 0 && c10::impl::tls_is_dispatch_key_excluded(kDispatchKey)) {
@@ -163,14 +163,14 @@ class SeenInPython {
   const bool was_off_;
 };
 
-// Whether a call goes to a mode or a subclass, which is what calls operators then.
+// Whether a call goes to a mode or a subclass, which then calls operators itself.
 bool GoesToPython(c10::DispatchKeySet keys) { return kAbovePython && keys.has(c10::DispatchKey::Python); }
-// It is the mode's calls that count.
+// Then the mode's calls are recorded instead.
 bool GoesToMode(c10::DispatchKeySet keys) {
   return GoesToPython(keys) && c10::impl::TorchDispatchModeTLS::stack_len() > 0;
 }
 
-// An operator of anyone but PyTorch is a part of the program.
+// An operator that is not PyTorch's is part of the program: what it calls is recorded too.
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (GoesToMode(keys)) return op.redispatchBoxed(keys & kBelowKey, stack);
   bool foreign = false;
@@ -200,7 +200,7 @@ struct Unboxed<Operator, Result(Arguments...)> {
       return Operator::redispatch(keys & kBelowKey, arguments...);
     };
     const auto describe = [&](ConfigBuilder* config) {
-      // PyTorch's own operators stay.
+      // PyTorch's own operators are never deregistered.
       static const OperatorPlan& plan =
           *OperatorPlans::Make(
                c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name).schema(),
@@ -222,8 +222,8 @@ void AddUnboxedKernels(torch::Library* library) {
   });
 }
 
-// Sees the calls that go to a tensor subclass's __torch_dispatch__. While a
-// dispatch mode of the program is on, it is the mode's calls that count.
+// Records the calls that go to a tensor subclass's __torch_dispatch__. While a dispatch mode of the program is on, the
+// mode's calls are recorded instead.
 class SubclassDispatch final : public ForwardingInterpreter {
  public:
   using ForwardingInterpreter::ForwardingInterpreter;

@@ -1,4 +1,4 @@
-// Level 2: its dispatch key, its hook, and the hook that finds operators on threads which it is not on.
+// Level 2: its dispatch key, its hook, and the hook that notices operators on threads without the key.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_TORCH_DISPATCH_HOOK_H_
@@ -12,18 +12,15 @@
 
 namespace torchtrace::torch_dialect {
 
-// The dispatch key that level 2 stands on: beside Python's, and without kernels in the versions
-// of torch that this was checked with.
-
+// The dispatch key of level 2: next to Python's, and without kernels in the versions of torch that this was tested
+// with.
 inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::Fake;
-// Before torch 2.13: a call that goes to a mode or a subclass comes by here before it, and not only the calls
-// that those make.
+// Before torch 2.13: a call that goes to a mode or a subclass passes this key first, and not only the calls that those
+// make.
 inline constexpr bool kAbovePython = kDispatchKey > c10::DispatchKey::Python;
 
-// Names what level 2 does not see: operators that are called on threads which C++ made, and which
-// have called no Python yet. No dispatch mode sees them either, the keys and modes being the thread's.
-// One at a time is installed.
-
+// Reports what level 2 does not see: operators on threads that C++ made and that have called no Python yet. No dispatch
+// mode sees them either, since keys and modes are per thread. At most one is installed.
 class ForeignThreadsHook : public TracingHook {
  public:
   int level() const override { return kDispatchLevel; }
@@ -32,18 +29,12 @@ class ForeignThreadsHook : public TracingHook {
   void Uninstall() override;
 };
 
-// Level 2: ATen operators below autograd, backward included, as
-// __torch_dispatch__ would show them.
+// Level 2: ATen operators below autograd, backward included, as __torch_dispatch__ would show them.
 //
-// The hook is a boxed fallback on a dispatch key of its own: Fake, which stands
-// beside Python's and has no kernels in the torch versions that this was
-// checked with (Install refuses where it has). A thread includes the key in its
-// thread-local set, which PyTorch carries over to autograd's threads. So the
-// program keeps its own formulas: a Python dispatch mode would turn off those
-// that are not safe for tensor subclasses. Calls that go to a subclass's own
-// __torch_dispatch__ never come down to a key below Python's; they are seen by a
-// wrapper around the Python interpreter's dispatch().
-
+// The hook is a boxed fallback on kDispatchKey (Install fails if this torch uses that key itself). A thread includes
+// the key in its thread-local set, which PyTorch copies to autograd's threads. So the program keeps its own formulas: a
+// Python dispatch mode would turn off those that are not safe for tensor subclasses. Calls that go to a subclass's own
+// __torch_dispatch__ never reach a key below Python's; a wrapper around the Python interpreter's dispatch() sees them.
 class TorchDispatchHook : public TracingHook {
  public:
   int level() const override { return kDispatchLevel; }

@@ -1,6 +1,5 @@
-// Kernels on level 2's dispatch key for operators that programs call most: they are called with
-// their arguments as C++ passes them, where the key's fallback has them boxed, which costs as much
-// as describing them. What is recorded is the same.
+// Kernels on level 2's dispatch key for the operators that programs call most. They take their arguments as C++ passes
+// them; the key's fallback takes boxed ones, and boxing costs as much as describing them. Both record the same.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_UNBOXED_OPERATORS_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_UNBOXED_OPERATORS_H_
@@ -84,8 +83,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Calls `add(Operator())` for each, an at::_ops struct. None of them is composite: those never
-// come down to the key but in inference mode.
+// Calls `add(Operator())` for each, an at::_ops struct. None of them is composite: a composite operator reaches the key
+// only in inference mode.
 template <typename Add>
 void ForEachUnboxedOperator(Add&& add) {
   add(at::_ops::add_Tensor());

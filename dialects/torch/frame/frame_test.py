@@ -92,10 +92,10 @@ def test_paths_are_those_of_the_model(modules):
     calls_at_3 = [call for call in modules if call.level == 3]
     seen = [(call.api.removeprefix("torch.nn."), call.kwargs["path"]) for call in calls_at_3]
     own, twin = ("__main__.MyModule", "MyModule_0"), ("__main__.MyModule", "MyModule_1")
-    # A module of two names has its first one; one that no name leads to is a root.
+    # A module with two names has the first one; one that no name leads to is a root.
     model = [("Linear", "linear"), ("ReLU", "relu"), ("Identity", "blocks.0"), ("ReLU", "relu")]
     assert seen[:12] == [own, *model, ("Tanh", "Tanh_0")] * 2
-    # Two that changed places are told by what leads to them now.
+    # Two that changed places have their new paths.
     swapped = [("ReLU", "linear"), ("Linear", "relu"), ("Identity", "blocks.0"), ("ReLU", "linear")]
     assert seen[12:18] == [own, *swapped, ("Tanh", "Tanh_0")]
     assert seen[18:24] == [twin, *swapped, ("Tanh", "Tanh_1")]
@@ -192,7 +192,7 @@ def test_paths_are_the_same_whatever_is_called_first(tmp_path):
     assert late == ["Linear_0", "Linear_0", *moved, "Linear_0"]
     assert folds[::2] == ["Sequential_2", "Sequential_3", "Sequential_4"]
     assert wrapped == ["Block_0:fc", "Block_0", "Block_0:fc"]
-    # Of modules without parts that are gone, names are given again.
+    # The names of modules without parts are used again when those are gone.
     assert {path for path in many if path.startswith("ReLU")} == {"ReLU_0"}
 
 
@@ -220,7 +220,7 @@ def test_what_is_left_out_leads_on(tmp_path):
 @pytest.mark.slow
 def test_compiles_as_untraced(tmp_path):
     seen = calls(tmp_path / "out", COMPILED, "3", "--frames", "modules")
-    # Called by itself too, it is what the compiled module has inside.
+    # It is inside the compiled module, and is called by itself too.
     assert "torch.nn.Sequential" in {call.api for call in seen}
 
 
@@ -302,7 +302,7 @@ exec("def made(): pass\\nmade()", {})
 
 
 def functions(folder, source, *options, levels="3", cwd=None):
-    """The calls of level 3 of a program in a file, and what it said."""
+    """The calls of level 3 of a program in a file, and its output."""
     script = folder / "program.py"
     script.write_text(source)
     done = subprocess.run(
@@ -317,7 +317,7 @@ def functions(folder, source, *options, levels="3", cwd=None):
 
 
 def own(seen):
-    """Of the program's file, without what all of them begin with."""
+    """The calls of functions in the program's file."""
     return [call for call in seen if call.kwargs.get("file") == "program.py"]
 
 
@@ -342,7 +342,7 @@ def test_functions_are_seen_on_all_threads(tmp_path):
     assert failed == [("__main__.failing", "KeyError")]
     threads = {call.thread for call in here if call.api == "__main__.outer"}
     assert len(threads) == 2
-    # Of the library a path that says something, and of code that is made the globals' name.
+    # A file of the library has a short path; code that is made has its globals' name.
     assert any(
         call.api == "json.dumps" and call.kwargs["file"] == "json/__init__.py" for call in seen
     )
@@ -530,7 +530,7 @@ def test_functions_written_in_c(tmp_path):
     assert ("ValueError", "raised") in failed
     key = next(call for call in seen if call.api == "math.sqrt")
     around = by_number[key.process, key.parent]
-    # A lambda in list.sort, which is what sorted() calls by its object.
+    # A lambda in list.sort, which sorted() calls.
     assert by_number[around.process, around.parent].api == "list.sort"
     sleeping = next(call for call in seen if call.api == "time.sleep")
     assert sleeping.thread != key.thread

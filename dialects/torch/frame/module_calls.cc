@@ -20,13 +20,13 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// All below is guarded by the GIL.
+// The GIL guards everything below.
 
 constexpr char kTorch[] = "torch";
 
 ModuleCallsHook::Describe g_describe = nullptr;
 vectorcallfunc g_original = nullptr;  // kept when the entry is taken out: calls may be under way
-uint32_t g_version = 0;               // of the function, while the entry stands in it
+uint32_t g_version = 0;               // of the function, while the entry is in it
 PyTypeObject* g_module_class = nullptr;
 
 // The modules whose calls are under way on this thread, filtered out or not.
@@ -34,7 +34,7 @@ struct ModuleThread {
   std::vector<ModelNumber> models;  // of each call, the outermost first
   ModulesApart apart;               // since the outermost call began
 
-  // Where greenlets change places on the thread, calls don't end in the order in which they began.
+  // With greenlets, calls on a thread need not end in the reverse order of their beginnings.
   void Shrink(size_t depth) {
     if (models.size() > depth) models.resize(depth);
     if (models.empty() && !apart.empty()) apart.clear();
@@ -42,7 +42,7 @@ struct ModuleThread {
 };
 thread_local ModuleThread t_modules;
 
-// Of a class of torch's the shortest name that leads to it: torch.nn.Linear is torch.nn.modules.linear.Linear.
+// The shortest name of a class of torch: torch.nn.Linear for torch.nn.modules.linear.Linear.
 std::string FindPublicName(PyTypeObject* type, const std::string& name) {
   const std::string last = name.substr(name.rfind('.') + 1);
   std::string prefix;
@@ -65,7 +65,7 @@ std::string ClassName(PyTypeObject* type) {
   return found;
 }
 
-// True: the call was recorded, and EndCall follows.
+// True: the call was recorded, and EndCall must follow.
 bool Begin(PyObject* module) {
   return t_thread.Enter([&](ConfigBuilder* config) {
     std::vector<ModelNumber>& models = t_modules.models;

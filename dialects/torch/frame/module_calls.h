@@ -14,12 +14,12 @@
 
 namespace torchtrace::torch_dialect {
 
-// One native entry, in torch.nn.Module.__call__'s own function (docs/FRAME.md). One at a time in a process; install it
+// One native entry, in the function of torch.nn.Module.__call__ (docs/FRAME.md). A process has at most one; install it
 // after the other levels' hooks, so that a module's call is the parent of theirs.
 class ModuleCallsHook : public TracingHook {
  public:
   using Describe = void (*)(PyObject* value, ConfigBuilder* config);
-  // `describe`: of what a module returns, where that is wanted.
+  // `describe` describes what a module returns, if outputs are recorded.
   explicit ModuleCallsHook(Describe describe) : describe_(describe) {}
 
   int level() const override { return kFrameLevel; }

@@ -20,27 +20,27 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// Models are held by weak references, and where a module was found is looked at again before it is told: what is found
-// at an address is never another module than the one that is called.
+// Models are held by weak references, and a remembered place is checked before it is used: another object at a module's
+// old address is never taken for that module.
 
-// Of a module's `_modules`, where each child is on the way from a model.
+// The way from a model to a part of it: the position of the child in `_modules` at each step.
 using Way = std::vector<Py_ssize_t>;
 
-// So many are remembered, or twice the parts of the largest model: programs that make modules anew have addresses
-// without end.
+// At most this many modules are remembered, or twice the parts of the largest model: a program that keeps making
+// modules has new addresses without end.
 constexpr size_t kLeastRemembered = 1 << 16;
 size_t g_most_remembered = kLeastRemembered;
 
-// Deeper than Python calls modules in modules by itself; a chain of more has no paths.
+// Deeper than Python's recursion limit lets modules call modules; a longer chain gets no paths.
 constexpr size_t kMostSteps = 500;
 
-// All objects are looked through for the parents of so many modules that nothing is known of; then for fewer and fewer.
+// For this many unknown modules all objects are searched for their parents, then for fewer and fewer.
 constexpr uint64_t kMostLookedFor = 64;
 
-// Of modules around one, so many are tried as the model that it is a part of.
+// At most this many of the modules around a module are tried as its model.
 constexpr size_t kMostTried = 64;
 
-// Of models without parts that are gone, so many give their names to others.
+// At most this many models without parts pass their names on when they are gone.
 constexpr size_t kMostNamesLeft = 64;
 
 struct Model {
@@ -66,7 +66,7 @@ std::map<ModelNumber, Model>& Models() {
   return *models;
 }
 
-// Of each module where it was seen, the last place first.
+// The places where each module was seen, the last one first.
 std::unordered_map<PyObject*, std::vector<Place>>& Places() {
   static auto* const places = new std::unordered_map<PyObject*, std::vector<Place>>();
   return *places;
@@ -78,7 +78,7 @@ PyObject* Children(PyObject* module) {
   return children != nullptr && PyDict_Check(children) ? children : nullptr;
 }
 
-// Calls `visit(position, child)` for each child, until that says true.
+// Calls `visit(position, child)` for each child, until it returns true.
 template <typename Visit>
 bool AnyChild(PyObject* module, Visit visit) {
   PyObject* const children = Children(module);
@@ -106,7 +106,7 @@ std::optional<std::string> Follow(PyObject* root, const Way& way, PyObject* modu
   return at == module ? std::optional(std::move(path)) : std::nullopt;
 }
 
-// In the order of named_modules(): the first path of a module that has several.
+// Searches in the order of named_modules(), so that a module with several paths gets the first one.
 bool Search(PyObject* from, PyObject* module, std::unordered_set<PyObject*>* seen, Way* way) {
   if (way->size() >= kMostSteps || !seen->insert(from).second) return false;
   return AnyChild(from, [&](Py_ssize_t position, PyObject* child) {
@@ -124,8 +124,7 @@ void AddPlace(PyObject* module, Place place) {
   places.insert(places.begin(), std::move(place));
 }
 
-// Where the module was seen before and still is, in that model or, where it is 0, in any, of which it is the last place
-// then.
+// A remembered place where the module still is, in the model `of` or, if that is 0, in any. It becomes the last place.
 std::optional<ModulePlace> KnownPlace(ModelNumber of, PyObject* module) {
   const auto known = Places().find(module);
   if (known == Places().end()) return std::nullopt;
@@ -154,15 +153,15 @@ void TakeParts(ModelNumber model, PyObject* module, std::unordered_set<PyObject*
   });
 }
 
-// Where each part of the model is, by the first way that leads there: parts that were seen elsewhere are its parts from
-// now on.
+// Remembers where each part of the model is, by the first way that leads there. Parts that were seen in another model
+// count as this one's from now on.
 void TakeAllParts(ModelNumber model, PyObject* root) {
   std::unordered_set<PyObject*> seen;
   Way way;
   TakeParts(model, root, &seen, &way);
 }
 
-// The same by any way that leads there. One that is new in the model has others beside it.
+// Searches the model for the module. If it finds it, other parts may be new too, so it remembers all of them again.
 std::optional<ModulePlace> FindPlace(ModelNumber number, PyObject* module) {
   const auto model = Models().find(number);
   PyObject* const root = model == Models().end() ? nullptr : model->second.root();
@@ -197,8 +196,8 @@ void ForgetGoneModels() {
   }
 }
 
-// "Linear_3": the class, and which of that class it is. A model has a number of its own; what has no parts, as losses
-// that are made for each step, takes that of one that is gone.
+// "Linear_3": the class, and a number for each model of that class. A model without parts, such as a loss that is made
+// for each step, takes over the name of one that is gone.
 std::string NameOf(PyObject* root, ModelNumber number) {
   static auto* const classes = new std::map<std::string, ClassNumbers, std::less<>>();
   const std::string type = TypeName(Py_TYPE(root));
@@ -242,7 +241,7 @@ bool IsModule(PyTypeObject* type, PyTypeObject* module_class, std::unordered_map
 
 using Parents = std::unordered_map<PyObject*, std::vector<PyObject*>>;
 
-// What `module` is a part of, the nearest first, without ways through `without`.
+// The modules that `module` is a part of, the nearest first, without ways through `without`.
 std::vector<PyObject*> Above(PyObject* module, const Parents& parents, PyObject* without) {
   std::vector<PyObject*> above = {module};
   std::unordered_set<PyObject*> seen = {module, without};
@@ -257,7 +256,7 @@ std::vector<PyObject*> Above(PyObject* module, const Parents& parents, PyObject*
   return above;
 }
 
-// The outermost module that `module` is a part of by all ways, whatever else has them both; null where there is none.
+// The outermost module that lies on all ways down to `module`; null if there is none.
 PyObject* TopOf(PyObject* module, PyTypeObject* module_class) {
   Parents parents;
   std::unordered_map<PyTypeObject*, bool> classes;
@@ -278,7 +277,7 @@ PyObject* TopOf(PyObject* module, PyTypeObject* module_class) {
   return nullptr;
 }
 
-// Whether to look for the parents of a module that nothing is known of. One that only its caller holds has none.
+// Whether to look for the parents of an unknown module. One that only its caller holds has none.
 bool LooksForParents(PyObject* module) {
   static uint64_t looked_for = 0;
   return Py_REFCNT(module) > 1 && (++looked_for <= kMostLookedFor || std::has_single_bit(looked_for));

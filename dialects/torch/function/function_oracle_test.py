@@ -1,8 +1,8 @@
-"""Level 1 records what a function mode at the bottom of every thread's stack is told, no more, no
-less: the same programs run by plain python under such a mode (testdata/programs/witness.py told).
+"""Level 1 records exactly what a function mode at the bottom of every thread's stack receives: the
+same programs run by plain python under such a mode (testdata/programs/witness.py told).
 
-Three things more are recorded: a call that fails before the mode would be told of it; what makes
-tensors and tells nobody; and what a backward pass calls back.
+It also records three things that the mode doesn't receive: calls that fail before they reach it;
+functions that make tensors without calling a mode; and what a backward pass calls back.
 """
 
 import functools
@@ -35,15 +35,15 @@ KNOWN = re.compile(
     r"delete grad|save and load|(overload|packet) op|jit operation|einsum sublists.*"
     r"|in an own index|wrap_torch_function"
     r"|.*(generator|dict values).*"
-    # What a mode is told of these depends on how long it keeps their arguments alive, or on a list
-    # that the function makes of them.
+    # What a mode receives of these depends on how long it keeps their arguments alive, or on a
+    # list that the function makes of them.
     r"|a call with a thread|all_reduce_coalesced .*: tensors"
-    # Told without `out`; without arguments, by what it calls.
+    # The mode receives these without `out`; without arguments, it receives what they call.
     r"|sym_sum .*|chain_matmul .*|meshgrid .*"
-    # Within what makes tensors and tells nobody.
+    # Inside functions that make tensors without calling a mode.
     r"|dlpack|Buffer|nested jagged"
 )
-# Where pickling, which differs for tensors with a state of their own, reads properties.
+# Scripts that pickle, which reads properties, and differs for tensors with own state.
 PICKLING = ("told_operators.py", "told_threads.py")
 
 
@@ -70,7 +70,7 @@ def traced(script, getters=False):
 
 
 def told_of(run):
-    """The calls of level 1 that a mode would be told of."""
+    """The calls of level 1 that a mode would receive."""
     calls = run.calls
     told = comparison.are_told((each.number, each.parent, each.level, each.api) for each in calls)
     return list(itertools.compress(calls, told))
@@ -161,7 +161,7 @@ def test_same_output(script):
 
 @functools.cache
 def strict():
-    """What failed before a mode was told: {label: calls recorded} of told_overrides.py."""
+    """{label: calls recorded} of what failed before it reached a mode in told_overrides.py."""
     _, theirs = told("told_overrides.py")
     ours = recorded(traced("told_overrides.py"))
     failed = (label for label, calls in theirs.items() if calls and comparison.label_of(calls[0]))
@@ -170,7 +170,7 @@ def strict():
 
 def test_a_call_that_fails_before_it_is_told_is_recorded():
     """Functions with too many arguments: what Python itself refuses to call is not entered."""
-    # meshgrid fails in a wrapper that asks nobody.
+    # meshgrid fails in a wrapper that calls no mode.
     too_much = [label for label in strict() if label.endswith(": too much")]
     wrong = [label for label in too_much if not label.startswith("meshgrid")]
     in_functions = [label for label in wrong if " None " not in label]

@@ -1,5 +1,5 @@
-"""Nothing that a program can see tells whether level 1 is on: each way that a function mode on the
-program's stack would show."""
+"""A program can't see whether level 1 is on: each way in which a function mode on its stack would
+show."""
 
 import collections
 import difflib

@@ -255,7 +255,7 @@ def called_back():
 BACKWARD = "torch.Tensor.backward"
 GRAD = "torch.autograd.grad"
 
-# What stands in a call of level 1, by the section's name.
+# What is inside a call of level 1, by the section's name.
 CALLED_BACK = {
     "hook": [(BACKWARD, "torch.neg")],
     "grad": [(GRAD, "torch.mul")],
@@ -288,7 +288,7 @@ def test_what_a_backward_pass_calls_of_python_stands_within_it():
     assert {name: found[name] for name in CALLED_BACK} == CALLED_BACK
     assert (BACKWARD, "torch.cos") in found["reentrant"]
     assert (BACKWARD, "torch.autograd.backward") in found["reentrant"]
-    # Autograd's own threads too, to which it goes on where passes are in one another.
+    # Autograd's own threads too, which it uses when backward passes are nested.
     deep = [call.api for call in called_back().calls if call.api in ("torch.cos", "torch.tan")]
     assert (deep.count("torch.cos"), deep.count("torch.tan")) == (71 + 4, 71 + 1)
     assert found["after"] == [] and called_back().section_apis("after", 1) == ["torch.neg"]

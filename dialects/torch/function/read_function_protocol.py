@@ -1,11 +1,11 @@
-"""Reads how PyTorch's functions hand their calls to a function mode.
+"""Reads how PyTorch's functions pass their calls to a function mode.
 
     python read_function_protocol.py           prints what this PyTorch does
     python read_function_protocol.py FILE      puts it into FILE, function_protocol.tsv
 
-Run in a process of its own, for the PyTorch that it finds: it calls every function that may have
-a part in the __torch_function__ protocol, under a mode that notes what it is told and ends the
-call. torch_function_hook.h has the table's form. No version of Python makes a difference.
+Run it in a separate process, with the PyTorch to read: it calls every function that may take part
+in the __torch_function__ protocol, under a mode that notes what it receives and ends the call.
+torch_function_hook.h has the table's form. The version of Python makes no difference.
 """
 
 import functools
@@ -25,7 +25,7 @@ from version_spans import compress, expand, minor, minor_text  # noqa: E402
 
 HANDLER = "handle_torch_function"
 
-# Where the functions written in C are that a mode is told of.
+# Where the functions written in C are that call a mode.
 OWNERS = (
     "torch._C.TensorBase",
     "torch._C._VariableFunctionsClass",
@@ -36,7 +36,7 @@ OWNERS = (
     "torch._C._sparse",
     "torch._C._special",
 )
-# And those elsewhere: the whole of torch._C holds functions that must not be tried.
+# More of them: torch._C as a whole has functions that must not be tried.
 SINGLE = (
     "torch._C._set_grad_enabled",
     "torch._C._set_grad_layout_enforcement_enabled",
@@ -45,11 +45,11 @@ SINGLE = (
     "torch.device",
 )
 
-# Operators whose functions don't ask.
+# Operators whose functions call no mode.
 NEVER_ASK = ("range", "set_")
 
-# What makes tensors, or has one share another's memory, and tells nobody: level 1 records it all
-# the same.
+# Functions that make tensors, or let one share another's memory, without calling a mode: level 1
+# records them too.
 UNTOLD = (
     "torch.Tensor",
     "torch.Tensor._make_subclass",
@@ -67,7 +67,7 @@ UNTOLD = (
     "torch.range",
 )
 
-# Objects whose call is the operator's own.
+# Calls of operator objects.
 OPERATORS = (
     "torch._ops.OpOverload.__call__",
     "torch._ops.OpOverloadPacket.__call__",
@@ -75,11 +75,11 @@ OPERATORS = (
     "torch._ops.HigherOrderOperator.__call__",
 )
 
-# What stand-ins can't show: functions that make something else of their arguments before they ask.
+# Forms that stand-ins can't show: these functions convert their arguments before they call a mode.
 # "" is as written.
 RULES = {
     "torch.functional.einsum": "",
-    "torch.functional.chain_matmul": "",  # a mode is not told of `out`
+    "torch.functional.chain_matmul": "",  # a mode doesn't receive `out`
     "torch.autograd.grad": "(outputs) (inputs) grad_outputs=grad_outputs retain_graph=retain_graph "
     "create_graph=create_graph only_inputs=only_inputs allow_unused=allow_unused|materialize_grads "
     "is_grads_batched=is_grads_batched materialize_grads=materialize_grads",
@@ -90,21 +90,21 @@ RULES = {
 
 
 class ToldError(Exception):
-    """Ends a call that the mode was told of."""
+    """Ends a call that the mode received."""
 
 
 class Listener(TorchFunctionMode):
     told = None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        # The first call: what is read on the way of arguments is not the function's.
+        # Only the first call is the function's: later ones read its arguments.
         if Listener.told is None:
             Listener.told = (func, tuple(args), dict(kwargs or {}))
         raise ToldError
 
 
 def told_of(function, *args, **kwargs):
-    """What a mode is told when this is called; None where it isn't asked."""
+    """What a mode receives when this is called; None if it receives nothing."""
     Listener.told = None
     try:
         with Listener():
@@ -115,7 +115,7 @@ def told_of(function, *args, **kwargs):
 
 
 def find(path):
-    """The object that stands in a namespace under this name, and not what reading it gives."""
+    """The object that a namespace holds under this name, and not what getattr makes of it."""
     owner = sys.modules["torch"]
     for part in path.split(".")[1:]:
         name = f"{getattr(owner, '__name__', '')}.{part}"
@@ -159,8 +159,8 @@ def paths():
 
 
 def told_name(func):
-    """The dotted name of a function as a mode is told of it."""
-    if isinstance(func, types.MethodWrapperType):  # a property's half
+    """The dotted name of a function that a mode receives."""
+    if isinstance(func, types.MethodWrapperType):  # a property's getter or setter
         descriptor = func.__self__
         name = getattr(descriptor, "__name__", None) or descriptor.fget.__name__
         return f"torch.Tensor.{name}.{func.__name__}"
@@ -176,7 +176,7 @@ FEW_VALUES = (1, TENSOR, [1])
 
 
 def by_type(kind):
-    """A value that an argument of an operator's schema takes."""
+    """A value for an argument of this type in an operator's schema."""
     text = str(kind)
     if text.startswith("Optional["):
         return by_type(kind.getElementType())
@@ -212,13 +212,13 @@ def argument_lists(name, is_method):
 
 
 def read_function(function, name, is_method):
-    """What a mode is told of a function written in C; None where it never asks."""
+    """The function that a mode receives from one written in C; None if that calls no mode."""
     for args, kwargs in argument_lists(name, is_method):
         told = told_of(function, *args, **kwargs)
         if told is None:
             continue
         func, told_args, told_kwargs = told
-        # An argument that was asked for its number.
+        # The call of an argument's __index__.
         if getattr(func, "__name__", "") == "__index__" and name != "__index__":
             continue
         same = len(told_args) == len(args) and all(map(lambda a, b: a is b, told_args, args))
@@ -248,7 +248,7 @@ def c_functions():
             if func is not None:
                 yield path, told_name(func)
             elif name not in NEVER_ASK and any(args for args, _ in schema_arguments(name)):
-                # An operator that no arguments were found for: all that have some ask.
+                # No arguments were found, but every operator that takes some calls a mode.
                 yield path, told_name(function)
     for path in SINGLE:
         try:
@@ -264,7 +264,7 @@ def c_functions():
 
 
 def asks(code):
-    """Whether the code, or a function within it, has a part in the protocol."""
+    """Whether the code, or a function within it, takes part in the protocol."""
     return any(name.startswith(("has_torch_function", HANDLER)) for name in code.co_names) or any(
         asks(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
     )
@@ -282,14 +282,14 @@ def import_askers():
 
 
 class Stand:
-    """Stands for an argument, and tells by its identity which one it is."""
+    """A stand-in for an argument, which its identity shows."""
 
     def __init__(self, name):
         self.name = name
 
 
 def form_of(told, stands, parameters):
-    """The form in which a call was handed on; None where a stand-in can't tell."""
+    """The form in which a call was passed on; None if stand-ins can't show it."""
     _, args, kwargs = told
     names = {id(stand): name for name, stand in stands.items()}
     items = []
@@ -327,7 +327,7 @@ def stand_in_call(function, make):
 
 
 def read_python_function(path, function):
-    """(what a mode is told of, form) for a function written in Python; None: it isn't asked."""
+    """(what a mode receives, form) for a function written in Python; None: nothing."""
     if path in RULES:
         return path, RULES[path]
     told, stands, parameters = stand_in_call(function, Stand)
@@ -337,7 +337,7 @@ def read_python_function(path, function):
     if form is None:
         raise ValueError(f"{path} needs a rule: it hands on {told[1:]}")
 
-    # Some ask only where an argument is no plain tensor.
+    # Some call a mode only if an argument is no plain tensor.
     def asks_with(stand_ins):
         def make(name):
             return Stand(name) if name in stand_ins else torch.empty(0)
@@ -373,7 +373,7 @@ def untold():
 
 
 def rows_of_this_torch():
-    """(function, told[, form]) of each function that asks, or is recorded though it doesn't."""
+    """(function, told[, form]) of each function that calls modes, or is recorded anyway."""
     warnings.simplefilter("ignore")
     yield from ((path, "nobody") for path in untold())
     yield from c_functions()
@@ -405,7 +405,7 @@ def format_table(known, rows):
 
 
 def put(path, version, new_rows):
-    """Makes the rows of one version these."""
+    """Replaces the rows of one version."""
     known, rows = read_table(path.read_text("utf-8") if path.exists() else "")
     for versions in rows.values():
         versions.discard(version)

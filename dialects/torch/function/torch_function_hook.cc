@@ -25,12 +25,12 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// An array of pieces: no string literal may be so long.
+// An array of lines, since no string literal may be so long.
 constexpr std::string_view kTable[] = {
 #include "dialects/torch/function/function_protocol.inc"
 };
 
-// What stands before `separator`, which it takes away with it; all where there is none.
+// Removes the text before `separator`, and the separator, and returns the text; all of it if there is no separator.
 std::string_view Cut(std::string_view* text, char separator) {
   const std::string_view part = text->substr(0, text->find(separator));
   text->remove_prefix(std::min(part.size() + 1, text->size()));
@@ -51,9 +51,9 @@ std::vector<HandedOn> FunctionProtocol(const TorchVersion& torch) {
 }
 
 struct OpenFunction {
-  bool open = false;      // the thread is inside a call of level 1: what it calls is its own affair
+  bool open = false;      // the thread is inside a call of level 1: what that calls is not recorded
   bool recorded = false;  // and that call was recorded
-  // What a backward pass that is under way interrupted: what that calls of Python is the program's again.
+  // What a running backward pass interrupted: what the pass calls of Python is recorded again.
   OpenFunction* interrupted = nullptr;
 };
 constinit thread_local OpenFunction t_function TORCHTRACE_STATIC_TLS;
@@ -68,8 +68,7 @@ using python_dialect::EntryOptions;
 using python_dialect::NativeEntries;
 using python_dialect::TracedApi;
 
-// Whether PyTorch runs the program to see what it does, on tensors without contents: what it calls of Python then is
-// mostly its own.
+// Whether PyTorch traces the program, on tensors without contents: most of the Python that it then calls is its own.
 bool TracesGraph() {
   using Modes = c10::impl::TorchDispatchModeTLS;
   for (int8_t key = 0; key < static_cast<int8_t>(c10::impl::TorchDispatchModeKey::NUM_MODE_KEYS); ++key) {
@@ -78,8 +77,7 @@ bool TracesGraph() {
   return false;
 }
 
-// False in a backward pass on a thread that came from C++: autograd has lent it the levels of the
-// thread that called it.
+// False in a backward pass on a thread that C++ made: autograd gives it the levels of the thread that called it.
 bool Arm() {
   if (ThisThreadIsArmed()) return true;
   if (torch::autograd::get_current_graph_task_id() != -1) return false;
@@ -87,7 +85,7 @@ bool Arm() {
   return true;
 }
 
-// A template, so that what this torch lacks is not compiled: before 2.13 no call is passed over.
+// A template, so that members that this torch lacks are not compiled: before 2.13 no call is skipped.
 template <typename Stack>
 bool ModeWouldBeTold() {
   if constexpr (requires { Stack::peek_skip_next(); }) {
@@ -96,7 +94,7 @@ bool ModeWouldBeTold() {
   return Stack::stack_len() == 0 && Stack::get_disabled_state() != at::impl::ALL_DISABLED;
 }
 
-// False: there is no memory for it. Python's C code is around.
+// False: out of memory, which must not be thrown through Python's C code.
 bool BeginBackward() {
   auto* const interrupted = new (std::nothrow) OpenFunction(t_function);
   if (interrupted == nullptr) {
@@ -125,17 +123,17 @@ constexpr std::string_view kAsks = "torch._C._has_torch_function";
 
 constexpr char kHandler[] = "torch.overrides.handle_torch_function";
 
-// In the place of the function that is told (torch_function_hook.h).
+// In the column `told` (torch_function_hook.h): the function calls no mode.
 constexpr std::string_view kNobody = "nobody";
 
-// Nothing of these is recorded: what a thread calls of operators may all be within them.
+// Entered to arm threads but not recorded: a thread may call operators only inside these.
 constexpr const char* kScripted[] = {"torch._C.ScriptFunction.__call__", "torch._C.ScriptMethod.__call__"};
 
-// Through which all backward passes go that Python code asks for.
+// All backward passes that Python code starts go through this.
 constexpr char kRunsBackward[] = "torch._C._ImperativeEngine.run_backward";
 
-// The program's own functions that ask whether they are overridden, and hand their call on if so. A
-// mode is told from a call's question on, and of no call that asks nothing; so that is what is recorded.
+// The program's own functions that call has_torch_function and then handle_torch_function. A mode sees such a call from
+// its has_torch_function on, and none that doesn't call that; so that is what is recorded.
 class ProgramFunctions {
  public:
   static void Asked(const TracedApi& question, const CallArguments& arguments) {
@@ -154,7 +152,7 @@ class ProgramFunctions {
   }
 
  private:
-  // Nobody overrides a call without arguments, and no mode is told of it.
+  // Nothing overrides a call without arguments, and no mode receives it.
   static bool IsOfNothing(const TracedApi& question, const CallArguments& arguments) {
     if (question.name != kAsks || arguments.count != 1) return arguments.count == 0;
     PyObject* const sequence = arguments.positional[0];
@@ -163,7 +161,7 @@ class ProgramFunctions {
 
   static bool HandsOn(PyObject* code) {
     static PyObject* const handler = PyUnicode_InternFromString("handle_torch_function");
-    // Not that of a module or class, which may import the name.
+    // Not the code of a module or class, which may import the name.
     if ((reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_NEWLOCALS) == 0) return false;
     PyObject* const names = reinterpret_cast<PyCodeObject*>(code)->co_names;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
@@ -184,12 +182,12 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     if (!ModeWouldBeTold<Modes>()) return false;
     if (api.getter && !include_getters) {
       t_thread.CountGetter();
-      // What it calls is inside it all the same.
+      // What the getter calls is still inside it.
       t_function.open = true;
       t_function.recorded = false;
       return true;
     }
-    // Code that the program has given it asks for itself, if at all.
+    // If the program has replaced the function's code, the new code calls modes itself, if at all.
     if (api.form != nullptr && !api.form->IsOf(api.object)) return false;
     ArgumentForm::Bound bound;
     const bool formed = api.form != nullptr && api.form->Bind(api.object, arguments, &bound);
@@ -203,7 +201,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
 
   void End(PyObject* result) override { EndFunction(result); }
 
-  // Every read is asked about in Begin.
+  // Begin counts them.
   void CountGetter() override {}
 
   absl::StatusOr<const TracedApi*> Api(PyObject* object, const std::string& name) override {
@@ -215,7 +213,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     }
     if (name == kHandler) {
       TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, name, object);
-      api->first_argument = 2;  // after those that may override it
+      api->first_argument = 2;  // after the function and the arguments that may override it
       return api;
     }
     const auto row = rows_.find(name);
@@ -223,10 +221,10 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     const HandedOn& handed_on = row->second;
     TracedApi* const api = python_dialect::MakeTracedApi(kFunctionLevel, ToldName(handed_on, object), object);
     if (handed_on.told == "self") api->first_argument = 1;
-    // One function tells under one name alone, so it is this form's for ever.
+    // Modes know a function by one name alone, so the form is the function's for ever.
     if (api->form == nullptr && !handed_on.form.empty()) {
       api->form = ArgumentForm::Parse(handed_on.form, object).release();
-      // What takes any keywords hands them on as they are.
+      // A function that takes any keywords passes them on as they are.
       if (api->form == nullptr && handed_on.form.find("**") == std::string_view::npos) {
         NoteNotSeen("level 1: the form in which " + name + " hands its arguments on; they are recorded as written");
       }
@@ -258,14 +256,15 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     return true;
   }
 
-  // Within another call of this level. Autograd calls hooks, own functions and what is computed again as the program's.
+  // Inside another call of this level. Autograd calls hooks, the program's autograd.Functions and recomputed
+  // checkpoints, which count as calls of the program.
   static bool CallsBack(const TracedApi& api) {
     if (api.kind != Kind::kCallsBack || !t_function.open || t_thread.suspended != 0 || TracesGraph()) return false;
     return BeginBackward();
   }
 
-  // A function that the program has put in the place of PyTorch's. functools.wraps gives it
-  // everything of the other's but its globals.
+  // Whether the program has put this function in the place of PyTorch's. functools.wraps copies everything of the other
+  // one except its globals.
   static bool IsOfProgram(PyObject* object) {
     if (!PyFunction_Check(object)) return false;
     PyObject* const module = PyDict_GetItemString(PyFunction_GET_GLOBALS(object), "__name__");
@@ -289,7 +288,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
     return Record(api.head, arguments);
   }
 
-  // The name of the function that a mode would be told of.
+  // The name of the function that a mode would receive.
   static std::string ToldName(const HandedOn& row, PyObject* object) {
     if (row.told.ends_with("__get__") || row.told.ends_with("__set__")) return std::string(row.told);
     PyObject* told = object;
@@ -298,7 +297,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
       if (told == nullptr) return std::string(row.told);
     }
     if (Py_TYPE(told) == &PyStaticMethod_Type) {
-      // A member of the C struct, which holds it.
+      // A member of the C struct, which keeps it alive.
       told = PyObject_GetAttrString(told, "__func__");
       Py_XDECREF(told);
     }
@@ -314,7 +313,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   const std::unordered_map<std::string, HandedOn> rows_;
 };
 
-// For ever: calls may be under way when the hook is uninstalled. A process has one torch.
+// Never destroyed: calls may be under way when the hook is uninstalled. A process has one torch.
 FunctionCalls& Calls(const TorchVersion& torch) {
   static auto* const calls = new FunctionCalls(torch);
   return *calls;
@@ -334,7 +333,7 @@ class Arming final : public EntryDialect {
   void NoteNotSeen(const std::string&) override {}
 };
 
-// Marks Python's threads: those of autograd are told from them.
+// Arming marks Python's threads, to tell autograd's from them.
 void ArmNothing() {}
 
 bool IsOfC(const std::string& function) { return function.starts_with("torch._C."); }
@@ -346,7 +345,7 @@ absl::Status TorchFunctionHook::Install() {
   calls.include_getters = include_getters_;
   EntryOptions options;
   options.level = kFunctionLevel;
-  options.include_getters = true;  // whether a mode would be told of them must be known to count them
+  options.include_getters = true;  // to count only those that a mode would receive
   for (const auto& [function, row] : calls.rows()) options.names.push_back(function);
   for (const char* form : {"", "_unary", "_variadic"}) options.names.push_back(std::string(kAsks) + form);
   options.names.emplace_back(kHandler);

@@ -17,8 +17,8 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// What a RecordFunction is of, by reference: its public accessors copy the schema, which takes longer than all the
-// rest.
+// A RecordFunction's schema or name, by reference: its public accessors copy the schema, which takes longer than all
+// the rest.
 struct WhatItIsOf {
   using Type = std::variant<std::string, at::RecordFunction::schema_ref_t> at::RecordFunction::*;
   friend Type MemberOf(WhatItIsOf);
@@ -41,8 +41,8 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
     const OperatorPlan& plan = t_plans.Get(*schema);
-    // A boxed call tells of all that is on the stack; the operator's own are the last. Of how many a variadic one takes
-    // nobody tells.
+    // A boxed call reports everything on the stack; the operator's own arguments are the last ones. How many a variadic
+    // one takes is unknown.
     if (plan.arguments.size() <= inputs.size() && !schema->is_vararg()) {
       return DescribeOperatorCall(plan, inputs.data() + (inputs.size() - plan.arguments.size()), config);
     }
@@ -52,7 +52,7 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   }
   config->Positional(inputs.size());
   for (const c10::IValue& input : inputs) DescribeArgument(IntKind::kInt, input, config);
-  // Of a kernel of Inductor's or Triton's: its file, its grid. Sorted: they come in any order.
+  // Kernels of Inductor and Triton have keywords: file, grid. Sorted, since kwinputs() has no order.
   const auto unsorted = function.kwinputs();
   const std::map<std::string_view, c10::IValue> keywords(unsorted.begin(), unsorted.end());
   config->Keywords(keywords.size());
@@ -68,7 +68,7 @@ struct OpenRecord final : at::ObserverContext {
   const int exceptions = std::uncaught_exceptions();
 };
 
-// What the program, or a kernel's launcher, may open in one function and close in another.
+// Whether the program, or a kernel's launcher, may open it in one function and close it in another.
 bool IsScope(const at::RecordFunction& function) {
   return function.scope() == at::RecordScope::USER_SCOPE ||
          (function.scope() == at::RecordScope::FUNCTION && SchemaOf(function) == nullptr);
@@ -86,7 +86,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
                              .forward_thread = function.forwardThreadId(),
                              .id = function.handle()};
   const auto describe = [&](ConfigBuilder* config) { Describe(function, config); };
-  // Its end comes on any thread, when what it is of is done: no call of this one.
+  // It ends on any thread, when its work is done, so it is no call of this thread.
   if (function.isAsync()) {
     if (thread.Enter(describe, &facts)) thread.Leave();
     return nullptr;
@@ -99,7 +99,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
 void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
   if (open == nullptr || open->thread != &t_thread) return;
-  // Nobody has caught the exception yet, so its type can't be asked for.
+  // The exception is not caught yet, so its type is unknown here.
   const bool raised = std::uncaught_exceptions() > open->exceptions;
   if (IsScope(function)) {
     t_thread.CloseScope(KeyOf(function), raised);
@@ -107,7 +107,7 @@ void End(const at::RecordFunction& function, at::ObserverContext* context) {
     t_thread.Raise({});
   } else {
     t_thread.Leave([&](ConfigBuilder* config) {
-      // They are the last ones on the operator's stack; nothing was set where PyTorch doesn't tell of them.
+      // The results are the last values on the operator's stack; if PyTorch doesn't report them there are none.
       const std::vector<c10::IValue>& outputs = function.outputs();
       const size_t count =
           std::min<size_t>(static_cast<size_t>(std::max<int64_t>(0, function.num_outputs())), outputs.size());

@@ -1,4 +1,4 @@
-// Level 4: what PyTorch tells its own profiler of.
+// Level 4: what PyTorch reports to its own profiler.
 
 #ifndef TORCHTRACE_DIALECTS_TORCH_RECORD_RECORD_FUNCTION_HOOK_H_
 #define TORCHTRACE_DIALECTS_TORCH_RECORD_RECORD_FUNCTION_HOOK_H_
@@ -15,7 +15,7 @@ namespace torchtrace::torch_dialect {
 // described as at level 2; backward nodes and scopes have RecordFunction's name.
 class RecordFunctionHook : public TracingHook {
  public:
-  // Of the options: whether outputs are recorded, and RecordFunction's ids.
+  // Uses two of the options: whether to record outputs, and RecordFunction's ids.
   explicit RecordFunctionHook(const RecordingOptions& options) : outputs_(options.outputs), ids_(options.ids) {}
 
   int level() const override { return kRecordLevel; }

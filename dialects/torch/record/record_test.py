@@ -1,4 +1,4 @@
-"""Level 4: what RecordFunction tells, on every thread; the program stays the same."""
+"""Level 4: what RecordFunction reports, on every thread; the program stays the same."""
 
 import json
 import sys
@@ -51,11 +51,11 @@ def recorded():
 
 
 def lines(recorded):
-    """All of a call that the JSON lines tell."""
+    """All that the JSON lines say of each call."""
     calls = {}
     for line in tool("dump", recorded.folder, "--format", "jsonl").splitlines():
         record = json.loads(line)
-        # What ends after many others is told of in two lines.
+        # A call that ends after many others has two lines.
         calls.setdefault(record.get("call", record.get("end_of_call")), {}).update(record)
     return list(calls.values())
 
@@ -183,7 +183,7 @@ def test_a_boxed_call_has_the_operators_own_arguments_and_results():
 
 
 def test_all_names_are_read_back(recorded, tmp_path):
-    """Names of any form stand in the text that torchtrace reads."""
+    """torchtrace reads names of any form back from its text."""
     text = tmp_path / "configs.txt"
     text.write_text(tool("export", "text", recorded.folder))
     read = {json.loads(line)["api"] for line in tool("export", "jsonl", text).splitlines()}
@@ -363,7 +363,7 @@ def test_the_tree_and_the_pictures_of_it(tmp_path):
 
 
 def test_holistic_trace_analysis_reads_the_chrome_trace(tmp_path):
-    hta = pytest.importorskip("hta.trace_analysis")  # as it brings pandas and Jupyter: where it is
+    hta = pytest.importorskip("hta.trace_analysis")  # optional: it brings pandas and Jupyter
     run = trace(MY_MODULE, levels="3,4", options=["--frames", "modules"]).check()
     chrome = tmp_path / "trace.json"
     tool("export", "chrome", run.folder, "-o", chrome)

@@ -17,9 +17,8 @@
 namespace torchtrace::torch_dialect {
 namespace {
 
-// One name a line, behind the versions of torch that have it unless all have: those of
-// api_list/torch_api_list.yaml, and torch.Tensor's properties, whose reads are only counted unless the user asks for
-// them.
+// One name a line, after the versions of torch that have it unless all have: the names of api_list/torch_api_list.yaml,
+// and torch.Tensor's properties, whose reads are only counted unless the user asks for them.
 constexpr char kDefaultApis[] =
 #include "dialects/torch/setattr/default_apis.inc"
     ;
@@ -38,7 +37,7 @@ std::string DefaultNames(const TorchVersion& torch) {
 
 class TorchCalls final : public python_dialect::RecordedCalls<DescribePython> {
  public:
-  // Under the name that the other levels know.
+  // Uses the name that the other levels use.
   absl::StatusOr<const python_dialect::TracedApi*> Api(PyObject* object, const std::string& name) override {
     const torch_dialect::Api* const known = ApiNames::Loaded()->FindPublic(object);
     return python_dialect::MakeTracedApi(kSetattrLevel, known == nullptr ? name : known->name, object);

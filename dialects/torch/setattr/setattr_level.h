@@ -10,10 +10,8 @@
 
 namespace torchtrace::torch_dialect {
 
-// Level 0 for PyTorch: SetattrHook with torch's names and descriptions.
-
-// Install it after the other levels' hooks: its entries stand before theirs, so
-// that a call's record at level 0 is the parent of the others.
+// SetattrHook with torch's names and descriptions. Install it after the other levels' hooks: its entries then run
+// before theirs, so that a call's record at level 0 is the parent of the others.
 std::unique_ptr<TracingHook> MakeSetattrHook(const TorchVersion& torch, const RecordingOptions& options);
 
 }  // namespace torchtrace::torch_dialect

@@ -21,7 +21,7 @@ from dialects.torch.testing.trace_testing import (
 
 pytestmark = pytest.mark.torch
 
-# What level 1 calls by the method behind it.
+# Names of level 1, and those of the methods at level 0.
 OPERATORS = {
     "torch.Tensor.mul": "torch.Tensor.__mul__",
     "torch.Tensor.add": "torch.Tensor.__add__",
@@ -36,7 +36,7 @@ NAMES = {
     "constructor": "torch.Tensor",
     "parameter": "torch.nn.Parameter",
 }
-# Not in the list: what is no public function, operators' objects, a function of the script.
+# Not in the list: functions that are not public, operators' objects, a function of the script.
 UNLISTED = {"operator", "default operator", "operator packet", "set_grad_enabled", "cond"}
 UNLISTED |= {"own function", "len", "repr", "format"}
 

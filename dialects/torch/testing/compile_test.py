@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 BACKENDS = ["eager", "aot_eager", "inductor"]
 EAGERLY = ["torch.relu", "torch.nn.functional.relu", "torch.norm", "torch.Tensor.sum"]
-# Kernels are compiled once: what is cached of graphs would change the counters.
+# Kernels are compiled once, but no graphs are cached: that would change the counters.
 ENV = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 
 

@@ -1,4 +1,4 @@
-"""A traced program can't be told from an untraced one by what it prints or how it ends."""
+"""A traced program prints the same as an untraced one, and ends in the same way."""
 
 import difflib
 import functools

@@ -1,4 +1,4 @@
-"""Threads, processes and bad ends: each call is in the log of who made it."""
+"""Threads, processes and bad ends: each call is in the log of the process that made it."""
 
 import functools
 import random
@@ -98,7 +98,7 @@ def test_threads_that_live_on_or_end_at_the_end():
         assert count(run.calls, "torch.nn.functional.relu") == 40
 
 
-# Spawned workers take their time: each imports torch.
+# Spawned workers are slow: each imports torch.
 EPOCHS = {"fork": 2, "spawn": 1}
 
 

@@ -50,7 +50,7 @@ class Call:
 
     @property
     def text(self):
-        """The call in one string that tells True from 1 and 0.0 from -0.0."""
+        """The call in one string, in which True differs from 1 and 0.0 from -0.0."""
         return json.dumps([self.api, self.args, self.kwargs], sort_keys=True)
 
 
@@ -100,7 +100,7 @@ class Trace(Ended):
 
     @property
     def own_lines(self):
-        """What torchtrace itself said."""
+        """torchtrace's own lines of stderr."""
         return [line for line in self.stderr.splitlines() if line.startswith("torchtrace: ")]
 
     @property
@@ -226,5 +226,5 @@ def tensor(*shape, dtype="float32", **more):
 
 
 def tagged(kind, value, **more):
-    """The JSON form of what JSON has no kind for."""
+    """The JSON form of a value of a kind that JSON lacks."""
     return {"type": kind, "value": value, **more}

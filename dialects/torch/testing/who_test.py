@@ -57,7 +57,7 @@ def test_threads_have_the_programs_names(tmp_path, levels):
     traced(tmp_path / "out", THREADS, levels)
     names = [row["name"] for row in rows(tmp_path / "out", "thread")]
     expected = {"MainThread", "lü, der", "renamed", "x" * 255, "pool_0"}
-    # Of a thread that is older than torch, level 4 knows what the system does.
+    # For a thread that is older than torch, level 4 only knows the system's name.
     if levels != "4":
         expected.add("early")
     assert expected <= set(names), names
@@ -103,7 +103,7 @@ def test_forked_processes_tell_themselves_their_ranks(tmp_path, how):
     command = trace_command(tmp_path / "out", [str(script), how], "2")
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
-    # Whoever sets the variable for others has no rank.
+    # The process that sets the variable for others has no rank.
     assert {row["rank"] for row in rows(tmp_path / "out", "rank")} == {None, 0, 1}
     second = told("dump", tmp_path / "out", "--rank", "1")
     assert ("allreduce" if how == "grouped" else "aten::ones") in second

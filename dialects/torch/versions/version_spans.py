@@ -1,4 +1,4 @@
-"""Writes and reads spans of versions, as serialize/base/version_spans.h has them."""
+"""Writes and reads spans of versions, in the form of serialize/base/version_spans.h."""
 
 import itertools
 
@@ -13,7 +13,7 @@ def minor_text(version):
 
 
 def expand(spans, known):
-    """The versions that spans hold, all of `known` if they are empty."""
+    """The versions in the spans; all of `known` if there are no spans."""
     found = set()
     for span in spans.split(",") if spans else ("-",):
         first, dash, last = span.partition("-")

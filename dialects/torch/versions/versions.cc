@@ -48,7 +48,7 @@ absl::StatusOr<TorchEra> FindTorchEra(std::string_view version, bool untested) {
     return refuse(absl::StrCat(" is newer than what this torchtrace was tested with, torch ", range,
                                "; --untested-torch (untested_torch=True) tries it"));
   }
-  // Later than the last of one era and before the next: none is left out.
+  // A version between two eras belongs to the earlier one.
   TorchEra found = eras.front();
   for (const TorchEra& era : eras) {
     if (era.first <= *wanted) found = era;

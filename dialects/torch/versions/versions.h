@@ -14,17 +14,17 @@ namespace torchtrace::torch_dialect {
 
 using TorchVersion = MinorVersion;
 
-// Versions of torch that are alike in all that the module is compiled against: one build of it serves them.
+// A span of versions of torch for which one build of the module works.
 struct TorchEra {
   TorchVersion first;
-  TorchVersion last;  // of which it was tested
+  TorchVersion last;  // the newest one tested
 };
 
-// Those of eras.txt, oldest first.
+// The eras of eras.txt, oldest first.
 const std::vector<TorchEra>& TorchEras();
 
-// The era that serves this version; FailedPrecondition says which there are. `untested`: the newest one serves what
-// is newer than it was tested with.
+// The era of this version, or FailedPrecondition, which lists the supported versions. `untested`: the newest era is
+// also used for versions newer than those tested.
 absl::StatusOr<TorchEra> FindTorchEra(std::string_view version, bool untested);
 
 // "torchtrace_torch-2.13.so".
