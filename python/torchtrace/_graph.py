@@ -859,8 +859,10 @@ class _ModuleCall:
         self.path = path
         self.module = module
         self.last = steps[-1]
-        autocasts = [step["autocast"] for step in steps if "autocast" in step]
-        self.modes = {**self.last, "autocast": autocasts[0] if autocasts else None}
+        self.modes = {
+            "gradients": self.last.get("gradients", True),
+            "autocast": next((step["autocast"] for step in steps if "autocast" in step), None),
+        }
         self.argument = None
         made, taken = set(), []
         for step in steps:

@@ -64,9 +64,9 @@ def closure(path, generated=None):
             continue
         content = read(current)
         if content is None and OURS.match(current):
-            content = read(os.path.join(generated, current)) if generated else None
-            if content is None and not generated:
+            if not generated:
                 return None
+            content = read(os.path.join(generated, current))
         if content is None:
             continue
         found[current] = content
