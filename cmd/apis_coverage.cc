@@ -165,9 +165,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("ROWS")
       ->allow_extra_args(false)
       ->check(CompletedLists(
-          CLI::Validator(
-              [&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); }, ""),
-          Shown));
+          [&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); }, Shown));
   app->add_option("--fail-under", fail_under, "Exit with 1 when less than P percent of the list were called")
       ->option_text("P")
       ->check(Checked([](const std::string& text) { return ParsePercent(text); }));

@@ -196,9 +196,9 @@ int Run(const std::vector<std::string>& args) {
         }
         return text.empty() || has_blank ? absl::StrCat("'", text, "' is no name of an API") : std::string();
       });
-  CLI::Option* const list_option =
+  Option* const list_option =
       app->add_option("--list", list_path, "Look in this list alone (see docs/APIS.md)")->option_text("FILE");
-  CLI::Option* const python_option =
+  Option* const python_option =
       app->add_option("--python", python, "Look in this Python alone")->option_text("PYTHON")->excludes(list_option);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")

@@ -50,15 +50,13 @@ int Run(const std::vector<std::string>& args) {
          "--dialect", dialect,
          absl::StrCat("The framework whose library to scan: ", DescribeDialects(), " (default: ", dialect, ")"))
       ->option_text("NAME")
-      ->check(Completed(CLI::Validator(
-                            [](const std::string& name) {
-                              if (FindDialectInfo(name) != nullptr) return std::string();
-                              const absl::Status status = CheckDialectName(name);
-                              return status.ok() ? "a dialect in Python has no library to scan"
-                                                 : std::string(status.message());
-                            },
-                            ""),
-                        DialectNames));
+      ->check(Completed(
+          [](const std::string& name) {
+            if (FindDialectInfo(name) != nullptr) return std::string();
+            const absl::Status status = CheckDialectName(name);
+            return status.ok() ? "a dialect in Python has no library to scan" : std::string(status.message());
+          },
+          DialectNames));
   app->add_option("--library", library, "Any Python library instead: numpy, mypackage.ops")
       ->option_text("NAME")
       ->check(module_name);

@@ -143,7 +143,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount())
       ->group("Choosing");
-  CLI::Option* const generalize =
+  Option* const generalize =
       app->add_flag("--generalize", arguments.generalize,
                     "Of configs that differ only in sizes and numbers, keep a subset that covers what matters")
           ->group("Choosing");

@@ -91,7 +91,7 @@ int Run(const std::vector<std::string>& args) {
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
 
-  CLI::Option* const in_order =
+  Option* const in_order =
       app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
           ->group("Sequence");
   app->add_flag("--nested", sequence_options.levels_together, "Align all levels of a thread as one sequence")
@@ -102,13 +102,13 @@ int Run(const std::vector<std::string>& args) {
       ->check(IsCount())
       ->needs(in_order)
       ->group("Sequence");
-  CLI::Option* const max_hunks =
+  Option* const max_hunks =
       app->add_option("--max-hunks", sequence_options.max_hunks, "Hunks shown; 0: all (default: 20)")
           ->option_text("N")
           ->check(IsCount())
           ->needs(in_order)
           ->group("Sequence");
-  CLI::Option* const max_calls =
+  Option* const max_calls =
       app->add_option("--max-calls", sequence_options.max_calls, "Calls shown of one hunk; 0: all (default: 100)")
           ->option_text("N")
           ->check(IsCount())

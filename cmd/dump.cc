@@ -39,7 +39,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount(1, UINT32_MAX))
       ->group("Filtering");
-  CLI::Option* const slowest =
+  Option* const slowest =
       app->add_option("--slowest", options.slowest, "Only the N calls that took longest, those first")
           ->option_text("N")
           ->check(IsCount(1))

@@ -233,9 +233,9 @@ int Run(const std::vector<std::string>& all_args) {
   bool force = false, calls = false, all = false;
   SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
-  const CLI::Option* const first_word =
+  const Option* const first_word =
       app->add_option("FORMAT", format, absl::StrCat(ExporterNames(), " (default: by FILE's suffix)"))
-          ->check(Completed(CLI::Validator(), [] { return ExporterNameList(); }));
+          ->check(Completed(Check(), [] { return ExporterNameList(); }));
   app->add_option("TRACE", arguments.paths, kTraceText);
   app->add_option("-o,--output", arguments.output, "File to write (default: standard output); timing: or a folder")
       ->option_text("FILE")
@@ -248,7 +248,7 @@ int Run(const std::vector<std::string>& all_args) {
                    ExporterNames(HoldsOnlyCalls), ", too"));
   app->add_flag("--all", all, kAllLinesText);
   app->add_flag("--counts", arguments.counts, "text: begin each line with how often it was called");
-  CLI::Option* const by_option =
+  Option* const by_option =
       app->add_option("--by", by,
                       "flamegraph: what a frame is, as in torchtrace tree: api, module or line (default: api)")
           ->option_text("WHAT")

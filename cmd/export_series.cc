@@ -76,18 +76,17 @@ int WriteStream(const Exporter& exporter, const std::vector<LabelledTrace>& trac
 
 }  // namespace
 
-void SeriesOptions::AddTo(CLI::App* app) {
+void SeriesOptions::AddTo(App* app) {
   app_ = app;
   app->add_option("--format", format_, "timing: json or csv (default: by FILE's suffix, else json)")
       ->option_text("FORMAT")
-      ->check(Completed(CLI::Validator(
-                            [](const std::string& text) {
-                              if (text == kJson || text == kCsv) return std::string();
-                              return FindExporter(text).ok() ? std::string(ForTimingAlone(text).message())
-                                                             : absl::StrCat("expected json or csv, found '", text, "'");
-                            },
-                            ""),
-                        [] { return std::vector<std::string>{std::string(kJson), std::string(kCsv)}; }));
+      ->check(Completed(
+          [](const std::string& text) {
+            if (text == kJson || text == kCsv) return std::string();
+            return FindExporter(text).ok() ? std::string(ForTimingAlone(text).message())
+                                           : absl::StrCat("expected json or csv, found '", text, "'");
+          },
+          [] { return std::vector<std::string>{std::string(kJson), std::string(kCsv)}; }));
   app->add_option("--max-file-size", max_file_size_,
                   "timing: go on in another file where one would be larger: KB, MB or GB (default: 128MB)")
       ->option_text("SIZE")
@@ -100,13 +99,13 @@ void SeriesOptions::AddTo(CLI::App* app) {
 }
 
 absl::Status SeriesOptions::CheckFormat(const absl::Status& otherwise) const {
-  return app_->count("--format") > 0 ? ForTimingAlone(format_) : otherwise;
+  return app_->at("--format").count() > 0 ? ForTimingAlone(format_) : otherwise;
 }
 
 absl::Status SeriesOptions::CheckUnused() const {
   if (absl::Status s = CheckFormat(absl::OkStatus()); !s.ok()) return s;
   for (const char* const option : {"--max-file-size", "--file-name-spec"}) {
-    if (app_->count(option) > 0) return absl::InvalidArgumentError(absl::StrCat(option, " is for timing alone"));
+    if (app_->at(option).count() > 0) return absl::InvalidArgumentError(absl::StrCat(option, " is for timing alone"));
   }
   return absl::OkStatus();
 }
@@ -120,10 +119,10 @@ std::vector<std::string> SeriesOptions::Write(const Exporter& exporter, const st
     *exit_code = Fail(kExitTrouble, what);
     return std::vector<std::string>();
   };
-  if (!folder && app_->count("--file-name-spec") > 0) {
+  if (!folder && app_->at("--file-name-spec").count() > 0) {
     return fail("--file-name-spec names the files in a folder: -o FOLDER");
   }
-  if (stream && app_->count("--max-file-size") > 0) {
+  if (stream && app_->at("--max-file-size").count() > 0) {
     return fail("--max-file-size is for files: -o FILE or -o FOLDER");
   }
   std::string format = format_;

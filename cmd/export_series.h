@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/App.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialize/export/exporter.h"
@@ -14,11 +13,13 @@
 
 namespace torchtrace {
 
+class App;
+
 // --format, --max-file-size and --file-name-spec, and what -o means with them.
 class SeriesOptions {
  public:
   // Must outlive the parsing.
-  void AddTo(CLI::App* app);
+  void AddTo(App* app);
   // `otherwise`, unless the user gave the format by --format: then an error that says where it belongs.
   absl::Status CheckFormat(const absl::Status& otherwise) const;
   // After parsing, for formats of a single file: an error if any of the options is given.
@@ -34,7 +35,7 @@ class SeriesOptions {
   std::string format_;
   std::string max_file_size_ = "128MB";
   std::string file_name_spec_ = "timestamp";
-  CLI::App* app_ = nullptr;
+  App* app_ = nullptr;
 };
 
 }  // namespace torchtrace

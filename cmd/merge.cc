@@ -156,7 +156,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--label", arguments.labels, "Name the run at TRACE; TRACE is merged, given otherwise or not")
       ->option_text("NAME=TRACE")
       ->allow_extra_args(false)
-      ->check(CLI::Validator(CheckLabel, ""));
+      ->check(CheckLabel);
   app->add_option("--manifest", arguments.manifest, "Merge what FILE lists as well")->option_text("FILE");
   arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;

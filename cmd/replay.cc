@@ -216,9 +216,9 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FORMAT")
       ->check(OneOf(ReplayFormats()));
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
-  CLI::Option* const sequence = app->add_flag("--sequence", arguments.sequence,
-                                              "The calls of one trace in order, each with what earlier ones returned");
-  CLI::Option* const resume =
+  Option* const sequence = app->add_flag("--sequence", arguments.sequence,
+                                         "The calls of one trace in order, each with what earlier ones returned");
+  Option* const resume =
       app->add_option("--resume", arguments.resume,
                       "Keep results in FILE as they come, and go on from those that it holds")
           ->option_text("FILE")
@@ -239,7 +239,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount(1, 1024))
       ->group("Calling");
-  CLI::Option* const threads =
+  Option* const threads =
       app->add_option("--threads", workers.threads,
                       "Threads of torch in each of them (default: 1; with --sequence as many as torch takes)")
           ->option_text("N")

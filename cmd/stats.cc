@@ -83,7 +83,7 @@ int Run(const std::vector<std::string>& args) {
   CallSelectionOptions selection;
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
-  CLI::Option* const by_option =
+  Option* const by_option =
       app->add_option(
              "--by", by,
              "What a row is: api, config, family (configs that differ only in sizes and numbers), shapes (as people "
@@ -93,12 +93,12 @@ int Run(const std::vector<std::string>& args) {
           ->option_text("WHAT")
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
-  CLI::Option* const sort_option = app->add_option("--sort", sort,
-                                                   "calls, configs, time, self (time), name, first (call) or, of "
-                                                   "shapes, flops (default: calls; of shapes time)")
-                                       ->option_text("ORDER")
-                                       ->check(OneOf(StatsSorts()));
-  CLI::Option* const top_option =
+  Option* const sort_option = app->add_option("--sort", sort,
+                                              "calls, configs, time, self (time), name, first (call) or, of "
+                                              "shapes, flops (default: calls; of shapes time)")
+                                  ->option_text("ORDER")
+                                  ->check(OneOf(StatsSorts()));
+  Option* const top_option =
       app->add_option(
              "--top", top,
              "Only the first N rows of each level in that order; 0: all (default: text and Markdown what fits a "
@@ -112,7 +112,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--label", labels, "What the columns of TRACE are called (default: TRACE); may be repeated")
       ->option_text("NAME=TRACE")
       ->allow_extra_args(false);
-  CLI::Option* const times_option =
+  Option* const times_option =
       app->add_option("--times", times, "sums, or all: mean, min, p50, p99 and max of the calls too (default: sums)")
           ->option_text("WHAT")
           ->check(OneOf(TimesShown()));
@@ -123,7 +123,7 @@ int Run(const std::vector<std::string>& args) {
       ->allow_extra_args(false)
       ->check(CompletedLists(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }),
                              Coarsening::Names));
-  CLI::Option* const census_option =
+  Option* const census_option =
       app->add_flag("--census", census,
                     "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
   selection.AddTo(app.get());

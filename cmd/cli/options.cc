@@ -6,10 +6,12 @@
 #include <functional>
 #include <utility>
 
+#include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Error.hpp"
 #include "CLI/Formatter.hpp"
-#include "CLI/FormatterFwd.hpp"
+#include "CLI/Option.hpp"
+#include "CLI/Validators.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -31,80 +33,11 @@ constexpr size_t kLineWidth = 96;
 // Receives the help of a verb in place of standard output, if set.
 VerbHelp* g_asked_for_help = nullptr;
 
-// Holds the usage line, for which CLI::App has no member.
-class Usage : public CLI::FormatterBase {
- public:
-  explicit Usage(std::string usage) : usage(std::move(usage)) {}
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
-
-  const std::string usage;
-};
-
-// CLI11 describes a value by its type's name, to which checks append. A check with words to complete appends a line for
-// each of them, preceded by kLists if the option takes lists.
-constexpr char kLists = ',';
-
-class WithWords : public CLI::Validator {
- public:
-  WithWords(CLI::Validator check, bool lists, std::function<std::vector<std::string>()> words)
-      : CLI::Validator(std::move(check)) {
-    desc_function_ = [lists, words = std::move(words)] {
-      return absl::StrCat(lists ? std::string(1, kLists) : "", "\n", absl::StrJoin(words(), "\n"));
-    };
-  }
-};
-
-void AddWords(const CLI::Option& option, OptionHelp* help) {
-  const std::string type = option.get_type_name();
-  const size_t line = type.find('\n');
-  if (line == std::string::npos) return;
-  help->lists = line > 0 && type[line - 1] == kLists;
-  help->words = absl::StrSplit(type.substr(line + 1), '\n');
-}
-
 bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
 // Whether this name of a flag, without dashes, means no.
 bool Negates(const CLI::Option& option, const std::string& name) {
   return IsFlag(option) && option.get_flag_value(name, "") == "false";
-}
-
-OptionHelp HelpOfOption(const CLI::Option& option) {
-  OptionHelp help;
-  help.text = option.get_description();
-  AddWords(option, &help);
-  if (option.get_positional()) {
-    help.names = {option.get_name(true)};
-    return help;
-  }
-  help.group = option.get_group();
-  for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) {
-    help.names.push_back("--" + name);
-    if (Negates(option, name)) help.negation = help.names.back();
-  }
-  help.value = option.get_option_text();
-  help.takes_value = !IsFlag(option);
-  if (!option.get_envname().empty()) absl::StrAppend(&help.text, " [env: ", option.get_envname(), "]");
-  return help;
-}
-
-// Arguments first, then groups in the order of first use.
-VerbHelp HelpOfApp(const CLI::App& app, const std::string& usage) {
-  VerbHelp help = {app.get_name(), usage, app.get_description(), {}, app.get_footer()};
-  const auto add = [&](const auto& belongs) {
-    for (const CLI::Option* option : app.get_options(belongs)) help.options.push_back(HelpOfOption(*option));
-  };
-  add([](const CLI::Option* option) { return option->get_positional(); });
-  for (const std::string& group : app.get_groups()) {
-    if (group.empty()) continue;
-    add([&](const CLI::Option* option) { return option->nonpositional() && option->get_group() == group; });
-  }
-  return help;
-}
-
-std::string Usage::make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const {
-  return HelpPage(HelpOfApp(*app, usage));
 }
 
 std::string HeadingOf(const OptionHelp& option) { return option.group.empty() ? "Arguments" : option.group; }
@@ -163,6 +96,10 @@ VerbHelp HelpOf(const Command& command) {
 }
 
 namespace {
+
+CLI::Validator ValidatorOf(std::function<std::string(std::string&)> run) {
+  return run == nullptr ? CLI::Validator() : CLI::Validator(std::move(run), "");
+}
 
 std::vector<std::string> OptionNames(const CLI::App& app) {
   std::vector<std::string> names;
@@ -264,112 +201,220 @@ std::string SeeHelp(const std::string& verb) {
   return absl::StrCat(" (see ", CommandName(), " ", verb, verb.empty() ? "" : " ", "--help)");
 }
 
-std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer) {
-  auto app = std::make_unique<CLI::App>(command.description, absl::StrCat(kName, " ", command.name));
-  app->formatter(std::make_shared<Usage>(usage));
-  app->footer(footer);
-  app->set_help_flag("-h,--help", "Show this help");
-  return app;
+Option* Option::option_text(const std::string& placeholder) {
+  option_->option_text(placeholder);
+  return this;
+}
+Option* Option::envname(const std::string& variable) {
+  option_->envname(variable);
+  return this;
+}
+Option* Option::group(const std::string& heading) {
+  option_->group(heading);
+  return this;
+}
+Option* Option::check(Check check) {
+  option_->check(ValidatorOf(std::move(check.run)));
+  has_check_ = true;
+  words_ = std::move(check.words);
+  lists_ = check.lists;
+  return this;
+}
+Option* Option::transform(Check check) {
+  option_->transform(ValidatorOf(std::move(check.run)));
+  return this;
+}
+Option* Option::needs(Option* other) {
+  option_->needs(other->option_);
+  return this;
+}
+Option* Option::excludes(Option* other) {
+  option_->excludes(other->option_);
+  return this;
+}
+Option* Option::required() {
+  option_->required();
+  return this;
+}
+Option* Option::allow_extra_args(bool allow) {
+  option_->allow_extra_args(allow);
+  return this;
+}
+size_t Option::count() const { return option_->count(); }
+std::string Option::long_name() const { return option_->get_lnames().front(); }
+
+OptionHelp Option::Help() const {
+  OptionHelp help;
+  help.text = option_->get_description();
+  if (words_ != nullptr) help.words = words_();
+  help.lists = lists_;
+  if (option_->get_positional()) {
+    help.names = {option_->get_name(true)};
+    return help;
+  }
+  help.group = option_->get_group();
+  for (const std::string& name : option_->get_snames()) help.names.push_back("-" + name);
+  for (const std::string& name : option_->get_lnames()) {
+    help.names.push_back("--" + name);
+    if (Negates(*option_, name)) help.negation = help.names.back();
+  }
+  help.value = option_->get_option_text();
+  help.takes_value = !IsFlag(*option_);
+  if (!option_->get_envname().empty()) absl::StrAppend(&help.text, " [env: ", option_->get_envname(), "]");
+  return help;
 }
 
-std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& args, int usage_exit_code) {
+App::App(const Command& command, const std::string& usage, const std::string& footer)
+    : parser_(std::make_unique<CLI::App>(command.description, absl::StrCat(kName, " ", command.name))), usage_(usage) {
+  parser_->footer(footer);
+  options_.emplace_back(parser_->set_help_flag("-h,--help", "Show this help"));
+}
+App::~App() = default;
+
+template <typename Value>
+Option* App::add_option(const std::string& names, Value& value, const std::string& text) {
+  return &options_.emplace_back(parser_->add_option(names, value, text));
+}
+template <typename Value>
+Option* App::add_flag(const std::string& names, Value& value, const std::string& text) {
+  return &options_.emplace_back(parser_->add_flag(names, value, text));
+}
+template Option* App::add_option(const std::string&, std::string&, const std::string&);
+template Option* App::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option* App::add_option(const std::string&, int&, const std::string&);
+template Option* App::add_option(const std::string&, int64_t&, const std::string&);
+template Option* App::add_option(const std::string&, uint32_t&, const std::string&);
+template Option* App::add_option(const std::string&, uint64_t&, const std::string&);
+template Option* App::add_option(const std::string&, std::optional<uint64_t>&, const std::string&);
+template Option* App::add_option(const std::string&, double&, const std::string&);
+template Option* App::add_flag(const std::string&, bool&, const std::string&);
+template Option* App::add_flag(const std::string&, int&, const std::string&);
+template Option* App::add_flag(const std::string&, std::string&, const std::string&);
+
+const Option& App::at(const std::string& long_name) const {
+  const CLI::Option* const found = parser_->get_option(long_name);
+  return *std::find_if(options_.begin(), options_.end(), [&](const Option& each) { return &each.parsed() == found; });
+}
+
+std::vector<std::string> App::Variables() const {
+  std::vector<std::string> variables;
+  for (const Option& option : options_) {
+    if (!option.parsed().get_envname().empty()) variables.push_back(option.parsed().get_envname());
+  }
+  return variables;
+}
+
+std::set<std::string> App::NamesWithValue() const {
+  std::set<std::string> names;
+  for (const Option& option : options_) {
+    if (IsFlag(option.parsed())) continue;
+    for (const std::string& name : option.parsed().get_snames()) names.insert("-" + name);
+    for (const std::string& name : option.parsed().get_lnames()) names.insert("--" + name);
+  }
+  return names;
+}
+
+// Arguments first, then groups in the order of first use.
+VerbHelp App::Help() const {
+  VerbHelp help = {parser_->get_name(), usage_, parser_->get_description(), {}, parser_->get_footer()};
+  for (const Option& option : options_) {
+    if (option.parsed().get_positional()) help.options.push_back(option.Help());
+  }
+  for (const std::string& group : parser_->get_groups()) {
+    for (const Option& option : options_) {
+      const CLI::Option& parsed = option.parsed();
+      if (!group.empty() && parsed.nonpositional() && parsed.get_group() == group)
+        help.options.push_back(option.Help());
+    }
+  }
+  return help;
+}
+
+std::optional<int> ParseOptions(App* app, const std::vector<std::string>& args, int usage_exit_code) {
+  CLI::App* const parser = app->parser_.get();
   const auto usage_error = [&](const std::string& what) {
-    return Fail(usage_exit_code, absl::StrCat(what, SeeHelp(app->get_name().substr(sizeof kName))));
+    return Fail(usage_exit_code, absl::StrCat(what, SeeHelp(parser->get_name().substr(sizeof kName))));
   };
-  for (CLI::Option* const option : app->get_options({})) {
+  for (CLI::Option* const option : parser->get_options({})) {
+    const auto found = std::find_if(app->options_.begin(), app->options_.end(),
+                                    [&](const Option& each) { return &each.parsed() == option; });
     // Not flags with a check of their own, or those that count.
     const bool counts = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
-    if (IsFlag(*option) && !counts && option->get_type_name().empty()) option->check(CheckYesOrNo);
+    if (IsFlag(*option) && !counts && !found->has_check()) option->check(CheckYesOrNo);
   }
-  if (const std::string wrong = FlagsMessage(*app, args); !wrong.empty()) return usage_error(wrong);
+  if (const std::string wrong = FlagsMessage(*parser, args); !wrong.empty()) return usage_error(wrong);
   try {
-    app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
-    return std::nullopt;
+    parser->parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {
     if (g_asked_for_help != nullptr) {
-      *g_asked_for_help = HelpOfApp(*app, std::static_pointer_cast<Usage>(app->get_formatter())->usage);
+      *g_asked_for_help = app->Help();
       return kExitOk;
     }
-    return WriteStandardOutput(app->help(), usage_exit_code);
+    return WriteStandardOutput(HelpPage(app->Help()), usage_exit_code);
   } catch (const CLI::ExtrasError&) {
-    return usage_error(UnexpectedMessage(*app));
+    return usage_error(UnexpectedMessage(*parser));
   } catch (const CLI::Error& error) {
     const std::string message = error.what();
     // A misspelled option may cause the other errors.
-    if (HasUnknownOption(*app)) return usage_error(UnexpectedMessage(*app));
-    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return usage_error(MismatchMessage(*app, message));
+    if (HasUnknownOption(*parser)) return usage_error(UnexpectedMessage(*parser));
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return usage_error(MismatchMessage(*parser, message));
     if (dynamic_cast<const CLI::RequiresError*>(&error))
       return usage_error(absl::StrReplaceAll(message, {{" requires ", " needs "}}));
     if (dynamic_cast<const CLI::ExcludesError*>(&error)) return usage_error(ExcludesMessage(message));
-    return usage_error(WrongValueMessage(*app, args, message));
+    return usage_error(WrongValueMessage(*parser, args, message));
   }
+  const absl::Status status = app->last_check_ == nullptr ? absl::OkStatus() : app->last_check_();
+  if (!status.ok()) return usage_error(std::string(status.message()));
+  return std::nullopt;
 }
 
-bool IsTyped(const CLI::Option& option, const std::vector<std::string>& args) {
-  return !TypedNames(option, args).empty();
+bool IsTyped(const Option& option, const std::vector<std::string>& args) {
+  return !TypedNames(option.parsed(), args).empty();
 }
 
-CLI::Validator Completed(CLI::Validator check, std::function<std::vector<std::string>()> words) {
-  return WithWords(std::move(check), /*lists=*/false, std::move(words));
+Check IsCount(uint64_t least, uint64_t most) {
+  return [least, most](const std::string& text) {
+    uint64_t count;
+    const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+    if (!digits) return absl::StrCat("'", text, "' is no count");
+    if (!absl::SimpleAtoi(text, &count) || count > most) return absl::StrCat("'", text, "' is more than ", most);
+    return count >= least ? std::string() : absl::StrCat("'", text, "' is less than ", least);
+  };
 }
 
-CLI::Validator CompletedLists(CLI::Validator check, std::function<std::vector<std::string>()> words) {
-  return WithWords(std::move(check), /*lists=*/true, std::move(words));
+Check IsList() {
+  return [](const std::string& text) {
+    return SplitLists({text}).empty() ? absl::StrCat("'", text, "' names nothing") : std::string();
+  };
 }
 
-CLI::Validator IsCount(uint64_t least, uint64_t most) {
-  return CLI::Validator(
-      [least, most](const std::string& text) {
-        uint64_t count;
-        const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
-        if (!digits) return absl::StrCat("'", text, "' is no count");
-        if (!absl::SimpleAtoi(text, &count) || count > most) return absl::StrCat("'", text, "' is more than ", most);
-        return count >= least ? std::string() : absl::StrCat("'", text, "' is less than ", least);
-      },
-      "");
+Check IsSize(uint64_t least) {
+  return [least](std::string& text) {
+    const absl::StatusOr<uint64_t> bytes = ParseSize(text);
+    if (!bytes.ok()) return std::string(bytes.status().message());
+    if (*bytes < least) return absl::StrCat("'", text, "' is less than ", least >> 20, " MiB");
+    text = absl::StrCat(*bytes);
+    return std::string();
+  };
 }
 
-CLI::Validator IsList() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        return SplitLists({text}).empty() ? absl::StrCat("'", text, "' names nothing") : std::string();
-      },
-      "");
+Check IsSeconds(double least, int64_t most) {
+  return [least, most](const std::string& text) {
+    double seconds = 0;
+    const bool fits = absl::SimpleAtod(text, &seconds) && seconds >= least && seconds <= most;
+    return fits ? std::string() : absl::StrCat("'", text, "' is no number of seconds from ", least, " to ", most);
+  };
 }
 
-CLI::Validator IsSize(uint64_t least) {
-  return CLI::Validator(
-      [least](std::string& text) {
-        const absl::StatusOr<uint64_t> bytes = ParseSize(text);
-        if (!bytes.ok()) return std::string(bytes.status().message());
-        if (*bytes < least) return absl::StrCat("'", text, "' is less than ", least >> 20, " MiB");
-        text = absl::StrCat(*bytes);
-        return std::string();
-      },
-      "");
+Check IsFolderName() {
+  return [](const std::string& text) {
+    if (text == "-") return "it is a folder, which can't go to standard output: give it a name";
+    return text.empty() ? "the name is empty" : "";
+  };
 }
 
-CLI::Validator IsSeconds(double least, int64_t most) {
-  return CLI::Validator(
-      [least, most](const std::string& text) {
-        double seconds = 0;
-        const bool fits = absl::SimpleAtod(text, &seconds) && seconds >= least && seconds <= most;
-        return fits ? std::string() : absl::StrCat("'", text, "' is no number of seconds from ", least, " to ", most);
-      },
-      "");
-}
-
-CLI::Validator IsFolderName() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        if (text == "-") return "it is a folder, which can't go to standard output: give it a name";
-        return text.empty() ? "the name is empty" : "";
-      },
-      "");
-}
-
-CLI::Validator IsName() {
-  return CLI::Validator([](const std::string& text) { return text.empty() ? "the name is empty" : ""; }, "");
+Check IsName() {
+  return [](const std::string& text) { return text.empty() ? "the name is empty" : ""; };
 }
 
 }  // namespace torchtrace

@@ -4,15 +4,24 @@
 #define TORCHTRACE_CMD_CLI_OPTIONS_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "CLI/App.hpp"
+#include "absl/status/status.h"
 #include "absl/strings/str_split.h"
 #include "serialize/base/choices.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace torchtrace {
 
@@ -97,59 +106,137 @@ std::string TwoColumns(const std::string& head, const std::string& text, size_t 
 // " (see torchtrace stats --help)" for a usage error of `stats`; without a verb, a reference to the first page.
 std::string SeeHelp(const std::string& verb = "");
 
-// An app for `torchtrace VERB`: CLI11 with our conventions; ParseOptions catches its exceptions. Options are declared
-// once, on the app, for both parsing and help. `usage` is the first line of its help, without the program's name;
-// `footer` follows the options.
-std::unique_ptr<CLI::App> MakeApp(const Command& command, const std::string& usage, const std::string& footer = "");
+// The check of a value.
+struct Check {
+  Check() = default;
+  template <typename Call>
+    requires std::is_invocable_r_v<std::string, Call, std::string&>
+  Check(Call call) : run(std::move(call)) {}  // NOLINT(google-explicit-constructor)
+
+  // Returns an error message, or an empty text. May replace the value. Null: every value is right.
+  std::function<std::string(std::string& text)> run;
+  // What a shell completes the value with, if set: words that the check accepts; it may accept others, too.
+  std::function<std::vector<std::string>()> words;
+  bool lists = false;  // the value is a list of these, with commas
+};
+
+// A declared option or argument. The functions that return it are CLI11's of the same names.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option* option_text(const std::string& placeholder);
+  Option* envname(const std::string& variable);
+  Option* group(const std::string& heading);
+  Option* check(Check check);
+  Option* transform(Check check);
+  Option* needs(Option* other);
+  Option* excludes(Option* other);
+  Option* required();
+  Option* allow_extra_args(bool allow);
+  size_t count() const;
+  explicit operator bool() const { return count() > 0; }
+
+  std::string long_name() const;  // without dashes
+  const CLI::Option& parsed() const { return *option_; }
+  bool has_check() const { return has_check_; }
+  OptionHelp Help() const;
+
+ private:
+  CLI::Option* option_;
+  bool has_check_ = false;
+  std::function<std::vector<std::string>()> words_;
+  bool lists_ = false;
+};
+
+// The options of a verb: CLI11's parser, whose headers take longer to compile than a verb. They are declared once, for
+// both parsing and help.
+class App {
+ public:
+  // `usage` is the first line of the help, without the program's name; `footer` follows the options.
+  App(const Command& command, const std::string& usage, const std::string& footer);
+  ~App();
+
+  // Value: what options.cc lists.
+  template <typename Value>
+  Option* add_option(const std::string& names, Value& value, const std::string& text);
+  template <typename Value>
+  Option* add_flag(const std::string& names, Value& value, const std::string& text);
+
+  // After parsing without an error; what it returns is another.
+  void set_last_check(std::function<absl::Status()> check) { last_check_ = std::move(check); }
+
+  Option* help_option() { return &options_.front(); }
+  const Option& at(const std::string& long_name) const;  // there is one
+  std::vector<std::string> Variables() const;            // of the environment
+  std::set<std::string> NamesWithValue() const;          // "-o", "--output"
+
+ private:
+  friend std::optional<int> ParseOptions(App* app, const std::vector<std::string>& args, int usage_exit_code);
+
+  VerbHelp Help() const;
+
+  const std::unique_ptr<CLI::App> parser_;
+  const std::string usage_;
+  std::deque<Option> options_;  // the first is --help
+  std::function<absl::Status()> last_check_;
+};
+
+inline std::unique_ptr<App> MakeApp(const Command& command, const std::string& usage, const std::string& footer = "") {
+  return std::make_unique<App>(command, usage, footer);
+}
 
 // Fills in the variables that the app's options are bound to. Returns an exit code if the verb is done: after --help,
 // or after an error, which was printed.
-std::optional<int> ParseOptions(CLI::App* app, const std::vector<std::string>& args, int usage_exit_code);
+std::optional<int> ParseOptions(App* app, const std::vector<std::string>& args, int usage_exit_code);
 
 // Whether the option is in `args`: its variable doesn't count, since it may be set for other runs as well.
-bool IsTyped(const CLI::Option& option, const std::vector<std::string>& args);
+bool IsTyped(const Option& option, const std::vector<std::string>& args);
 
-// `parse` as CLI11's check: the message of an error status becomes the usage error.
+// `parse` as a check: the message of an error status becomes the usage error.
 template <typename Parse>
-CLI::Validator Checked(Parse parse) {
-  return CLI::Validator(
-      [parse](const std::string& text) {
-        const auto parsed = parse(text);
-        return parsed.ok() ? std::string() : std::string(parsed.status().message());
-      },
-      "");
+Check Checked(Parse parse) {
+  return [parse](const std::string& text) {
+    const auto parsed = parse(text);
+    return parsed.ok() ? std::string() : std::string(parsed.status().message());
+  };
 }
 
-// `check` with completions of the value: words that it accepts; it may accept others, too.
-CLI::Validator Completed(CLI::Validator check, std::function<std::vector<std::string>()> words);
+inline Check Completed(Check check, std::function<std::vector<std::string>()> words) {
+  check.words = std::move(words);
+  return check;
+}
 // The same for lists with commas.
-CLI::Validator CompletedLists(CLI::Validator check, std::function<std::vector<std::string>()> words);
+inline Check CompletedLists(Check check, std::function<std::vector<std::string>()> words) {
+  check.lists = true;
+  return Completed(std::move(check), std::move(words));
+}
 
 // Checks and completes a name by the table of choices.
 template <typename Value>
-CLI::Validator OneOf(const Choices<Value>& choices) {
+Check OneOf(const Choices<Value>& choices) {
   return Completed(Checked([&choices](const std::string& text) { return choices.Parse(text); }),
                    [&choices] { return choices.names(); });
 }
 
 // The check of a count: only digits.
-CLI::Validator IsCount(uint64_t least = 0, uint64_t most = UINT64_MAX);
+Check IsCount(uint64_t least = 0, uint64_t most = UINT64_MAX);
 
 // The check of a number of bytes, such as 64KB or 1MB (ParseSize), which it replaces by the plain number. `least` must
 // be whole MiB.
-CLI::Validator IsSize(uint64_t least = 0);
+Check IsSize(uint64_t least = 0);
 
 // The check of a number of seconds.
-CLI::Validator IsSeconds(double least, int64_t most);
+Check IsSeconds(double least, int64_t most);
 
 // The check of the name of a folder to write to.
-CLI::Validator IsFolderName();
+Check IsFolderName();
 
 // The check of a list with commas: it must not be empty.
-CLI::Validator IsList();
+Check IsList();
 
 // The check of the name of a file or folder: it must not be empty (a script's variable may be).
-CLI::Validator IsName();
+Check IsName();
 
 }  // namespace torchtrace
 

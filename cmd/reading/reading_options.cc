@@ -64,7 +64,7 @@ ReadingObserver* ReadingProgress::NextObserver() {
   return observers_.emplace_back(std::make_unique<Observer>(std::move(what), &progress_)).get();
 }
 
-CLI::Validator RenderFormatsCheck() {
+Check RenderFormatsCheck() {
   return CompletedLists(Checked([](const std::string& text) { return RenderFormats::Parse(text); }),
                         RenderFormats::Names);
 }
@@ -79,7 +79,7 @@ namespace {
 
 // RenderingOptions and RecordingOptions have members of these names.
 template <typename Options>
-std::vector<CLI::Option*> AddFiles(CLI::App* app, Options* options) {
+std::vector<Option*> AddFiles(App* app, Options* options) {
   return {
       app->add_option("--formats", options->formats,
                       absl::StrCat("Files to render (default: all): ", RenderFormats::Choices()))
@@ -101,14 +101,14 @@ std::vector<CLI::Option*> AddFiles(CLI::App* app, Options* options) {
 
 }  // namespace
 
-void RenderingOptions::AddTo(CLI::App* app) {
+void RenderingOptions::AddTo(App* app) {
   AddFiles(app, this);
   app->add_flag("-q,--quiet", quiet, "Say nothing but errors");
 }
 
-void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group) {
-  for (CLI::Option* const option : AddFiles(app, options)) {
-    const std::string name = absl::AsciiStrToUpper(option->get_lnames().front());
+void AddRenderingOptions(App* app, RecordingOptions* options, const std::string& group) {
+  for (Option* const option : AddFiles(app, options)) {
+    const std::string name = absl::AsciiStrToUpper(option->long_name());
     option->envname(absl::StrCat("TORCHTRACE_", absl::StrReplaceAll(name, {{"-", "_"}})))->group(group);
   }
 }
@@ -124,7 +124,7 @@ const Choices<bool>& TextOrJson() {
   return formats;
 }
 
-void AddQuiet(CLI::App* app, bool* quiet) {
+void AddQuiet(App* app, bool* quiet) {
   app->add_flag("-q,--quiet", *quiet, "Say nothing but errors, not what the trace lacks");
 }
 
@@ -200,7 +200,7 @@ void Remarks::Tell(bool quiet) const {
   if (filter_ != nullptr && read_ && !leaves_some_) Say(filter_->NoCallMatches());
 }
 
-void CallFilterOptions::AddTo(CLI::App* app) {
+void CallFilterOptions::AddTo(App* app) {
   app->add_option("--include", include,
                   "Only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
       ->option_text("GLOB")
@@ -220,14 +220,15 @@ void CallFilterOptions::AddTo(CLI::App* app) {
       ->allow_extra_args(false)
       ->check(CompletedLists(Checked([](const std::string& text) { return ParseLevels(text); }), LevelNames))
       ->group("Filtering");
-  app->parse_complete_callback([this] {
-    if (include.empty() && exclude.empty() && groups.empty()) return;
+  app->set_last_check([this] {
+    if (include.empty() && exclude.empty() && groups.empty()) return absl::OkStatus();
     const ApiNames& known = KnownApiNames();
     absl::StatusOr<NameFilter> names = ExpandNames({SplitLists(include), SplitLists(exclude)}, groups, known);
-    if (!names.ok()) throw CLI::ValidationError(std::string(names.status().message()));
+    if (!names.ok()) return names.status();
     globs_ = std::move(names->globs);
     std::erase_if(names->written, [&known](const WrittenName& name) { return known.Has(name); });
     unknown_ = std::move(names->written);
+    return absl::OkStatus();
   });
 }
 
@@ -285,7 +286,7 @@ std::vector<int> CallFilterOptions::Levels() const {
   return parsed.ok() ? *parsed : std::vector<int>();
 }
 
-void CallSelectionOptions::AddTo(CLI::App* app, bool with_numbers) {
+void CallSelectionOptions::AddTo(App* app, bool with_numbers) {
   CallFilterOptions::AddTo(app);
   if (with_numbers) {
     app->add_option("--calls", numbers, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/App.hpp"
 #include "absl/status/statusor.h"
 #include "cmd/cli/terminal.h"
 #include "serialize/apis/apis.h"
@@ -22,6 +21,9 @@
 #include "tracer/record/recording_options.h"
 
 namespace torchtrace {
+
+class App;
+struct Check;
 
 // Opens traces for a verb, and shows the progress of reading them (terminal.h). Must outlive the traces.
 //
@@ -61,16 +63,16 @@ struct RenderingOptions {
   bool quiet = false;
 
   // Must outlive the parsing.
-  void AddTo(CLI::App* app);
+  void AddTo(App* app);
   // After parsing.
   void Apply(RenderOptions* options) const;
 };
 
 // For `run`: the same without --quiet, with variables (TORCHTRACE_FORMATS), in this group of the help.
-void AddRenderingOptions(CLI::App* app, RecordingOptions* options, const std::string& group);
+void AddRenderingOptions(App* app, RecordingOptions* options, const std::string& group);
 
 // The check of --formats.
-CLI::Validator RenderFormatsCheck();
+Check RenderFormatsCheck();
 
 // Completions of --include and --exclude: the built-in groups, such as "%nn".
 std::vector<std::string> GroupPatterns();
@@ -87,7 +89,7 @@ inline constexpr char kAllLinesText[] = "All lines; a terminal else gets a scree
 const Choices<bool>& TextOrJson();
 
 // The option -q of verbs that write only what the user asked for.
-void AddQuiet(CLI::App* app, bool* quiet);
+void AddQuiet(App* app, bool* quiet);
 
 // Options of all verbs that read traces, with the same spelling and help everywhere: --include, --exclude, --groups and
 // --level.
@@ -98,7 +100,7 @@ struct CallFilterOptions {
   std::vector<std::string> levels;
 
   // Must outlive the parsing.
-  void AddTo(CLI::App* app);
+  void AddTo(App* app);
   // --include and --exclude, checked during parsing.
   const GlobFilter& Globs() const { return globs_; }
   // --level, checked during parsing.
@@ -154,7 +156,7 @@ struct CallSelectionOptions : CallFilterOptions {
   std::vector<std::string> threads;
 
   // Must outlive the parsing. `with_numbers`: false if the verb adds --calls itself.
-  void AddTo(CLI::App* app, bool with_numbers = true);
+  void AddTo(App* app, bool with_numbers = true);
   // After parsing. Must outlive the selection, which notes here whether a call passed.
   void Apply(CallSelection* selection);
   // Whether a filter needs more than the config of a call.

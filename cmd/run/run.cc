@@ -80,7 +80,7 @@ const Choices<std::string>& FrameKinds() {
   return kinds;
 }
 
-std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
+std::unique_ptr<App> MakeRunApp(RunOptions* options) {
   auto app = MakeApp(kRunCommand, kUsage, kFooter);
   RecordingOptions* const recording = &options->recording;
   const auto list = [&](const std::string& names, std::vector<std::string>* value, const std::string& text) {
@@ -99,12 +99,12 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("GLOB")
       ->envname("TORCHTRACE_INCLUDE")
       ->group("Capture")
-      ->check(CompletedLists(CLI::Validator(), GroupPatterns));
+      ->check(CompletedLists(Check(), GroupPatterns));
   list("--exclude", &recording->exclude, "Don't record APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->envname("TORCHTRACE_EXCLUDE")
       ->group("Capture")
-      ->check(CompletedLists(CLI::Validator(), GroupPatterns));
+      ->check(CompletedLists(Check(), GroupPatterns));
   app->add_option("--groups", recording->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
       ->option_text("FILE")
       ->envname("TORCHTRACE_GROUPS")
@@ -207,7 +207,7 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
       ->option_text("NAME")
       ->envname("TORCHTRACE_DIALECT")
       ->group("Capture")
-      ->check(Completed(CLI::Validator(), DialectNames));
+      ->check(Completed(Check(), DialectNames));
 
   app->add_option("-o,--output", options->output,
                   "Folder for the trace; %p is the process id, %h the host, %r the rank "
@@ -241,19 +241,17 @@ std::unique_ptr<CLI::App> MakeRunApp(RunOptions* options) {
   app->add_flag("-v,--verbose", options->verbose, "Say what is done; may be repeated")
       ->envname("TORCHTRACE_VERBOSE")
       ->group("General");
-  app->get_help_ptr()->group("General");
+  app->help_option()->group("General");
   return app;
 }
 
 // Warns of environment variables that match no option: a misspelled one would go unnoticed. `quiet`: only of those that
 // look misspelled, since the recording isn't what the user asked for; others may belong to another program.
-void TellUnknownVariables(const CLI::App& app, bool quiet) {
+void TellUnknownVariables(const App& app, bool quiet) {
   constexpr char kPrefix[] = "TORCHTRACE_";
   // Variables of torchtrace itself, and of the tools in its repository.
-  std::vector<std::string> known = {"TORCHTRACE_PYTHON", "TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PRELOADED"};
-  for (const CLI::Option* const option : app.get_options()) {
-    if (!option->get_envname().empty()) known.push_back(option->get_envname());
-  }
+  std::vector<std::string> known = app.Variables();
+  known.insert(known.end(), {"TORCHTRACE_PYTHON", "TORCHTRACE_RUNTIME_DIR", "TORCHTRACE_PRELOADED"});
   for (char** variable = environ; *variable != nullptr; ++variable) {
     std::string name(*variable);
     name.resize(std::min(name.find('='), name.size()));
@@ -262,16 +260,6 @@ void TellUnknownVariables(const CLI::App& app, bool quiet) {
     if (quiet && meant.empty()) continue;
     Say(absl::StrCat("the variable ", name, " means nothing to torchtrace", meant));
   }
-}
-
-OptionsWithValue NamesWithValue(const CLI::App& app) {
-  OptionsWithValue names;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_items_expected_max() == 0) continue;
-    for (const std::string& name : option->get_snames()) names.insert("-" + name);
-    for (const std::string& name : option->get_lnames()) names.insert("--" + name);
-  }
-  return names;
 }
 
 // Accepts only options of python itself: whatever ends them names another program.
@@ -512,9 +500,9 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
 
 int Run(const std::vector<std::string>& args) {
   RunOptions options;
-  const std::unique_ptr<CLI::App> app = MakeRunApp(&options);
+  const std::unique_ptr<App> app = MakeRunApp(&options);
   const absl::StatusOr<RunArguments> split =
-      SplitRunArguments(args, NamesWithValue(*app), {{"--stacks", WhichCalls()}});
+      SplitRunArguments(args, app->NamesWithValue(), {{"--stacks", WhichCalls()}});
   if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {
@@ -522,8 +510,8 @@ int Run(const std::vector<std::string>& args) {
                 absl::StrCat("no program to run: give a SCRIPT, -m MODULE or -c CODE", SeeHelp("run")));
   }
   if (!InPython()) TellUnknownVariables(*app, options.recording.quiet);
-  options.frames_typed = IsTyped(*app->get_option("--frames"), split->options);
-  options.stack_format_typed = IsTyped(*app->get_option("--stack-format"), split->options);
+  options.frames_typed = IsTyped(app->at("--frames"), split->options);
+  options.stack_format_typed = IsTyped(app->at("--stack-format"), split->options);
   std::vector<std::string> command = {"torchtrace", "run"};
   command.insert(command.end(), args.begin(), args.end());
   return RunProgram(options, split->program, command);

@@ -1,5 +1,5 @@
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "dialects/python/setattr/attribute_path.h"
@@ -19,21 +19,6 @@ struct Entry {
   bool method = false;
   bool single = false;  // METH_O
 };
-
-// The entries of one calling convention.
-template <size_t kSize>
-struct Table {
-  std::array<Entry, kSize> entries;
-  size_t used = 0;
-};
-constexpr size_t kMany = 10240;
-constexpr size_t kSome = 4096;
-constexpr size_t kFew = 1024;
-Table<kMany> g_tuple_and_dict;
-Table<kMany> g_tuple;  // or one object, or nothing
-Table<kSome> g_array;
-Table<kSome> g_array_and_names;
-Table<kFew> g_of_class;
 
 // For the many functions that each have their own `self`: all share one entry point. By `self`.
 PointerMap<Entry>& OwnSelves(int layer) {
@@ -76,7 +61,94 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
   return Through(entry, self, {nullptr, items, count, nullptr, kwargs}, [&] { return original(self, args, kwargs); });
 }
 
-[[gnu::noinline]] PyObject* CallTuple(const Entry& entry, PyObject* self, PyObject* args) {
+[[gnu::noinline]] PyObject* CallArrayAndNames(const Entry& entry, PyObject* self, PyObject* const* args,
+                                              Py_ssize_t count, PyObject* names) {
+  const auto original = As<_PyCFunctionFastWithKeywords>(entry.original);
+  return Through(entry, self, {nullptr, args, count, names, nullptr},
+                 [&] { return original(self, args, count, names); });
+}
+
+}  // namespace
+
+// C functions have no closures: every definition needs an entry point of its own. The points of a calling convention
+// lie behind one another; each passes its number to the function of the convention, as one argument more, and has
+// kPointSize bytes.
+#if defined(__x86_64__)
+#define TORCHTRACE_POINT(number, x86_register, arm_register, function) \
+  "movl $" number ", %" x86_register                                   \
+  "\n"                                                                 \
+  "jmp " function                                                      \
+  "\n"                                                                 \
+  ".balign 16\n"
+constexpr size_t kPointSize = 16;
+#elif defined(__aarch64__)
+#define TORCHTRACE_POINT(number, x86_register, arm_register, function) \
+  "mov " arm_register ", #" number                                     \
+  "\n"                                                                 \
+  "b " function "\n"
+constexpr size_t kPointSize = 8;
+#else
+#error "the entry points of C functions are not written for this processor"
+#endif
+
+#define TORCHTRACE_TEXT_(text) #text
+#define TORCHTRACE_TEXT(text) TORCHTRACE_TEXT_(text)
+#define TORCHTRACE_POINTS(points, many, x86_register, arm_register, function) \
+  extern "C" [[gnu::visibility("hidden")]] const char points[];               \
+  asm(".pushsection .text\n"                                                 \
+      ".balign 16\n"                                                         \
+      ".globl " #points "\n"                                                 \
+      ".hidden " #points "\n"                                                \
+      #points ":\n"                                                          \
+      ".cfi_startproc\n"                                                     \
+      ".set torchtrace_number, 0\n"                                          \
+      ".rept " TORCHTRACE_TEXT(many) "\n"                                    \
+      TORCHTRACE_POINT("torchtrace_number", x86_register, arm_register, #function) \
+      ".set torchtrace_number, torchtrace_number + 1\n"                      \
+      ".endr\n"                                                              \
+      ".cfi_endproc\n"                                                       \
+      ".popsection\n")
+
+#define TORCHTRACE_MANY 10240
+#define TORCHTRACE_SOME 4096
+#define TORCHTRACE_FEW 1024
+TORCHTRACE_POINTS(torchtrace_tuple_and_dict_points, TORCHTRACE_MANY, "ecx", "w3", torchtrace_call_tuple_and_dict);
+TORCHTRACE_POINTS(torchtrace_tuple_points, TORCHTRACE_MANY, "edx", "w2", torchtrace_call_tuple);
+TORCHTRACE_POINTS(torchtrace_array_points, TORCHTRACE_SOME, "ecx", "w3", torchtrace_call_array);
+TORCHTRACE_POINTS(torchtrace_array_and_names_points, TORCHTRACE_SOME, "r8d", "w4", torchtrace_call_array_and_names);
+TORCHTRACE_POINTS(torchtrace_of_class_points, TORCHTRACE_FEW, "r9d", "w5", torchtrace_call_of_class);
+
+namespace {
+
+// The entries of one calling convention, and their points.
+struct Table {
+  Entry* entries;
+  size_t size;
+  const char* points;
+  size_t used = 0;
+};
+Entry g_tuple_and_dict_entries[TORCHTRACE_MANY];
+Entry g_tuple_entries[TORCHTRACE_MANY];
+Entry g_array_entries[TORCHTRACE_SOME];
+Entry g_array_and_names_entries[TORCHTRACE_SOME];
+Entry g_of_class_entries[TORCHTRACE_FEW];
+Table g_tuple_and_dict = {g_tuple_and_dict_entries, TORCHTRACE_MANY, torchtrace_tuple_and_dict_points};
+Table g_tuple = {g_tuple_entries, TORCHTRACE_MANY, torchtrace_tuple_points};  // or one object, or nothing
+Table g_array = {g_array_entries, TORCHTRACE_SOME, torchtrace_array_points};
+Table g_array_and_names = {g_array_and_names_entries, TORCHTRACE_SOME, torchtrace_array_and_names_points};
+Table g_of_class = {g_of_class_entries, TORCHTRACE_FEW, torchtrace_of_class_points};
+
+}  // namespace
+
+#define TORCHTRACE_CALLED_BY_POINTS extern "C" [[gnu::used, gnu::visibility("hidden")]] PyObject*
+
+TORCHTRACE_CALLED_BY_POINTS torchtrace_call_tuple_and_dict(PyObject* self, PyObject* args, PyObject* kwargs,
+                                                           uint32_t number) {
+  return CallTupleAndDict(g_tuple_and_dict_entries[number], self, args, kwargs);
+}
+
+TORCHTRACE_CALLED_BY_POINTS torchtrace_call_tuple(PyObject* self, PyObject* args, uint32_t number) {
+  const Entry& entry = g_tuple_entries[number];
   PyObject* const* items = &args;
   Py_ssize_t count = args != nullptr;
   if (!entry.single && args != nullptr) {
@@ -86,73 +158,27 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
   return Through(entry, self, {nullptr, items, count, nullptr, nullptr}, [&] { return entry.original(self, args); });
 }
 
-[[gnu::noinline]] PyObject* CallArray(const Entry& entry, PyObject* self, PyObject* const* args, Py_ssize_t count) {
+TORCHTRACE_CALLED_BY_POINTS torchtrace_call_array(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                                                  uint32_t number) {
+  const Entry& entry = g_array_entries[number];
   const auto original = As<_PyCFunctionFast>(entry.original);
   return Through(entry, self, {nullptr, args, count, nullptr, nullptr}, [&] { return original(self, args, count); });
 }
 
-[[gnu::noinline]] PyObject* CallArrayAndNames(const Entry& entry, PyObject* self, PyObject* const* args,
-                                              Py_ssize_t count, PyObject* names) {
-  const auto original = As<_PyCFunctionFastWithKeywords>(entry.original);
-  return Through(entry, self, {nullptr, args, count, names, nullptr},
-                 [&] { return original(self, args, count, names); });
+TORCHTRACE_CALLED_BY_POINTS torchtrace_call_array_and_names(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                                                            PyObject* names, uint32_t number) {
+  return CallArrayAndNames(g_array_and_names_entries[number], self, args, count, names);
 }
 
-[[gnu::noinline]] PyObject* CallOfClass(const Entry& entry, PyObject* self, PyTypeObject* definer,
-                                        PyObject* const* args, Py_ssize_t count, PyObject* names) {
+TORCHTRACE_CALLED_BY_POINTS torchtrace_call_of_class(PyObject* self, PyTypeObject* definer, PyObject* const* args,
+                                                     MethodCount count, PyObject* names, uint32_t number) {
+  const Entry& entry = g_of_class_entries[number];
   const auto original = As<PyCMethod>(entry.original);
-  return Through(entry, self, {nullptr, args, count, names, nullptr},
-                 [&] { return original(self, definer, args, static_cast<MethodCount>(count), names); });
+  return Through(entry, self, {nullptr, args, static_cast<Py_ssize_t>(count), names, nullptr},
+                 [&] { return original(self, definer, args, count, names); });
 }
 
-// C functions have no closures: every definition needs an entry point of its own, as small as possible.
-template <size_t N>
-PyObject* EnterTupleAndDict(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return CallTupleAndDict(g_tuple_and_dict.entries[N], self, args, kwargs);
-}
-template <size_t N>
-PyObject* EnterTuple(PyObject* self, PyObject* args) {
-  return CallTuple(g_tuple.entries[N], self, args);
-}
-template <size_t N>
-PyObject* EnterArray(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  return CallArray(g_array.entries[N], self, args, count);
-}
-template <size_t N>
-PyObject* EnterArrayAndNames(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return CallArrayAndNames(g_array_and_names.entries[N], self, args, count, names);
-}
-template <size_t N>
-PyObject* EnterOfClass(PyObject* self, PyTypeObject* definer, PyObject* const* args, MethodCount count,
-                       PyObject* names) {
-  return CallOfClass(g_of_class.entries[N], self, definer, args, static_cast<Py_ssize_t>(count), names);
-}
-
-template <size_t... N>
-constexpr std::array<PyCFunctionWithKeywords, sizeof...(N)> TupleAndDictPoints(std::index_sequence<N...>) {
-  return {EnterTupleAndDict<N>...};
-}
-template <size_t... N>
-constexpr std::array<PyCFunction, sizeof...(N)> TuplePoints(std::index_sequence<N...>) {
-  return {EnterTuple<N>...};
-}
-template <size_t... N>
-constexpr std::array<_PyCFunctionFast, sizeof...(N)> ArrayPoints(std::index_sequence<N...>) {
-  return {EnterArray<N>...};
-}
-template <size_t... N>
-constexpr std::array<_PyCFunctionFastWithKeywords, sizeof...(N)> ArrayAndNamesPoints(std::index_sequence<N...>) {
-  return {EnterArrayAndNames<N>...};
-}
-template <size_t... N>
-constexpr std::array<PyCMethod, sizeof...(N)> OfClassPoints(std::index_sequence<N...>) {
-  return {EnterOfClass<N>...};
-}
-constexpr auto kTupleAndDictPoints = TupleAndDictPoints(std::make_index_sequence<kMany>());
-constexpr auto kTuplePoints = TuplePoints(std::make_index_sequence<kMany>());
-constexpr auto kArrayPoints = ArrayPoints(std::make_index_sequence<kSome>());
-constexpr auto kArrayAndNamesPoints = ArrayAndNamesPoints(std::make_index_sequence<kSome>());
-constexpr auto kOfClassPoints = OfClassPoints(std::make_index_sequence<kFew>());
+namespace {
 
 template <int kLayer>
 PyObject* EnterOwnTupleAndDict(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -176,11 +202,13 @@ Place* MakeOwnPlace(int layer, PyObject* self, const Function (&points)[kLayers]
 
 // The next entry and its point, or null if there is no room. Level 3 takes entries for all functions: two fifths of the
 // room are reserved for the levels that take only some.
-template <size_t kSize, typename Function>
-Place* Take(int layer, Table<kSize>* table, const std::array<Function, kSize>& points) {
-  if (table->used == kSize || (layer == kFrameLayer && table->used >= kSize - kSize / 5 * 2)) return nullptr;
-  const size_t index = table->used++;
-  return new Place{&table->entries[index], reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(points[index]))};
+Place* Take(int layer, Table* table) {
+  if (table->used == table->size || (layer == kFrameLayer && table->used >= table->size - table->size / 5 * 2)) {
+    return nullptr;
+  }
+  const size_t number = table->used++;
+  return new Place{&table->entries[number],
+                   reinterpret_cast<PyCFunction>(reinterpret_cast<uintptr_t>(table->points) + number * kPointSize)};
 }
 
 constexpr int kConvention = METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD;
@@ -198,17 +226,17 @@ Place* TakeOwnPlace(int flags, int layer, PyObject* self) {
 Place* TakePlace(int layer, int flags) {
   switch (flags & kConvention) {
     case METH_VARARGS | METH_KEYWORDS:
-      return Take(layer, &g_tuple_and_dict, kTupleAndDictPoints);
+      return Take(layer, &g_tuple_and_dict);
     case METH_O:
     case METH_VARARGS:
     case METH_NOARGS:
-      return Take(layer, &g_tuple, kTuplePoints);
+      return Take(layer, &g_tuple);
     case METH_FASTCALL:
-      return Take(layer, &g_array, kArrayPoints);
+      return Take(layer, &g_array);
     case METH_FASTCALL | METH_KEYWORDS:
-      return Take(layer, &g_array_and_names, kArrayAndNamesPoints);
+      return Take(layer, &g_array_and_names);
     case METH_METHOD | METH_FASTCALL | METH_KEYWORDS:
-      return Take(layer, &g_of_class, kOfClassPoints);
+      return Take(layer, &g_of_class);
     default:
       return nullptr;
   }
