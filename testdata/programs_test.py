@@ -1,8 +1,8 @@
 """Real programs behave the same under torchtrace, and their traces are complete.
 
-Each program runs four times: untraced, traced, traced with additional modes that see every call
-(testdata/programs/witness.py modes), and untraced with PyTorch's profiler and Python's profile hook
-(witness.py counts).
+Each program runs untraced, traced at levels 1,2 and at 0,1,2, traced with additional modes that see
+every call (testdata/programs/witness.py modes), and untraced with PyTorch's profiler and Python's
+profile hook (witness.py counts). The runs that several tests compare with are made once.
 """
 
 import collections
@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 
+import filelock
 import pytest
 import yaml
 
@@ -75,19 +76,24 @@ UNTOLD = ("torch.Tensor.", "torch.ops.", "torch.device")
 
 
 class Runs:
-    """The runs of one program, in a folder where only traces may appear."""
+    """The runs of one program for one test, in a folder where only traces may appear. `shared` is
+    a folder for all tests of the program."""
 
-    def __init__(self, folder, program):
+    def __init__(self, folder, program, shared):
         self.folder = folder
-        script = folder / program[0]
-        script.write_text((SCRIPTS / program[0]).read_text().replace(*STEPS))
+        self.shared = shared
+        shared.mkdir(exist_ok=True, parents=True)
+        script = shared / program[0]
         self.program = [str(script), *program[1:]]
+        with filelock.FileLock(shared / "lock"):
+            if not script.exists():
+                script.write_text((SCRIPTS / program[0]).read_text().replace(*STEPS))
 
     def start(self, *command):
         cwd = self.folder / "cwd"
         cwd.mkdir(exist_ok=True)
         caches = {
-            "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
+            "TORCHINDUCTOR_CACHE_DIR": str(self.shared / "inductor"),
             "TMPDIR": str(self.folder),
         }
         done = subprocess.run(
@@ -100,6 +106,22 @@ class Runs:
         )
         assert list(cwd.iterdir()) == []
         return done
+
+    def once(self, name, run):
+        """The finished process of `run()`, which only the first test to ask starts."""
+        kept = self.shared / f"{name}.json"
+        with filelock.FileLock(self.shared / "lock"):
+            if not kept.exists():
+                done = run()
+                kept.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+        return subprocess.CompletedProcess([], *json.loads(kept.read_text()))
+
+    def untraced(self):
+        return self.once("untraced", lambda: self.python(*self.program))
+
+    def traced_at_1_and_2(self):
+        trace = self.shared / "traced"
+        return self.once("traced", lambda: self.traced(trace, *self.program)[0]), trace
 
     def python(self, *command):
         return self.start(sys.executable, *command)
@@ -134,8 +156,12 @@ def everything(tmp_path_factory):
 
 
 @pytest.fixture
-def runs(request, tmp_path):
-    return Runs(tmp_path, PROGRAMS[getattr(request, "param", "seed_example")])
+def runs(request, tmp_path, tmp_path_factory):
+    name = getattr(request, "param", "seed_example")
+    folder = tmp_path_factory.getbasetemp()
+    # Each worker of pytest-xdist has a folder of its own in that of all.
+    folder = folder.parent if hasattr(request.config, "workerinput") else folder
+    return Runs(tmp_path, PROGRAMS[name], folder / "programs" / name)
 
 
 told = operator.attrgetter("told")
@@ -189,8 +215,8 @@ def check_modes(runs, witnessed, trace):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
 def test_program(runs, name):
-    untraced = runs.python(*runs.program)
-    traced, trace = runs.traced("traced", *runs.program)
+    untraced = runs.untraced()
+    traced, trace = runs.traced_at_1_and_2()
     assert traced.stdout == untraced.stdout
     assert traced.stderr == untraced.stderr
     assert traced.returncode == untraced.returncode == 0
@@ -250,7 +276,7 @@ def test_program(runs, name):
 def same_at_all_levels(runs, *options):
     """Checks that the program behaves the same at levels 0,1,2 and untraced. Returns the finished
     process, its trace, the calls by process, and run.json."""
-    untraced = runs.python(*runs.program)
+    untraced = runs.untraced()
     options = ("--levels", "0,1,2", "--formats", "none", *options)
     traced, trace = runs.traced("traced", *runs.program, options=options)
     assert traced.stdout == untraced.stdout
@@ -270,7 +296,7 @@ def test_program_at_level_0(runs, name):
     if name == "opinfo_samples":
         assert int(re.search(r"operators: (\d+)", traced.stdout)[1]) >= 100
 
-    done, alone = runs.traced("alone", *runs.program)
+    done, alone = runs.traced_at_1_and_2()
     assert done.returncode == 0
     mains = []
     for each in (trace, alone):
