@@ -28,7 +28,7 @@ std::string Page() {
   for (const Command* command : ApisCommands()) {
     absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", ShortName(*command)), command->description, 12));
   }
-  return absl::StrCat(page, "\n`torchtrace apis VERB --help` tells a verb's options.\n");
+  return absl::StrCat(page, "\n`torchtrace apis VERB --help` prints a verb's options.\n");
 }
 
 int Run(const std::vector<std::string>& args) {
@@ -39,7 +39,7 @@ int Run(const std::vector<std::string>& args) {
   }
   if (!args.empty() && (args[0] == "--help" || args[0] == "-h")) return WriteStandardOutput(Page(), kExitTrouble);
   const std::string what = args.empty()
-                               ? "apis: which verb?"
+                               ? "apis: no verb was given"
                                : absl::StrCat("apis: unknown verb '", args[0], "'", DidYouMean(args[0], names));
   return Fail(kExitTrouble, absl::StrCat(what, " (there are ", absl::StrJoin(names, ", "), ")", SeeHelp("apis")));
 }

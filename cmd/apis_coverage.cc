@@ -31,7 +31,7 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "Several traces count together. Exits with 1 below --fail-under, with 2 for trouble of any kind.\n"
+    "Several traces count together. Exits with 1 below --fail-under, with 2 on any error.\n"
     "\n"
     "Examples:\n"
     "  torchtrace apis coverage out --show called\n"
@@ -47,7 +47,7 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat("is '", text, "' ", text, "% or ", 100 * percent,
                                                    "%? Write it with the sign: --fail-under ", 100 * percent, "%"));
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no percentage from 0 to 100"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a percentage from 0 to 100"));
 }
 
 std::vector<std::string> Shown() { return {"namespaces", "called", "never", "outside", "none"}; }
@@ -166,7 +166,7 @@ int Run(const std::vector<std::string>& args) {
       ->allow_extra_args(false)
       ->check(CompletedLists(
           [&options](const std::string& text) { return std::string(ParseShow({text}, &options).message()); }, Shown));
-  app->add_option("--fail-under", fail_under, "Exit with 1 when less than P percent of the list were called")
+  app->add_option("--fail-under", fail_under, "Exit with 1 if less than P percent of the list were called")
       ->option_text("P")
       ->check(Checked([](const std::string& text) { return ParsePercent(text); }));
   filter.AddTo(app.get());
@@ -186,7 +186,7 @@ int Run(const std::vector<std::string>& args) {
   }
   if (options.format == StatsFormat::kCsv && options.namespaces &&
       (options.called || options.never || options.outside)) {
-    return Fail(kExitTrouble, "--show namespaces is a table of its own in CSV: ask for it alone");
+    return Fail(kExitTrouble, "--show namespaces is a separate table in CSV: give it alone");
   }
 
   ReadingProgress progress(quiet, paths.size());
@@ -222,9 +222,8 @@ int Run(const std::vector<std::string>& args) {
   if (exit_code != kExitOk) return exit_code;
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
   if (const size_t count = totals.repeated.size(); count > 0) {
-    remarks.Add(
-        {absl::StrCat(Counted(count, "name", "names"), " of ", list_name, " are APIs that stand there under others, ",
-                      "and count once: ", totals.repeated.front(), count > 1 ? ", ..." : "")});
+    remarks.Add({absl::StrCat(Counted(count, "name", "names"), " of ", list_name, " are other names of APIs in it, ",
+                              "and count once: ", totals.repeated.front(), count > 1 ? ", ..." : "")});
   }
   remarks.Tell(quiet);
   const double bar = fail_under.empty() ? 0 : *ParsePercent(fail_under);

@@ -31,8 +31,8 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "Looks in the list of the framework's APIs that is part of torchtrace; what isn't there, or\n"
-    "is another library's, is looked for in your Python. With --python or --list, only there.\n"
+    "Searches torchtrace's own list of the framework's APIs, then your Python. With --python or\n"
+    "--list, searches only there.\n"
     "\n"
     "Examples:\n"
     "  torchtrace apis name torch.nn.functional.relu_\n"
@@ -105,7 +105,8 @@ bool HoldsApis(const ApiList& list, const std::string& name) {
 }
 
 std::string IsAPlace(const std::string& name) {
-  return absl::StrCat("'", name, "' is no API but holds some: torchtrace apis scan --library ", name, " lists them");
+  return absl::StrCat("'", name, "' is not an API, but contains some: torchtrace apis scan --library ", name,
+                      " lists them");
 }
 
 // The operators that a call of it is known to call, as one line.
@@ -192,14 +193,15 @@ int Run(const std::vector<std::string>& args) {
       ->check([](const std::string& text) {
         const bool has_blank = text.find_first_of(" \t\n()") != std::string::npos;
         if (text.find_first_of("*?[") != std::string::npos) {
-          return absl::StrCat("'", text, "' is a pattern, and apis name tells of one API (--include takes patterns)");
+          return absl::StrCat("'", text,
+                              "' is a pattern; apis name takes the name of one API (--include takes patterns)");
         }
-        return text.empty() || has_blank ? absl::StrCat("'", text, "' is no name of an API") : std::string();
+        return text.empty() || has_blank ? absl::StrCat("'", text, "' is not the name of an API") : std::string();
       });
   Option* const list_option =
-      app->add_option("--list", list_path, "Look in this list alone (see docs/APIS.md)")->option_text("FILE");
+      app->add_option("--list", list_path, "Search only this list (see docs/APIS.md)")->option_text("FILE");
   Option* const python_option =
-      app->add_option("--python", python, "Look in this Python alone")->option_text("PYTHON")->excludes(list_option);
+      app->add_option("--python", python, "Search only this Python")->option_text("PYTHON")->excludes(list_option);
   app->add_option("--format", format, "text or json (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(TextOrJson()));
@@ -209,7 +211,8 @@ int Run(const std::vector<std::string>& args) {
   const bool is_operator = name.find("::") != std::string::npos || IsAten(CanonicalName(name));
   const size_t dot = name.find('.');
   const DialectInfo* const dialect = dot == std::string::npos ? nullptr : FindDialectInfo(name.substr(0, dot));
-  if (is_operator && *python_option) return Fail(kExitTrouble, "--python: operators are looked for in a list");
+  if (is_operator && *python_option)
+    return Fail(kExitTrouble, "--python finds no operators: leave it out, or give a --list");
   ApiList list;
   if (*list_option) {
     absl::StatusOr<ApiList> read = ReadApiList(list_path);

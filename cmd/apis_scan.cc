@@ -23,8 +23,8 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "Imports every module of the library, in processes of its own: what can't be imported is\n"
-    "listed with the reason. PyTorch takes about a minute.\n"
+    "Imports every module of the library, in separate processes. Modules that can't be imported\n"
+    "are listed with the reason. PyTorch takes about a minute.\n"
     "\n"
     "Examples:\n"
     "  torchtrace apis scan -o torch_api_list_full.yaml\n"
@@ -64,15 +64,15 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("MODULE")
       ->allow_extra_args(false);
   app->add_flag("--default", is_default,
-                "Write the default list: what is public and no noise, by the rules in docs/APIS.md");
-  app->add_option("--timeout", scan.timeout_s, "Give up importing a module after so many seconds (default: 120)")
+                "Write the default list: public APIs without noise, by the rules in docs/APIS.md");
+  app->add_option("--timeout", scan.timeout_s, "Give up importing a module after this many seconds (default: 120)")
       ->option_text("SECONDS")
       ->check(IsSeconds(0.1, 86400));
   app->add_option("--python", python, "The Python whose library to scan (default: as `run` finds one)")
       ->option_text("PYTHON");
   app->add_option("-o,--output", output, "File to write (default: standard output)")->option_text("FILE");
   app->add_flag("-f,--force", force, "Replace a file that exists");
-  app->add_flag("-q,--quiet", quiet, "Say nothing but what went wrong");
+  app->add_flag("-q,--quiet", quiet, "Print only errors");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   scan.library = library.empty() ? dialect : library;
   scan.imports = SplitLists(imports);
@@ -98,7 +98,7 @@ int Run(const std::vector<std::string>& args) {
                      not_imported == 0 ? ""
                                        : absl::StrCat("; ", not_imported, not_imported == 1 ? " module" : " modules",
                                                       " could not be imported",
-                                                      is_default ? "" : ": the end of the list tells why")));
+                                                      is_default ? "" : ": the end of the list has the reasons")));
   }
   return exit_code;
 }

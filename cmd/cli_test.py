@@ -120,8 +120,13 @@ def test_help_of_a_verb(verb):
 
 
 def test_version():
+    """The newest release of CHANGELOG.md; releases follow each other, newest first."""
+    page = (Path(__file__).resolve().parents[1] / "CHANGELOG.md").read_text()
+    releases = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", page, re.MULTILINE)
+    numbers = [([int(part) for part in number.split(".")], date) for number, date in releases]
+    assert numbers == sorted(numbers, reverse=True)
     version = torchtrace("--version")
-    assert version.status == 0 and re.fullmatch(r"torchtrace \d+\.\d+\.\d+\n", version.out)
+    assert version.status == 0 and version.out == f"torchtrace {releases[0][0]}\n"
     assert torchtrace("version") == version
     assert torchtrace("-V") == version
     more = torchtrace("version", "-v", env={"TORCHTRACE_PYTHON": tool.PYTHON})
@@ -184,13 +189,13 @@ def test_trouble(args, message):
         (("--render-limit", "-1", "x.py"), "--render-limit"),
         (("-o", "%x", "x.py"), "unknown placeholder"),
         (("--dialect", "jax", "x.py"), "unknown dialect 'jax': this build knows torch, paddle"),
-        (("--python-arg", "x.py", "-c", "pass"), "is no option of python's"),
-        (("--python-arg=-c", "x.py"), "is no option of python's"),
-        (("--python-arg=-Bm", "x.py"), "is no option of python's"),
+        (("--python-arg", "x.py", "-c", "pass"), "is not an option of Python"),
+        (("--python-arg=-c", "x.py"), "is not an option of Python"),
+        (("--python-arg=-Bm", "x.py"), "is not an option of Python"),
         (("--python-arg=-IX", "x.py"), "needs its value"),
         (("--python", "/not/there", "x.py"), "no Python at /not/there, which --python names"),
         (("--python", "/proc", "x.py"), "no Python at /proc/bin/python3"),
-        (("--python", "/bin/true", "x.py"), "/bin/true (named by --python) is no Python 3"),
+        (("--python", "/bin/true", "x.py"), "/bin/true (named by --python) is not a Python 3"),
         (("--python", "/bin/ls", "x.py"), "does not work as a Python 3"),
     ],
 )
@@ -292,8 +297,8 @@ def test_environment_stands_for_options(tmp_path):
     [
         ("LEVELS", "7", [], "TORCHTRACE_LEVELS: unknown level '7'"),
         ("LEVELS", "2", ["-l7"], "--levels: unknown level '7'"),
-        ("QUIET", "maybe", [], "TORCHTRACE_QUIET: 'maybe' is neither yes nor no"),
-        ("QUIET", "1", ["--outermost=x"], "--outermost: 'x' is neither yes nor no"),
+        ("QUIET", "maybe", [], "TORCHTRACE_QUIET: 'maybe' is not yes or no"),
+        ("QUIET", "1", ["--outermost=x"], "--outermost: 'x' is not yes or no"),
     ],
 )
 def test_a_wrong_value_is_told_by_where_it_stands(tmp_path, name, value, options, sentence):
@@ -448,7 +453,7 @@ def fake_torch(folder, version):
         ("2.6.0", "torch 2.6.0 is too old: torchtrace traces torch 2.7 to 2."),
         ("1.13.1+cpu", "torch 1.13.1+cpu is too old"),
         ("2.999.0.dev20991231", "is newer than what this torchtrace was tested with, torch 2.7 to"),
-        ("unknown", "torch unknown has a version that is no number"),
+        ("unknown", "torch unknown has a version that is not a number"),
     ],
 )
 def test_a_torch_that_cannot_be_traced_is_refused_in_one_sentence(tmp_path, version, why):
@@ -566,12 +571,28 @@ def test_reading_loads_neither_python_nor_torch(trace):
     assert "libpython" not in out and "libtorch" not in out
 
 
+def filters_of(page):
+    """The options that filter, each with its lines, of a verb's --help."""
+    block = re.search(r"^Filtering:\n((?: .*\n)+)", page, re.M)
+    return re.findall(r"^ {2,6}-.*\n(?: {20}.*\n)*", block[1], re.M) if block else []
+
+
+def in_pages(verb):
+    """A verb's --help as its page shows it: with dots for filters that docs/FILTER.md shows, and
+    for export's formats, which a table shows."""
+    shown = torchtrace(*verb.split(), "--help").out
+    shown = re.sub(r"^Formats:\n(?: .*\n)+", "Formats:\n...\n", shown, flags=re.M)
+    filters = filters_of(torchtrace("filter", "--help").out)
+    common = [lines for lines in filters_of(shown) if lines in filters] if verb != "filter" else []
+    return shown.replace("".join(common), "...\n") if common else shown
+
+
 @pytest.mark.parametrize("verb", PAGES)
 def test_its_page_shows_its_options(verb):
     page = (tool.ROOT / f"docs/{verb.split()[0].upper()}.md").read_text()
-    shown = torchtrace(*verb.split(), "--help").out
-    assert f"\n```console\n$ torchtrace {verb} --help\n{shown}```\n" in page
+    assert f"\n```console\n$ torchtrace {verb} --help\n{in_pages(verb)}```\n" in page
     helps = "".join(re.findall(r"^\$ torchtrace .* --help\n(.*?)^```$", page, re.M | re.S))
+    helps += torchtrace("filter", "--help").out
     for row in re.findall(r"^\| (`-.*?) \|", page, re.M):
         for name in re.findall(r"(?<![\w-])--[a-z-]+", row):
             assert re.search(rf"{name}\b", helps), name

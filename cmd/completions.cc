@@ -200,7 +200,7 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kCompletionsCommand = {"completions", "Write a script that has a shell complete what is typed", "General",
+const Command kCompletionsCommand = {"completions", "Print a script that makes a shell complete commands", "General",
                                      Run};
 
 }  // namespace torchtrace

@@ -61,19 +61,18 @@ absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
                                                    ExporterNames(HoldsConfigs), " hold configs"));
   }
   if (arguments.generalize && arguments.keep_first > 0) {
-    return absl::InvalidArgumentError("--keep-first and --generalize both choose what is kept: give one of them");
+    return absl::InvalidArgumentError("--keep-first and --generalize both choose configs: give one of them");
   }
   if (!arguments.generalize && !arguments.audit.empty()) {
-    return absl::InvalidArgumentError("--audit says what --generalize drops: give both");
+    return absl::InvalidArgumentError("--audit needs --generalize: give both");
   }
   // Tables always have a column of counts.
   if (arguments.counts && exporter.name != std::string_view("text") && exporter.make_table == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--counts begins the lines of text: ", exporter.name, " is another format"));
+    return absl::InvalidArgumentError(absl::StrCat("--counts is for text and tables, not for ", exporter.name));
   }
   if (arguments.provenance && !HoldsProvenance(exporter)) {
-    return absl::InvalidArgumentError(absl::StrCat("--provenance: ", exporter.name, " has no place for it; ",
-                                                   ExporterNames(HoldsProvenance), " have"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--provenance: ", exporter.name, " can't hold it; ", ExporterNames(HoldsProvenance), " have"));
   }
   if (!arguments.audit.empty() && arguments.audit == arguments.output) {
     return absl::InvalidArgumentError(absl::StrCat(arguments.audit, " can't be both the output and the audit"));
@@ -121,25 +120,24 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("FORMAT")
       ->check(Completed(Checked([](const std::string& text) { return FindExporter(text); }),
                         [] { return ExporterNameList(HoldsConfigs); }));
-  app->add_flag("--counts", arguments.counts, "Begin each line of text with how often it was called");
+  app->add_flag("--counts", arguments.counts, "Begin each line of text with its number of calls");
   app->add_flag("--all", arguments.all, kAllLinesText);
-  app->add_flag("--provenance", arguments.provenance, "Say which traces and processes each config comes from");
+  app->add_flag("--provenance", arguments.provenance, "Add the traces and processes that each config comes from");
   app->add_option("--python", arguments.python, kExportPythonText)->option_text("PYTHON");
-  app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was written");
-  app->add_option("--ignore", arguments.ignore, absl::StrCat("Parts to forget: ", Coarsening::Choices()))
+  app->add_flag("-q,--quiet", arguments.quiet, "Don't report what was written");
+  app->add_option("--ignore", arguments.ignore, absl::StrCat("Ignore these parts: ", Coarsening::Choices()))
       ->option_text("LIST")
       ->allow_extra_args(false)
       ->check(CompletedLists(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }),
                              Coarsening::Names))
       ->group("Choosing");
-  app->add_option(
-         "--for", arguments.purpose,
-         "tests: one config of those that differ only in numbers of optimizers, indices of data, seeds or what "
-         "getters are asked for; tells what was folded")
+  app->add_option("--for", arguments.purpose,
+                  "tests: keep one config of those that differ only in numbers of optimizers, indices of data, seeds "
+                  "or arguments of getters, and report what was folded")
       ->option_text("WHAT")
       ->check(Completed(Checked([](const std::string& text) { return Folding::For(text); }), Folding::Purposes))
       ->group("Choosing");
-  app->add_option("--keep-first", arguments.keep_first, "Only the N configs of each API that were seen first")
+  app->add_option("--keep-first", arguments.keep_first, "Only the first N configs of each API")
       ->option_text("N")
       ->check(IsCount())
       ->group("Choosing");
@@ -158,7 +156,7 @@ int Run(const std::vector<std::string>& args) {
       ->check(IsCount())
       ->needs(generalize)
       ->group("Choosing");
-  app->add_option("--audit", arguments.audit, "Write what became of each config and why: .json, .jsonl or .csv")
+  app->add_option("--audit", arguments.audit, "Write whether each config was kept and why: .json, .jsonl or .csv")
       ->option_text("FILE")
       ->check(Checked([](const std::string& text) { return AuditFormatOf(text); }))
       ->group("Choosing");

@@ -129,7 +129,7 @@ def test_provenance_in_columns(folder):
         times = [int(row["time_ns"]) for row in rows]
         assert sum(times) == sum(int(row["time_ns"]) for row in exported) > 0
     refused = dedup(TINY, "--provenance", "--format", "torchbench")
-    assert refused.status == 2 and "--provenance: torchbench has no place for it" in refused.err
+    assert refused.status == 2 and "--provenance: torchbench can't hold it" in refused.err
 
 
 # ---- selection ----
@@ -177,7 +177,7 @@ def test_for_tests(tmp_path):
     rows = dedup("list.txt", "--for", "tests", "-q", "--format", "jsonl", cwd=tmp_path).out
     assert sum(json.loads(row)["calls"] for row in rows.splitlines()) == len(lines)
     unknown = dedup("list.txt", "--for", "benchmarks", cwd=tmp_path)
-    assert unknown.status == 2 and "'benchmarks' is no purpose; there is tests" in unknown.err
+    assert unknown.status == 2 and "'benchmarks' is not a purpose; there is tests" in unknown.err
 
 
 def test_keep_first():
@@ -306,14 +306,17 @@ def test_trouble_leaves_the_output_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--ignore", "dtypes", TINY), "nothing that can be ignored, did you mean dtype?"),
+        (("--ignore", "dtypes", TINY), "'dtypes' can't be ignored, did you mean dtype?"),
         (("--ignore", "device,colour", TINY), "there are device, stride, layout, dtype, shape"),
         (("--format", "jsno", TINY), "jsno"),
-        (("--audit", "a.txt", "--generalize", TINY), "its name may end in .json, .jsonl, .csv"),
-        (("--audit", "a.json", TINY), "--audit says what --generalize drops: give both"),
+        (
+            ("--audit", "a.txt", "--generalize", TINY),
+            "has no known suffix: expected .json, .jsonl, .csv",
+        ),
+        (("--audit", "a.json", TINY), "--audit needs --generalize: give both"),
         (("--generalize", "--keep-first", "1", TINY), "give one of them"),
         (("--keep-first", "-1", TINY), "--keep-first"),
-        (("--budget", "many", TINY), "'many' is no count"),
+        (("--budget", "many", TINY), "'many' is not a count"),
         (("--generalise", TINY), "did you mean --generalize?"),
         (("-o", "/tmp", "--format", "text", TINY), "/tmp is a folder"),
         (("-o", "/no/where/x.txt", TINY), "cannot write /no/where/x.txt"),

@@ -20,7 +20,7 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "Exits with 0 when the traces are the same, 1 when they differ, 2 on trouble.\n\n"
+    "Exits with 0 when the traces are the same, 1 when they differ, 2 on errors.\n\n"
     "Examples:\n"
     "  torchtrace diff before after\n"
     "  torchtrace diff cpu gpu --ignore device,counts --level 2\n"
@@ -78,7 +78,7 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("A", a_path, kTraceText)->required();
   app->add_option("B", b_path, "The trace that A is compared with")->required();
   app->add_option("--ignore", ignore,
-                  absl::StrCat("Don't compare these, by commas: ", Coarsening::Choices(), ", ", kCounts))
+                  absl::StrCat("Don't compare these (a list with commas): ", Coarsening::Choices(), ", ", kCounts))
       ->option_text("WHAT")
       ->allow_extra_args(false)
       ->check(CompletedLists(Checked([](const std::string& text) { return ParseIgnored({text}); }), Ignorable));
@@ -87,12 +87,12 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount());
   app->add_flag("--all", all,
-                "All of it; a terminal else gets a screen, without the rows that the common changes explain");
+                "Everything; otherwise a terminal gets one screen, without the rows that the common changes explain");
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
 
   Option* const in_order =
-      app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level by itself")
+      app->add_flag("--sequence", sequence, "Align the calls of both in order, each thread and level separately")
           ->group("Sequence");
   app->add_flag("--nested", sequence_options.levels_together, "Align all levels of a thread as one sequence")
       ->needs(in_order)
@@ -128,8 +128,8 @@ int Run(const std::vector<std::string>& args) {
     return Fail(kExitTrouble, absl::StrCat(what, SeeHelp("diff")));
   };
   const absl::StatusOr<Ignored> ignored = ParseIgnored(ignore);
-  if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence compares no counts");
-  if (sequence && options.top > 0) return usage_error("--top: --sequence takes --max-hunks");
+  if (sequence && ignored->counts) return usage_error("--ignore counts: --sequence doesn't compare counts");
+  if (sequence && options.top > 0) return usage_error("--top is not for --sequence: give --max-hunks");
   if (a_path == "-" && b_path == "-") return usage_error("only one of A and B can be standard input");
   options.scope.coarsening = ignored->coarsening;
   options.scope.filter = selection.Globs();

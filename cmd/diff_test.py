@@ -276,7 +276,7 @@ def test_threads_of_one_side(tmp_path):
         (("a", "b", "--top", "-1"), "--top"),
         (("a", "b", "--context", "2"), "--context needs --sequence"),
         (("a", "b", "--nested"), "--nested needs --sequence"),
-        (("a", "b", "--sequence", "--ignore", "counts"), "compares no counts"),
+        (("a", "b", "--sequence", "--ignore", "counts"), "doesn't compare counts"),
         (("a", "b", "--sequence", "--top", "3"), "--max-hunks"),
         (("a", "b", "--squence"), "did you mean --sequence?"),
         (("-", "-"), "only one of A and B can be standard input"),

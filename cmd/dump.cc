@@ -35,31 +35,30 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("TRACE", path, kTraceText)->required();
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
-  app->add_option("--depth", options.depth, "Only N generations of the calls that are shown")
+  app->add_option("--depth", options.depth, "Show calls at most N deep, the outermost shown counting as 1")
       ->option_text("N")
       ->check(IsCount(1, UINT32_MAX))
       ->group("Filtering");
-  Option* const slowest =
-      app->add_option("--slowest", options.slowest, "Only the N calls that took longest, those first")
-          ->option_text("N")
-          ->check(IsCount(1))
-          ->group("Filtering");
+  Option* const slowest = app->add_option("--slowest", options.slowest, "Only the N slowest calls, the slowest first")
+                              ->option_text("N")
+                              ->check(IsCount(1))
+                              ->group("Filtering");
   app->add_option("--tail", options.tail, "Only the last N calls")
       ->option_text("N")
       ->check(IsCount(1))
       ->excludes(slowest)
       ->group("Filtering");
   app->add_option("--fold", fold,
-                  "auto (on a terminal), always or never: an operator with the arguments of the call around it stands "
-                  "on its line, and long lists are shortened (default: auto)")
+                  "auto (on a terminal), always or never: show an operator that has its caller's arguments on the "
+                  "caller's line, and shorten long lists (default: auto)")
       ->option_text("WHEN")
       ->check(OneOf(Whens()));
   app->add_option("--format", format, "text or jsonl (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(DumpFormats()));
-  app->add_flag("--stacks{recorded}", stacks,
-                "Show calls' Python stacks, innermost frame first: short, full or api; as they were asked for when "
-                "recorded if nothing is said")
+  app->add_flag(
+         "--stacks{recorded}", stacks,
+         "Show calls' Python stacks, innermost frame first: short, full or api; default: as chosen when recorded")
       ->option_text("[=FORMAT]")
       ->check(Completed(Checked([](const std::string& text) {
                           return StackFormats().Parse(text == kAsRecorded ? StackFormats().names()[0] : text);
@@ -82,7 +81,7 @@ int Run(const std::vector<std::string>& args) {
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   if (!stacks.empty()) {
     if (!HasStacks(**trace)) {
-      return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: they are recorded by torchtrace run --stacks"));
+      return Fail(kExitTrouble, absl::StrCat(path, " has no stacks: record them with torchtrace run --stacks"));
     }
     options.stacks = stacks == kAsRecorded ? StackFormatOf(**trace) : *StackFormats().Parse(stacks);
   }

@@ -63,7 +63,7 @@ def contents():
     newer = with_hash(log[:8] + (99).to_bytes(4, "little") + log[12:16]) + log[24:]
     execution = (TESTDATA / "imports/execution_trace/1.1.1.json").read_bytes()
     chrome = (TESTDATA / "imports/chrome_trace/2.13.json").read_bytes()
-    unknown = "is no trace; expected a torchtrace log, TorchBench operator inputs"
+    unknown = "is not a trace; expected a torchtrace log, TorchBench operator inputs"
     return {
         "empty": (b"", "is empty; expected a trace"),
         "empty.json": (b"", "is empty; expected a trace"),
@@ -306,7 +306,7 @@ def test_more_than_fits_into_memory(tmp_path):
     failures = failures_of(
         {verb: VERBS[verb] for verb in ("stats", "dump", "render", "merge", "dedup")},
         tmp_path,
-        ["there is no memory left"],
+        ["no memory is left"],
         lambda word: "long.txt.gz" if word == "X" else word,
         **limit,
     )
@@ -324,7 +324,7 @@ def test_calls_without_lines_or_modules(tmp_path, by, how):
         "export flamegraph": ["export", "flamegraph", SAMPLE, "--by", by],
         "export to a file": ["export", SAMPLE, "-o", "OUT.html", "--by", by],
     }
-    texts = ["has no ", f": they are recorded by torchtrace run {how}\n"]
+    texts = ["has no ", f": record them with torchtrace run {how}\n"]
     assert failures_of(verbs, tmp_path, texts) == {}
     assert tree(tmp_path) == {}
 
@@ -350,7 +350,7 @@ def test_what_a_damaged_log_still_holds_is_given_with_an_account(tmp_path):
                 assert done.returncode == (1 if "diff" in verb else 0), (verb, err)
                 told = (
                     f"torchtrace: {shown} is damaged: {lost} calls lost"
-                    f" (torchtrace info {path} tells more)\n",
+                    f" (torchtrace info {path} shows more)\n",
                     f"torchtrace: the log is damaged: {lost} calls lost",
                 )
                 if verb.startswith("info"):
@@ -553,6 +553,6 @@ def test_an_empty_name_of_a_trace(tmp_path):
     failures = bad_input("", tmp_path, "No such file or directory")
     # After --calls, an empty word is taken for numbers.
     assert all(
-        verb.endswith(" --calls") and '--calls: "" is no number' in said
+        verb.endswith(" --calls") and '--calls: "" is not a number' in said
         for verb, said in failures.items()
     ), failures

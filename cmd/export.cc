@@ -81,8 +81,8 @@ absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vecto
   }
   if (words->size() > 1 && words->front() != "-" && !std::filesystem::exists(words->front(), error)) return named;
   if (output.empty() || output == "-") {
-    return absl::InvalidArgumentError(absl::StrCat("in which format? Name one (", ExporterNames(),
-                                                   "), or a file by -o that ends in ", ExporterSuffixes()));
+    return absl::InvalidArgumentError(absl::StrCat("no format: name one (", ExporterNames(),
+                                                   "), or with -o a file that ends in ", ExporterSuffixes()));
   }
   return FindExporterOfFile(output);
 }
@@ -91,13 +91,13 @@ absl::StatusOr<const Exporter*> TakeFormat(const std::string& output, std::vecto
 absl::Status CheckSuffix(const std::string& output, const std::string& format, const std::string& trace) {
   for (const char* const packed : {".gz", ".zst", ".xz", ".bz2"}) {
     if (!output.ends_with(packed)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(output, ": what is written is not compressed; torchtrace export ",
-                                                   format, " ", ShellQuote(trace), " | gzip > FILE.gz"));
+    return absl::InvalidArgumentError(absl::StrCat(output, ": export doesn't compress; type torchtrace export ", format,
+                                                   " ", ShellQuote(trace), " | gzip > FILE.gz"));
   }
   for (const char* const picture : {".svg", ".png", ".pdf"}) {
     if (!output.ends_with(picture)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(output, ": ", format, " is no picture; flamegraph writes .html for a browser"));
+        absl::StrCat(output, ": ", format, " is not a picture; flamegraph writes .html for a browser"));
   }
   return absl::OkStatus();
 }
@@ -166,7 +166,8 @@ absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, 
 
 absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
   if (arguments.paths.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a program is of one trace; ", arguments.paths[1], " is another"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a program is made from one trace; ", arguments.paths[1], " is another"));
   }
   const LabelledTrace labelled = Traces(arguments, notes)[0];
   const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
@@ -255,7 +256,7 @@ int Run(const std::vector<std::string>& all_args) {
           ->check(OneOf(LabelKinds()));
   series.AddTo(app.get());
   app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
-  app->add_flag("-q,--quiet", arguments.quiet, "Don't tell what was left out or written");
+  app->add_flag("-q,--quiet", arguments.quiet, "Don't report what was left out or written");
   arguments.calls.AddTo(app.get(), /*with_numbers=*/false);
   const absl::StatusOr<std::vector<std::string>> args = TakeNumbers(all_args, &arguments.calls.numbers);
   if (!args.ok()) return Fail(kExitTrouble, args.status());
@@ -282,10 +283,10 @@ int Run(const std::vector<std::string>& all_args) {
   }
   // Tables of configs always have a column of counts.
   if (arguments.counts && format != "text" && (calls || !HasTables(*arguments.exporter))) {
-    return Fail(kExitTrouble, absl::StrCat("--counts begins the lines of text: ", format, " is another format"));
+    return Fail(kExitTrouble, absl::StrCat("--counts is for text and tables of configs, not for ", format));
   }
   if (*by_option && format != "flamegraph") {
-    return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames; flamegraph has"));
+    return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames, only flamegraph has"));
   }
   if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, all_args);
   ReadingProgress progress(arguments.quiet, arguments.paths.size());

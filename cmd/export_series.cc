@@ -50,7 +50,7 @@ bool IsFolder(const std::string& output) {
 // The error of --format with another format's name.
 absl::Status ForTimingAlone(const std::string& format) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "--format is for timing alone; a format stands before the traces: torchtrace export ", format, " TRACE"));
+      "--format is only for timing; name a format before the traces: torchtrace export ", format, " TRACE"));
 }
 
 class StreamSeries final : public TextSeries {
@@ -88,7 +88,7 @@ void SeriesOptions::AddTo(App* app) {
           },
           [] { return std::vector<std::string>{std::string(kJson), std::string(kCsv)}; }));
   app->add_option("--max-file-size", max_file_size_,
-                  "timing: go on in another file where one would be larger: KB, MB or GB (default: 128MB)")
+                  "timing: begin a new file when one would be larger: KB, MB or GB (default: 128MB)")
       ->option_text("SIZE")
       ->check(Checked([](const std::string& text) { return ParseFileSize(text); }));
   app->add_option("--file-name-spec", file_name_spec_,
@@ -105,7 +105,7 @@ absl::Status SeriesOptions::CheckFormat(const absl::Status& otherwise) const {
 absl::Status SeriesOptions::CheckUnused() const {
   if (absl::Status s = CheckFormat(absl::OkStatus()); !s.ok()) return s;
   for (const char* const option : {"--max-file-size", "--file-name-spec"}) {
-    if (app_->at(option).count() > 0) return absl::InvalidArgumentError(absl::StrCat(option, " is for timing alone"));
+    if (app_->at(option).count() > 0) return absl::InvalidArgumentError(absl::StrCat(option, " is only for timing"));
   }
   return absl::OkStatus();
 }

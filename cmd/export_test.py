@@ -203,15 +203,15 @@ def test_a_trace_may_be_called_as_a_format(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((SAMPLE,), "in which format? Name one (text, yaml, "),
-        ((SAMPLE, "-o", "x"), "'x' tells no format: its name may end in .txt, .yaml, "),
+        ((SAMPLE,), "no format: name one (text, yaml, "),
+        ((SAMPLE, "-o", "x"), "'x' has no known suffix: expected .txt, .yaml, "),
         ((SAMPLE, "-o", "x.xlsx"), ".parquet, .html, .folded"),
         ((SAMPLE, "-o", "x.json", "--calls"), "jsonl, csv and parquet hold calls"),
         ((), "TRACE is required"),
         ((SAMPLE, "chrome"), f"before the traces: torchtrace export chrome {SAMPLE}"),
         (
             (SAMPLE, "--format", "chrome"),
-            "stands before the traces: torchtrace export chrome TRACE",
+            "name a format before the traces: torchtrace export chrome TRACE",
         ),
         ((SAMPLE, "--format", "nothing"), "expected json or csv, found 'nothing'"),
     ],

@@ -307,9 +307,9 @@ def test_devices_and_pipes():
         (("--file-name-spec", "x", "-o", "x.csv"), "names the files in a folder"),
         (("--file-name-spec", "a/b", "-o", "x"), "'a/b' has a slash in it"),
         (("--file-name-spec", "%p", "-o", "x"), "has an unknown '%p'; there are timestamp"),
-        (("--max-file-size", "1", "-o", "x"), "'1' is no size of a file"),
+        (("--max-file-size", "1", "-o", "x"), "'1' is not a size of a file"),
         (("--format", "xml"), "--format: expected json or csv, found 'xml'"),
-        (("-o", "/etc/passwd"), "/etc/passwd is no folder"),
+        (("-o", "/etc/passwd"), "/etc/passwd is not a folder"),
         (("-o", "/proc/x/y"), "cannot make the folder /proc/x: No such file or directory"),
         (("--calls", "--by", "api"), "timing has no frames"),
     ],
@@ -323,6 +323,6 @@ def test_trouble(args, message):
 def test_its_options_are_for_timing_alone():
     result = torchtrace("export", "csv", SAMPLE, "--max-file-size", "1MB")
     assert result.status == 2
-    assert result.err == "torchtrace: --max-file-size is for timing alone\n"
+    assert result.err == "torchtrace: --max-file-size is only for timing\n"
     result = torchtrace("dedup", SAMPLE, "--format", "timing")
     assert result.status == 2 and "it holds calls, not configs" in result.err

@@ -199,7 +199,7 @@ def test_nothing_is_overwritten(tmp_path):
         ),
         ((SAMPLE, "-o", "out", "--calls", "9-3"), '"9-3" ends before it begins; 3-9?'),
         ((SAMPLE, "-o", "out", "--calls", "@/not/there"), "cannot read /not/there"),
-        ((SAMPLE, "-o", "out", "--rank", "x"), '"x" is no number and no range'),
+        ((SAMPLE, "-o", "out", "--rank", "x"), '"x" is not a number or a range'),
         (
             (SAMPLE, "-o", "out", "--include", "%inplce"),
             "unknown group %inplce, did you mean %inplace?",

@@ -30,7 +30,7 @@ std::string FirstPage() {
     absl::StrAppend(&page, TwoColumns(absl::StrCat("  ", command->name), command->description, 15));
   }
   absl::StrAppend(&page, "\nExamples:\n", kExamples,
-                  "\n`torchtrace help VERB` tells a verb's options, `torchtrace --help-all` all of them.\n");
+                  "\n`torchtrace help VERB` prints a verb's options, `torchtrace --help-all` those of all verbs.\n");
   return page;
 }
 
@@ -90,13 +90,13 @@ int Run(const std::vector<std::string>& args) {
   std::string verb;
   bool all = false, manual = false;
   const auto app = MakeApp(kHelpCommand, "[VERB | apis VERB | --all | --man]");
-  app->add_option("VERB", verb, "A verb whose options to tell");
-  app->add_flag("--all", all, "Tell all verbs and their options; as torchtrace --help-all");
+  app->add_option("VERB", verb, "The verb whose options to print");
+  app->add_flag("--all", all, "Print all verbs and their options, like torchtrace --help-all");
   app->add_flag("--man", manual, "Write the manual page of all verbs, in roff: torchtrace help --man | man -l -");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   if (int{!verb.empty()} + int{all} + int{manual} > 1) {
     return Fail(kExitTrouble,
-                absl::StrCat("VERB, --all and --man each ask for another page: give one of them", SeeHelp("help")));
+                absl::StrCat("VERB, --all and --man each print another page: give one of them", SeeHelp("help")));
   }
   if (!verb.empty()) return Run({verb});
   return WriteStandardOutput(manual ? ManualPage() : all ? AllPages() : FirstPage(), kExitTrouble);
@@ -104,6 +104,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kHelpCommand = {"help", "Tell what the verbs are, or the options of one", "General", Run};
+const Command kHelpCommand = {"help", "List the verbs, or the options of one", "General", Run};
 
 }  // namespace torchtrace

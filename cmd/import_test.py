@@ -181,11 +181,11 @@ def test_json_lines_keep_everything_that_dump_shows(tmp_path):
 
 BAD = {
     "empty.yaml": (b"", "empty.yaml is empty; expected a trace"),
-    "noise.txt": (bytes(range(256)) * 40, "noise.txt is no trace; expected a torchtrace log"),
-    "noise.yaml": (b"\x00\x01\x02\xff" * 5000, "noise.yaml is no trace; expected"),
+    "noise.txt": (bytes(range(256)) * 40, "noise.txt is not a trace; expected a torchtrace log"),
+    "noise.yaml": (b"\x00\x01\x02\xff" * 5000, "noise.yaml is not a trace; expected"),
     "noise.ttlog": (bytes(range(256)) * 40, "noise.ttlog is not a torchtrace log"),
-    "prose.txt": (b"Dear reader,\nthis is none.\n", "prose.txt is no trace; expected"),
-    "other.json": (b'{"answer": 42}\n', "other.json is no trace; expected"),
+    "prose.txt": (b"Dear reader,\nthis is none.\n", "prose.txt is not a trace; expected"),
+    "other.json": (b'{"answer": 42}\n', "other.json is not a trace; expected"),
     "cut.yaml": (b"- api: f\n  args: [1]\n- api: g\n  args: [1, {typ", "cut.yaml line "),
     "cut.txt": (b"f(1)\ng(list[1, 2", "cut.txt line 2, column 12: expected"),
     "cut.jsonl": (b'{"api":"f"}\n{"api":"g', "cut.jsonl line 2, offset 10: expected JSON"),
@@ -304,14 +304,14 @@ def test_complete_is_only_what_shows_its_end(tmp_path):
     }
     whole = json.dumps({"schemaVersion": 1, "traceEvents": [event, event | {"ts": 9}]})
     (tmp_path / "whole.json").write_text(whole)
-    assert complete("whole.json", tmp_path).startswith("yes: the file has its end")
+    assert complete("whole.json", tmp_path).startswith("yes: the file is whole")
     for cut in [2, 5, 40]:
         (tmp_path / "cut.json").write_text(whole[:-cut])
         assert complete("cut.json", tmp_path).startswith("no: the file ends in the middle"), cut
     assert (
         tool.torchtrace("filter", "calls.txt", "--level=1", "-qo", "kept", cwd=tmp_path).status == 0
     )
-    assert complete("kept", tmp_path).startswith("no: it is what torchtrace filter kept")
+    assert complete("kept", tmp_path).startswith("no: torchtrace filter made it")
     assert tool.torchtrace("merge", "calls.txt", "-qo", "merged", cwd=tmp_path).status == 0
     assert complete("merged", tmp_path).startswith("unknown: ")
     for rank in (0, 2):
@@ -334,7 +334,7 @@ def test_calls_without_times_have_no_sum(tmp_path):
     both = tool.torchtrace("stats", log, calls, cwd=tmp_path)
     (row,) = [line for line in both.out.splitlines() if line.startswith("torch.never_there")]
     assert "0 ns" not in row and row.split()[-1] == "-"
-    assert f"{calls}: 3 calls have no times, and are in no sum of them" in both.err
+    assert f"{calls}: 3 calls have no times, and are left out of their sums" in both.err
     rows = json.loads(
         tool.torchtrace("stats", "--sum", log, calls, "--format=json", cwd=tmp_path).out
     )["apis"]

@@ -57,6 +57,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kInfoCommand = {"info", "Tell what was run, how it ended, and what the trace lacks", "Read", Run};
+const Command kInfoCommand = {"info", "Show what was run, how it ended, and what the trace lacks", "Read", Run};
 
 }  // namespace torchtrace

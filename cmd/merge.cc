@@ -28,7 +28,7 @@ namespace {
 constexpr char kFooter[] =
     "TRACE is an output folder, a log, another tool's file, a folder of output folders, or -.\n"
     "A manifest has one TRACE a line, or TRACE, a tab and a label; blank lines and those that\n"
-    "start with # are passed over; - is standard input.\n"
+    "start with # are skipped; - is standard input.\n"
     "\n"
     "Examples:\n"
     "  torchtrace merge out-0 out-1 out-2 out-3 -o all\n"
@@ -50,7 +50,7 @@ struct MergeArguments {
 std::string CheckLabel(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals != std::string::npos && equals > 0 && equals + 1 < text.size()) return "";
-  return absl::StrCat("'", text, "' names no run: expected NAME=TRACE");
+  return absl::StrCat("'", text, "' has no name or no trace: expected NAME=TRACE");
 }
 
 absl::Status ReadManifest(const std::string& path, std::vector<MergeInput>* inputs) {
@@ -147,17 +147,17 @@ absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>
 int Run(const std::vector<std::string>& args) {
   MergeArguments arguments;
   const auto app = MakeApp(kMergeCommand, "[OPTIONS] TRACE... -o DIR", kFooter);
-  app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't tell another");
+  app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't give another");
   app->add_option("-o,--output", arguments.output, "Folder for the merged trace")
       ->option_text("DIR")
       ->check(IsFolderName())
       ->required();
   app->add_flag("-f,--force", arguments.force, "Overwrite the trace that is in DIR, once the new one is complete");
-  app->add_option("--label", arguments.labels, "Name the run at TRACE; TRACE is merged, given otherwise or not")
+  app->add_option("--label", arguments.labels, "Merge TRACE, as a run with this name")
       ->option_text("NAME=TRACE")
       ->allow_extra_args(false)
       ->check(CheckLabel);
-  app->add_option("--manifest", arguments.manifest, "Merge what FILE lists as well")->option_text("FILE");
+  app->add_option("--manifest", arguments.manifest, "Also merge the traces that FILE lists")->option_text("FILE");
   arguments.rendering.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
 

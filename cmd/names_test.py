@@ -71,8 +71,8 @@ def test_unknown_names_are_errors(trace, verb, pattern, nearest):
     result = torchtrace(*verb, trace, "--include", pattern)
     assert result.status == 2 and result.out == ""
     assert result.err == (
-        f"torchtrace: no API or operator is known that is called {pattern}{nearest}"
-        f" (?{pattern} stands for it nevertheless)\n"
+        f"torchtrace: unknown API or operator {pattern}{nearest}"
+        f" (write ?{pattern} to use it anyway)\n"
     )
 
 
@@ -95,7 +95,7 @@ def test_a_filter_that_leaves_nothing_says_so(trace, verb, pattern):
 def test_a_list_of_nothing_is_an_error(trace, verb, option, names):
     result = torchtrace(*verb, trace, option, names)
     assert result.status == 2 and result.out == ""
-    assert result.err.startswith(f"torchtrace: {option}: '{names}' names nothing (see ")
+    assert result.err.startswith(f"torchtrace: {option}: '{names}' is an empty list (see ")
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_a_list_of_nothing_is_an_error(trace, verb, option, names):
         ),
         (
             "mine:\n- torch.rellu",
-            "2: no API or operator is known that is called torch.rellu, did you",
+            "2: unknown API or operator torch.rellu, did you",
         ),
-        ("mine: {names: [relu, sofmax]}", "1: no API or operator is known that is called sofmax"),
+        ("mine: {names: [relu, sofmax]}", "1: unknown API or operator sofmax"),
         (
             "x: [mypackage.trian]\nmine: {groups: [x]}",
-            "1: no API or operator is known that is called",
+            "1: unknown API or operator",
         ),
     ],
 )
@@ -132,7 +132,7 @@ def test_groups_hold_what_may_come(trace, tmp_path):
     args = ("--groups", groups, "--include", "%mine")
     assert apis(trace, *args) == ["mypackage.train", "torch.relu"]
     result = run(tmp_path, *("--groups", groups, "--exclude", "%slip", "-o", "out", "-c", "pass"))
-    assert result.status == 125 and f"{groups}:2: no API or operator is known" in result.err
+    assert result.status == 125 and f"{groups}:2: unknown API or operator" in result.err
 
 
 def test_diff_and_filter(trace, tmp_path):
@@ -155,15 +155,15 @@ def test_diff_and_filter(trace, tmp_path):
 @pytest.mark.parametrize(
     ("where", "error"),
     [
-        ("api = torch.covn2d", "called torch.covn2d, did you mean torch.conv2d?"),
-        ("dtype = float17", "column 9: no dtype float17 is known, did you mean float16?"),
-        ("layout in (sparse_csr, sprase_coo)", "column 24: no layout sprase_coo is known"),
-        ("level = 7", "column 9: no level 7 is known, known are 0, 1, 2, 3, 4 ("),
-        ("rank = 3", "column 8: no rank 3 is known, and none is told ("),
-        ("device = gpu", "no device gpu is known, did you mean cuda?"),
-        ("arg(dim) = 3", "no call of the trace has an argument by the name dim "),
-        ("tag(step) = 3", "no call of the trace has a tag by the name step "),
-        ("dtype ~ flaot*", "no dtype flaot* is known"),
+        ("api = torch.covn2d", "unknown API or operator torch.covn2d, did you mean torch.conv2d?"),
+        ("dtype = float17", "column 9: unknown dtype float17, did you mean float16?"),
+        ("layout in (sparse_csr, sprase_coo)", "column 24: unknown layout sprase_coo"),
+        ("level = 7", "column 9: unknown level 7, known are 0, 1, 2, 3, 4 ("),
+        ("rank = 3", "column 8: unknown rank 3; there is none ("),
+        ("device = gpu", "unknown device gpu, did you mean cuda?"),
+        ("arg(dim) = 3", "no call of the trace has an argument named dim "),
+        ("tag(step) = 3", "no call of the trace has a tag named step "),
+        ("dtype ~ flaot*", "unknown dtype flaot*"),
         ("dtype = fp16", "did you mean float16?"),
     ],
 )
@@ -279,7 +279,7 @@ def test_all_readers_check_values_of_conditions(trace):
     for verb in READERS_OF_CALLS:
         result = torchtrace(*verb, trace, "--where", "dtype = float17")
         assert result.status == 2 and result.out == ""
-        assert "no dtype float17 is known, did you mean float16?" in result.err
+        assert "unknown dtype float17, did you mean float16?" in result.err
     result = tool.torchtrace(
         *("dump", "-", "--where", "arg(dmi) = 3"), cwd="/", stdin="torch.softmax(1, dim=3)\n"
     )
@@ -315,8 +315,8 @@ def test_dump_by_numbers(trace, tmp_path):
     for numbers, error in (
         ("5-3", '"5-3" ends before it begins; 3-5?'),
         ("99999999999999999999", '"99999999999999999999" is beyond the largest number, 2^64 - 1'),
-        ("a", '"a" is no number and no range; expected A-B, A-, -B or A'),
-        ("-", '"-" is no number and no range; expected A-B, A-, -B or A'),
+        ("a", '"a" is not a number or a range; expected A-B, A-, -B or A'),
+        ("-", '"-" is not a number or a range; expected A-B, A-, -B or A'),
     ):
         for verb in (("dump",), ("export", "csv")):
             result = torchtrace(*verb, trace, f"--calls={numbers}")
@@ -326,7 +326,7 @@ def test_dump_by_numbers(trace, tmp_path):
     assert result.status == 2 and '--calls: "5-3" ends before it begins' in result.err
     (tmp_path / "numbers").write_bytes(b"1\n2\0 3\n")
     result = torchtrace("dump", trace, "--calls", f"@{tmp_path}/numbers")
-    assert result.status == 2 and 'numbers:2: "2\\x00" is no number' in result.err, result.err
+    assert result.status == 2 and 'numbers:2: "2\\x00" is not a number' in result.err, result.err
     result = torchtrace("dump", trace, "--calls", "9")
     assert result.out == "" and "no call matches --calls 9\n" in result.err
 
@@ -345,16 +345,16 @@ def test_a_list_of_aliases_is_covered(trace, tmp_path):
     [
         (
             "torch.relu\ntorch.rellu\n",
-            ":2: no API or operator is known that is called torch.rellu, did",
+            ":2: unknown API or operator torch.rellu, did",
         ),
-        ("numpy.add\n", ":1: no API or operator is known that is called numpy.add, did you"),
+        ("numpy.add\n", ":1: unknown API or operator numpy.add, did you"),
         (
             "supported:\n- add.Tensor\n- adddmm\n",
-            ":3: no API or operator is known that is called",
+            ":3: unknown API or operator",
         ),
         (
             "apis:\n- {api: torch.rellu}\n",
-            ":2: no API or operator is known that is called torch.rellu",
+            ":2: unknown API or operator torch.rellu",
         ),
     ],
 )
@@ -383,7 +383,7 @@ def test_names_of_one_api_count_once(trace, tmp_path):
     result = torchtrace("apis", "coverage", trace, "--list", path, "--format", "json")
     assert json.loads(result.out)["total"] == 2 and json.loads(result.out)["called"] == 2
     assert (
-        f"torchtrace: 2 names of {path} are APIs that stand there under others, and count once: "
+        f"torchtrace: 2 names of {path} are other names of APIs in it, and count once: "
         "torch.conv2d, ...\n" in result.err
     )
 
@@ -391,10 +391,13 @@ def test_names_of_one_api_count_once(trace, tmp_path):
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("torch.nn.*", "'torch.nn.*' is a pattern, and apis name tells of one API"),
-        ("torch", "'torch' is no API but holds some: torchtrace apis scan --library torch lists"),
-        ("torch.nn", "'torch.nn' is no API but holds some"),
-        ("json", "'json' is no API but holds some"),
+        ("torch.nn.*", "'torch.nn.*' is a pattern; apis name takes the name of one API"),
+        (
+            "torch",
+            "'torch' is not an API, but contains some: torchtrace apis scan --library torch lists",
+        ),
+        ("torch.nn", "'torch.nn' is not an API, but contains some"),
+        ("json", "'json' is not an API, but contains some"),
         ("conv2d", "did you mean torch.conv2d (torch.nn.functional.conv2d)?\n"),
     ],
 )
@@ -452,7 +455,7 @@ def test_run_refuses_unknown_names_of_a_list(tmp_path):
     )
     result = run(tmp_path, *args)
     assert result.status == 125 and result.out == ""
-    assert "list.txt:3: no API or operator is known that is called torch.rellu" in result.err
+    assert "list.txt:3: unknown API or operator torch.rellu" in result.err
     assert "mean torch.relu?" in result.err
     (tmp_path / "list.txt").write_text(
         "torch.abs\n?torch.rellu\ntorch.qqqzzz.xxx\n?torch.vvv.yyy\n"
@@ -460,14 +463,14 @@ def test_run_refuses_unknown_names_of_a_list(tmp_path):
     result = run(tmp_path, *args)
     assert result.status == 0
     assert "list.txt: torch 2." in result.err
-    assert "has nothing that is called torch.qqqzzz.xxx; traced where" in result.err
+    assert "has nothing that is called torch.qqqzzz.xxx; traced if" in result.err
 
 
 @pytest.mark.parametrize("option", ["--include", "--frame-exclude", "--library"])
 def test_run_refuses_lists_of_nothing(tmp_path, option):
     result = run(tmp_path, option, ",", "-o", "out", "-c", "print(1)")
     assert result.status == 125 and result.out == ""
-    assert f"{option}: ',' names nothing" in result.err
+    assert f"{option}: ',' is an empty list" in result.err
 
 
 def test_run_takes_names_that_the_program_makes(tmp_path):
@@ -530,7 +533,7 @@ def test_run_tells_why_level_0_saw_nothing(tmp_path):
     )
     result = run_list("torch.abs\nTorch.add\n")
     assert result.status == 125 and result.out == ""
-    assert f"{names}:2: no API or operator is known that is called Torch.add, did you" in result.err
+    assert f"{names}:2: unknown API or operator Torch.add, did you" in result.err
     result = run_list("torch.ops.aten.add\n")
     assert result.status == 125 and result.out == ""
     assert result.err == (
@@ -543,8 +546,8 @@ def test_run_tells_unknown_variables(tmp_path):
     result = run(tmp_path, "-o", "out", "-c", "pass", env={"TORCHTRACE_LEVLES": "2"})
     assert result.status == 0
     assert (
-        "torchtrace: the variable TORCHTRACE_LEVLES means nothing to torchtrace, "
-        "did you mean TORCHTRACE_LEVELS?\n" in result.err
+        "torchtrace: unknown variable TORCHTRACE_LEVLES, did you mean TORCHTRACE_LEVELS?\n"
+        in result.err
     )
 
 

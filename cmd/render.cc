@@ -52,11 +52,11 @@ int Run(const std::vector<std::string>& args) {
                 "All levels in one set of files (the default), or one set for each level");
   std::string stack_format;
   app->add_option("--stack-format", stack_format,
-                  "How api_stacks.yaml shows stacks: short, full or api (default: as asked for when recorded)")
+                  "How api_stacks.yaml shows stacks: short, full or api (default: as chosen when recorded)")
       ->option_text("FORMAT")
       ->check(OneOf(StackFormats()));
   bool quiet = false;
-  app->add_flag("-q,--quiet", quiet, "Don't tell what was written");
+  app->add_flag("-q,--quiet", quiet, "Don't report what was written");
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
   options.formats = *RenderFormats::Parse(formats);
   if (!stack_format.empty()) options.stack_format = *StackFormats().Parse(stack_format);
@@ -68,7 +68,7 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = progress.Open(path);
   if (!trace.ok()) return Fail(kExitTrouble, trace.status());
   if (!stack_format.empty() && !HasStacks(**trace) && !quiet) {
-    Say(absl::StrCat("--stack-format: ", path, " has no stacks: they are recorded by torchtrace run --stacks"));
+    Say(absl::StrCat("--stack-format: ", path, " has no stacks: record them with torchtrace run --stacks"));
   }
   if (in_place && (path == "-" || IsImported(**trace))) {
     return Fail(kExitTrouble, absl::StrCat("-o DIR is needed: ", path, " has no output folder of its own"));

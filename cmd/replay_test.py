@@ -147,7 +147,7 @@ def test_hostile_names_and_sizes(tmp_path):
     rows, _ = results(path, "--max-memory", "1GiB", cwd=tmp_path)
     assert set(tmp_path.iterdir()) == before
     assert rows.pop(ADD)["result"] == "ok"
-    # The API is allowed, but a list is no tensor.
+    # The API is allowed, but a list is not a tensor.
     assert rows.pop(deep)["result"] == "raised"
     assert {config for config, row in rows.items() if row["result"] != "skipped"} == set()
     reasons = {config: row["reason"] for config, row in rows.items()}
@@ -747,7 +747,7 @@ def test_resume(tmp_path):
     env = in_workers(tmp_path, "torch.__version__ = '99.0'")
     newer = replay(path, "--resume", kept, env=env)
     assert newer.status == 2 and "; this one is of " in newer.err and "torch 99.0" in newer.err
-    for name, said in (("/dev/full", "is no regular file"), ("-", "results are kept in a file")):
+    for name, said in (("/dev/full", "is not a regular file"), ("-", "results are kept in a file")):
         wrong = replay(path, "--resume", name)
         assert wrong.status == 2 and said in wrong.err
     little = replay(path, "--max-memory", "1MB")

@@ -339,7 +339,7 @@ def test_variables_and_errors(tmp_path):
     assert calls(tmp_path / "out")[0]["line"] == 2
     assert json.loads((tmp_path / "out/run.json").read_text())["stacks"] == "all"
     result = start("--stacks=some")
-    assert result.status == 125 and "neither all nor first" in result.err
+    assert result.status == 125 and "is not all or first" in result.err
     result = start("--stacks", "--stack-format", "long")
     assert result.status == 125 and "known: short, full, api" in result.err
     assert start().status == 0

@@ -17,7 +17,7 @@ namespace torchtrace {
 namespace {
 
 constexpr char kFooter[] =
-    "Several traces stand side by side, a column group for each; --sum adds them up.\n"
+    "Several traces are shown side by side, a group of columns for each; --sum adds them up.\n"
     "\n"
     "Examples:\n"
     "  torchtrace stats out --top 20\n"
@@ -45,7 +45,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::vector
     const std::string path = NameOf(label.substr(equals + 1));
     bool found = false;
     for (const std::string& candidate : paths) found = found || NameOf(candidate) == path;
-    if (!found) return absl::InvalidArgumentError(absl::StrCat("--label: '", path, "' is none of the traces"));
+    if (!found) return absl::InvalidArgumentError(absl::StrCat("--label: '", path, "' is not one of the traces"));
     names[path] = label.substr(0, equals);
   }
   return names;
@@ -61,7 +61,7 @@ absl::Status CheckApart(const std::vector<std::string>& paths, const std::map<st
     const auto [at, fresh] = seen.emplace(name, trace);
     if (fresh || path == "-") continue;  // reading standard input again fails later
     return absl::InvalidArgumentError(at->second == trace
-                                          ? absl::StrCat(path, " was given twice; --sum counts it so often")
+                                          ? absl::StrCat(path, " was given twice; --sum counts it twice")
                                           : absl::StrCat(at->second, " and ", trace, " are both called ", name,
                                                          ": --label NAME=TRACE gives another name"));
   }
@@ -84,12 +84,10 @@ int Run(const std::vector<std::string>& args) {
   const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   Option* const by_option =
-      app->add_option(
-             "--by", by,
-             "What a row is: api, config, family (configs that differ only in sizes and numbers), shapes (as people "
-             "say "
-             "them: M, N, K, with FLOPs and bytes), level, thread, process, rank, label, line (of the program; needs "
-             "run --stacks), module (needs level 3) or tag:NAME (of torchtrace.annotate) (default: api)")
+      app->add_option("--by", by,
+                      "What a row is: api, config, family (configs that differ only in sizes and numbers), shapes (M, "
+                      "N, K, with FLOPs and bytes), level, thread, process, rank, label, line (of the program; needs "
+                      "run --stacks), module (needs level 3) or tag:NAME (of torchtrace.annotate) (default: api)")
           ->option_text("WHAT")
           ->check(
               Completed(Checked([](const std::string& text) { return ParseStatsGrouping(text); }), StatsGroupingNames));
@@ -108,8 +106,8 @@ int Run(const std::vector<std::string>& args) {
   app->add_option("--format", format, "text, json, csv or markdown (default: text)")
       ->option_text("FORMAT")
       ->check(OneOf(StatsFormats()));
-  app->add_flag("--sum", options.sum, "Several traces as one, and not side by side");
-  app->add_option("--label", labels, "What the columns of TRACE are called (default: TRACE); may be repeated")
+  app->add_flag("--sum", options.sum, "Add several traces up instead of showing them side by side");
+  app->add_option("--label", labels, "The name of TRACE's columns (default: TRACE); may be repeated")
       ->option_text("NAME=TRACE")
       ->allow_extra_args(false);
   Option* const times_option =
@@ -118,14 +116,14 @@ int Run(const std::vector<std::string>& args) {
           ->check(OneOf(TimesShown()));
   app->add_flag("--no-times", no_times, "Only count, which is several times faster");
   app->add_option("--ignore", ignore,
-                  absl::StrCat("Count configs as one that differ only in these: ", Coarsening::Choices()))
+                  absl::StrCat("Count configs that differ only in these as one: ", Coarsening::Choices()))
       ->option_text("PARTS")
       ->allow_extra_args(false)
       ->check(CompletedLists(Checked([](const std::string& text) { return Coarsening::Parse(SplitLists({text})); }),
                              Coarsening::Names));
-  Option* const census_option =
-      app->add_flag("--census", census,
-                    "Instead: the operators (level 2) that ran outside any API call (level 1), by operator and thread");
+  Option* const census_option = app->add_flag(
+      "--census", census,
+      "Show instead the operators (level 2) that ran outside any API call (level 1), by operator and thread");
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
@@ -136,15 +134,14 @@ int Run(const std::vector<std::string>& args) {
   if (const size_t lines = TerminalLines(); lines > 0) options.screen = {TerminalWidth(), lines};
   options.times = !no_times;
   options.all_times = *TimesShown().Parse(times);
-  if (no_times && *times_option) return Fail(kExitTrouble, "--no-times leaves out what --times asks for: give one");
+  if (no_times && *times_option) return Fail(kExitTrouble, "--times and --no-times contradict each other: give one");
   selection.Apply(&options);
   options.ignore = *Coarsening::Parse(SplitLists(ignore));
   if (*census_option && (*by_option || *sort_option || *times_option || options.sum || no_times || !ignore.empty() ||
                          !options.levels.empty() || options.ChoosesCalls())) {
-    return Fail(kExitTrouble,
-                absl::StrCat("--census has rows and an order of its own: of the other options it takes --top, "
-                             "--format, --label, --include and --exclude",
-                             SeeHelp("stats")));
+    return Fail(kExitTrouble, absl::StrCat("--census has fixed rows and order: of the other options it takes --top, "
+                                           "--format, --label, --include and --exclude",
+                                           SeeHelp("stats")));
   }
   const absl::StatusOr<std::map<std::string, std::string>> names = ParseLabels(labels, paths);
   if (!names.ok()) return Fail(kExitTrouble, names.status());

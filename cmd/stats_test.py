@@ -156,8 +156,8 @@ def test_census():
         (("--groups", "/not/there", SAMPLE), "the groups: cannot read /not/there"),
         (("--ignore", "devise", SAMPLE), "did you mean device?"),
         (("--label", "x", SAMPLE), "'x' is not NAME=TRACE"),
-        (("--label", "x=y", SAMPLE), "'y' is none of the traces"),
-        (("--census", "--by", "api", SAMPLE), "--census has rows and an order of its own"),
+        (("--label", "x=y", SAMPLE), "'y' is not one of the traces"),
+        (("--census", "--by", "api", SAMPLE), "--census has fixed rows and order"),
         (
             ("--by", "tag:step", SAMPLE),
             "has no calls with a tag step: torchtrace.annotate(NAME=VALUE)",
@@ -240,7 +240,7 @@ def test_tags_of_a_real_program(tmp_path):
     assert {row["value"]: row["calls"] for row in rows} == {1: 2, 2: 3, None: 1}
     wrong = tool.torchtrace("dump", out, "--where", "tag(stpe) = 1", cwd="/")
     assert wrong.status == 2 and wrong.out == ""
-    assert "no call of the trace has a tag by the name stpe, did you mean step?" in wrong.err
+    assert "no call of the trace has a tag named stpe, did you mean step?" in wrong.err
 
 
 # The products that torch counts, and attention by its formulas: torch doesn't count the CPU kernel.

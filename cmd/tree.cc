@@ -33,7 +33,7 @@ absl::StatusOr<int64_t> ParseNanoseconds(const std::string& text) {
   if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration() && duration < absl::Hours(1'000'000)) {
     return absl::ToInt64Nanoseconds(duration);
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no time such as 50us, 1.5ms or 2s"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a time such as 50us, 1.5ms or 2s"));
 }
 
 const Choices<bool>& FirstCalledFirst() {
@@ -49,18 +49,19 @@ int Run(const std::vector<std::string>& args) {
   const auto app = MakeApp(kTreeCommand, "[OPTIONS] TRACE", kFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--by", by,
-                  "What the tree is of: api (all calls), module (of level 3), or line (of the program; needs run "
+                  "What a node is: api (all calls), module (of level 3), or line (of the program; needs run "
                   "--stacks) (default: api)")
       ->option_text("WHAT")
       ->check(OneOf(LabelKinds()));
-  app->add_option("--depth", options.depth, "Only N generations")->option_text("N")->check(IsCount(1, UINT32_MAX));
-  app->add_option("--min-time", min_time, "Only what took so long in all, as 50us, 1.5ms or 2s")
+  app->add_option("--depth", options.depth, "Show nodes at most N deep")
+      ->option_text("N")
+      ->check(IsCount(1, UINT32_MAX));
+  app->add_option("--min-time", min_time, "Only nodes that took at least this long in total: 50us, 1.5ms, 2s")
       ->option_text("TIME")
       ->check(Checked([](const std::string& text) { return ParseNanoseconds(text); }));
-  app->add_flag(
-      "--all", all,
-      "All nodes, also within \"(import)\", what imports call; a terminal else gets a screen of those that took "
-      "longest, unless --depth or --min-time says what to show");
+  app->add_flag("--all", all,
+                "All nodes, also those within \"(import)\", the calls of imports; otherwise a terminal gets one screen "
+                "of the slowest, unless --depth or --min-time is given");
   app->add_option("--sort", sort,
                   "Which child comes first: time (the longest) or first (the first called) (default: time)")
       ->option_text("ORDER")

@@ -39,6 +39,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kVersionCommand = {"version", "Tell the version of torchtrace", "General", Run};
+const Command kVersionCommand = {"version", "Print the version of torchtrace", "General", Run};
 
 }  // namespace torchtrace

@@ -62,7 +62,7 @@ def my_code(count, size): return torch.add(torch.ones(size), torch.ones(size), a
 DOTS = "..."
 FIRST_LINES = 12  # of a sample that has only dots
 
-# What differs from run to run, each with what stands for it.
+# What differs from run to run, each with its replacement.
 VARYING = [
     (r"\S*tools/torchtrace(?= )", "torchtrace"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),

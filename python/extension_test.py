@@ -139,7 +139,7 @@ def test_what_fails_is_disabled_once_and_named(tmp_path, member, where, quiet):
     [
         ("nothing:Here", "the dialect nothing:Here cannot be imported: ModuleNotFoundError"),
         ("numpy_dialect:Nope", "the dialect numpy_dialect:Nope is not there"),
-        ("json:JSONDecoder", "json:JSONDecoder is no dialect"),
+        ("json:JSONDecoder", "json:JSONDecoder is not a dialect"),
     ],
 )
 def test_what_is_no_dialect_is_said_before_the_program_starts(tmp_path, dialect, sentence):

@@ -123,7 +123,7 @@ def test_list_and_outermost(tmp_path):
             "ValueError: disable_torch_api_list traces everything that is found, and api_list",
         ),
         ("levels=0, api_list=['a.b'], library='numpy'", "ValueError: api_list names all"),
-        ("levels=0, library='a b'", "ValueError: 'a b' is no name of a Python module"),
+        ("levels=0, library='a b'", "ValueError: 'a b' is not the name of a Python module"),
         ("dialect='torch:nn', outermost=True", "ValueError: "),
         ("levels=0, api_list=[]", "ValueError: api_list is empty"),
         ("levels=0, api_list=[1]", "TypeError: api_list must be a file's name or a list"),

@@ -66,7 +66,7 @@ struct Extension {
     PyObject* const device = PyDict_GetItemString(properties, "device");
     PyObject* const shape = PyDict_GetItemString(properties, "shape");
     if (dtype == nullptr || shape == nullptr || !PyUnicode_Check(dtype)) return false;
-    PyObject* const sizes = PySequence_Fast(shape, "\"shape\" is no sequence");
+    PyObject* const sizes = PySequence_Fast(shape, "\"shape\" is not a sequence");
     if (sizes == nullptr) return false;
     std::vector<int64_t> dims;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sizes); ++i) {

@@ -187,8 +187,8 @@ def test_without_pandas(tmp_path):
         ('{"format": "xlsx"}', "ValueError: config['format'] is 'xlsx'; there are json and csv"),
         ('{"out_dir": 3}', "ValueError: config['out_dir'] is 3; a str that isn't empty"),
         ('{"out_dir": ""}', "ValueError: config['out_dir'] is ''; a str that isn't empty"),
-        ('{"file_max_size": "big"}', "ValueError: 'big' is no size of a file"),
-        ('{"file_max_size": "0MB"}', "ValueError: '0MB' is no size of a file"),
+        ('{"file_max_size": "big"}', "ValueError: 'big' is not a size of a file"),
+        ('{"file_max_size": "0MB"}', "ValueError: '0MB' is not a size of a file"),
         ('{"file_name_spec": "{x}"}', "ValueError: the files' name '{x}' has an unknown '{x}'"),
     ],
 )
@@ -218,7 +218,7 @@ def test_trouble_comes_before_the_function(tmp_path):
     """
     lines = python(code, tmp_path).check().out.splitlines()
     assert lines[0].startswith("FileExistsError")
-    assert lines[1] == "TypeError start() calls a function, and 3 is none"
+    assert lines[1] == "TypeError start() takes a function, and 3 is not one"
     assert all(line.startswith("RuntimeError a trace is open already") for line in lines[2:])
     assert len(lines) == 4
 

@@ -250,8 +250,8 @@ def test_a_folder_in_use_is_refused(tmp_path):
         tmp_path,
     ).check()
     assert ended.out.splitlines() == [
-        "the output folder /out is in use: process PID, or one that it forked, still writes its "
-        "trace there; wait for its end, or give another output",
+        "the output folder /out is in use: process PID, or one that it forked, "
+        "still writes its trace there; wait until it ends, or give another output",
         "[True]",
         "0o700",
         "0o755",
@@ -315,10 +315,10 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
         ("trace(render_limit=-1)", "ValueError: render_limit is -1"),
         ("trace(render_limit='many')", "TypeError: 'str' object cannot be interpreted"),
         ("trace(formats='pdf').start()", "ValueError: "),
-        ("trace(values='1XB')", "ValueError: values: '1XB' is no size"),
+        ("trace(values='1XB')", "ValueError: values: '1XB' is not a size"),
         ("trace(include='%nope').start()", "ValueError: "),
         ("trace(include=[1])", "TypeError: include must be a str"),
-        ("trace(include='')", "ValueError: include names nothing: ''"),
+        ("trace(include='')", "ValueError: include is an empty list: ''"),
         ("trace('/proc/none/out').start()", "OSError: cannot create the output folder"),
         ("stop()", "RuntimeError: there is no trace to stop"),
         ("trace().stop()", "RuntimeError: this trace is not open"),

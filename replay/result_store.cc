@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(const std::string
   std::unique_ptr<ResultStore> store(new ResultStore(file));
   struct stat status;
   if (fstat(fileno(file), &status) != 0) return FileError(absl::StrCat("cannot read ", name), errno);
-  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError(absl::StrCat(name, " is no regular file"));
+  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError(absl::StrCat(name, " is not a regular file"));
   if (!path.empty() && flock(fileno(file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::AlreadyExistsError(absl::StrCat(name, " is in use by another replay"));
   }

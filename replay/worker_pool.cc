@@ -152,7 +152,7 @@ ReplayAnswer ParseAnswer(const json& said) {
   const auto text = [&said](const char* name) { return TextOf(said, name); };
   if (!said.is_object()) {
     answer.result = "crashed";
-    answer.reason = "what the worker said can't be read";
+    answer.reason = "the worker's answer can't be read";
     return answer;
   }
   if (const std::string died = text("died"); !died.empty()) {
@@ -214,7 +214,7 @@ class Worker {
     Write(greeting);
     if (!ReadLine(kStartSeconds, &line)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          options.python, " cannot replay: it does not start with torch (what it said stands above); ", kOtherPython));
+          options.python, " cannot replay: it does not start with torch (its output is above); ", kOtherPython));
     }
     if (const std::string problem = TextOf(Parse(line), kProblem); !problem.empty()) {
       Kill();

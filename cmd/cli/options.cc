@@ -152,7 +152,7 @@ std::string MismatchMessage(const CLI::App& app, const std::string& message) {
   if (option == nullptr) return message;
   const std::string value = option->get_option_text();
   if (message.ends_with(" missing")) return absl::StrCat(name, " needs a value: ", name, " ", value);
-  return absl::StrCat(name, " was given ", option->count(), " times, and takes one ", value.empty() ? "value" : value);
+  return absl::StrCat(name, " was given ", option->count(), " times; give one ", value.empty() ? "value" : value);
 }
 
 std::string ExcludesMessage(const std::string& message) {
@@ -192,7 +192,7 @@ std::string WrongValueMessage(const CLI::App& app, const std::vector<std::string
 std::string CheckYesOrNo(const std::string& text) {
   static const std::vector<std::string> answers = {"true", "false", "yes", "no", "on", "off", "1", "0"};
   const bool known = std::find(answers.begin(), answers.end(), absl::AsciiStrToLower(text)) != answers.end();
-  return known ? "" : absl::StrCat("'", text, "' is neither yes nor no");
+  return known ? "" : absl::StrCat("'", text, "' is not yes or no");
 }
 
 }  // namespace
@@ -376,7 +376,7 @@ Check IsCount(uint64_t least, uint64_t most) {
   return [least, most](const std::string& text) {
     uint64_t count;
     const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
-    if (!digits) return absl::StrCat("'", text, "' is no count");
+    if (!digits) return absl::StrCat("'", text, "' is not a count");
     if (!absl::SimpleAtoi(text, &count) || count > most) return absl::StrCat("'", text, "' is more than ", most);
     return count >= least ? std::string() : absl::StrCat("'", text, "' is less than ", least);
   };
@@ -384,7 +384,7 @@ Check IsCount(uint64_t least, uint64_t most) {
 
 Check IsList() {
   return [](const std::string& text) {
-    return SplitLists({text}).empty() ? absl::StrCat("'", text, "' names nothing") : std::string();
+    return SplitLists({text}).empty() ? absl::StrCat("'", text, "' is an empty list") : std::string();
   };
 }
 
@@ -402,13 +402,13 @@ Check IsSeconds(double least, int64_t most) {
   return [least, most](const std::string& text) {
     double seconds = 0;
     const bool fits = absl::SimpleAtod(text, &seconds) && seconds >= least && seconds <= most;
-    return fits ? std::string() : absl::StrCat("'", text, "' is no number of seconds from ", least, " to ", most);
+    return fits ? std::string() : absl::StrCat("'", text, "' is not a number of seconds from ", least, " to ", most);
   };
 }
 
 Check IsFolderName() {
   return [](const std::string& text) {
-    if (text == "-") return "it is a folder, which can't go to standard output: give it a name";
+    if (text == "-") return "a folder can't go to standard output: give a name";
     return text.empty() ? "the name is empty" : "";
   };
 }

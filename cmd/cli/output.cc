@@ -125,7 +125,7 @@ void OnNoMemory() {
   while (reserve == nullptr) pause();
   delete[] reserve;
   RemoveUnfinished();
-  _exit(Fail(kExitTrouble, "there is no memory left"));
+  _exit(Fail(kExitTrouble, "no memory is left"));
 }
 
 // Except signals that are ignored, as under nohup.

@@ -130,7 +130,7 @@ bool IsSet(const char* variable) {
 }  // namespace
 
 const Choices<When>& Whens() {
-  static const Choices<When> whens("cannot tell when:",
+  static const Choices<When> whens("unknown value",
                                    {{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}});
   return whens;
 }

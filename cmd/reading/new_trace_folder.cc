@@ -177,7 +177,7 @@ absl::Status NewTraceFolder::Replace() {
     if (rename(temporary_.c_str(), target_.c_str()) != 0) {
       const int error = errno;
       if (rename(old.c_str(), target_.c_str()) != 0) {
-        return absl::InternalError(absl::StrCat("cannot replace ", folder_, "; what it held is now in ", old));
+        return absl::InternalError(absl::StrCat("cannot replace ", folder_, "; its former content is now in ", old));
       }
       return Failed("replace", folder_, error);
     }

@@ -94,8 +94,9 @@ std::vector<Option*> AddFiles(App* app, Options* options) {
           ->check(IsCount()),
       app->add_flag("--merge-output,!--no-merge-output", options->merge_output,
                     "All levels in one set of files (the default), or one set for each level"),
-      app->add_flag("--readable", options->readable,
-                    "Others may read the trace, as your umask has it; else only you may: it holds paths and strings"),
+      app->add_flag(
+          "--readable", options->readable,
+          "Let your umask decide who may read the trace, which holds paths and strings; by default only you may"),
   };
 }
 
@@ -103,7 +104,7 @@ std::vector<Option*> AddFiles(App* app, Options* options) {
 
 void RenderingOptions::AddTo(App* app) {
   AddFiles(app, this);
-  app->add_flag("-q,--quiet", quiet, "Say nothing but errors");
+  app->add_flag("-q,--quiet", quiet, "Print only errors");
 }
 
 void AddRenderingOptions(App* app, RecordingOptions* options, const std::string& group) {
@@ -125,7 +126,7 @@ const Choices<bool>& TextOrJson() {
 }
 
 void AddQuiet(App* app, bool* quiet) {
-  app->add_flag("-q,--quiet", *quiet, "Say nothing but errors, not what the trace lacks");
+  app->add_flag("-q,--quiet", *quiet, "Print only errors, not what the trace lacks");
 }
 
 namespace {
@@ -174,7 +175,7 @@ void Remarks::Add(const std::string& path, const Trace& trace) {
   if (damaged || lost > 0) {
     const std::string damage =
         absl::StrCat(path == "-" ? "standard input" : path, " is damaged: ", CountLostCalls(lost, exact), " lost");
-    const std::string more = absl::StrCat(" (", InfoCommand("", path), " tells more)");
+    const std::string more = absl::StrCat(" (", InfoCommand("", path), " shows more)");
     if (calls > 0) {
       Add({damage + more});
     } else if (nothing_left_.ok()) {
@@ -207,7 +208,7 @@ void CallFilterOptions::AddTo(App* app) {
       ->allow_extra_args(false)
       ->check(CompletedLists(IsList(), GroupPatterns))
       ->group("Filtering");
-  app->add_option("--exclude", exclude, "No APIs that match GLOB; may be repeated")
+  app->add_option("--exclude", exclude, "Leave out APIs that match GLOB; may be repeated")
       ->option_text("GLOB")
       ->allow_extra_args(false)
       ->check(CompletedLists(IsList(), GroupPatterns))
@@ -289,7 +290,7 @@ std::vector<int> CallFilterOptions::Levels() const {
 void CallSelectionOptions::AddTo(App* app, bool with_numbers) {
   CallFilterOptions::AddTo(app);
   if (with_numbers) {
-    app->add_option("--calls", numbers, "Only calls of these numbers: A-B, A-, -B, A, @FILE; several with commas")
+    app->add_option("--calls", numbers, "Only calls with these numbers: A-B, A-, -B, A, @FILE; several with commas")
         ->option_text("NUMBERS")
         ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
         ->group("Filtering");
@@ -300,11 +301,11 @@ void CallSelectionOptions::AddTo(App* app, bool with_numbers) {
       ->allow_extra_args(false)
       ->check(IsList())
       ->group("Filtering");
-  app->add_option("--rank", ranks, "Only calls of processes of these ranks, as --calls takes numbers")
+  app->add_option("--rank", ranks, "Only calls of processes with these ranks, written as for --calls")
       ->option_text("RANKS")
       ->check(Checked([](const std::string& text) { return NumberSet::Parse(text); }))
       ->group("Filtering");
-  app->add_option("--where", where, "Only calls of which CONDITION is true, as 'dtype = float16 and ndim >= 3'")
+  app->add_option("--where", where, "Only calls for which CONDITION is true, such as 'dtype = float16 and ndim >= 3'")
       ->option_text("CONDITION")
       ->check(Checked([](const std::string& text) { return Where::Parse(text); }))
       ->group("Filtering");

@@ -83,7 +83,7 @@ inline constexpr char kTraceText[] =
     "The output folder of a run, a log, or another tool's file (see docs/IMPORT.md); - is standard input";
 
 // The help of --all, which StandardOutput's rest_option names.
-inline constexpr char kAllLinesText[] = "All lines; a terminal else gets a screen of them";
+inline constexpr char kAllLinesText[] = "All lines; otherwise a terminal gets one screen";
 
 // --format of verbs that write text or JSON: whether it is JSON.
 const Choices<bool>& TextOrJson();

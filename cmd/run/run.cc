@@ -71,7 +71,7 @@ absl::StatusOr<std::string> ParseWhichCalls(const std::string& text) {
   if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return "all";
   if (text == "first") return "first";
   if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is neither all nor first"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not all or first"));
 }
 
 const Choices<std::string>& FrameKinds() {
@@ -110,7 +110,7 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_GROUPS")
       ->group("Capture");
   app->add_flag("--include-getters", recording->include_getters,
-                "Record property reads as well (torch.Tensor.shape.__get__); else they are only counted")
+                "Record property reads as well (torch.Tensor.shape.__get__); otherwise they are only counted")
       ->envname("TORCHTRACE_INCLUDE_GETTERS")
       ->group("Capture");
   app->add_flag("--untested-torch", recording->untested_torch,
@@ -154,7 +154,7 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_FRAME_EXCLUDE")
       ->group("Level 3");
   app->add_option("--frame-depth", recording->frame_depth,
-                  "At level 3, record at most so many functions in one another (default: 0, all)")
+                  "At level 3, record functions nested at most N deep (default: 0, any depth)")
       ->option_text("N")
       ->envname("TORCHTRACE_FRAME_DEPTH")
       ->check(IsCount())
@@ -171,23 +171,22 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
                 "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)")
       ->envname("TORCHTRACE_IDS")
       ->group("Capture");
-  app->add_flag(
-         "--int-ranges{all},!--no-int-ranges", recording->int_ranges,
-         "Record the least and the most element of tensors of integers in memory, of up to 4,096 elements, and "
-         "the elements of up to 32, at every call; with =first, as is done where nothing is said, at the first 3 "
-         "of each config on a thread")
+  app->add_flag("--int-ranges{all},!--no-int-ranges", recording->int_ranges,
+                "Record the smallest and largest element of integer tensors in CPU memory of up to 4,096 elements, and "
+                "all elements of those of up to 32, at every call; with =first (the default), at the first 3 calls of "
+                "each config on a thread")
       ->option_text("[=all|first]")
       ->envname("TORCHTRACE_INT_RANGES")
       ->group("Capture")
       ->check(Completed(Checked([](const std::string& text) { return ParseWhichCalls(text); }), WhichCalls));
   app->add_option("--values", recording->values,
-                  "Record the contents of tensors in memory of up to BYTES (64KB, 1MB; default: 0, none)")
+                  "Record the contents of tensors in CPU memory of up to BYTES (64KB, 1MB; default: 0, none)")
       ->option_text("BYTES")
       ->envname("TORCHTRACE_VALUES")
       ->group("Capture")
       ->transform(IsSize());
   app->add_flag("--stacks{all}", recording->stacks,
-                "Record where the program stood at every call, or with --stacks=first at the first 3 of each config on "
+                "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on "
                 "a thread (see docs/STACKS.md)")
       ->option_text("[=all|first]")
       ->envname("TORCHTRACE_STACKS")
@@ -231,14 +230,14 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
       ->envname("TORCHTRACE_NO_SELF_TEST")
       ->group("Launching");
   list("--python-arg", &options->python_args,
-       "An option for Python itself, as --python-arg=-O or --python-arg=-Xdev; may be repeated")
+       "An option for Python itself, such as --python-arg=-O or --python-arg=-Xdev; may be repeated")
       ->option_text("ARG")
       ->group("Launching");
 
-  app->add_flag("-q,--quiet", recording->quiet, "Say nothing about tracing")
+  app->add_flag("-q,--quiet", recording->quiet, "Print nothing about tracing")
       ->envname("TORCHTRACE_QUIET")
       ->group("General");
-  app->add_flag("-v,--verbose", options->verbose, "Say what is done; may be repeated")
+  app->add_flag("-v,--verbose", options->verbose, "Print what is done; may be repeated")
       ->envname("TORCHTRACE_VERBOSE")
       ->group("General");
   app->help_option()->group("General");
@@ -258,7 +257,7 @@ void TellUnknownVariables(const App& app, bool quiet) {
     if (!name.starts_with(kPrefix) || std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string meant = DidYouMean(name, known);
     if (quiet && meant.empty()) continue;
-    Say(absl::StrCat("the variable ", name, " means nothing to torchtrace", meant));
+    Say(absl::StrCat("unknown variable ", name, meant));
   }
 }
 
@@ -277,7 +276,7 @@ absl::Status CheckPythonArgs(const std::vector<std::string>& args) {
     }
     if (!option) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--python-arg '", arg, "' is no option of python's (the program stands behind torchtrace's options)"));
+          "--python-arg '", arg, "' is not an option of Python (the program comes after torchtrace's options)"));
     }
     if (value_follows && ++i == args.size()) {
       return absl::InvalidArgumentError(
@@ -343,7 +342,7 @@ absl::Status SwitchOffFailed(const SelfTestResult& failed, RecordingOptions* rec
   }
   if (left.empty()) {
     return absl::FailedPreconditionError(absl::StrCat("nothing is left to trace: ", absl::StrJoin(*sentences, "; "),
-                                                      ". --no-self-test traces it as it is"));
+                                                      ". --no-self-test traces it anyway"));
   }
   recording->levels = std::move(left);
   return absl::OkStatus();

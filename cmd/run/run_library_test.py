@@ -155,7 +155,7 @@ def test_numpy_and_torch(tmp_path):
             "--disable-torch-api-list traces everything that is found, and --api-list what a file "
             "names: give one of them",
         ),
-        (["-l", "0", "--library", "../x"], "'../x' is no name of a Python module"),
+        (["-l", "0", "--library", "../x"], "'../x' is not the name of a Python module"),
         (["-l", "0", "--library", "no_such_lib"], "No module named 'no_such_lib'"),
         (["-l", "0", "--library", "nothing"], "nothing has no public APIs that level 0 could"),
     ],

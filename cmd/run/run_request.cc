@@ -42,7 +42,7 @@ absl::Status TakeAfterDashes(const std::vector<std::string>& args, size_t first,
   const std::string& arg = args[first];
   if (arg == "-" || arg.empty() || arg[0] != '-') return TakeProgram(args, first, "", split);
   if (IsProgramOption(arg[1])) return TakeProgram(args, first, arg, split);
-  return absl::InvalidArgumentError(absl::StrCat("'", arg, "' after -- is no script, -m MODULE or -c CODE",
+  return absl::InvalidArgumentError(absl::StrCat("'", arg, "' after -- is not a script, -m MODULE or -c CODE",
                                                  " (python's own options: --python-arg=", arg, ")"));
 }
 
@@ -171,7 +171,7 @@ absl::StatusOr<RuntimeLibrary> LoadRuntime(const std::string& folder, const Pyth
   runtime.check = reinterpret_cast<RuntimeCheckFunction>(dlsym(library, kRuntimeCheckName));
   runtime.run = reinterpret_cast<RuntimeRunFunction>(dlsym(library, kRuntimeRunName));
   if (runtime.check == nullptr || runtime.run == nullptr) {
-    return absl::NotFoundError(absl::StrCat(path, " is no torchtrace runtime"));
+    return absl::NotFoundError(absl::StrCat(path, " is not a torchtrace runtime"));
   }
   return runtime;
 }

@@ -52,7 +52,8 @@ TEST(SplitRunArgumentsTest, CutsWhereTheProgramBegins) {
       {"-m", "error: -m needs the name of a module"},
       {"-q -c", "error: -c needs the code to run"},
       {"-- -m", "error: -m needs the name of a module"},
-      {"-- -O x.py", "error: '-O' after -- is no script, -m MODULE or -c CODE (python's own options: --python-arg=-O)"},
+      {"-- -O x.py",
+       "error: '-O' after -- is not a script, -m MODULE or -c CODE (python's own options: --python-arg=-O)"},
   };
   for (const auto& c : kCases) EXPECT_EQ(Split(c.args), c.split) << c.args;
 }

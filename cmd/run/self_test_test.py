@@ -132,7 +132,7 @@ def test_a_level_that_fails_is_switched_off(tested, tmp_path):
     alone = run(tmp_path / "home", folder, "-l0", env=env)
     assert alone.status == 125
     assert alone.err == (
-        f"torchtrace: nothing is left to trace: {sentence}. --no-self-test traces it as it is\n"
+        f"torchtrace: nothing is left to trace: {sentence}. --no-self-test traces it anyway\n"
     )
 
 

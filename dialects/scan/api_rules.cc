@@ -47,7 +47,7 @@ absl::Status ApiRules::Add(std::string_view text, const std::string& name) {
       }
     }
   } catch (const YAML::Exception& error) {
-    return wrong(error.mark, absl::StrCat("is no YAML: ", error.msg));
+    return wrong(error.mark, absl::StrCat("is not YAML: ", error.msg));
   }
   return absl::OkStatus();
 }

@@ -200,7 +200,7 @@ absl::Status CheckListed(const ApiList& list, const RecordingOptions& options, c
                            absl::StrJoin(unknown.begin(), unknown.begin() + static_cast<ptrdiff_t>(named), ", ",
                                          [](std::string* out, const WrittenName& name) { out->append(name.text); }),
                            unknown.size() > named ? absl::StrCat(" and ", unknown.size() - named, " more names") : "",
-                           "; traced where the program makes it (?NAME says that it will)"));
+                           "; traced if the program makes it (write ?NAME if it will)"));
   return absl::OkStatus();
 }
 
@@ -218,10 +218,10 @@ absl::Status CheckModuleName(const std::string& text) {
   for (const char c : text) {
     const bool known = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
                        c == '.' || static_cast<unsigned char>(c) >= 0x80;
-    if (!known) return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not the name of a Python module"));
   }
   if (text.empty() || text.front() == '.' || text.back() == '.') {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no name of a Python module"));
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not the name of a Python module"));
   }
   return absl::OkStatus();
 }

@@ -124,7 +124,7 @@ class TorchDialect : public FrameworkDialect {
     void* const symbol = library == nullptr ? nullptr : dlsym(library, kTorchModuleSymbol);
     if (symbol == nullptr) {
       return absl::InternalError(
-          absl::StrCat("torch ", version, " lacks what ", *path, " needs of it: ", std::string(dlerror())));
+          absl::StrCat("torch ", version, " lacks what ", *path, " needs: ", std::string(dlerror())));
     }
     module_ = reinterpret_cast<TorchModuleFunction>(symbol)();
     return absl::OkStatus();

@@ -147,7 +147,7 @@ class Module final : public TorchModule {
                            std::vector<std::unique_ptr<TracingHook>>* hooks) override {
     if (!InitDescribePython() || !WatchThreadStarts()) {
       PyErr_Clear();
-      return absl::InternalError("this torch is not as expected: types are missing or laid out otherwise");
+      return absl::InternalError("this torch is not as expected: types are missing or have another layout");
     }
     AddTorchMetadata(recorder);
     AddOperators(recorder);

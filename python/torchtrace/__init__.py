@@ -5,7 +5,7 @@
     with torchtrace.trace(output="out", levels=[1, 2]):
         model(batch)
 
-leaves in out/ what `torchtrace run` would. docs/PYTHON.md tells the rest.
+leaves in out/ what `torchtrace run` would. docs/PYTHON.md has the rest.
 """
 
 from torchtrace._api_tracer import APITracer

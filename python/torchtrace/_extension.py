@@ -166,7 +166,7 @@ class Extension:
             hooks = list(self.dialect.get_hooks(list(levels)))
             for hook in hooks:
                 if not isinstance(hook, TracingHook):
-                    raise TypeError(f"get_hooks gave a {type(hook).__name__}, no TracingHook")
+                    raise TypeError(f"get_hooks gave a {type(hook).__name__}, not a TracingHook")
                 hook._extension = self
             made = [(int(hook.level), hook.name or type(hook).__name__, hook) for hook in hooks]
         return made
@@ -237,7 +237,7 @@ def load(dialect):
     name = name or f"{kind.__module__}:{kind.__qualname__}"
     if not issubclass(kind, (FrameworkDialect, TracingHook)):
         raise ValueError(
-            f"{name} is no dialect: a subclass of torchtrace.FrameworkDialect or "
+            f"{name} is not a dialect: a subclass of torchtrace.FrameworkDialect or "
             "torchtrace.TracingHook is expected"
         )
     if isinstance(dialect, type):

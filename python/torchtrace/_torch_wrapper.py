@@ -91,7 +91,7 @@ class TorchWrapper:
         """Calls the function and returns its result. If it raises, the records are written
         before the exception propagates."""
         if not callable(function):
-            raise TypeError(f"start() calls a function, and {function!r} is none")
+            raise TypeError(f"start() takes a function, and {function!r} is not one")
         # Fail before the function has run for an hour.
         os.makedirs(self._config["out_dir"], exist_ok=True)
         pid = os.getpid()

@@ -111,7 +111,9 @@ def _size(size, name):
         return _not_negative(size, name, "bytes")
     found = re.fullmatch(r"(\d+)\s*(?:B|([KMGT])(?:I?B)?)?\s*", size.upper(), re.ASCII)
     if found is None:
-        raise ValueError(f"{name}: {size!r} is no size: a number of bytes, or as '64KB'")
+        raise ValueError(
+            f"{name}: {size!r} is not a size: expected a number of bytes, or text like '64KB'"
+        )
     return _not_negative(int(found[1]) << 10 * " KMGT".index(found[2] or " "), name, "bytes")
 
 
@@ -121,7 +123,7 @@ def _strings(value, name):
         raise TypeError(f"{name} must be a str or a list of them")
     names = [each for string in strings for each in string.split(",") if each]
     if strings and not names:
-        raise ValueError(f"{name} names nothing: {value!r}")
+        raise ValueError(f"{name} is an empty list: {value!r}")
     return names
 
 

@@ -117,7 +117,7 @@ absl::Status ApiGroups::Read(const std::string& text, const std::string& name) {
       groups_[key.Scalar()] = std::move(group);
     }
   } catch (const YAML::Exception& error) {
-    return Wrong(name, error.mark, absl::StrCat("is no YAML: ", error.msg));
+    return Wrong(name, error.mark, absl::StrCat("is not YAML: ", error.msg));
   }
   return absl::OkStatus();
 }

@@ -178,7 +178,7 @@ TEST(ApiGroups, ErrorsNameTheLine) {
       {"a:\n  nmes: [b]", "g.yaml:2: expected names, globs or groups in %a"},
       {"a:\n  names: b", "g.yaml:2: expected a list of names"},
       {"a:\n- [b]", "g.yaml:2: expected one of the globs, a text"},
-      {"a: [b\nc", "g.yaml:2: is no YAML: end of sequence flow not found"},
+      {"a: [b\nc", "g.yaml:2: is not YAML: end of sequence flow not found"},
       {"a: {groups: [vew]}", "g.yaml: %a has an unknown group \"vew\", did you mean view?"},
       {"a: {groups: [b]}\nb: {groups: [a]}", "g.yaml: %a contains itself: a > b > a"},
   };

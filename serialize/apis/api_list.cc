@@ -94,10 +94,10 @@ class Reader {
       return Wrong(name_, line, absl::StrCat(shown, " is a pattern: a list has names"));
     }
     for (const char c : name) {
-      if (!IsNameCharacter(c)) return Wrong(name_, line, absl::StrCat(shown, " is no name of an API"));
+      if (!IsNameCharacter(c)) return Wrong(name_, line, absl::StrCat(shown, " is not the name of an API"));
     }
     if (name.empty() || name.front() == '.' || name.back() == '.') {
-      return Wrong(name_, line, absl::StrCat(shown, " is no name of an API"));
+      return Wrong(name_, line, absl::StrCat(shown, " is not the name of an API"));
     }
     return absl::OkStatus();
   }
@@ -131,11 +131,11 @@ class Reader {
   }
 
   absl::Status ReadYaml(std::string_view text) {
-    if (const int line = SecondDocument(text); line > 0) return Wrong(name_, line, "a second document; one is read");
+    if (const int line = SecondDocument(text); line > 0) return Wrong(name_, line, "a second document; expected one");
     try {
       return ReadRoot(YAML::Load(std::string(text)));
     } catch (const YAML::Exception& error) {
-      return Wrong(name_, error.mark.line + 1, absl::StrCat("is no YAML: ", error.msg));
+      return Wrong(name_, error.mark.line + 1, absl::StrCat("is not YAML: ", error.msg));
     }
   }
 
@@ -394,8 +394,8 @@ absl::Status AddOperators(const Trace& trace, std::string_view name, std::string
   if (!told) {
     return absl::NotFoundError(
         absl::StrCat(std::string(name),
-                     " does not tell which operators its PyTorch had: it is no trace of `run`, of an older "
-                     "torchtrace, or of a program that did not import torch; give a --list FILE"));
+                     " does not say which operators its PyTorch had: it is not of `run`, is of an older torchtrace, or "
+                     "the program did not import torch; give a --list FILE"));
   }
   list->library = "torch";
   if (names.size() == before) return absl::OkStatus();

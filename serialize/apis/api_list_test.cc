@@ -63,24 +63,24 @@ TEST(ApiList, Errors) {
       {"# nothing\n", "x:1: expected a list of API names"},
       {"apis:\n", "x:1: expected a list of API names"},
       {"names:\n- torch.abs\n", "x:1: expected a list of API names"},
-      {"torch.abs\ntorch.add(x)\n", "x:2: \"torch.add(x)\" is no name of an API"},
-      {"torch.abs\ntorch.add torch.sub\n", "x:2: \"torch.add torch.sub\" is no name of an API"},
+      {"torch.abs\ntorch.add(x)\n", "x:2: \"torch.add(x)\" is not the name of an API"},
+      {"torch.abs\ntorch.add torch.sub\n", "x:2: \"torch.add torch.sub\" is not the name of an API"},
       {"- torch.linalg.*\n", "x:1: \"torch.linalg.*\" is a pattern: a list has names"},
-      {"- torch.\n", "x:1: \"torch.\" is no name of an API"},
+      {"- torch.\n", "x:1: \"torch.\" is not the name of an API"},
       {"- torch.abs\n- {kind: builtin}\n", "x:2: expected an API: NAME or {api: NAME, ...}"},
       {"- torch.abs\n- [a, b]\n", "x:2: expected an API"},
       {"apis: torch.abs\n", "x:1: expected a list of API names"},
       {"- {api: a, aliases: b}\n", "x:1: expected a list in aliases"},
-      {"- {api: a, aliases: ['b c']}\n", "x:1: \"b c\" is no name of an API"},
+      {"- {api: a, aliases: ['b c']}\n", "x:1: \"b c\" is not the name of an API"},
       {"- {api: a, levels: [one]}\n", "x:1: expected numbers in levels"},
       {"supported:\n- {func: abs}\n", "x:2: expected the name of an operator"},
-      {"- a\n- \"b\n", "x:2: \"b \" is no name of an API"},
-      {"- a\n---\n- b\n", "x:2: a second document; one is read"},
-      {"- a\n- {b\n", "x:3: is no YAML: "},
-      {"- [a, b\n- c\n", "x:3: is no YAML: "},
+      {"- a\n- \"b\n", "x:2: \"b \" is not the name of an API"},
+      {"- a\n---\n- b\n", "x:2: a second document; expected one"},
+      {"- a\n- {b\n", "x:3: is not YAML: "},
+      {"- [a, b\n- c\n", "x:3: is not YAML: "},
       {"\x7f"
        "ELF",
-       "x:1: \"\\u007fELF\" is no name"},
+       "x:1: \"\\u007fELF\" is not the name"},
   };
   for (const auto& row : kRows) {
     const absl::StatusOr<ApiList> list = ParseApiList(row.text, "x");
@@ -208,7 +208,7 @@ TEST(TraceOperators, Missing) {
   const FakeTrace trace(Metadata("2.13.0"));
   ApiList list;
   const absl::Status status = AddOperators(trace, "old", "aten", &list);
-  EXPECT_EQ(status.message().substr(0, 60), "old does not tell which operators its PyTorch had: it is no ");
+  EXPECT_EQ(status.message().substr(0, 60), "old does not say which operators its PyTorch had: it is not ");
 }
 
 }  // namespace

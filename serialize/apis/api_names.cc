@@ -220,9 +220,9 @@ absl::StatusOr<NameFilter> ExpandNames(const GlobFilter& typed, const std::strin
 
 absl::Status UnknownName(const WrittenName& name, const ApiNames& names) {
   const std::string nearest = names.Suggest(name.text);
-  return absl::InvalidArgumentError(absl::StrCat(name.where, "no API or operator is known that is called ", name.text,
+  return absl::InvalidArgumentError(absl::StrCat(name.where, "unknown API or operator ", name.text,
                                                  nearest.empty() ? "" : absl::StrCat(", did you mean ", nearest, "?"),
-                                                 " (?", name.text, " stands for it nevertheless)"));
+                                                 " (write ?", name.text, " to use it anyway)"));
 }
 
 }  // namespace torchtrace

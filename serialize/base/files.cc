@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
   const int folder = open(log.c_str(), kOpenFolder);
   // open's error doesn't say what the path is instead.
   if (struct stat is; folder < 0 && lstat(log.c_str(), &is) == 0 && !S_ISDIR(is.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(log, S_ISLNK(is.st_mode) ? " is a link" : " is no folder"));
+    return absl::FailedPreconditionError(absl::StrCat(log, S_ISLNK(is.st_mode) ? " is a link" : " is not a folder"));
   }
   if (folder < 0) return Failed(log, errno);
   const absl::Cleanup close_folder = [folder] { close(folder); };
@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
     if (flock(file, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) {
         return absl::AlreadyExistsError(absl::StrCat(
-            "is in use: ", Holder(file), ", or one that it forked, still writes its trace there; wait for its end"));
+            "is in use: ", Holder(file), ", or one that it forked, still writes its trace there; wait until it ends"));
       }
       return std::unique_ptr<FolderLock>(new FolderLock(log, nullptr));
     }
@@ -168,7 +168,7 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   if (!options.follow) {
     if (lstat(path.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) {
       return absl::FailedPreconditionError(
-          absl::StrCat("cannot write ", path, ": it is ", S_ISLNK(file.st_mode) ? "a link" : "no regular file"));
+          absl::StrCat("cannot write ", path, ": it is ", S_ISLNK(file.st_mode) ? "a link" : "not a regular file"));
     }
   } else if (stat(path.c_str(), &file) == 0) {
     if (!S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) {

@@ -41,7 +41,7 @@ TEST_F(FolderLockTest, HasOneHolder) {
   auto lock = Take();
   ASSERT_TRUE(lock.ok()) << lock.status();
   EXPECT_EQ(Refusal(), absl::StrCat("is in use: process ", getpid(),
-                                    ", or one that it forked, still writes its trace there; wait for its end"));
+                                    ", or one that it forked, still writes its trace there; wait until it ends"));
   lock->reset();
   EXPECT_TRUE(fs::is_empty(log_));
   EXPECT_EQ(Refusal(), "");

@@ -134,7 +134,7 @@ absl::Status NumberSet::Add(std::string_view item, const std::string& where) {
     return absl::InvalidArgumentError(absl::StrCat(where, "\"", PlainLine(item), "\" ", what));
   };
   if (of_first == std::errc::invalid_argument || of_last == std::errc::invalid_argument) {
-    return wrong("is no number and no range; expected A-B, A-, -B or A");
+    return wrong("is not a number or a range; expected A-B, A-, -B or A");
   }
   if (of_first != std::errc() || of_last != std::errc()) return wrong("is beyond the largest number, 2^64 - 1");
   if (range.first > range.second) {

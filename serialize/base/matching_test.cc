@@ -161,7 +161,7 @@ TEST(NumberSet, Errors) {
   EXPECT_THAT(error("18446744073709551616"), HasSubstr("is beyond the largest number"));
   const std::string path = WriteFile("1\n2 x\n");
   EXPECT_THAT(std::string(NumberSet::Parse("@" + path).status().message()),
-              HasSubstr(path + ":2: \"x\" is no number and no range"));
+              HasSubstr(path + ":2: \"x\" is not a number or a range"));
   EXPECT_THAT(std::string(NumberSet::Parse("@/not/there").status().message()),
               HasSubstr("cannot read /not/there: No such file"));
   EXPECT_THAT(std::string(NumberSet::Parse("@/tmp").status().message()), HasSubstr("cannot read /tmp: Is a directory"));

@@ -21,8 +21,8 @@ absl::StatusOr<std::string> ReadWholeFile(std::FILE* file, const std::string& pa
   for (size_t bytes; (bytes = std::fread(block, 1, sizeof block, file)) > 0;) {
     text.append(block, bytes);
     if (text.size() <= kMostFileBytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", kMostFileBytes >> 20,
-                                                   " MiB: it can't be a list that was meant to be read here"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is larger than ", kMostFileBytes >> 20, " MiB, the most that is read of such a file"));
   }
   if (std::ferror(file) != 0) return FileError(absl::StrCat("cannot read ", path), errno);
   return text;

@@ -208,7 +208,7 @@ absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
     return number << shift;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", std::string(text), "' is no size: a number of bytes is expected, or one of KB, MB, GB or TB, as 64KB"));
+      "'", std::string(text), "' is not a size: expected a number of bytes, or of KB, MB, GB or TB, as 64KB"));
 }
 
 namespace {

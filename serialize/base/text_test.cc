@@ -184,7 +184,7 @@ TEST(ParseSize, TakesPlainNumbersAndUnits) {
     EXPECT_FALSE(ParseSize(bad).ok()) << bad;
   }
   EXPECT_EQ(ParseSize("-5").status().message(),
-            "'-5' is no size: a number of bytes is expected, or one of KB, MB, GB or TB, as 64KB");
+            "'-5' is not a size: expected a number of bytes, or of KB, MB, GB or TB, as 64KB");
 }
 
 TEST(ShortSourcePath, LeavesOutWhatSaysNothing) {

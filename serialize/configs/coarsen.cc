@@ -177,8 +177,8 @@ absl::StatusOr<Coarsening> Coarsening::Parse(const std::vector<std::string>& nam
     const auto at = std::find(Names().begin(), Names().end(), name);
     if (at == Names().end()) {
       const std::string hint = DidYouMean(name, Names());
-      return absl::InvalidArgumentError(absl::StrCat("'", name, "' is nothing that can be ignored",
-                                                     hint.empty() ? ";" : hint, " there are ", Choices()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' can't be ignored", hint.empty() ? ";" : hint, " there are ", Choices()));
     }
     coarsening.parts_ |= 1U << static_cast<unsigned>(at - Names().begin());
   }

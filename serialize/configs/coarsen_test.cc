@@ -171,10 +171,10 @@ TEST(Coarsening, UnknownNames) {
     return std::string(Coarsening::Parse({"device", name}).status().message());
   };
   EXPECT_EQ(message("dtypes"),
-            "'dtypes' is nothing that can be ignored, did you mean dtype? there are device, stride, layout, dtype, "
+            "'dtypes' can't be ignored, did you mean dtype? there are device, stride, layout, dtype, "
             "shape, scalars, strings, level");
   EXPECT_EQ(message("colour"),
-            "'colour' is nothing that can be ignored; there are device, stride, layout, dtype, shape, scalars, "
+            "'colour' can't be ignored; there are device, stride, layout, dtype, shape, scalars, "
             "strings, level");
 }
 

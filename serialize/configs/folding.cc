@@ -101,7 +101,7 @@ std::vector<std::string> Folding::Purposes() { return {kTests}; }
 
 absl::StatusOr<Folding> Folding::For(std::string_view purpose) {
   if (purpose != kTests) {
-    return absl::InvalidArgumentError(absl::StrCat("'", std::string(purpose), "' is no purpose; there is ", kTests));
+    return absl::InvalidArgumentError(absl::StrCat("'", std::string(purpose), "' is not a purpose; there is ", kTests));
   }
   absl::StatusOr<std::vector<FoldRule>> rules = ParseFoldRules(kTestFolds);
   if (!rules.ok()) return rules.status();

@@ -37,7 +37,7 @@ absl::StatusOr<AuditFormat> AuditFormatOf(std::string_view file_name) {
   if (name.ends_with(".jsonl")) return AuditFormat::kJsonl;
   if (name.ends_with(".csv")) return AuditFormat::kCsv;
   return absl::InvalidArgumentError(absl::StrCat("'", std::string(file_name),
-                                                 "' tells no format of an audit: its name may end in .json, .jsonl, "
+                                                 "' has no known suffix: expected .json, .jsonl, "
                                                  ".csv"));
 }
 

@@ -209,7 +209,7 @@ class Summary {
     for (size_t i = 0; i < rows_.size(); ++i) {
       const ConfigDifference& row = diff_.configs[i];
       if (row.a_calls == 0 || row.b_calls == 0 || row.a_calls == row.b_calls) continue;
-      // A ratio like 13/7 tells people nothing.
+      // A ratio like 13/7 says little.
       const Size factor = Factor(row.a_calls, row.b_calls);
       if (std::min(factor.first, factor.second) <= kMostInFactor) rows[factor].insert(i);
     }

@@ -42,7 +42,7 @@ struct Input {
   ordered_json strides = ordered_json::array();
 };
 
-// Empty if the value is no number.
+// Empty if the value is not a number.
 std::string NumberText(const Value& value) {
   switch (value.tag) {
     case ValueTag::kFalse:

@@ -293,9 +293,9 @@ class ExecutionTraceSink final : public CallSink {
     };
     tell(other_levels_, level_ == kRecordLevel ? "left out: not of level 4" : "left out: not of level 2");
     tell(other_processes_, "left out: of other processes than the first, and an execution trace is of one");
-    tell(without_schema_, "of operators without a schema: the trace doesn't tell it");
+    tell(without_schema_, "of operators without a schema: the trace doesn't have it");
     if (without_identity_) {
-      notes.emplace_back("et: which tensor is which is not in the trace (run --ids): each stands there as a new one");
+      notes.emplace_back("et: which tensor is which is not in the trace (run --ids): each is written as a new one");
     }
     return notes;
   }

@@ -63,7 +63,7 @@ absl::StatusOr<const Exporter*> FindExporterOfFile(std::string_view file_name,
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", std::string(file_name), "' tells no format: its name may end in ", ExporterSuffixes(which)));
+      absl::StrCat("'", std::string(file_name), "' has no known suffix: expected ", ExporterSuffixes(which)));
 }
 
 std::string ExporterSuffixes(bool (*which)(const Exporter& exporter)) {

@@ -22,7 +22,7 @@ absl::StatusOr<uint64_t> ParseFileSize(std::string_view text) {
   const bool has_unit = !text.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(text.back()));
   if (size.ok() && *size > 0 && has_unit) return size;
   return absl::InvalidArgumentError(
-      absl::StrCat("'", std::string(text), "' is no size of a file: a number and KB, MB or GB are expected, as 128MB"));
+      absl::StrCat("'", std::string(text), "' is not a size of a file: expected a number and KB, MB or GB, as 128MB"));
 }
 
 namespace {
@@ -171,7 +171,7 @@ absl::Status FileSeries::MakeFolder() {
       made->Complete();  // it isn't ours to remove
       if (failure != EEXIST) return FileError(absl::StrCat("cannot make the folder ", path.string()), failure);
       if (fs::is_directory(path, error)) continue;
-      return absl::AlreadyExistsError(absl::StrCat(path.string(), " is no folder"));
+      return absl::AlreadyExistsError(absl::StrCat(path.string(), " is not a folder"));
     }
     folders_.push_back(std::move(made));
   }
@@ -188,8 +188,7 @@ absl::Status FileSeries::Begin(const FileFacts& facts) {
   const std::string name = names_.Name(facts, index) + options_.suffix;
   const std::string path = folder_ == "." ? name : (fs::path(folder_) / name).string();
   if (!taken_.insert(path).second) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("two files would have the name ", path, "; another pattern tells them apart"));
+    return absl::InvalidArgumentError(absl::StrCat("two files would have the name ", path, "; give another pattern"));
   }
   std::error_code error;
   if (fs::is_directory(path, error)) return absl::AlreadyExistsError(absl::StrCat(path, " is a folder"));

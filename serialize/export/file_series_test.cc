@@ -127,11 +127,11 @@ TEST(FileSeries, RefusesWhatIsNoFolderAndNamesThatMeetAgain) {
   const std::string folder = TestFolder();
   std::ofstream(folder + "/file") << "text";
   FileSeries in_file(folder + "/file", Names("x"), {});
-  EXPECT_EQ(in_file.Begin({}).message(), folder + "/file is no folder");
+  EXPECT_EQ(in_file.Begin({}).message(), folder + "/file is not a folder");
   FileSeries files(folder, Names("{pid}{index}"), {});
   for (int i = 0; i < 11; ++i) ASSERT_TRUE(files.Begin({.pid = 1}).ok());
   EXPECT_EQ(files.Begin({.pid = 11}).message(),
-            "two files would have the name " + folder + "/111; another pattern tells them apart");
+            "two files would have the name " + folder + "/111; give another pattern");
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ class InputsWriter final : private PythonWriter {
     out_ += quote;
     while (!text.empty()) {
       const Utf8Char c = DecodeUtf8(text);
-      if (c.kind == Utf8Char::kInvalid) Cannot("a string that is no UTF-8");
+      if (c.kind == Utf8Char::kInvalid) Cannot("a string that is not UTF-8");
       if (c.code_point == static_cast<unsigned char>(quote) || c.code_point == '\\') {
         out_ += '\\';
         out_ += text[0];
@@ -121,7 +121,7 @@ absl::StatusOr<std::string> OperatorName(const Config& config) {
   const size_t dot = name.find('.');
   const std::string_view overload = dot == std::string_view::npos ? "default" : name.substr(dot + 1);
   const std::string_view base = name.substr(0, dot);
-  if (!IsWord(base) || !IsWord(overload)) return absl::UnimplementedError("a name that is no operator's");
+  if (!IsWord(base) || !IsWord(overload)) return absl::UnimplementedError("a name that is not an operator's");
   return absl::StrCat("aten.", std::string(base), ".", std::string(overload));
 }
 

@@ -39,7 +39,7 @@ TEST(OperatorName, IsThatOfTheOverload) {
   EXPECT_EQ(NameOf(MakeConfig(2, "aten::_foreach_add_.ScalarList")), "aten._foreach_add_.ScalarList");
   EXPECT_EQ(NameOf(MakeConfig(1, "torch.add")), "error: not of level 2");
   EXPECT_EQ(NameOf(MakeConfig(2, "torchvision::nms")), "error: an operator outside aten");
-  EXPECT_EQ(NameOf(MakeConfig(2, "aten::a b")), "error: a name that is no operator's");
+  EXPECT_EQ(NameOf(MakeConfig(2, "aten::a b")), "error: a name that is not an operator's");
 }
 
 // The lines that FORMATS.md shows.
@@ -118,7 +118,7 @@ TEST(OperatorInputs, SaysWhatTheyCannotHold) {
       {ItemsValue(ValueTag::kList, {NamedValue(ValueTag::kGenerator, "cpu")}), "error: a torch.Generator"},
       {NamedValue(ValueTag::kObject, "x.Y"), "error: an object of another library"},
       {TextValue("f16"), "error: a string that TorchBench's loader takes for a dtype"},
-      {TextValue("\xff"), "error: a string that is no UTF-8"},
+      {TextValue("\xff"), "error: a string that is not UTF-8"},
       {NamedValue(ValueTag::kDtype, "a b"), "error: a dtype, layout or memory format without a name in torch"},
   };
   for (const auto& test : kCases) EXPECT_EQ(InputOf(test.value), test.expected);

@@ -57,7 +57,7 @@ const Choices<LabelBy>& LabelKinds() {
 absl::Status NothingLabelled(LabelBy by, std::string_view who_has) {
   return absl::FailedPreconditionError(
       absl::StrCat(std::string(who_has), by == LabelBy::kModule ? " no calls of modules" : " no stacks",
-                   ": they are recorded by torchtrace run ", by == LabelBy::kModule ? "--levels 3" : "--stacks"));
+                   ": record them with torchtrace run ", by == LabelBy::kModule ? "--levels 3" : "--stacks"));
 }
 
 void CallLabels::Begin(const Trace& trace) {

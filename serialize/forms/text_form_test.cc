@@ -305,7 +305,7 @@ TEST(TextParser, ErrorsNameTheColumn) {
     const char* error;
   } kTable[] = {
       {"", "column 1: expected the name of an API, found the end of the line"},
-      {"f", "column 2: expected \"(\" behind the API's name, found the end of the line"},
+      {"f", "column 2: expected \"(\" after the API's name, found the end of the line"},
       {"f(", "column 3: expected a value, found the end of the line"},
       {"f(1", "column 4: expected \",\" or \")\", found the end of the line"},
       {"f(1))", "column 5: expected the end of the line, found \")\""},
@@ -313,7 +313,7 @@ TEST(TextParser, ErrorsNameTheColumn) {
       {"f(1, ?)", "column 6: expected a value, found \"?)\""},
       {"f(\"größe\", ?)", "column 12: expected a value, found \"?)\""},
       {"f(\"abc)", "column 3: expected a string that ends with \" on its line, found \"\\\"abc)\""},
-      {"f(a=1, 2)", "column 8: expected a keyword argument, as all behind the first one are, found \"2)\""},
+      {"f(a=1, 2)", "column 8: expected a keyword argument, as all after the first one are, found \"2)\""},
       {"f(list[1)", "column 9: expected \",\" or \"]\", found \")\""},
       {"f(Tensor([2, x], \"float32\"))", "column 14: expected a size, found \"x], \\\"float32\\\"))\""},
       {"f(Tensor([2]))", "column 13: expected \",\" and a dtype, found \"))\""},
@@ -326,7 +326,7 @@ TEST(TextParser, ErrorsNameTheColumn) {
        "column 3: expected a value (this name takes no arguments in the text form), found \"frobnicate(1))\""},
       {"f(12ab)", "column 3: expected a number, found \"12ab)\""},
       {"f(1j)", "column 3: expected a number (complex ones are written complex(1.0, 2.0)), found \"1j)\""},
-      {"f(list[...+5, 6])", "column 15: expected \"]\" behind what was left out, found \"6])\""},
+      {"f(list[...+5, 6])", "column 15: expected \"]\" after what was left out, found \"6])\""},
       {"f(\"a\"...+99999999999999999999)",
        "column 10: expected how much was left out, in digits, found \"99999999999999999999)\""},
   };

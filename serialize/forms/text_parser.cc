@@ -58,7 +58,7 @@ absl::Status Arguments(TextScanner* scanner, Config* config) {
     } else if (config->kwargs.empty()) {
       config->args.push_back(std::move(value));
     } else {
-      return scanner->ExpectedAt(value_at, "a keyword argument, as all behind the first one are");
+      return scanner->ExpectedAt(value_at, "a keyword argument, as all after the first one are");
     }
     if (scanner->Take(',')) continue;
     if (scanner->Take(')')) break;
@@ -77,7 +77,7 @@ absl::Status Call(TextScanner* scanner, Config* config) {
     config->api = scanner->From(begin);
     if (config->api.empty()) return scanner->Expected("the name of an API");
   }
-  if (absl::Status s = scanner->Require('(', "\"(\" behind the API's name"); !s.ok()) return s;
+  if (absl::Status s = scanner->Require('(', "\"(\" after the API's name"); !s.ok()) return s;
   if (absl::Status s = Arguments(scanner, config); !s.ok()) return s;
   config->level = GuessLevel(config->api);
   if (absl::Status s = scanner->RequireEnd(); !s.ok()) return s;

@@ -201,7 +201,7 @@ class Reader {
 
   // The colon and value after a dict's key.
   absl::Status ItemOfKey(Value* dict, int depth) {
-    if (absl::Status s = scanner_.Require(':', "\":\" behind a dict's key"); !s.ok()) return s;
+    if (absl::Status s = scanner_.Require(':', "\":\" after a dict's key"); !s.ok()) return s;
     return Item(dict, depth);
   }
 
@@ -216,7 +216,7 @@ class Reader {
         if (absl::Status s = ReadCut(&scanner_, &cut); !s.ok()) return s;
         scanner_.Take(',');
         if (scanner_.Take(close)) break;
-        return scanner_.Expected(absl::StrCat("\"", std::string(1, close), "\" behind what was left out"));
+        return scanner_.Expected(absl::StrCat("\"", std::string(1, close), "\" after what was left out"));
       }
       if (absl::Status s = Item(value, depth); !s.ok()) return s;
       if (dict) {

@@ -225,7 +225,7 @@ class ChromeTraceSource final : public CallSource, private JsonStreamVisitor {
     lacks.pop_back();
     notes_.push_back(
         absl::StrCat(path_, " lacks ", absl::StrJoin(lacks, ", "), " and ", last,
-                     "; it has composite operators and what they call, which level 2 of torchtrace has not"));
+                     "; it has composite operators and what they call, which torchtrace's level 2 doesn't have"));
     if (shortened_ > 0) {
       notes_.push_back(absl::StrCat(path_, " has ", shortened_,
                                     " calls that ended after the call around them; they are shown to end with it"));

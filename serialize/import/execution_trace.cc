@@ -359,13 +359,13 @@ class ExecutionTraceSource final : public CallSource, private JsonStreamVisitor 
     notes_.push_back(absl::StrCat(path_, " lacks times, calls that raised",
                                   saw_strides_ || calls_ == 0 ? "" : ", strides of tensors",
                                   " and digits of floats after the sixth decimal; it has composite operators and what "
-                                  "they call, which level 2 of torchtrace has not"));
+                                  "they call, which torchtrace's level 2 doesn't have"));
     if (bad_schemas_ > 0) {
       notes_.push_back(absl::StrCat(path_, " has ", bad_schemas_,
                                     " calls with a schema that can't be read: their arguments are all positional"));
     }
     if (without_inputs_ > 0) {
-      notes_.push_back(absl::StrCat(path_, " has ", without_inputs_, " calls of which it doesn't tell the arguments"));
+      notes_.push_back(absl::StrCat(path_, " has ", without_inputs_, " calls whose arguments it doesn't have"));
     }
     if (without_schema_ > 0) {
       notes_.push_back(absl::StrCat(path_, " has ", without_schema_,

@@ -182,7 +182,7 @@ TEST(ExecutionTrace, OperatorsWithoutASchema) {
   EXPECT_EQ(Lines(json), "a::x(Tensor([2], \"float32\"), 6)\n  a::y.Over(...)\na::z(...)\na::none()\n");
   const std::unique_ptr<CallSource> source = MakeExecutionTraceSource(MemoryFile(json));
   CallLines(source.get());
-  EXPECT_EQ(source->notes().at(1), "file.json has 2 calls of which it doesn't tell the arguments");
+  EXPECT_EQ(source->notes().at(1), "file.json has 2 calls whose arguments it doesn't have");
   EXPECT_EQ(
       source->notes().at(2),
       "file.json has 2 calls of operators without a schema: their overloads aren't known, their arguments are all "

@@ -49,7 +49,7 @@ absl::Status UnknownFormat(const InputFile& file, std::string_view head) {
                                                    "; unpack it first: ", packing.unpack, " ",
                                                    file.is_copy() ? "FILE" : file.name(), " | torchtrace ... -"));
   }
-  std::string text = absl::StrCat(file.name(), " is no trace; expected a torchtrace log");
+  std::string text = absl::StrCat(file.name(), " is not a trace; expected a torchtrace log");
   const std::vector<const Importer*>& importers = Importers();
   for (size_t i = 0; i < importers.size(); ++i) {
     absl::StrAppend(&text, i + 1 == importers.size() ? " or " : ", ", importers[i]->expected);

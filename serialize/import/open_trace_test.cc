@@ -358,11 +358,11 @@ TEST(OpenTrace, WhatIsNoTrace) {
   EXPECT_EQ(Error(folder + "none.txt"), "cannot read " + folder + "none.txt: No such file or directory");
   EXPECT_EQ(Error(Write("e/empty.txt", "")), folder + "e/empty.txt is empty; expected a trace");
   const std::string noise = Error(Write("e/noise.txt", std::string("\x00\x01\xff\xfe noise \x07", 12)));
-  EXPECT_TRUE(noise.starts_with(folder + "e/noise.txt is no trace; expected a torchtrace log, ")) << noise;
+  EXPECT_TRUE(noise.starts_with(folder + "e/noise.txt is not a trace; expected a torchtrace log, ")) << noise;
   for (const Importer* const importer : Importers()) {
     EXPECT_NE(noise.find(importer->expected), std::string::npos) << importer->name;
   }
-  EXPECT_TRUE(Error(Write("e/prose.txt", "Dear reader,\nthis is no trace (sorry).\n")).find("is no trace") !=
+  EXPECT_TRUE(Error(Write("e/prose.txt", "Dear reader,\nthis is none (sorry).\n")).find("is not a trace") !=
               std::string::npos);
   EXPECT_TRUE(Error(Write("e/x.json.gz", "\x1f\x8b\x08zzz")).find("is compressed by gzip and damaged") !=
               std::string::npos);

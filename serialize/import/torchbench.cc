@@ -66,7 +66,7 @@ class OperatorInputs : public CallSource {
     const auto [end, error] = std::from_chars(begin, line.data() + line.size(), count);
     const size_t behind = static_cast<size_t>(end - line.data());
     if (error != std::errc() || count > kMaxCount) return Expected(kCount.size(), "a number of calls");
-    if (!line.substr(behind).starts_with(',')) return Expected(behind, "\",\" behind the number of calls");
+    if (!line.substr(behind).starts_with(',')) return Expected(behind, "\",\" after the number of calls");
     Config config;
     // Padded, so that errors have the columns of the whole line.
     const std::string inputs = std::string(behind + 1, ' ').append(line.substr(behind + 1));

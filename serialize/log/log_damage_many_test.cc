@@ -151,13 +151,13 @@ class ManyProcessesDamageTest : public testing::Test {
       }
       const auto info = infos.find(process);
       if (info == infos.end()) {
-        if (!damage_told) return absl::StrCat("process ", process, " has vanished and nothing is said");
+        if (!damage_told) return absl::StrCat("process ", process, " has vanished and no message says so");
         continue;
       }
       const Damage& damage = info->second->damage;
       if (info->second->calls != read) return absl::StrCat(info->second->calls, " calls counted, ", read, " read");
       if (read < calls.size() && damage.sentences.empty()) {
-        return absl::StrCat("calls of process ", process, " are missing and nothing is said");
+        return absl::StrCat("calls of process ", process, " are missing and no message says so");
       }
       const uint64_t sum = read + damage.lost_calls;
       if (damage.lost_calls_exact ? sum != calls.size() : sum > calls.size()) {
@@ -166,7 +166,7 @@ class ManyProcessesDamageTest : public testing::Test {
       }
       ++(damage.lost_calls_exact ? exact_ : inexact_);
     }
-    if (found < total_ && !damage_told) return "something is missing and nothing is said";
+    if (found < total_ && !damage_told) return "something is missing and no message says so";
     if (std::accumulate(counts.begin(), counts.end(), uint64_t{0}) != found) return "counts differ from calls";
     return "";
   }

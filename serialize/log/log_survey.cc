@@ -30,7 +30,7 @@ class Surveyor {
 
   LogSurvey Run(const std::function<void(uint64_t bytes)>& progress) {
     if (log_.superblock_damaged() && is_first_) {
-      Say("the superblock at byte 0 is damaged; the frames behind it were read");
+      Say("the superblock at byte 0 is damaged; the frames after it were read");
     }
     for (const uint32_t i : process_.frames) {
       const LogFrame& frame = log_.frames()[i];
@@ -132,7 +132,7 @@ class Surveyor {
     if (end < committed) {
       Lose(std::nullopt, committed - end);
     } else if (log_.HasLostRecords(frame)) {
-      Say(absl::StrCat("the open frame at byte ", frame.offset, " has records behind its commit word, at byte ",
+      Say(absl::StrCat("the open frame at byte ", frame.offset, " has records after its commit word, at byte ",
                        frame.payload_offset() + end));
       uncertain_ = true;
     }

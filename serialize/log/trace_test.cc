@@ -278,7 +278,7 @@ TEST(TraceTest, CommitWordThatHidesRecords) {
   EXPECT_THAT(trace->Count().value(), ElementsAre(1));
   const Damage& damage = trace->processes()[0].damage;
   ASSERT_EQ(damage.sentences.size(), 1u);
-  EXPECT_THAT(damage.sentences[0], HasSubstr("records behind its commit word"));
+  EXPECT_THAT(damage.sentences[0], HasSubstr("records after its commit word"));
   EXPECT_FALSE(damage.lost_calls_exact);
 }
 

@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<int>> ParseLevels(const std::string& text) {
     if (!last.ok()) return last.status();
     for (int level = *first; level <= *last; ++level) levels.insert(level);
     if (*first > *last)
-      return absl::InvalidArgumentError(absl::StrCat("levels ", name, ": ", *first, " is behind ", *last));
+      return absl::InvalidArgumentError(absl::StrCat("levels ", name, ": ", *first, " comes after ", *last));
   }
   return std::vector<int>(levels.begin(), levels.end());
 }

@@ -79,7 +79,7 @@ class Renderer {
     if (!formats_.Has(RenderFile::kStacksYaml) || HasStacks(*trace_)) return absl::OkStatus();
     formats_.Remove(RenderFile::kStacksYaml);
     if (!formats_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError("the trace has no stacks: they are recorded by torchtrace run --stacks");
+    return absl::InvalidArgumentError("the trace has no stacks: record them with torchtrace run --stacks");
   }
 
   void LeaveOutListing() {

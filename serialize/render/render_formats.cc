@@ -51,7 +51,7 @@ absl::StatusOr<RenderFormats> RenderFormats::Parse(std::string_view text) {
     }
     if (known) continue;
     if (name == "all" || name == "none") {
-      return absl::InvalidArgumentError(absl::StrCat("format \"", name, "\" stands alone, not in a list"));
+      return absl::InvalidArgumentError(absl::StrCat("format \"", name, "\" can't be in a list: give it alone"));
     }
     return absl::InvalidArgumentError(absl::StrCat("unknown format \"", name, "\"; known: ", Choices()));
   }

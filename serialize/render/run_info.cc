@@ -293,7 +293,7 @@ std::vector<std::string> SummaryLines(const Trace& trace, const Statistics& stat
   }
   if (const CappedCounts capped = CountCapped(trace, statistics); capped.calls > 0) {
     lines.push_back(absl::StrCat("capped: long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
-                                 Counted(capped.configs, "config", "configs"), " are not kept whole"));
+                                 Counted(capped.configs, "config", "configs"), " are cut"));
   }
   if (!facts.cut.empty()) lines.push_back(absl::StrCat("cut: ", JoinCounts(facts.cut)));
   if (facts.getters > 0) {

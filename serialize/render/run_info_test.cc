@@ -188,17 +188,17 @@ TEST(Summary, TellsEverythingThatIsMissing) {
   RenderReport report;
   report.listing_left_out = true;
   report.listing_command = "torchtrace render out --formats trace";
-  EXPECT_THAT(SummaryLines(trace, *statistics, &report, "out"),
-              ElementsAre("the trace is in out: 2 calls of 1 API in 1 config",
-                          "processes recorded: 2, of which killed or still running: 1",
-                          "tracing stopped before the program's end: the disk is full",
-                          "dropped: 1 call (the log was full)", "the log is damaged: 2 calls lost",
-                          "capped: long arguments of 2 calls in 1 config are not kept whole", "cut: 2 stacks",
-                          "left out: 21 calls of property getters (--include-getters keeps them)",
-                          "not seen: Python code inside backward",
-                          "the files that list every call were left out; to make them: torchtrace render out --formats "
-                          "trace",
-                          "next: torchtrace stats out"));
+  EXPECT_THAT(
+      SummaryLines(trace, *statistics, &report, "out"),
+      ElementsAre("the trace is in out: 2 calls of 1 API in 1 config",
+                  "processes recorded: 2, of which killed or still running: 1",
+                  "tracing stopped before the program's end: the disk is full", "dropped: 1 call (the log was full)",
+                  "the log is damaged: 2 calls lost", "capped: long arguments of 2 calls in 1 config are cut",
+                  "cut: 2 stacks", "left out: 21 calls of property getters (--include-getters keeps them)",
+                  "not seen: Python code inside backward",
+                  "the files that list every call were left out; to make them: torchtrace render out --formats "
+                  "trace",
+                  "next: torchtrace stats out"));
 }
 
 }  // namespace

@@ -133,8 +133,8 @@ class Coverage {
                                 " were called (", FormatPercent(called.size(), entries_.size()), "), ", never.size(),
                                 " never", options_.namespaces ? " (--show called,never lists them)" : ""));
     if (invisible > 0) {
-      report.AddLine(absl::StrCat(invisible, " of these can't be seen at ", levels_.size() == 1 ? "level " : "levels ",
-                                  absl::StrJoin(levels_, ", "), ", which is what was recorded"));
+      report.AddLine(absl::StrCat(invisible, " of these can't be seen at the recorded ",
+                                  levels_.size() == 1 ? "level " : "levels ", absl::StrJoin(levels_, ", ")));
     }
     if (!outside.empty()) {
       report.AddLine(absl::StrCat(outside.size(), " more ", outside.size() == 1 ? "was" : "were", " called",
@@ -319,7 +319,7 @@ absl::Status CheckListNames(const ApiList& list, const std::string& list_name, c
     absl::StrAppend(&others, i == 1 ? "" : ", ", unknown[i]->name, " (line ", unknown[i]->line, ")");
   }
   if (unknown.size() > kNamed) absl::StrAppend(&others, " and ", unknown.size() - kNamed, " more");
-  return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()), "; nor is any: ", others));
+  return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()), "; also unknown: ", others));
 }
 
 absl::Status WriteCoverage(const std::vector<StatsTrace>& traces, const ApiList& list, const std::string& list_name,

@@ -227,7 +227,7 @@ class Dump {
       Offer(call);
     }
     if (!slowest_.empty() && !HasTimes(*slowest_.begin()->second)) {
-      return absl::FailedPreconditionError("the trace has no times, so that no call of it is the slowest");
+      return absl::FailedPreconditionError("the trace has no times, so --slowest can't choose");
     }
     for (const auto& [key, call] : slowest_) waiting_.push_back(call);
     for (const std::shared_ptr<Shown>& call : waiting_) call->parent = nullptr;

@@ -197,9 +197,9 @@ class InfoReport {
       filtered = filtered || FindMember(*process.metadata, "filtered") != nullptr;
     }
     if (ends.contains("cut")) return "no: the file ends in the middle";
-    if (filtered) return "no: it is what torchtrace filter kept of another trace";
-    if (ends.contains("unknown")) return "unknown: nothing in such a file tells whether all of it is there";
-    return ends.contains("whole") ? "yes: the file has its end; what its writer lost isn't known" : "";
+    if (filtered) return "no: torchtrace filter made it from another trace";
+    if (ends.contains("unknown")) return "unknown: such a file doesn't say whether it is complete";
+    return ends.contains("whole") ? "yes: the file is whole; what its writer lost isn't known" : "";
   }
 
   // Members of run.json's processes, for merged traces.
@@ -235,7 +235,7 @@ class InfoReport {
     }
     absl::StrAppend(&text_, "\n", table.Format());
     if (shown < processes.size()) {
-      absl::StrAppend(&text_, "and ", processes.size() - shown, " more processes (--format json tells of all)\n");
+      absl::StrAppend(&text_, "and ", processes.size() - shown, " more processes (--format json lists all)\n");
     }
     size_t sentences = 0;
     for (const ProcessInfo& process : processes) {

@@ -107,7 +107,7 @@ TEST(InfoReport, ManyProcesses) {
   }
   const std::string text = Info(&trace, {});
   EXPECT_LT(text.size(), 20'000u);
-  EXPECT_THAT(text, HasSubstr("and 900 more processes (--format json tells of all)\n"));
+  EXPECT_THAT(text, HasSubstr("and 900 more processes (--format json lists all)\n"));
   EXPECT_THAT(text, HasSubstr("and 799 more places of damage (--format json)\n"));
 }
 

@@ -227,7 +227,7 @@ absl::StatusOr<std::vector<ShapeRules::Parameter>> ShapeRules::ParseCall(const s
     if (may_be_missing) part.pop_back();
     parameter.optional = may_be_missing || parameter.otherwise.has_value();
     if (const size_t bracket = part.find('['); bracket != std::string::npos) {
-      if (!part.ends_with(']')) return absl::InvalidArgumentError(absl::StrCat("expected ] behind ", part));
+      if (!part.ends_with(']')) return absl::InvalidArgumentError(absl::StrCat("expected ] after ", part));
       parameter.tensor = true;
       parameter.dims = SplitOutside(part.substr(bracket + 1, part.size() - bracket - 2), ',');
       part = part.substr(0, bracket);

@@ -164,7 +164,7 @@ TEST(Shapes, WrongRulesAreTold) {
       {"- {names: [mm], sizes: M, flop: 2}", "rule 1: unknown key flop"},
       {"- {names: [mm], sizes: M, flops: 2 *}", "rule 1: \"2 *\": column 4: expected a number, a name or ("},
       {"- {groups: [matmull], sizes: M}", "rule 1: unknown group %matmull, did you mean %matmul?"},
-      {"- {names: [mm], call: 'self[M', sizes: M}", "rule 1: expected ] behind self[M"},
+      {"- {names: [mm], call: 'self[M', sizes: M}", "rule 1: expected ] after self[M"},
   };
   for (const auto& row : kRows) EXPECT_EQ(ShapeRules::Parse(row.rule).status().message(), row.message) << row.rule;
 }

@@ -174,7 +174,7 @@ class StatsReport {
     for (const auto& [trace, calls] : untimed_) {
       if (!has_times_) break;
       notes.push_back(absl::StrCat(traces_[trace].name, ": ", Counted(calls, "call has", "calls have"),
-                                   " no times, and ", calls == 1 ? "is" : "are", " in no sum of them"));
+                                   " no times, and ", calls == 1 ? "is" : "are", " left out of their sums"));
     }
     return notes;
   }

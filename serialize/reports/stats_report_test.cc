@@ -464,7 +464,7 @@ TEST(StatsReport, Modules) {
   AddCalls(&without);
   std::ostringstream out;
   EXPECT_THAT(std::string(WriteStats(Named({&without}), options, &out).message()),
-              HasSubstr("a has no calls of modules: they are recorded by torchtrace run --levels 3"));
+              HasSubstr("a has no calls of modules: record them with torchtrace run --levels 3"));
 }
 
 TEST(StatsReport, Tags) {

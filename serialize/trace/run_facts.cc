@@ -238,7 +238,7 @@ std::vector<std::string> DescribeCompleteness(const RunFacts& facts, const Cappe
   for (const std::string& text : facts.not_seen) lines.push_back(absl::StrCat("not seen: ", text));
   if (capped.calls > 0) {
     lines.push_back(absl::StrCat("long arguments of ", Counted(capped.calls, "call", "calls"), " in ",
-                                 Counted(capped.configs, "config", "configs"), " are not kept whole"));
+                                 Counted(capped.configs, "config", "configs"), " are cut"));
   }
   for (const auto& [what, count] : facts.cut) lines.push_back(absl::StrCat("cut: ", count, " ", what));
 

@@ -113,7 +113,7 @@ TEST(Completeness, IsYesOnlyWhereNothingIsMissing) {
       {[](auto facts, auto, auto) { facts->not_seen = {"1 process that was started as a new program: /bin/sh"}; },
        {"not seen: 1 process that was started as a new program: /bin/sh"}},
       {[](auto, auto capped, auto) { *capped = {.configs = 1, .calls = 2}; },
-       {"long arguments of 2 calls in 1 config are not kept whole"}},
+       {"long arguments of 2 calls in 1 config are cut"}},
       {[](auto facts, auto, auto) { facts->cut = {{"stacks", 3}}; }, {"cut: 3 stacks"}},
       {[](auto facts, auto, auto) {
          facts->getters = 7;

@@ -65,7 +65,7 @@ std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
   }
   std::vector<std::string> values(known.begin(), known.end());
   if (InfoOf(wanted.field).kind != WhereKind::kNumber) return DidYouMean(wanted.literal.text, values);
-  if (values.empty()) return ", and none is told";
+  if (values.empty()) return "; there is none";
   std::sort(values.begin(), values.end(),
             [](const auto& a, const auto& b) { return std::pair(a.size(), a) < std::pair(b.size(), b); });
   constexpr size_t kMost = 10;
@@ -206,16 +206,15 @@ absl::Status Where::CheckValues(
     const std::set<std::string>& known = values[{wanted.field, wanted.tag}];
     // Only text values of tags are collected: don't check others.
     if (!wanted.tag.empty() && known.empty()) continue;
-    const std::string what =
-        !wanted.tag.empty()
-            ? absl::StrCat("no call of the trace has a tag ", wanted.tag, " that is ", wanted.literal.text)
-        : wanted.field == WhereField::kArg
-            ? absl::StrCat("no call of the trace has an argument by the name ", wanted.literal.text)
-        : wanted.field == WhereField::kTag
-            ? absl::StrCat("no call of the trace has a tag by the name ", wanted.literal.text)
-            : absl::StrCat("no ", InfoOf(wanted.field).name, " ", wanted.literal.text, " is known");
+    const std::string what = !wanted.tag.empty() ? absl::StrCat("no call of the trace has a tag ", wanted.tag,
+                                                                " that is ", wanted.literal.text)
+                             : wanted.field == WhereField::kArg
+                                 ? absl::StrCat("no call of the trace has an argument named ", wanted.literal.text)
+                             : wanted.field == WhereField::kTag
+                                 ? absl::StrCat("no call of the trace has a tag named ", wanted.literal.text)
+                                 : absl::StrCat("unknown ", InfoOf(wanted.field).name, " ", wanted.literal.text);
     return absl::InvalidArgumentError(absl::StrCat("--where: column ", wanted.column, ": ", what, Hint(wanted, known),
-                                                   " (?", wanted.literal.text, " stands for it nevertheless)"));
+                                                   " (write ?", wanted.literal.text, " to use it anyway)"));
   }
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@ MODULE_COPTS = [
     "-Wno-unused-parameter",
 ]
 
-# What a wheel brings along lies beside its modules, in lib/.
+# A wheel's own libraries are beside its modules, in lib/.
 MODULE_LINKOPTS = [
     "-Wl,--disable-new-dtags",
     "-Wl,-rpath,'$$ORIGIN/lib'",
@@ -38,7 +38,8 @@ def _with_precompiled(header):
         select({without: [], "//conditions:default": deps}),
     )
 
-# A header is precompiled as the files are that include it. Tests need no speed of their own. GCC 12 has false warnings of
+# A header is precompiled as the files are that include it. Tests need no speed of their own. GCC 12 has false warnings
+# of
 # this kind about std::string, and forgets in a precompiled header that its headers are the system's.
 PRECOMPILED_COPTS = {
     "library": [],
@@ -76,7 +77,7 @@ def precompiled_header(name, includes = [], deps = [], **kwargs):
         **kwargs
     )
 
-    # What the archive holds is no object file.
+    # The archive doesn't contain an object file.
     native.genrule(
         name = name + "_files",
         srcs = [
@@ -195,7 +196,7 @@ def api_names(name, api_list, more = []):
     )
 
 def api_name_table(name, api_list, more = []):
-    """What a list of APIs tells of names: a line with all names of an API, tabs between, a line for each operator; `name`.txt.
+    """The names of a list of APIs: a line with all names of an API, tabs between, a line for each operator; `name`.txt.
 
     Args:
       name: of the rule.

@@ -48,7 +48,7 @@ def test_what_is_somebody_elses_stays(tmp_path):
     page.write_text("mine")
     done = install(tmp_path)
     assert done.returncode != 0
-    assert f"{page} is there already and not torchtrace's own" in done.stderr
+    assert f"{page} exists and is not torchtrace's own" in done.stderr
     assert page.read_text() == "mine" and files_and_links(tmp_path) == [
         "share/man/man1/torchtrace.1"
     ]

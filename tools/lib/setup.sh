@@ -60,7 +60,7 @@ logged() {
   if ! "$@" >"$log" 2>&1 </dev/null; then
     tail -n 40 "$log" >&2
     say "setup: failed: $*"
-    say "setup: all of its output: $log"
+    say "setup: the whole output: $log"
     return 1
   fi
 }
@@ -107,7 +107,7 @@ setup_packages() {
 
   local command="apt-get install -y --no-install-recommends ${missing[*]}"
   if ! command -v apt-get >/dev/null; then
-    die "setup: this is no Debian; it lacks what these packages hold: ${missing[*]}"
+    die "setup: this is not Debian; install what these packages contain: ${missing[*]}"
   fi
   if ! as_root true; then
     say "setup: packages are missing and this user may not install them; type:"
@@ -305,7 +305,7 @@ _install_exe() {
   install_file "$1/cmd/torchtrace" "$exe"
   install_file "$1/cmd/libtorchtrace_verbs.so" "$VERBS_LIBRARY"
   install_file "$1/cmd/run/libtorchtrace_preload.so" "$PRELOAD_LIBRARY"
-  # What it tells of itself, where man and shells look for it below a prefix's share/.
+  # Its manual and completions, where man and shells look for them below a prefix's share/.
   mkdir -p "$SHARE"/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
   "$exe" help --man >"$SHARE/man/man1/torchtrace.1"
   "$exe" completions bash >"$SHARE/bash-completion/completions/torchtrace"

@@ -10,7 +10,7 @@ _suite_of() {
   esac
 }
 
-# setup_python 3.14: that Python in .build/python/3.14, for who holds the lock of setup. apt checks the signatures and
+# setup_python 3.14: that Python in .build/python/3.14, for the holder of the setup lock. apt checks the signatures and
 # checksums of what it fetches; nothing is installed into the system but patchelf.
 setup_python() {
   local suite prefix=$BUILD_DIR/python/root-$1 apt libraries package

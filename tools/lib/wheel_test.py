@@ -67,7 +67,11 @@ def test_the_module(environment, tmp_path):
 def test_the_executable(environment, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     exe = environment / "bin/torchtrace"
-    assert execute(exe, "version", cwd=tmp_path).startswith("torchtrace ")
+    version = execute(exe, "version", cwd=tmp_path).split()[1]
+    shown = "import importlib.metadata; print(importlib.metadata.version('torchtrace'))"
+    assert execute(environment / "bin/python3", "-c", shown, cwd=tmp_path).strip() == version
+    shown = "import torch, torchtrace; print(torchtrace.__version__)"
+    assert execute(environment / "bin/python3", "-c", shown, cwd=tmp_path).strip() == version
     # Outside the repository: uses its own runtime.
     python = environment / "bin/python3"
     execute(exe, "run", "-v", "--python", python, "-o", "run", "script.py", cwd=tmp_path)

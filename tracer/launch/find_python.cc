@@ -337,7 +337,7 @@ absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
   }
   const std::vector<std::string> fields = absl::StrSplit(result->standard_output, '\0');
   constexpr size_t kFields = 8;  // and at least one more
-  if (fields.size() <= kFields) return absl::FailedPreconditionError(absl::StrCat(where, " is no Python 3"));
+  if (fields.size() <= kFields) return absl::FailedPreconditionError(absl::StrCat(where, " is not a Python 3"));
   if (absl::Status status = CheckTraceable(where, fields[0], fields[1], fields[2]); !status.ok()) return status;
   PythonInfo info;
   info.version = fields[1];

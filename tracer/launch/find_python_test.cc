@@ -99,7 +99,7 @@ TEST_F(FindPythonTest, TellsWhatDoesNotWork) {
   EXPECT_THAT(std::string(AskPython({broken, "--python"}).status().message()),
               HasSubstr("does not work as a Python 3: no such option: -I"));
   const std::string silent = MakeFile("silent", "#!/bin/sh\nexit 0\n", 0755);
-  EXPECT_THAT(std::string(AskPython({silent, "--python"}).status().message()), HasSubstr("is no Python 3"));
+  EXPECT_THAT(std::string(AskPython({silent, "--python"}).status().message()), HasSubstr("is not a Python 3"));
 }
 
 // A script that prints what a Python of this implementation, version and ABI would print.

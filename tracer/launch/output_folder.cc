@@ -183,7 +183,7 @@ absl::Status OutputFolder::Survey(const std::vector<std::string>& names) {
       files->push_back(name);
       return absl::OkStatus();
     }
-    return Occupied(absl::StrCat("holds no trace: ", path, S_ISLNK(is.st_mode) ? " is a link; " : " is no file; ",
+    return Occupied(absl::StrCat("holds no trace: ", path, S_ISLNK(is.st_mode) ? " is a link; " : " is not a file; ",
                                  options_.another));
   };
   for (const std::string& name : names) {

@@ -134,7 +134,7 @@ TEST_F(OutputFolderTest, RefusesWhatALiveProcessWrites) {
   auto first = Claim(true);
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(Refusal(true), absl::StrCat("the output folder ", folder_.string(), " is in use: process ", getpid(),
-                                        ", or one that it forked, still writes its trace there; wait for its end, or "
+                                        ", or one that it forked, still writes its trace there; wait until it ends, or "
                                         "give another with -o"));
   EXPECT_THAT(Refusal(false), HasSubstr("is not empty"));
   EXPECT_TRUE(Exists("log/main-1.ttlog"));

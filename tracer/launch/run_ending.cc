@@ -63,7 +63,7 @@ absl::Status RunEnding::TryFinish() {
   if (report_.has_value() && !early) {
     statistics = report_->statistics;
   } else {
-    // The trace was not read yet, or its rendering failed: print the numbers nevertheless.
+    // The trace was not read yet, or its rendering failed: print the numbers anyway.
     absl::StatusOr<Statistics> counted = CountCalls(trace->get());
     if (!counted.ok()) return counted.status();
     statistics = *std::move(counted);

@@ -12,11 +12,11 @@
 namespace torchtrace {
 
 // The version of torchtrace.
-inline constexpr char kVersion[] = "0.1.0";
+inline constexpr char kVersion[] = "0.2.0";
 
 // What is known of a run before it starts, as it is at the head of every log:
 //
-//   {"torchtrace": "0.1.0", "command": [...], "program": [...], "cwd": "/home/me",
+//   {"torchtrace": "0.2.0", "command": [...], "program": [...], "cwd": "/home/me",
 //    "host": "box", "boot_id": "9c9b...", "python": {"executable": ..., "version": "3.11.7"},
 //    "packages": {"torch": "2.13.0+cpu"}, "dialect": "torch", "levels": [1, 2],
 //    "include": [], "exclude": [], "include_getters": false, "outermost": false, "api_list": [...],

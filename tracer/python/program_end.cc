@@ -327,7 +327,7 @@ void EndBeforeExec(PyObject* path) {
   if (InForkedChild()) {
     NoteStartedProgram(*file);
   } else if (Recorder* const recorder = Recorder::Get(); recorder != nullptr) {
-    recorder->NoteNotSeen("what ran after the program called os.exec* of " + *file);
+    recorder->NoteNotSeen("what ran after the program's os.exec* of " + *file);
   }
   EndProgram({.provisional = 0, .exit_code = 0, .signal = 0});
 }

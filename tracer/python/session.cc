@@ -111,9 +111,8 @@ absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& option
   KeepThreadName(nullptr);
   if (!CheckFrames()) {
     Recorder::Get()->NoteNotSeen(
-        "stacks, and functions that ask for overrides: this Python's frames are not as in that which torchtrace was "
-        "built "
-        "for");
+        "stacks, and functions that ask for overrides: this Python's frames differ from those of the Python that "
+        "torchtrace was built for");
   }
   const uint64_t session = ++State().session;
   if (!InstallAll(dialect->CreateEarlyHooks(options), session)) return absl::OkStatus();

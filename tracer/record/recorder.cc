@@ -40,7 +40,7 @@ constexpr size_t kMaxErrorBytes = 300;
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
 
-constexpr char kNoMemory[] = "there is no memory left to record with";
+constexpr char kNoMemory[] = "no memory is left to record with";
 
 std::atomic<Recorder*> g_recorder{nullptr};
 
@@ -759,7 +759,7 @@ bool Recorder::RecoverFrame(const void* address) {
   } else {
     // This happens again at the next frame; count it once.
     if (g_forks_without_log != nullptr && !recorder->stopped()) g_forks_without_log->fetch_add(1);
-    recorder->Stop("the process was forked past the C library's handlers of forks");
+    recorder->Stop("the process was forked without the C library's fork handlers");
   }
   return true;
 }

@@ -374,7 +374,7 @@ TEST(RecorderTest, MemoryRunsOut) {
     EXPECT_EQ(stopped, !Recorder::Get()->stop_reason().empty()) << left;
     if (stopped) {
       ++stops;
-      EXPECT_EQ(recorded.metadata["end"]["stopped"], "there is no memory left to record with");
+      EXPECT_EQ(recorded.metadata["end"]["stopped"], "no memory is left to record with");
     } else {
       EXPECT_EQ(recorded.calls, kCalls) << left;
     }

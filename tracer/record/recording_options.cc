@@ -111,7 +111,7 @@ std::string FormatRecordingOptions(const RecordingOptions& options) {
 
 absl::StatusOr<RecordingOptions> ParseRecordingOptions(std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("the options of a recording are no JSON object");
+  if (!json.is_object()) return absl::InvalidArgumentError("the options of a recording are not a JSON object");
   RecordingOptions options;
   absl::Status status;
   ForEachMember(options, [&](const char* name, auto& value) {

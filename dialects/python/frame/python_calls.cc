@@ -231,7 +231,8 @@ PythonCallsHook::PythonCallsHook(const RecordingOptions& options, std::vector<st
 
 absl::Status PythonCallsHook::Install() {
   if (installed_) return absl::OkStatus();
-  if (!CheckFrames()) return absl::InternalError("this Python's frames are not as in that it was built for");
+  if (!CheckFrames())
+    return absl::InternalError("this Python's frames differ from those of the Python that it was built for");
   if (g_place < 0) g_place = TakeCodePlace(FreeKnownCode);
   if (g_place < 0) return absl::InternalError("this Python has no place left to keep something with code");
   Installation& now = Now();

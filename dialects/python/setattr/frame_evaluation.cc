@@ -85,8 +85,7 @@ bool IsSet(PyInterpreterState* interpreter) { return _PyInterpreterState_GetEval
   if (ours) {
     _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
     if (Recorder* const recorder = Recorder::Get()) {
-      recorder->NoteNotSeen(
-          "functions written in Python, called where frames of Python have taken their part of the C stack");
+      recorder->NoteNotSeen("Python functions called when Python's frames had used up their part of the C stack");
     }
   }
   PyObject* const result = _PyEval_EvalFrameDefault(thread, frame, throwing);

@@ -111,8 +111,7 @@ PyMethodDef g_make_context = {
 }  // namespace
 
 void NoteCompiledCode() {
-  Recorder::Get()->NoteNotSeen(
-      "torch.compile: kernels that a backend fused are no calls of operators or APIs, and no level sees them");
+  Recorder::Get()->NoteNotSeen("torch.compile: kernels that a backend fused, which are not calls of operators or APIs");
 }
 
 PyObject* WrapCompileContext(PyObject* maker) {

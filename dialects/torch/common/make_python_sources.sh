@@ -1,5 +1,5 @@
 #!/bin/bash
-# Prints Python files as rows of python_source.cc's table. Part of the build.
+# Prints Python files as rows of compile_contexts.cc's table. Part of the build.
 set -euo pipefail
 for file in "$@"; do
   name=$(basename "$file" .py)

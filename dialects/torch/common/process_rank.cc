@@ -68,7 +68,7 @@ void WatchGroups() {
   };
   if (!install(METH_FASTCALL, reinterpret_cast<void*>(SetGlobalRankFast)) &&
       !install(METH_VARARGS, reinterpret_cast<void*>(SetGlobalRank))) {
-    Recorder::Get()->NoteNotSeen("the rank of a process that only torch.distributed is told of");
+    Recorder::Get()->NoteNotSeen("the rank of a process that only torch.distributed knows");
   }
 }
 

@@ -277,7 +277,7 @@ bool LetHigherOrderOperatorsPass() {
 absl::Status TorchDispatchHook::Install() {
   if (g_library == nullptr) {
     if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kDispatchKey)) {
-      return absl::UnimplementedError("this torch uses the dispatch key that level 2 stands on");
+      return absl::UnimplementedError("this torch uses the dispatch key that level 2 needs");
     }
     if (!LetHigherOrderOperatorsPass()) {
       return absl::InternalError("torch's higher-order operators are not as expected");

@@ -99,7 +99,7 @@ def test_paths_are_those_of_the_model(modules):
     swapped = [("ReLU", "linear"), ("Linear", "relu"), ("Identity", "blocks.0"), ("ReLU", "linear")]
     assert seen[12:18] == [own, *swapped, ("Tanh", "Tanh_0")]
     assert seen[18:24] == [twin, *swapped, ("Tanh", "Tanh_1")]
-    # forward() itself is no call of a module, but those that it calls are parts of the model.
+    # forward() itself is not a call of a module, but those that it calls are parts of the model.
     assert seen[24:29] == seen[13:18]
     assert seen[29:35] == seen[12:18]
     assert seen[35:37] == [("Sequential", "Sequential_0"), ("__main__.Failing", "0")]

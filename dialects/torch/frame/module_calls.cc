@@ -107,7 +107,7 @@ absl::Status ModuleCallsHook::Install() {
   g_module_class = reinterpret_cast<PyTypeObject*>(type);  // sys.modules holds it
   Py_XDECREF(type);
   if (call == nullptr || !PyFunction_Check(call))
-    return absl::InternalError("torch.nn.Module.__call__ is no Python function: another library replaced it");
+    return absl::InternalError("torch.nn.Module.__call__ is not a Python function: another library replaced it");
   auto* const function = reinterpret_cast<PyFunctionObject*>(call);
   if (function->vectorcall == EnterModuleCall) return absl::OkStatus();
   g_describe = describe_;

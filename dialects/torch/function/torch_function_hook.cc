@@ -226,7 +226,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
       api->form = ArgumentForm::Parse(handed_on.form, object).release();
       // A function that takes any keywords passes them on as they are.
       if (api->form == nullptr && handed_on.form.find("**") == std::string_view::npos) {
-        NoteNotSeen("level 1: the form in which " + name + " hands its arguments on; they are recorded as written");
+        NoteNotSeen("level 1: how " + name + " passes its arguments on; they are recorded as written");
       }
     }
     return api;

@@ -86,7 +86,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
                              .forward_thread = function.forwardThreadId(),
                              .id = function.handle()};
   const auto describe = [&](ConfigBuilder* config) { Describe(function, config); };
-  // It ends on any thread, when its work is done, so it is no call of this thread.
+  // It ends on any thread, when its work is done, so it is not a call of this thread.
   if (function.isAsync()) {
     if (thread.Enter(describe, &facts)) thread.Leave();
     return nullptr;

@@ -34,7 +34,7 @@ try:
 except RuntimeError:
     torch.sin(torch.ones(1))
 torch.nn.functional.layer_norm(torch.ones(2), [2], eps=1e-12)
-# PyTorch tells of kernels while it is profiled.
+# PyTorch reports kernels while it is profiled.
 cpu = [torch.profiler.ProfilerActivity.CPU]
 with torch.profiler.profile(activities=cpu, record_shapes=True):
     with fast("a kernel", kernel_file="k.py", grid="(1, 2)"):

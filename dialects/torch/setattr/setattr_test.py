@@ -253,7 +253,7 @@ def test_a_list_of_any_library(tmp_path):
         (["-l", "0", "--api-list", "none.txt"], "cannot read none.txt: No such file"),
         (
             ["-l", "0", "--api-list", "wrong.txt"],
-            'wrong.txt:2: "torch.add(1)" is no name of an API',
+            'wrong.txt:2: "torch.add(1)" is not the name of an API',
         ),
         (["-l", "0", "--api-list", "empty.txt"], "empty.txt:1: expected a list of API names"),
     ],

@@ -38,8 +38,8 @@ absl::StatusOr<TorchEra> FindTorchEra(std::string_view version, bool untested) {
     return absl::FailedPreconditionError(
         absl::StrCat("torch ", absl::string_view(version.data(), version.size()), why));
   };
-  if (version.empty()) return refuse(absl::StrCat("tells no version; torchtrace traces torch ", range));
-  if (!wanted) return refuse(absl::StrCat(" has a version that is no number; torchtrace traces torch ", range));
+  if (version.empty()) return refuse(absl::StrCat("has no version; torchtrace traces torch ", range));
+  if (!wanted) return refuse(absl::StrCat(" has a version that is not a number; torchtrace traces torch ", range));
   if (*wanted < eras.front().first) {
     return refuse(absl::StrCat(" is too old: torchtrace traces torch ", range, ", which have the new C++ ABI"));
   }
