@@ -10,7 +10,7 @@ import sys
 # A regular expression, in lower case, a space matching any break; and what to write instead.
 BANNED = {
     "(?:is|are|was|were|be|been|being) told": "is reported, is printed",
-    "tells (?:of|about|its|which|what|why|how|that|no)": "reports, records, says",
+    "tells (?:of|about|its|which|what|why|how|that)": "reports, records, says",
     "stands? for": "means, matches",
     "stood for": "meant",
     "stands? (?:in|behind|above|below) (?:it|its|them|there)": "is in it, comes after it",
