@@ -434,7 +434,7 @@ def run(tmp_path, *args, **kwargs):
 def test_run_refuses_unknown_names(tmp_path, args, nearest):
     result = run(tmp_path, *args, "-o", "out", "-c", "print(1)")
     assert result.status == 125 and result.out == ""
-    assert f"is called {args[-1]}" in result.err
+    assert f"unknown API or operator {args[-1]}" in result.err
     assert nearest is None or f"did you mean {nearest}?" in result.err
     assert not (tmp_path / "out").exists()
 

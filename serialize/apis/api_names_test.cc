@@ -109,7 +109,7 @@ TEST(ApiNames, SuggestsTheNearest) {
     EXPECT_EQ(names.Suggest(row.pattern), row.suggested) << row.pattern;
   }
   EXPECT_THAT(std::string(UnknownName({"torch.covn2d", "", {}}, names).message()),
-              HasSubstr("called torch.covn2d, did you mean torch.conv2d? (?torch.covn2d"));
+              HasSubstr("API or operator torch.covn2d, did you mean torch.conv2d? (write ?torch.covn2d"));
 }
 
 TEST(ApiNames, FiltersHoldAllNames) {

@@ -37,7 +37,7 @@ TEST(ParseFileSize, TakesNumbersWithAUnit) {
        {"", "MB", "128", "0KB", "-1KB", "+1KB", "1.5MB", "17179869184GB", "99999999999999999999KB", "MB1", "1MBx"}) {
     const auto size = ParseFileSize(bad);
     ASSERT_FALSE(size.ok()) << bad;
-    EXPECT_NE(size.status().message().find("no size of a file"), absl::string_view::npos) << bad;
+    EXPECT_NE(size.status().message().find("not a size of a file"), absl::string_view::npos) << bad;
   }
 }
 
