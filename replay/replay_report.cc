@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
+#include "serialize/base/files.h"
 #include "serialize/base/text.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/levels.h"
@@ -18,10 +19,6 @@ using nlohmann::ordered_json;
 // Of reasons for which configs were skipped that the text shows, and that are counted at all: a trace may name any
 // number of them.
 constexpr size_t kShownReasons = 30, kMostReasons = 10'000;
-
-absl::Status StreamStatus(const std::ostream& out) {
-  return out.good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
-}
 
 std::string Recorded(const ReplayResult& result) {
   return result.recorded.empty() ? "returned" : absl::StrCat("raised ", result.recorded);

@@ -22,7 +22,7 @@ FrameworkDialect* FindDialect(const std::string& name) {
   return nullptr;
 }
 
-std::vector<std::string> DialectNames() {
+std::vector<std::string> RegisteredDialects() {
   std::vector<std::string> names;
   for (const std::unique_ptr<FrameworkDialect>& dialect : Dialects()) names.push_back(dialect->name());
   return names;

@@ -73,7 +73,7 @@ class TORCHTRACE_EXPORT FrameworkDialect {
 TORCHTRACE_EXPORT void RegisterDialect(std::unique_ptr<FrameworkDialect> dialect);
 // Null if there is no dialect of that name.
 TORCHTRACE_EXPORT FrameworkDialect* FindDialect(const std::string& name);
-TORCHTRACE_EXPORT std::vector<std::string> DialectNames();
+TORCHTRACE_EXPORT std::vector<std::string> RegisteredDialects();
 
 }  // namespace torchtrace
 

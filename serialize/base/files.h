@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -20,6 +21,11 @@ namespace torchtrace {
 
 // `what` and the message for errno `error`, as NotFound, PermissionDenied or Unavailable.
 absl::Status FileError(std::string_view what, int error);
+
+// Aborted when the stream failed.
+inline absl::Status StreamStatus(const std::ostream& out) {
+  return out.good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
+}
 
 // A hidden name beside `path`, for a file or folder until it is complete: `out/.run.json.8f3k...tmp`. Unpredictable:
 // others who can write to the same folder (/tmp) can't put a link there to redirect what we write. Thread-safe.

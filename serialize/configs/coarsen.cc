@@ -9,6 +9,7 @@
 #include "serialize/base/matching.h"
 #include "serialize/configs/dedup.h"
 #include "serialize/model/config.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
 #include "serialize/model/value.h"
 
@@ -25,18 +26,6 @@ enum Part : unsigned {
   kStrings = 1 << 6,
   kLevel = 1 << 7,
 };
-
-// `cuda:0` and the like. Any string that names a device counts as a device: nothing else has such a name.
-bool IsDeviceName(std::string_view text) {
-  static constexpr std::string_view kTypes[] = {"cpu",           "cuda",   "hip", "hpu",  "ipu",  "lazy",
-                                                "maia",          "meta",   "mps", "mtia", "musa", "npu",
-                                                "privateuseone", "vulkan", "xla", "xpu",  "gpu",  "gpu_pinned"};
-  const size_t colon = text.find(':');
-  if (std::find(std::begin(kTypes), std::end(kTypes), text.substr(0, colon)) == std::end(kTypes)) return false;
-  if (colon == std::string_view::npos) return true;
-  const std::string_view index = text.substr(colon + 1);
-  return !index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos;
-}
 
 class Forgetter {
  public:

@@ -25,6 +25,7 @@
 #include "serialize/model/config.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/forward_calls.h"
 #include "serialize/trace/run_facts.h"
@@ -133,8 +134,6 @@ bool OnCpuAlone(const Trace& trace) {
   return true;
 }
 
-std::string Quoted(std::string_view text) { return DumpJson(std::string(text)); }
-
 class ChromeSink final : public CallSink {
  public:
   ChromeSink(std::ostream* out, const ExportOptions& options) : out_(out), options_(options) {}
@@ -188,7 +187,7 @@ class ChromeSink final : public CallSink {
     }
     if (thread.open.empty() || thread.open.back().call != record.call) return absl::OkStatus();
     std::string outcome;
-    if (record.kind == CallRecord::kRaise) outcome = absl::StrCat(R"(,"exception":)", Quoted(record.exception));
+    if (record.kind == CallRecord::kRaise) outcome = absl::StrCat(R"(,"exception":)", QuotedJson(record.exception));
     WriteEvent(process, thread, thread.open.back(), record.time_ns, outcome);
     thread.open.pop_back();
     return out_.WriteBlocks();
@@ -294,7 +293,7 @@ class ChromeSink final : public CallSink {
                                  ? absl::StrCat("thread ", record.thread)
                                  : absl::StrCat("thread ", record.thread, " (", info->name, ")");
     absl::StrAppend(&out_.text, R"({"ph":"M","name":"thread_name","ts":0,)", thread.place, R"(,"args":{"name":)",
-                    Quoted(name), "}}");
+                    QuotedJson(name), "}}");
     return thread;
   }
 
@@ -341,13 +340,13 @@ class ChromeSink final : public CallSink {
       // Kineto's names have no overloads.
       if (const std::string_view packet = OperatorPacket(name); !packet.empty() && packet.size() < name.size()) {
         const size_t bytes = packet.size();
-        spelled.arguments = absl::StrCat(R"(,"Overload name":)", Quoted(name.substr(bytes + 1)));
+        spelled.arguments = absl::StrCat(R"(,"Overload name":)", QuotedJson(name.substr(bytes + 1)));
         name.resize(bytes);
       }
       AddInputs(config, &spelled.arguments);
     }
-    spelled.head = absl::StrCat(R"("cat":")", category, R"(","name":)", Quoted(name));
-    absl::StrAppend(&spelled.arguments, R"(,"Level":)", config.level, R"(,"Call":)", Quoted(FormatConfig(config)));
+    spelled.head = absl::StrCat(R"("cat":")", category, R"(","name":)", QuotedJson(name));
+    absl::StrAppend(&spelled.arguments, R"(,"Level":)", config.level, R"(,"Call":)", QuotedJson(FormatConfig(config)));
     return spelled;
   }
 

@@ -32,6 +32,7 @@
 #include "serialize/model/levels.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/forward_calls.h"
 #include "serialize/trace/run_facts.h"
@@ -66,8 +67,6 @@ struct Told {
   std::string stride = "[]";
 };
 
-std::string Quoted(std::string_view text) { return DumpJson(std::string(text)); }
-
 std::string DimsText(const std::vector<Dim>& dims) {
   if (std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return !dim.has_value(); })) return "[]";
   return absl::StrCat(
@@ -101,9 +100,9 @@ class Teller {
       case ValueTag::kComplex:
         return Simple("ComplexDouble", R"("<ComplexDouble>")");
       case ValueTag::kString:
-        return Simple("String", Quoted(value.text));
+        return Simple("String", QuotedJson(value.text));
       case ValueTag::kDevice:
-        return Simple("Device", Quoted(value.text));
+        return Simple("Device", QuotedJson(value.text));
       case ValueTag::kDtype:
       case ValueTag::kLayout:
       case ValueTag::kMemoryFormat:
@@ -113,7 +112,7 @@ class Teller {
       case ValueTag::kStorage:
         return Simple("Storage", R"("<Storage>")");
       case ValueTag::kSymbol:
-        return Simple(value.text, Quoted(absl::StrCat("<", value.text, ">")));
+        return Simple(value.text, QuotedJson(absl::StrCat("<", value.text, ">")));
       case ValueTag::kList:
       case ValueTag::kSize:
         return Items("GenericList", value);
@@ -124,7 +123,7 @@ class Teller {
         return Simple("GenericDict", R"("<GenericDict>")");
       default:
         Skip(value);
-        return IsKind(value) ? Simple(value.text, Quoted(absl::StrCat("<", value.text, ">")))
+        return IsKind(value) ? Simple(value.text, QuotedJson(absl::StrCat("<", value.text, ">")))
                              : Simple("Object", R"("<Object>")");
     }
   }
@@ -160,7 +159,7 @@ class Teller {
     if (!strided) {
       told.value.Append(R"(,0,0,""])");
     } else {
-      told.value.Append(absl::StrCat(",", elements, ",", BytesOfDtype(value.text), ",", Quoted(value.device), "]"));
+      told.value.Append(absl::StrCat(",", elements, ",", BytesOfDtype(value.text), ",", QuotedJson(value.device), "]"));
     }
     return told;
   }
@@ -212,7 +211,7 @@ Pieces ListTold(const char* name, const std::vector<const Told*>& values) {
     if (!types.empty()) pieces.Append(",");
     pieces.Append(told->value);
     shapes.push_back(told->shape);
-    types.push_back(Quoted(told->type));
+    types.push_back(QuotedJson(told->type));
     strides.push_back(told->stride);
   }
   pieces.Append(absl::StrCat("],\"shapes\":[", absl::StrJoin(shapes, ","), "],\"types\":[", absl::StrJoin(types, ","),
@@ -354,7 +353,7 @@ class ExecutionTraceSink final : public CallSink {
         finish_ms_ = IntMember(*told, "finish_ts").value_or(start_ms);
       }
     }
-    out_.text = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":)", Quoted(time),
+    out_.text = absl::StrCat(R"({"schema":")", kSchema, R"(","pid":)", pid, R"(,"time":)", QuotedJson(time),
                              R"(,"start_ts":)", start_ms, ",\"nodes\":[");
   }
 
@@ -384,8 +383,8 @@ class ExecutionTraceSink final : public CallSink {
     spelled.known = true;
     Config config = ReadableConfig(trace_->identity(id));
     const std::string_view packet = OperatorPacket(config.api);
-    spelled.head =
-        absl::StrCat(",\"name\":", Quoted(packet.empty() ? std::string_view(config.api) : packet), ",\"ctrl_deps\":");
+    spelled.head = absl::StrCat(",\"name\":", QuotedJson(packet.empty() ? std::string_view(config.api) : packet),
+                                ",\"ctrl_deps\":");
 
     // First in the order that numbers the tensors, then in the schema's order.
     Teller teller;
@@ -501,15 +500,15 @@ class ExecutionTraceSink final : public CallSink {
                     R"(},{"name":"scope","type":"uint64","value":)", facts.scope,
                     R"(},{"name":"tid","type":"uint64","value":)", thread,
                     R"(},{"name":"fw_tid","type":"uint64","value":)", facts.forward_thread, tail);
-    out_.text += ranges.empty() ? "\"\"" : Quoted(ranges);
+    out_.text += ranges.empty() ? "\"\"" : QuotedJson(ranges);
     out_.text += "}]}";
   }
 
   // The attributes that all nodes of a config have, up to the value of the last.
   static std::string Tail(std::string_view schema, const Kernel& kernel) {
-    return absl::StrCat(R"(},{"name":"op_schema","type":"string","value":)", Quoted(schema),
-                        R"(},{"name":"kernel_backend","type":"string","value":)", Quoted(kernel.backend),
-                        R"(},{"name":"kernel_file","type":"string","value":)", Quoted(kernel.file),
+    return absl::StrCat(R"(},{"name":"op_schema","type":"string","value":)", QuotedJson(schema),
+                        R"(},{"name":"kernel_backend","type":"string","value":)", QuotedJson(kernel.backend),
+                        R"(},{"name":"kernel_file","type":"string","value":)", QuotedJson(kernel.file),
                         R"(},{"name":"tensor_range","type":"string","value":)");
   }
 

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/files.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
@@ -183,10 +184,7 @@ std::vector<int64_t> ArgumentCells(const Config& config, TableWriter* table);
 std::vector<Column> ConfigColumns();
 std::unique_ptr<ConfigSink> MakeTableSink(std::unique_ptr<TableWriter> table);
 
-// The status that Add and Finish of a sink or table return: Aborted when the stream failed.
-inline absl::Status StreamStatus(const std::ostream& out) {
-  return out.good() ? absl::OkStatus() : absl::AbortedError("cannot write the output");
-}
+// What Finish of a sink or table returns; Add returns StreamStatus.
 inline absl::Status FinishStream(std::ostream* out) {
   out->flush();
   return StreamStatus(*out);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/files.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"

@@ -11,6 +11,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/model/value.h"
 
 namespace torchtrace {

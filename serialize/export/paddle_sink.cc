@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/files.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/spellings.h"

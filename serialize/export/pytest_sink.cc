@@ -20,7 +20,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
-#include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 
 namespace torchtrace {
 namespace {

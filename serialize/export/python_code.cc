@@ -14,7 +14,7 @@
 #include "serialize/base/text.h"
 #include "serialize/export/spellings.h"
 #include "serialize/forms/forms.h"
-#include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 
 namespace torchtrace {
 namespace {

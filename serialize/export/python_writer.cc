@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "serialize/export/spellings.h"
-#include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 
 namespace torchtrace {
 

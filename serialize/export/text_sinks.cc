@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "serialize/base/files.h"
 #include "serialize/export/exporter.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/config.h"

@@ -29,8 +29,6 @@ const Value* FindKwarg(const Config& config, std::string_view name) {
   return nullptr;
 }
 
-std::string Quoted(std::string_view text) { return DumpJson(nlohmann::ordered_json(std::string(text))); }
-
 std::string Milliseconds(int64_t ns) { return FormatFloat(static_cast<double>(ns) / 1e6); }
 
 // A call that is kept until its API is written.
@@ -62,11 +60,11 @@ class JsonSpelling final : public TimingSpelling {
  public:
   std::string Told(const Config& config) const override {
     // The times go in between, at the line break; neither part contains one.
-    return absl::StrCat(Quoted(DetailedApiName(config)), "\n", Quoted(TimingArguments(config)));
+    return absl::StrCat(QuotedJson(DetailedApiName(config)), "\n", QuotedJson(TimingArguments(config)));
   }
   std::string BeginFile() const override { return "{"; }
   std::string BeginApi(const ApiTotal& api, bool first_of_file) const override {
-    return absl::StrCat(first_of_file ? "" : ",\n", Quoted(api.api),
+    return absl::StrCat(first_of_file ? "" : ",\n", QuotedJson(api.api),
                         ": {\"TotalTime(ms)\": ", api.total_ns == kUnknown ? "null" : Milliseconds(api.total_ns));
   }
   void AppendCall(const ApiTotal&, uint64_t number, const CallRow& call, std::string_view told,

@@ -16,6 +16,7 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/levels.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 
 namespace torchtrace {
 namespace {

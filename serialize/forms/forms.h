@@ -59,6 +59,7 @@ nlohmann::ordered_json NotesToJson(const std::vector<TensorNote>& notes,
 
 // On one line; invalid UTF-8 bytes become U+FFFD.
 std::string DumpJson(const nlohmann::ordered_json& json);
+std::string QuotedJson(std::string_view text);
 // The same, indented by two and ending in a line break.
 std::string DumpPrettyJson(const nlohmann::ordered_json& json);
 

@@ -80,6 +80,8 @@ std::string DumpJson(const ordered_json& json) {
   return EscapeForPeople(json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace));
 }
 
+std::string QuotedJson(std::string_view text) { return DumpJson(std::string(text)); }
+
 std::string DumpPrettyJson(const ordered_json& json) {
   return EscapeForPeople(json.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) + "\n";
 }

@@ -1,4 +1,4 @@
-// Operator schemas as other tools write them, and c10's names of dtypes, layouts and memory formats.
+// Operator schemas as other tools write them, and the C++ names of dtypes.
 
 #ifndef TORCHTRACE_SERIALIZE_FORMS_OP_SCHEMA_H_
 #define TORCHTRACE_SERIALIZE_FORMS_OP_SCHEMA_H_
@@ -20,11 +20,6 @@ namespace torchtrace {
 // "float" -> "float32", "long int" -> "int64", "c10::Half" -> "float16"; an unknown
 // name is returned without its namespace. Empty: an undefined tensor.
 std::string DtypeOfCppName(std::string_view name);
-
-// c10::ScalarType, c10::Layout and c10::MemoryFormat by number; empty when out of range.
-std::string_view DtypeOfNumber(int64_t number);
-std::string_view LayoutOfNumber(int64_t number);
-std::string_view MemoryFormatOfNumber(int64_t number);
 
 enum class IntMeaning : uint8_t { kInt, kDtype, kLayout, kMemoryFormat };
 

@@ -103,7 +103,7 @@ TEST(OpSchema, ListsThatAreOneNumberInTheSchema) {
   }
 }
 
-TEST(C10Names, Dtypes) {
+TEST(OpSchema, CppNamesOfDtypes) {
   EXPECT_EQ(DtypeOfCppName("float"), "float32");
   EXPECT_EQ(DtypeOfCppName("long int"), "int64");
   EXPECT_EQ(DtypeOfCppName("long"), "int64");
@@ -115,14 +115,6 @@ TEST(C10Names, Dtypes) {
   EXPECT_EQ(DtypeOfCppName("c10::dummy_uint1_7_t<1>"), "uint1");
   EXPECT_EQ(DtypeOfCppName("c10::dummy_int1_7_t<7>"), "int7");
   EXPECT_EQ(DtypeOfCppName("nullptr (uninitialized)"), "");
-  EXPECT_EQ(DtypeOfNumber(0), "uint8");
-  EXPECT_EQ(DtypeOfNumber(15), "bfloat16");
-  EXPECT_EQ(DtypeOfNumber(44), "float8_e8m0fnu");
-  EXPECT_EQ(DtypeOfNumber(46), "");
-  EXPECT_EQ(DtypeOfNumber(-1), "");
-  EXPECT_EQ(LayoutOfNumber(7), "jagged");
-  EXPECT_EQ(MemoryFormatOfNumber(3), "channels_last_3d");
-  EXPECT_EQ(MemoryFormatOfNumber(4), "");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "serialize/forms/forms.h"
 #include "serialize/forms/text_parts.h"
 #include "serialize/model/config.h"
-#include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
 
 namespace torchtrace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "serialize/forms/text_parts.h"
 #include "serialize/model/config.h"
-#include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 
 namespace torchtrace {
 namespace {

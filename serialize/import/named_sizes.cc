@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 
 namespace torchtrace {
 namespace {
@@ -57,11 +58,8 @@ std::optional<std::vector<Dim>> DimsOf(const Value& value) {
 
 std::string DtypeOf(const Value* value) {
   if (value == nullptr || value->tag != ValueTag::kString) return "unknown";
-  const std::pair<std::string_view, std::string_view> kNames[] = {
-      {"fp64", "float64"}, {"fp32", "float32"}, {"tf32", "float32"}, {"fp16", "float16"}};
-  for (const auto& [name, dtype] : kNames) {
-    if (value->text == name) return std::string(dtype);
-  }
+  if (value->text == "tf32") return "float32";
+  if (const std::string_view meant = DtypeMeantBy(value->text); meant != value->text) return std::string(meant);
   const std::string_view dtype = DtypeOfAbbreviation(value->text);
   if (!dtype.empty()) return std::string(dtype);
   constexpr std::string_view kTorch = "torch.";

@@ -1,4 +1,4 @@
-// Torch's own names and numbers: dtypes, operators with their overloads, strides.
+// Torch's own names of operators with their overloads, and strides.
 
 #ifndef TORCHTRACE_SERIALIZE_MODEL_TORCH_NAMES_H_
 #define TORCHTRACE_SERIALIZE_MODEL_TORCH_NAMES_H_
@@ -12,29 +12,6 @@
 #include "serialize/model/value.h"
 
 namespace torchtrace {
-
-// The dtype of TorchBench's abbreviation, which OperatorInputsMode writes: f32, b8. Empty if it is unknown.
-std::string_view DtypeOfAbbreviation(std::string_view abbreviation);
-
-// "long int" for "int64": the name of the dtype in PyTorch's C++ and its profiler; the same name if they have no other.
-std::string_view CppNameOfDtype(std::string_view dtype);
-
-// The size of one element; 1 if several are packed into a byte.
-uint64_t BytesOfDtype(std::string_view dtype);
-
-// Whether torch may have a dtype of that name, such as float8_e4m3fn; nothing else in torch has such a name.
-bool IsDtypeName(std::string_view name);
-
-// The abbreviation for exports; empty for a dtype that TorchBench's loader does not know: it reads fewer than are
-// written.
-std::string_view LoaderAbbreviation(std::string_view dtype);
-
-// What `torch.NAME` means in the text form, where dtypes, layouts and memory formats are all written like this, and
-// differ only by their names: kLayout and kMemoryFormat for the known names, kType for names that begin with a capital
-// letter (torch.Tensor), else kDtype. A value of another kind is written in a long form: torch.dtype("strided"). So a
-// name that is missing here costs a few characters, and no name may ever be removed. Shared by the writer
-// (text_form.cc) and the parser. Callable from any thread.
-ValueTag KindOfTorchName(std::string_view name);
 
 // Converts an operator's name as other tools write it, with dots, to its name at level 2: aten.add.Tensor is
 // aten::add.Tensor, aten.addmm.default is aten::addmm. Names without exactly two dots, and our own, stay the same.

@@ -13,6 +13,7 @@
 #include "serialize/apis/apis.h"
 #include "serialize/forms/forms.h"
 #include "serialize/model/torch_names.h"
+#include "serialize/model/torch_types.h"
 #include "yaml-cpp/yaml.h"
 
 namespace torchtrace {

@@ -16,39 +16,13 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
 #include "serialize/model/levels.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/trace/parsed_tags.h"
 #include "serialize/where/where.h"
 #include "serialize/where/where_parts.h"
 
 namespace torchtrace {
 namespace {
-
-// Values that are valid without a trace. Traces add those of other versions of PyTorch, and of numpy's arrays.
-constexpr const char* kDtypes[] = {
-    "bool",        "uint8",           "uint16",         "uint32",           "uint64",        "int8",
-    "int16",       "int32",           "int64",          "float16",          "bfloat16",      "float32",
-    "float64",     "complex32",       "complex64",      "complex128",       "float8_e4m3fn", "float8_e4m3fnuz",
-    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "qint8",         "quint8",
-    "qint32",      "quint4x2",        "quint2x4",
-};
-constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
-                                    "sparse_bsr", "sparse_bsc", "_mkldnn",    "jagged"};
-constexpr const char* kDevices[] = {"cpu",  "cuda", "meta", "xpu",  "mps",    "xla",          "hpu",
-                                    "mtia", "ipu",  "hip",  "lazy", "vulkan", "privateuseone"};
-
-// Other words that users may write for a value.
-struct OtherName {
-  WhereField field;
-  std::string_view other, name;
-};
-constexpr OtherName kOtherNames[] = {
-    {WhereField::kDtype, "fp16", "float16"},   {WhereField::kDtype, "half", "float16"},
-    {WhereField::kDtype, "bf16", "bfloat16"},  {WhereField::kDtype, "fp32", "float32"},
-    {WhereField::kDtype, "float", "float32"},  {WhereField::kDtype, "fp64", "float64"},
-    {WhereField::kDtype, "double", "float64"}, {WhereField::kDtype, "int", "int32"},
-    {WhereField::kDtype, "long", "int64"},     {WhereField::kDtype, "short", "int16"},
-    {WhereField::kDevice, "gpu", "cuda"},
-};
 
 const WhereFieldInfo& InfoOf(WhereField field) {
   const std::vector<std::string> names = WhereFieldNames();
@@ -58,11 +32,10 @@ const WhereFieldInfo& InfoOf(WhereField field) {
 
 // Suggests the nearest text, or lists the numbers.
 std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
-  for (const OtherName& row : kOtherNames) {
-    if (wanted.field == row.field && wanted.literal.text == row.other) {
-      return absl::StrCat(", did you mean ", std::string(row.name), "?");
-    }
-  }
+  std::string_view meant;
+  if (wanted.field == WhereField::kDtype) meant = DtypeMeantBy(wanted.literal.text);
+  if (wanted.field == WhereField::kDevice && wanted.literal.text == "gpu") meant = "cuda";
+  if (!meant.empty() && meant != wanted.literal.text) return absl::StrCat(", did you mean ", meant, "?");
   std::vector<std::string> values(known.begin(), known.end());
   if (InfoOf(wanted.field).kind != WhereKind::kNumber) return DidYouMean(wanted.literal.text, values);
   if (values.empty()) return "; there is none";
@@ -80,9 +53,13 @@ using Values = std::map<std::pair<WhereField, std::string>, std::set<std::string
 
 Values KnownValues() {
   Values values;
-  values[{WhereField::kDtype, ""}] = {std::begin(kDtypes), std::end(kDtypes)};
-  values[{WhereField::kLayout, ""}] = {std::begin(kLayouts), std::end(kLayouts)};
-  values[{WhereField::kDevice, ""}] = {std::begin(kDevices), std::end(kDevices)};
+  // Traces add those of other versions of PyTorch, and of numpy's arrays.
+  const auto add = [&values](WhereField field, const std::vector<std::string_view>& names) {
+    values[{field, ""}].insert(names.begin(), names.end());
+  };
+  add(WhereField::kDtype, DtypeNames());
+  add(WhereField::kLayout, LayoutNames());
+  add(WhereField::kDevice, DeviceTypes());
   for (const Level& level : AllLevels()) values[{WhereField::kLevel, ""}].insert(std::to_string(level.number));
   return values;
 }

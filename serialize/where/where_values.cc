@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/matching.h"
+#include "serialize/model/torch_types.h"
 #include "serialize/model/unknown_arguments.h"
 #include "serialize/trace/run_facts.h"
 #include "serialize/trace/trace.h"
@@ -328,19 +329,6 @@ Truth AskTensors(const WhereSubject& subject, bool all, const std::function<Trut
 }
 
 namespace {
-
-// PyTorch has several names for some dtypes.
-std::string_view CanonicalDtype(std::string_view name) {
-  static constexpr std::pair<const char*, const char*> kSynonyms[] = {
-      {"half", "float16"}, {"float", "float32"}, {"double", "float64"},   {"short", "int16"},
-      {"int", "int32"},    {"long", "int64"},    {"cfloat", "complex64"}, {"cdouble", "complex128"},
-      {"byte", "uint8"},   {"char", "int8"},     {"chalf", "complex32"},
-  };
-  for (const auto& [synonym, dtype] : kSynonyms) {
-    if (name == synonym) return dtype;
-  }
-  return name;
-}
 
 bool TextEquals(WhereField field, std::string_view value, std::string_view wanted) {
   if (value == wanted) return true;

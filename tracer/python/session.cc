@@ -141,7 +141,7 @@ absl::Status CheckDialect(const RecordingOptions& options, const std::string& pa
   const FrameworkDialect* const dialect = FindDialect(options.dialect);
   if (dialect == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("unknown dialect '", options.dialect, "': this build knows ",
-                                                   absl::StrJoin(DialectNames(), ", ")));
+                                                   absl::StrJoin(RegisteredDialects(), ", ")));
   }
   if (!package_version.empty()) {
     if (absl::Status status = dialect->CheckVersion(package_version, options); !status.ok()) return status;

@@ -1,4 +1,4 @@
-// What most files of the rooms include, read once (rooms.bzl). Each file includes what it uses all the same.
+// What most files of the rooms include, read once (rooms.bzl). Each file still includes what it uses.
 
 #ifndef TORCHTRACE_TOOLS_BAZEL_PRECOMPILED_COMMON_H_
 #define TORCHTRACE_TOOLS_BAZEL_PRECOMPILED_COMMON_H_
