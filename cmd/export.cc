@@ -14,17 +14,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cmd/cli/installation.h"
 #include "cmd/cli/options.h"
 #include "cmd/cli/output.h"
 #include "cmd/export_in_python.h"
 #include "cmd/export_series.h"
 #include "cmd/reading/reading_options.h"
+#include "replay/code.h"
+#include "replay/replay.h"
 #include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
 #include "serialize/export/table_writer.h"
 #include "serialize/trace/trace.h"
+#include "tracer/launch/find_python.h"
 #include "tracer/launch/run_metadata.h"
 
 namespace torchtrace {
@@ -45,7 +49,7 @@ struct ExportArguments {
   ExportFilter filter;
   bool counts = false;
   bool quiet = false;
-  std::string output;
+  std::string output, python;
   LabelBy by = LabelBy::kApi;
   CallSelectionOptions calls;  // source of `filter` and `selection`
   CallSelection selection;
@@ -164,21 +168,30 @@ absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, 
   return absl::OkStatus();
 }
 
-absl::Status WriteProgram(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
-  if (arguments.paths.size() > 1) {
+absl::Status WriteCode(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+  const std::string format = arguments.exporter->name;
+  const bool cases = format == "pytest";
+  if (!cases && arguments.paths.size() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("a program is made from one trace; ", arguments.paths[1], " is another"));
   }
-  const LabelledTrace labelled = Traces(arguments, notes)[0];
-  const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
-  if (!trace.ok()) return trace.status();
+  const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());
+  if (!python.ok()) return python.status();
+  CodeWriter code(format, python->path);
+  ReplayPlan plan(arguments.selection, /*counts=*/true);
+  for (const LabelledTrace& labelled : Traces(arguments, notes)) {
+    const absl::StatusOr<std::unique_ptr<Trace>> trace = labelled.open();
+    if (!trace.ok()) return trace.status();
+    absl::Status s =
+        cases ? plan.Open(trace->get()) : code.AddProgram(trace->get(), labelled.label, arguments.selection);
+    if (s.ok() && cases) s = code.AddCases(&plan, labelled.label);
+    if (!s.ok()) return s;
+    labelled.done(**trace);
+  }
   std::vector<std::string> left_out;
-  const absl::Status written =
-      arguments.exporter->write_program(trace->get(), labelled.label, arguments.selection, out, &left_out);
-  if (!written.ok()) return written;
-  labelled.done(**trace);
+  const absl::Status written = code.Finish(out, &left_out);
   notes->Add(left_out);
-  return absl::OkStatus();
+  return written;
 }
 
 int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
@@ -230,7 +243,7 @@ absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::stri
 
 int Run(const std::vector<std::string>& all_args) {
   ExportArguments arguments;
-  std::string format, python, by = "api";
+  std::string format, by = "api";
   bool force = false, calls = false, all = false;
   SeriesOptions series;
   const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
@@ -255,7 +268,10 @@ int Run(const std::vector<std::string>& all_args) {
           ->option_text("WHAT")
           ->check(OneOf(LabelKinds()));
   series.AddTo(app.get());
-  app->add_option("--python", python, kExportPythonText)->option_text("PYTHON");
+  app->add_option("--python", arguments.python,
+                  "The environment with pyarrow (parquet) or torch (python, pytest, fx), by its python or its folder "
+                  "(default: as `run` finds one)")
+      ->option_text("PYTHON");
   app->add_flag("-q,--quiet", arguments.quiet, "Don't report what was left out or written");
   arguments.calls.AddTo(app.get(), /*with_numbers=*/false);
   const absl::StatusOr<std::vector<std::string>> args = TakeNumbers(all_args, &arguments.calls.numbers);
@@ -288,7 +304,8 @@ int Run(const std::vector<std::string>& all_args) {
   if (*by_option && format != "flamegraph") {
     return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames, only flamegraph has"));
   }
-  if (NeedsPython(*arguments.exporter)) return ContinueInPython(*arguments.exporter, python, kExportCommand, all_args);
+  if (NeedsPython(*arguments.exporter))
+    return ContinueInPython(*arguments.exporter, arguments.python, kExportCommand, all_args);
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
   if (absl::Status s = arguments.calls.CheckNames(arguments.paths, &progress); !s.ok()) return Fail(kExitTrouble, s);
   const bool of_configs = !calls && arguments.exporter->HoldsConfigs();
@@ -303,10 +320,10 @@ int Run(const std::vector<std::string>& all_args) {
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   Remarks notes(&arguments.calls);
   std::ostream* const stream = &(*out)->stream();
-  const auto write = arguments.exporter->write_program != nullptr ? WriteProgram
-                     : !arguments.exporter->HoldsConfigs()        ? WriteTimeline
-                     : calls                                      ? WriteCalls
-                                                                  : WriteConfigs;
+  const auto write = arguments.exporter->code              ? WriteCode
+                     : !arguments.exporter->HoldsConfigs() ? WriteTimeline
+                     : calls                               ? WriteCalls
+                                                           : WriteConfigs;
   const absl::Status written = write(arguments, stream, &notes);
   const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : written);
   if (exit_code == kExitOk && !arguments.quiet) {

@@ -366,6 +366,7 @@ def test_a_test_file_passes_where_the_program_ran(traced):
     assert pytest_run(folder)[0] == 1
 
 
+@pytest.mark.torch
 def test_no_case_of_a_call_that_means_nothing_alone(tmp_path):
     (tmp_path / "a.txt").write_text(
         'torch.Tensor.backward(Tensor([], "float32"))\ntorch.manual_seed(7)\ntorch.neg(1)\n'
@@ -379,6 +380,7 @@ def test_no_case_of_a_call_that_means_nothing_alone(tmp_path):
         assert f"torchtrace: pytest leaves out 1 config (1 call): {why}\n" in done.err
 
 
+@pytest.mark.torch
 def test_cases_of_calls(tmp_path):
     tensor = {"type": "torch.Tensor", "shape": [2], "dtype": "torch.float32", "requires_grad": True}
     calls = [
@@ -415,6 +417,7 @@ def test_windows(traced):
     assert f"t0 = torch.max(x0, dim=0)  # call {number}" in code and code.count("# call ") == 1
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("format", ["python", "pytest", "fx"])
 def test_no_text_of_a_trace_becomes_code(tmp_path, format):
     with open(tmp_path / "evil.jsonl", "w") as file:
@@ -429,6 +432,7 @@ def test_no_text_of_a_trace_becomes_code(tmp_path, format):
     assert "os.system" not in "\n".join(lines) and "torch.load" not in "\n".join(lines)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("format", ["python", "pytest", "fx"])
 def test_calls_that_reach_beyond_torch_are_left_out(tmp_path, format):
     with open(tmp_path / "evil.jsonl", "w") as file:
@@ -441,6 +445,7 @@ def test_calls_that_reach_beyond_torch_are_left_out(tmp_path, format):
     assert [word for *_, word in REACHING if word in code] == []
 
 
+@pytest.mark.torch
 def test_an_argument_that_is_given_twice(tmp_path):
     (tmp_path / "a.txt").write_text("torch.add(1, 2, alpha=1, alpha=2)\n")
     done = export(tmp_path, "python", "a.txt")
@@ -448,10 +453,27 @@ def test_an_argument_that_is_given_twice(tmp_path):
     compile(done.out, "code", "exec")
 
 
+@pytest.mark.torch
+def test_a_python_without_torch(tmp_path):
+    (tmp_path / "a.txt").write_text("torch.neg(1)\n")
+    shim = tmp_path / "python"
+    shim.write_text(f'#!/bin/sh\nexec {tool.PYTHON} -S -E "$@"\n')
+    shim.chmod(0o755)
+    for format in ("python", "pytest", "fx"):
+        for chosen in (shim, tmp_path / "none"):
+            done = tool.torchtrace("export", format, "a.txt", "--python", chosen, cwd=tmp_path)
+            (line,) = done.err.splitlines()
+            assert done.status == 2 and done.out == "" and str(chosen) in line, done
+    assert (
+        "has no torch ("
+        in tool.torchtrace("export", "fx", "a.txt", "--python", shim, cwd=tmp_path).err
+    )
+
+
 def test_what_is_wrong(tmp_path):
     (tmp_path / "a.txt").write_text("torch.neg(1)\n")
     for args, words in (
-        (["python", "a.txt", "a.txt"], "a program is of one trace"),
+        (["python", "a.txt", "a.txt"], "a program is made from one trace"),
         (["fx", "a.txt", "-l", "1,2"], "a program is of one level"),
         (["python", "a.txt", "-l", "2"], "no calls of level 2"),
         (["csv", "a.txt", "--calls=9-3"], "--calls"),

@@ -20,10 +20,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
 #include "dialects/scan/scan.h"
 #include "dialects/table/dialects.h"
 #include "nlohmann/json.hpp"
 #include "python/python_dialect.h"
+#include "replay/worker_process.h"
 #include "serialize/apis/apis.h"
 #include "serialize/base/files.h"
 #include "serialize/export/exporter.h"
@@ -361,72 +363,30 @@ PyObject* ExportCallsTo(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// A list of a step's contents, bytes or None.
-PyObject* ContentsList(const std::vector<std::optional<std::string_view>>& contents) {
-  PyObject* list = PyList_New(0);
-  bool good = list != nullptr;
-  for (const std::optional<std::string_view>& bytes : contents) {
-    if (!good) break;
-    PyObject* const item =
-        bytes ? PyBytes_FromStringAndSize(bytes->data(), static_cast<Py_ssize_t>(bytes->size())) : Py_NewRef(Py_None);
-    good = item != nullptr && PyList_Append(list, item) == 0;
-    Py_XDECREF(item);
-  }
-  if (!good) Py_CLEAR(list);
-  return list;
+PyObject* Text(std::string_view text) {
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
 }
 
-// Calls `visit` with a step's JSON and the contents of its sources and of the tensors in its result. False: an
-// exception.
+// Calls `visit` with a step's JSON and the contents of its tensors. False: an exception.
 bool VisitStep(const Trace& trace, const FlowStep& step, PyObject* visit) {
-  std::vector<std::optional<std::string_view>> of_sources, of_results(step.results.size());
-  for (const FlowSource& source : step.sources) of_sources.push_back(source.note.contents);
-  for (size_t i = 0; i < of_results.size(); ++i) {
-    if (const TensorNote* const note = FindNote(*step.result_notes, i)) of_results[i] = note->contents;
-  }
-  PyObject* const sources = ContentsList(of_sources);
-  PyObject* const results = ContentsList(of_results);
-  PyObject* returned = nullptr;
-  if (sources != nullptr && results != nullptr) {
-    const std::string json = DumpJson(FlowStepToJson(trace, step, /*contents=*/false));
-    returned =
-        PyObject_CallFunction(visit, "s#OO", json.data(), static_cast<Py_ssize_t>(json.size()), sources, results);
-  }
-  Py_XDECREF(sources);
-  Py_XDECREF(results);
+  std::vector<std::string_view> pieces;
+  const std::string json = DumpJson(FlowStepToJson(trace, step, &pieces));
+  const std::string contents =
+      absl::StrJoin(pieces, "", [](std::string* out, std::string_view piece) { *out += piece; });
+  PyObject* const returned = PyObject_CallFunction(visit, "s#y#", json.data(), static_cast<Py_ssize_t>(json.size()),
+                                                   contents.data(), static_cast<Py_ssize_t>(contents.size()));
   Py_XDECREF(returned);
   return returned != nullptr;
 }
 
-// {"results": [(value, call, whole), ...], "asked": False, "others": [call, ...]}; null with a Python error.
-PyObject* OutcomeDict(const FlowOutcome& outcome) {
-  PyObject* const results = PyList_New(0);
-  PyObject* const others = PyList_New(0);
-  bool good = results != nullptr && others != nullptr;
-  const auto append = [&good](PyObject* list, PyObject* item) {
-    good = good && item != nullptr && PyList_Append(list, item) == 0;
-    Py_XDECREF(item);
-  };
-  for (const FlowOutcome::Result& one : outcome.results) {
-    append(results, Py_BuildValue("IKO", one.value, one.call, one.whole ? Py_True : Py_False));
-  }
-  for (const uint64_t call : outcome.others) append(others, PyLong_FromUnsignedLongLong(call));
-  PyObject* const dict = good ? Py_BuildValue("{sOsOsO}", "results", results, "asked",
-                                              outcome.asked ? Py_True : Py_False, "others", others)
-                              : nullptr;
-  Py_XDECREF(results);
-  Py_XDECREF(others);
-  return dict;
-}
-
-// read_flow(trace, level, calls, threads, visit): passes each step of a program (flow.h) to `visit`. Returns what was
-// left out, {"other_processes": 0, ...}, and the outcome. `calls` and `threads` may be empty.
+// read_flow(trace, level, calls, threads, visit, may_call): passes each step of a program (flow.h) to `visit`. Returns
+// the summary as JSON. `calls` and `threads` may be empty.
 PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   const char *path, *calls;
   int level;
-  PyObject *threads, *visit;
+  PyObject *threads, *visit, *may_call;
   CallSelection selection;
-  if (!PyArg_ParseTuple(args, "sisOO", &path, &level, &calls, &threads, &visit) ||
+  if (!PyArg_ParseTuple(args, "sisOOO", &path, &level, &calls, &threads, &visit, &may_call) ||
       !Strings(threads, &selection.threads)) {
     return nullptr;
   }
@@ -439,19 +399,30 @@ PyObject* ReadFlowOf(PyObject*, PyObject* args) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenTrace(path);
   if (!trace.ok()) return Raise(trace.status());
   bool raised = false;
-  const absl::StatusOr<FlowSummary> summary = ReadFlow(trace->get(), selection,
-                                                       [&](const FlowStep& step) {
-                                                         raised = !VisitStep(**trace, step, visit);
-                                                         return raised ? absl::CancelledError() : absl::OkStatus();
-                                                       },
-                                                       {.surroundings = true});
+  FlowOptions options;
+  options.surroundings = true;
+  options.may_call = [&](std::string_view api) {
+    if (raised) return false;
+    PyObject* const said = PyObject_CallFunction(may_call, "N", Text(api));
+    raised = said == nullptr;
+    const bool may = said == Py_True;
+    Py_XDECREF(said);
+    return may;
+  };
+  const absl::StatusOr<FlowSummary> summary = ReadFlow(
+      trace->get(), selection,
+      [&](const FlowStep& step) {
+        raised = raised || !VisitStep(**trace, step, visit);
+        return raised ? absl::CancelledError() : absl::OkStatus();
+      },
+      options);
   if (raised) return nullptr;
   if (!summary.ok()) return Raise(summary.status());
-  PyObject* const outcome = OutcomeDict(summary->outcome);
-  if (outcome == nullptr) return nullptr;
-  return Py_BuildValue("{sKsKsKsN}", "other_processes", summary->other_processes, "without_id", summary->without_id,
-                       "without_result", summary->without_result, "outcome", outcome);
+  return Text(DumpJson(FlowSummaryToJson(*summary)));
 }
+
+// call_rules(): what the package `_replay` knows about torch, as JSON.
+PyObject* CallRulesText(PyObject*, PyObject*) { return Text(CallRules().dump()); }
 
 // A dict of all levels' numbers by name.
 PyObject* LevelNumbers() {
@@ -500,6 +471,7 @@ PyMethodDef g_functions[] = {
     {"export_timing", ExportTimingOf, METH_VARARGS, nullptr},
     {"export_calls", ExportCallsTo, METH_VARARGS, nullptr},
     {"read_flow", ReadFlowOf, METH_VARARGS, nullptr},
+    {"call_rules", CallRulesText, METH_NOARGS, nullptr},
     {"register_dialect", RegisterPythonDialect, METH_VARARGS, nullptr},
     {"record", RecordCall, METH_VARARGS, nullptr},
     {"note", Note, METH_O, nullptr},

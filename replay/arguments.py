@@ -9,7 +9,7 @@ import re
 
 import torch
 
-from replay.names import Skip
+from .names import Skip
 
 MAX_DEPTH = 64
 MAX_ITEMS = 1_000_000
@@ -21,7 +21,7 @@ MEMORY_FORMATS = {
 }
 QUANTIZED = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
 _COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
-_TYPES = {
+TYPES = {
     "int": int,
     "float": float,
     "bool": bool,
@@ -259,8 +259,8 @@ class Parser:
 
     def _type(self, plain, depth):
         name = plain["value"]
-        if name in _TYPES:
-            return _TYPES[name]
+        if name in TYPES:
+            return TYPES[name]
         found = self.names.resolve(name).function
         if not isinstance(found, type):
             raise Skip("a type isn't one")
@@ -310,7 +310,7 @@ class Parser:
         "float": lambda self, plain, depth: float(plain["value"]),
         "bytes": lambda self, plain, depth: plain["value"].encode("latin-1"),
         "str": lambda self, plain, depth: plain["value"],
-        "torch.Tensor": _tensor,
+        "torch.Tensor": lambda self, plain, depth: self._tensor(plain, depth),
         "torch.dtype": lambda self, plain, depth: self._named(DTYPES, plain["value"], "dtype"),
         "torch.device": lambda self, plain, depth: self._device_of(plain["value"]),
         "torch.layout": lambda self, plain, depth: self._named(LAYOUTS, plain["value"], "layout"),

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from replay import arguments, calling, results
+from replay import arguments, calling, program, results
 
 
 class NothingToChange(Exception):
@@ -115,7 +115,7 @@ class Attempts:
                 for value in (0, -1, 1):
                     yield f"with {value} in tensors", filled(value), contextlib.nullcontext()
             return
-        recorded = [plain for plain in results.tensors_in(self.outputs or []) if "dtype" in plain]
+        recorded = [plain for plain in program.tensors_in(self.outputs or []) if "dtype" in plain]
         if self.target.schema is not None and "torch." in first.difference:
             yield "with numbers in place of tensors", numbers, contextlib.nullcontext()
         # Level 2 is below autocast.

@@ -89,14 +89,6 @@ class Guard:
         torch._C._set_grad_enabled(self.gradients)
 
 
-def check_level(config):
-    """Raises Skip for levels that don't record what was called."""
-    if config["level"] == 3:
-        raise names.Skip("level 3 records functions of the program, which only the program has")
-    if config["level"] == 4 and not names.is_operator(config["api"]):
-        raise names.Skip("a scope or a node of the backward pass is no operator")
-
-
 def as_declared(target, args, kwargs):
     """A profile has all arguments of an operator by position, also the keyword-only ones. Raises
     Skip."""

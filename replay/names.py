@@ -21,7 +21,11 @@ class Skip(Exception):
 
 
 class Target:
-    """What to call. `key` is its name in the rules: `linalg_cholesky`, `gather`."""
+    """What to call. `key` is its name in the rules: `linalg_cholesky`, `gather`. `kind` is
+    "function", "overload", "method", "getter" or "setter" of a tensor, and `name` what a program
+    calls it: `torch.add`, `torch.ops.aten.add.Tensor`; of a tensor `view`, `T`."""
+
+    kind = name = ""
 
     def __init__(self, function, key, schemas=(), signature=None, in_place=False):
         self.function = function
@@ -36,7 +40,7 @@ class Target:
 _OPERATOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)::([A-Za-z0-9_]+)(?:\.([A-Za-z0-9_]+))?")
 _PREFIXES = {"linalg": "linalg_", "special": "special_", "fft": "fft_", "sparse": "sparse_"}
 _SCRIPTED = "it is TorchScript's alone, and may change the state of the process"
-_IN_PLACE_SLOT = re.compile(r"__i[a-z]+__")
+_IN_PLACE_SLOT = re.compile(r"__i(?!nvert|nt|ndex)[a-z]+__")
 _MISSING = object()
 _CLASSES = (
     torch.Tensor,
@@ -65,20 +69,36 @@ def without_underscore(name):
     return name[:-1] if name.endswith("_") and not name.startswith("__") else name
 
 
+def check_level(config):
+    """Raises Skip for levels that don't record what was called."""
+    if config["level"] == 3:
+        raise Skip("level 3 records functions of the program, which only the program has")
+    if config["level"] == 4 and not is_operator(config["api"]):
+        raise Skip("a scope or a node of the backward pass is no operator")
+
+
 def dotted(glob):
     """A regular expression: `*` matches a part between dots, or a piece of one."""
     return re.escape(glob).replace(r"\*", "[^.]*")
 
 
+# The lists of callable.yaml that apply to a call by itself, to one in a program that is written,
+# and to one by itself that is written.
+ALONE = ("refused", "out of place")
+IN_PROGRAM = ("refused", "not written")
+WRITTEN_ALONE = ("refused", "not written", "out of place")
+
+
 class Names:
-    def __init__(self, rules):
+    def __init__(self, rules, lists=ALONE):
         callable = rules["callable"]
         self.modules = rules["modules"]
         self.namespaces = frozenset((*callable["namespaces"], *self.modules))
         self.allowed = [re.compile(dotted(glob)) for glob in callable["apis"]]
         self.refused = [
             (re.compile(fnmatch.translate(row["name"])), row["why"])
-            for row in (*callable["refused"], *callable["out of place"])
+            for name in lists
+            for row in callable[name]
         ]
         self.objects = frozenset(rules["objects"])
         self.devices = frozenset(rules["named by devices"])
@@ -96,6 +116,7 @@ class Names:
         if known is None:
             try:
                 known = self._resolve(api)
+                known.kind, known.name = spelling(api)
             except Skip as skip:
                 known = str(skip)  # the exception would keep frames alive
             if len(self.known) > 100_000:
@@ -104,6 +125,13 @@ class Names:
         if isinstance(known, str):
             raise Skip(known)
         return known
+
+    def may_call(self, api):
+        try:
+            self.resolve(api)
+        except Skip:
+            return False
+        return True
 
     def _resolve(self, api):
         for glob, why in self.refused:
@@ -250,6 +278,20 @@ class Names:
             if isinstance(of, type) and issubclass(of, torch.Tensor):
                 return
         raise Skip("it is not torch's own")
+
+
+def spelling(api):
+    """(kind, name) of a Target."""
+    operator = _OPERATOR.fullmatch(api)
+    if operator:
+        namespace, name, overload = operator.groups()
+        return "overload", f"torch.ops.{namespace}.{name}.{overload or 'default'}"
+    if api.startswith("torch.ops."):
+        return "overload", api
+    if not api.startswith("torch.Tensor."):
+        return "function", api
+    name, _, accessor = api.removeprefix("torch.Tensor.").partition(".")
+    return {"": "method", "__get__": "getter", "__set__": "setter"}[accessor], name
 
 
 def schema_of(schema, namespace, name, overload):

@@ -27,6 +27,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/base/choices.h"
 #include "serialize/flow/flow.h"
+#include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
 #include "serialize/where/call_selection.h"
 
@@ -60,7 +61,9 @@ struct ReplayItem {
   std::string line;      // the config as text
   std::string recorded;  // the type of exception that the call raised; empty: it returned, or its end is unknown
   std::string request;   // for a worker, a JSON object
-  uint64_t place = 0;    // in reports: ResultStore::Reserve
+  Config config;
+  uint64_t calls = 0;  // only if they are counted
+  uint64_t place = 0;  // in reports: ResultStore::Reserve
 };
 
 // Whether the trace records strides: older ExecutionTrace files don't.
@@ -71,8 +74,9 @@ bool TellsStrides(const Trace& trace);
 // hash for each config of earlier ones.
 class ReplayPlan {
  public:
-  // Only of selected calls.
-  explicit ReplayPlan(CallSelection selection) : selection_(std::move(selection)) {}
+  // Only of selected calls. `counts`: count a config's calls in a trace.
+  explicit ReplayPlan(CallSelection selection, bool counts = false)
+      : selection_(std::move(selection)), counts_(counts) {}
 
   // Starts a trace and reads it once, to its end. It must outlive the calls of Next, which are not allowed after an
   // error. `last`: no other trace follows.
@@ -93,12 +97,14 @@ class ReplayPlan {
     VariantId variant = kLostId;
     uint32_t exception = kUnknown;
     uint64_t record = 0;  // number in records_
+    uint64_t calls = 0;
   };
 
   absl::Status See(const CallRecord& call);
   absl::Status FillIn(const Chosen& chosen, ReplayItem* item);
 
   const CallSelection selection_;
+  const bool counts_;
   Trace* trace_ = nullptr;
   std::optional<CallSelector> selector_;
   std::vector<Chosen> chosen_;  // by ConfigId
@@ -114,8 +120,7 @@ class ReplayPlan {
   absl::flat_hash_set<Fingerprint> seen_;
 };
 
-// Workers are processes of the user's Python, each with a thread of this process. Requests and answers are lines of
-// JSON, requests with their lengths before them; worker.py is the other end.
+// Workers are processes (worker_process.h), each with a thread of this process.
 struct WorkerOptions {
   std::string python;  // its program
   int workers = 1;
@@ -190,6 +195,11 @@ struct SequenceFacts {
   bool stopped = false;  // after too many deaths
   uint64_t restarts() const { return deaths - (stopped ? 1 : 0); }
 };
+
+// The one level of which a program or a sequence is: the selection's or, if it has none, the first in `order` that the
+// trace has. `why`: the error for a selection of several.
+absl::StatusOr<int> OneLevelOf(Trace* trace, const CallSelection& selection, const std::vector<int>& order,
+                               std::string_view why);
 
 // Replays one trace's selected calls with one worker at a time. If the selection has no levels: the calls of one level,
 // 2, else 4, 1, 0.

@@ -67,6 +67,7 @@ absl::Status ReplayPlan::See(const CallRecord& call) {
   if (call.config == kLostId || call.variant == kLostId) return absl::OkStatus();
   if (call.config >= chosen_.size()) chosen_.resize(call.config + call.config / 2 + 16);
   Chosen& chosen = chosen_[call.config];
+  if (counts_ && call.kind == CallRecord::kEnter && selector_->Accepts(call)) chosen.calls += call.count;
   if (chosen.exception == kReturned) {
     if (call.kind != CallRecord::kEnter) open_.erase(call.call);
     return absl::OkStatus();
@@ -122,6 +123,8 @@ absl::Status ReplayPlan::FillIn(const Chosen& chosen, ReplayItem* item) {
   }
   item->level = config.level;
   item->line = FormatConfig(config);
+  item->config = config;
+  item->calls = chosen.calls;
   item->recorded = chosen.exception == kUnknown ? "" : exceptions_[chosen.exception];
   nlohmann::ordered_json request = ConfigToJson(config, ReadableFacets(trace_->facets(chosen.variant)));
   request["seed"] = absl::StrFormat("%012x", FingerprintOf(identity).first >> 16);

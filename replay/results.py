@@ -6,6 +6,8 @@ import types
 
 import torch
 
+from replay import arguments
+
 
 class Results:
     def __init__(self, rules, device):
@@ -121,7 +123,7 @@ class Results:
             return ""
         if self.negated or (self.conjugated and tensor.is_complex()):
             return ""
-        stride = plain.get("stride") or contiguous(shape)
+        stride = plain.get("stride") or arguments.contiguous(shape)
         if any(
             size > 1 and ours != theirs and type(theirs) is int
             for size, ours, theirs in zip(shape, tensor.stride(), stride)
@@ -152,26 +154,6 @@ def _globs(names):
 
 def _plain_device(device):
     return device.type, device.index or 0
-
-
-def contiguous(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(1, size)
-    return strides[::-1]
-
-
-def tensors_in(plain):
-    """Descriptions of tensors, at any depth."""
-    if isinstance(plain, dict):
-        if plain.get("type") == "torch.Tensor":
-            yield plain
-            return
-        plain = list(plain.values())
-    if isinstance(plain, list):
-        for inner in plain:
-            yield from tensors_in(inner)
 
 
 def returned_values(target, result):

@@ -1,12 +1,8 @@
-#include <set>
-
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "replay/replay.h"
-#include "serialize/flow/target.h"
 #include "serialize/forms/forms.h"
 #include "serialize/forms/trace_lines.h"
-#include "serialize/model/config.h"
 
 namespace torchtrace {
 namespace {
@@ -14,28 +10,9 @@ namespace {
 // Each restart may have taken a whole timeout.
 constexpr uint64_t kMostRestarts = 10;
 
-// Calls of two levels would repeat the same work.
-absl::StatusOr<int> LevelOf(Trace* trace, const CallSelection& selection) {
-  if (selection.levels.size() > 1) {
-    return absl::InvalidArgumentError("a sequence is of one level: what one calls, the next one calls once more");
-  }
-  if (!selection.levels.empty()) return selection.levels.front();
-  const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
-  if (!counts.ok()) return counts.status();
-  std::set<int> levels;
-  for (size_t variant = 0; variant < counts->size(); ++variant) {
-    if ((*counts)[variant] == 0) continue;
-    levels.insert(ReadConfigHead(trace->identity(trace->config_of(static_cast<VariantId>(variant)))).level);
-  }
-  for (const int level : {2, 4, 1, 0}) {
-    if (levels.contains(level)) return level;
-  }
-  return 2;
-}
-
 // Contents follow the line as raw bytes.
 std::string Request(const Trace& trace, const FlowStep& step, std::vector<std::string_view>* contents) {
-  nlohmann::ordered_json request = FlowStepToJson(trace, step, /*contents=*/false);
+  nlohmann::ordered_json request = FlowStepToJson(trace, step, nullptr);
   request["notes"] = NotesToJson(*step.notes, contents);
   if (step.result_known) request["result_notes"] = NotesToJson(*step.result_notes, contents);
   if (!TellsStrides(trace)) request["strides"] = false;
@@ -52,7 +29,9 @@ uint64_t CountOf(const ReplayAnswer& answer, const char* name) {
 absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& selection, const WorkerOptions& options,
                                              const std::function<absl::Status(const ReplayResult&)>& done) {
   SequenceFacts facts;
-  const absl::StatusOr<int> level = LevelOf(trace, selection);
+  // Calls of two levels would repeat the same work.
+  const absl::StatusOr<int> level = OneLevelOf(
+      trace, selection, {2, 4, 1, 0}, "a sequence is of one level: what one calls, the next one calls once more");
   if (!level.ok()) return level.status();
   facts.level = *level;
   CallSelection of_level = selection;
@@ -62,10 +41,17 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
   LoneWorker worker(lone);
   bool lost = false;
   FlowOptions flow_options;
-  flow_options.can_call = [](const Config& config) { return CanCall(config) && WhyOutOfPlace(config.api).empty(); };
+  absl::Status failed;
+  flow_options.may_call = [&](std::string_view api) {
+    if (!worker.is_running()) failed.Update(worker.Start());
+    if (!failed.ok()) return false;
+    const ReplayAnswer answer = worker.Ask(DumpJson({{"may", std::string(api)}}), {});
+    return answer.details.is_object() && answer.details.value("may", false);
+  };
   flow_options.lost = [&lost] { return lost; };
   LineCache lines([trace](uint32_t config) { return ConfigText(*trace, config); });
   const auto visit = [&](const FlowStep& step) -> absl::Status {
+    if (!failed.ok()) return failed;
     if (facts.stopped) return absl::OkStatus();
     if (!worker.is_running()) {
       if (absl::Status s = worker.Start(); !s.ok()) return s;
@@ -91,6 +77,7 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
   };
   const absl::StatusOr<FlowSummary> flow = ReadFlow(trace, of_level, visit, flow_options);
   if (!flow.ok()) return flow.status();
+  if (!failed.ok()) return failed;
   facts.flow = *flow;
   return facts;
 }

@@ -13,7 +13,7 @@ import re
 
 import torch
 
-from replay import arguments, attempts, calling, fills, names, results
+from replay import arguments, attempts, calling, fills, names, program
 from replay.arguments import TensorSpec
 from replay.names import Skip
 
@@ -144,6 +144,8 @@ class Sequence:
     def __init__(self, replay):
         self.replay = replay
         rules = replay.options["rules"]
+        # Of other calls of a program those inside them are made.
+        self.names = names.Names(rules, names.WRITTEN_ALONE)
         self.random = globs(rules["random"])
         self.chances = rules["random by arguments"]
         self.hands_out = globs(rules["hands memory out"])
@@ -161,7 +163,9 @@ class Sequence:
         self.inputs.clear()
 
     def run(self, step):
-        """The result of a step."""
+        """The result of a step, or whether an API may be called."""
+        if "may" in step:
+            return {"result": "ok", "may": self.names.may_call(step["may"])}
         self.counts = {"compared": 0, "equal": 0, "filled": 0, "made": 0}
         self.differences = []
         self.replay.allow(1)
@@ -224,7 +228,7 @@ class Sequence:
         # NumPy may write to each of these tensors.
         if not self.hands_out.fullmatch(name):
             return
-        for plain in results.tensors_in(
+        for plain in program.tensors_in(
             [step["args"], list(step["kwargs"].values()), step.get("result")]
         ):
             slot = self.slots.get(plain.get("id"))
@@ -278,7 +282,7 @@ class Sequence:
         specs = [spec for spec in parser.specs if isinstance(spec, TensorSpec)]
         bound = {}
         try:
-            calling.check_level(step)
+            names.check_level(step)
             target = replay.names.resolve(step["api"])
             if replay.results.is_by_state(target):
                 raise Skip("what it does depends on more than its arguments")
@@ -526,16 +530,6 @@ def view_of(base, spec, shift, other_dtype):
         return base.as_strided(spec.shape, stride, offset).data
     view = torch.empty(0, dtype=spec.dtype, device=base.device)
     return view.set_(base.untyped_storage(), offset, spec.shape, stride)
-
-
-def give_contents(step, everything):
-    """Contents of tensors follow a step's line, as bytes in the order of its notes."""
-    begin, everything = 0, memoryview(everything)
-    for note in (*step.get("notes", ()), *step.get("result_notes", ())):
-        if isinstance(note.get("contents"), int):
-            end = begin + note["contents"]
-            note["contents"] = everything[begin:end]
-            begin = end
 
 
 def contents_by_position(notes):

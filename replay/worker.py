@@ -20,7 +20,7 @@ import warnings
 
 import torch
 
-from replay import arguments, attempts, calling, fills, names, results, sequence
+from replay import arguments, attempts, calling, fills, names, program, results, sequence
 from replay.names import Skip
 
 # The current state of a child, and its request: shared with the process that watches.
@@ -55,7 +55,7 @@ class Replay:
 
     def _run(self, config):
         try:
-            calling.check_level(config)
+            names.check_level(config)
             target = self.names.resolve(config["api"])
             parser = arguments.Parser(self.names, self.device)
             args = [parser.parse(arg) for arg in config["args"]]
@@ -219,7 +219,7 @@ def requests(reader, state):
         if line is not None and contents is not None:
             try:
                 request = json.loads(line)
-                sequence.give_contents(request, contents)
+                program.take_contents(request, contents)
             except MemoryError:
                 request = None
         del line, contents

@@ -14,7 +14,6 @@
 #include "nlohmann/json.hpp"
 #include "serialize/export/exporter.h"
 #include "serialize/export/exports.h"
-#include "serialize/export/program_export.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/testing/fake_trace.h"
 
@@ -106,66 +105,6 @@ TEST(ChromeSinkTest, WhatAnybodyWroteIsJsonAndNeverReturnedIsSaid) {
 
 TEST(ChromeSinkTest, WithoutAClockThereIsNoPlaceInTime) {
   EXPECT_THAT(Exported("chrome", {}, {{"pid", 1}}), HasSubstr("t has no times"));
-}
-
-TEST(PytestSinkTest, ACallThatReturnedIsWhatIsWanted) {
-  // Equal calls on three threads, of which one raises before and one after the one that returns.
-  std::ostringstream out;
-  const std::unique_ptr<CallSink> sink = (*FindExporter("pytest"))->make_calls(&out, {});
-  const auto make = [] {
-    auto trace = std::make_unique<FakeTrace>();
-    for (const uint32_t thread : {0, 1, 2}) {
-      trace->In(0, thread);
-      trace->Enter(MakeConfig(1, "torch.neg", {TensorValue({2})}));
-    }
-    trace->In(0, 1);
-    trace->Raise("ValueError");
-    trace->In(0, 0);
-    trace->Return({TensorValue({2})});
-    trace->In(0, 2);
-    trace->Raise("ValueError");
-    return absl::StatusOr<std::unique_ptr<Trace>>(std::move(trace));
-  };
-  ASSERT_TRUE(ExportTimeline({{"t", make, nullptr}}, {}, sink.get()).ok());
-  ASSERT_TRUE(sink->Finish().ok());
-  EXPECT_THAT(out.str(), HasSubstr("None,\n        [((2,), torch.float32)]"));
-  EXPECT_THAT(out.str(), Not(HasSubstr("\"ValueError\"")));
-}
-
-TEST(PytestSinkTest, FewNumbersAreTheRecordedOnes) {
-  std::ostringstream out;
-  const std::unique_ptr<CallSink> sink = (*FindExporter("pytest"))->make_calls(&out, {});
-  const auto make = [] {
-    auto trace = std::make_unique<FakeTrace>();
-    for (const int64_t elements : {1024, 1025}) {
-      const std::string contents(static_cast<size_t>(elements) * 4, '\0');
-      std::string notes;
-      AppendTensorNote({.position = 0, .contents = contents}, &notes);
-      trace->Enter(MakeConfig(1, "torch.logdet", {TensorValue({elements})}), "", notes);
-      trace->Return({});
-    }
-    return absl::StatusOr<std::unique_ptr<Trace>>(std::move(trace));
-  };
-  ASSERT_TRUE(ExportTimeline({{"t", make, nullptr}}, {}, sink.get()).ok());
-  ASSERT_TRUE(sink->Finish().ok());
-  EXPECT_THAT(out.str(), HasSubstr("torch.logdet(tensor((1024,), torch.float32, contents=\"AAAA"));
-  EXPECT_THAT(out.str(), HasSubstr("torch.logdet(tensor((1025,), torch.float32))"));
-}
-
-TEST(ProgramExportTest, AViewOfADtypeThatIsNoNameIsLeftOut) {
-  FakeTrace trace;
-  Value odd = TensorValue({3});
-  odd.text = "float32; x";
-  trace.Enter(MakeConfig(1, "torch.zeros", {IntValue(3)}), "", "");
-  trace.Return({TensorValue({3})}, Identities({{1, 1, 0}}));
-  trace.Enter(MakeConfig(1, "torch.neg", {odd}), "", Identities({{2, 1, 0}}));
-  trace.Return({TensorValue({3})}, Identities({{3, 2, 0}}));
-  std::ostringstream out;
-  std::vector<std::string> notes;
-  CallSelection selection;
-  ASSERT_TRUE(WritePythonProgram(&trace, "t", selection, &out, &notes).ok());
-  EXPECT_THAT(notes, ElementsAre("python: 1 call left out: a dtype that isn't known"));
-  EXPECT_THAT(out.str(), HasSubstr("def program():\n    t0 = torch.zeros(3)  # call 0\n    # left out: call 1"));
 }
 
 TEST(FlamegraphSinkTest, StacksHaveTheirOwnTime) {

@@ -45,8 +45,7 @@ TEST(Exporters, AreFoundByNameAndSuffix) {
     EXPECT_EQ(*FindExporter(exporter->name), exporter);
     EXPECT_NE(ExporterNames().find(exporter->name), std::string::npos);
     EXPECT_NE(exporter->help, nullptr) << exporter->name;
-    const bool of_calls =
-        exporter->make_calls != nullptr || exporter->make_series != nullptr || exporter->write_program != nullptr;
+    const bool of_calls = exporter->make_calls != nullptr || exporter->make_series != nullptr || exporter->code;
     EXPECT_NE(exporter->HoldsConfigs(), of_calls) << exporter->name;
   }
   EXPECT_FALSE(FindExporter("xml").ok());

@@ -21,7 +21,6 @@
 #include "serialize/forms/call_labels.h"
 #include "serialize/model/config.h"
 #include "serialize/trace/trace.h"
-#include "serialize/where/call_selection.h"
 
 namespace torchtrace {
 
@@ -142,9 +141,8 @@ struct Exporter {
   std::unique_ptr<CallSink> (*make_calls)(std::ostream* out, const ExportOptions& options) = nullptr;
   // Calls only, split into files of limited size (timing_export.h).
   std::unique_ptr<CallSink> (*make_series)(TextSeries* out, const TimingOptions& options) = nullptr;
-  // The calls of one trace with their data flow (program_export.h).
-  absl::Status (*write_program)(Trace* trace, std::string_view label, CallSelection selection, std::ostream* out,
-                                std::vector<std::string>* notes) = nullptr;
+  // Calls only, as code; a Python with torch writes it (replay/code.h).
+  bool code = false;
 
   bool HoldsConfigs() const { return make_sink != nullptr || make_table != nullptr; }
 };

@@ -31,6 +31,17 @@ void AddTensors(const Value& value, std::vector<const Value*>* tensors) {
   for (const Value& item : value.items) AddTensors(item, tensors);
 }
 
+// Whether the value was recorded in full.
+bool IsWhole(const Value& value) {
+  const uint64_t pairs = value.tag == ValueTag::kDict ? 2 : 1;
+  const bool text = value.tag == ValueTag::kString || value.tag == ValueTag::kBytes;
+  if (value.tag == ValueTag::kObject || value.tag == ValueTag::kDeep) return false;
+  if (text ? value.whole > value.text.size() : IsContainer(value.tag) && value.whole > value.items.size() / pairs) {
+    return false;
+  }
+  return std::all_of(value.items.begin(), value.items.end(), IsWhole);
+}
+
 struct Parsed {
   Config config;
   std::vector<TensorFacet> facets;
@@ -182,8 +193,17 @@ class StepReader {
       kind.sets_gradients = config.args[0].tag == ValueTag::kTrue;
       return kind;
     }
-    kind.can_call = options_.can_call(config);
+    kind.can_call =
+        head.level != kFrameLevel && MayCall(config.api) &&
+        std::all_of(config.args.begin(), config.args.end(), IsWhole) &&
+        std::all_of(config.kwargs.begin(), config.kwargs.end(), [](const auto& one) { return IsWhole(one.second); });
     return kind;
+  }
+
+  bool MayCall(const std::string& api) {
+    const auto [known, is_new] = may_call_.try_emplace(api, false);
+    if (is_new) known->second = options_.may_call(api);
+    return known->second;
   }
 
   Trace* const trace_;
@@ -194,6 +214,7 @@ class StepReader {
   std::optional<uint32_t> process_;
   std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
   std::vector<Kind> kinds_;  // by ConfigId
+  absl::flat_hash_map<std::string, bool> may_call_;
 };
 
 // Bytes of a storage.
@@ -514,7 +535,6 @@ class Flow {
     step.result_known = step.outcome == CallOutcome::kReturned && record.result.known();
     if (step.result_known) {
       step.result = ReadableResult(record.result.values);
-      step.autocast = AutocastOf(parsed.config, step.result);
       std::vector<const Value*> tensors;
       for (const Value& value : step.result) AddTensors(value, &tensors);
       for (uint64_t i = 0; i < tensors.size(); ++i) {

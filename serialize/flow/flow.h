@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "serialize/flow/target.h"
 #include "serialize/model/config.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
@@ -73,7 +72,6 @@ struct FlowStep {
   bool gradients = true;  // grad mode at its beginning, by the level-1 calls of torch._C._set_grad_enabled
   CallOutcome outcome = CallOutcome::kReturned;
   std::string_view exception;
-  CallAutocast autocast;
 
   std::vector<FlowSource> sources;   // tensors that must exist before the step, in this order
   std::vector<FlowValue> arguments;  // by position among the call's tensors (tensor_notes.h)
@@ -116,9 +114,9 @@ bool OnlyTells(const FlowStep& step);
 bool IsMark(std::string_view api);
 
 struct FlowOptions {
-  // Whether a call of this config can be repeated. If not, the selected calls in it become steps; if it contains none,
-  // it becomes a step itself.
-  std::function<bool(const Config&)> can_call = CanCall;
+  // Whether a call of the API can be made again; asked once per API. Of a call that can't, or whose arguments were not
+  // recorded in full, the selected calls in it become steps; if it contains none, it becomes a step itself.
+  std::function<bool(std::string_view api)> may_call = [](std::string_view) { return true; };
   // Called after each step: whether all tensors were lost. Arguments of later steps are then sources again.
   std::function<bool()> lost = [] { return false; };
   // Whether to look at unselected calls too, and at the tensors that exist before and at the end. Sets
@@ -136,13 +134,16 @@ absl::StatusOr<FlowSummary> ReadFlow(Trace* trace, const CallSelection& selectio
 
 // A step for programs in other languages:
 //   {"call": 7, "thread": 0, "level": 1, "api": ..., "args": [...], "kwargs": {...},
-//    "target": {"kind": "method", "name": "view"}, as target.h has it, "sources": [...],
-//    "gradients": false, "autocast": ["cpu", "bfloat16"], "mark": true, "result": [...], "raised": ...,
-//    "released": [...], "modules": [{"call": 3, "api": ..., "path": ..., "model": ...}]}
+//    "sources": [...], "gradients": false, "mark": true, "tells": true, "result": [...], "result_notes": [...],
+//    "raised": ..., "released": [...], "modules": [{"call": 3, "api": ..., "path": ..., "model": ...}]}
 // Each tensor in args, kwargs, result and sources has its number as "id"; a source has "kind", and "base", "shift",
-// "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max" and, if `contents` is
-// true, "contents" in base 64.
-nlohmann::ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents);
+// "same", "other_dtype", "memory", "unseen", "maker": {"call": 2, "api": ...}, "min", "max". Unless `contents` is null,
+// it gets the contents of the sources and then of the results, which have their number of bytes as "contents".
+nlohmann::ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step,
+                                      std::vector<std::string_view>* contents);
+
+// {"steps": 3, ..., "outcome": {"results": [[value, call, whole], ...], "asked": false, "others": [2, ...]}}
+nlohmann::ordered_json FlowSummaryToJson(const FlowSummary& summary);
 
 }  // namespace torchtrace
 

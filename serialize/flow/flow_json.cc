@@ -1,11 +1,12 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nlohmann/json.hpp"
 #include "serialize/flow/flow.h"
-#include "serialize/flow/target.h"
 #include "serialize/forms/forms.h"
 
 namespace torchtrace {
@@ -48,7 +49,7 @@ class Numbering {
   size_t next_ = 0;
 };
 
-ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool contents) {
+ordered_json SourceToJson(const FlowSource& source, const std::string& api, std::vector<std::string_view>* contents) {
   // Format it as an argument, because arguments have facets.
   Config config;
   config.api = api;
@@ -66,25 +67,20 @@ ordered_json SourceToJson(const FlowSource& source, const std::string& api, bool
   }
   if (source.memory) json["memory"] = true;
   if (source.unseen) json["unseen"] = true;
-  AddNote({.range = source.note.range, .contents = contents ? source.note.contents : std::nullopt}, &json);
+  AddNote({.range = source.note.range, .contents = contents != nullptr ? source.note.contents : std::nullopt}, &json,
+          contents);
   return json;
-}
-
-ordered_json TargetToJson(const CallTarget& target) {
-  static constexpr const char* kKinds[] = {"refused", "function", "method", "getter", "setter", "overload"};
-  return {{"kind", kKinds[target.kind]}, {"name", target.name}};
 }
 
 }  // namespace
 
-ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool contents) {
+ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, std::vector<std::string_view>* contents) {
   ordered_json json = {{"call", step.call}, {"thread", step.thread}};
   ordered_json call = ConfigToJson(*step.config, *step.facets);
   Numbering arguments(step.arguments);
   arguments.NumberEach(&call["args"]);
   arguments.NumberEach(&call["kwargs"]);
   json.update(call);
-  json["target"] = TargetToJson(TargetOf(step.config->api, step.config->level));
   json["sources"] = ordered_json::array();
   for (const FlowSource& source : step.sources) {
     ordered_json& one = json["sources"].emplace_back(SourceToJson(source, step.config->api, contents));
@@ -97,9 +93,10 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
     ordered_json& result = json["result"] = ordered_json::array();
     for (const Value& value : step.result) result.push_back(ValueToJson(value));
     Numbering(step.results).NumberEach(&result);
+    if (OnlyTells(step)) json["tells"] = true;
+    if (contents != nullptr) json["result_notes"] = NotesToJson(*step.result_notes, contents);
   }
   if (!step.gradients) json["gradients"] = false;
-  if (step.autocast != CallAutocast()) json["autocast"] = {step.autocast.device, step.autocast.dtype};
   if (IsMark(step.config->api)) json["mark"] = true;
   if (step.outcome == CallOutcome::kRaised) json["raised"] = std::string(step.exception);
   json["released"] = step.released;
@@ -112,6 +109,19 @@ ordered_json FlowStepToJson(const Trace& trace, const FlowStep& step, bool conte
     }
   }
   return json;
+}
+
+ordered_json FlowSummaryToJson(const FlowSummary& summary) {
+  ordered_json results = ordered_json::array();
+  for (const FlowOutcome::Result& one : summary.outcome.results) results.push_back({one.value, one.call, one.whole});
+  return {{"steps", summary.steps},
+          {"other_processes", summary.other_processes},
+          {"never_returned", summary.never_returned},
+          {"opened", summary.opened},
+          {"without_id", summary.without_id},
+          {"without_result", summary.without_result},
+          {"outcome",
+           {{"results", std::move(results)}, {"asked", summary.outcome.asked}, {"others", summary.outcome.others}}}};
 }
 
 }  // namespace torchtrace

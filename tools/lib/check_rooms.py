@@ -1,10 +1,11 @@
 """Checks the rooms of the code against their table in docs/internals/DESIGN.md.
 
-A room is a folder with C++ files. The table says which rooms each may use; the #include lines say
-which it uses. Reports a folder without a row and a row without a folder, a use that is missing in
-the table or listed there in vain, a cycle, test support used outside tests, and what a traced
-process links beyond the rooms that are marked for it. Tests, fuzzers and benchmarks may use every
-room. Also reports tests for the version of Python outside the room that handles its internals.
+A room is a folder with C++ files. The table says which rooms each may use; the #include lines, and
+the imports of Python files there or below, say which it uses. Reports a folder without a row and a
+row without a folder, a use that is missing in the table or listed there in vain, a cycle, test
+support used outside tests, and what a traced process links beyond the rooms that are marked for it.
+Tests, fuzzers and benchmarks may use every room. Also reports tests for the version of Python
+outside the room that handles its internals.
 """
 
 import posixpath
@@ -20,11 +21,14 @@ TEST_SUPPORT = "(for tests)"
 TRACED = "(traced)"
 TOPS = ("cmd", "dialects", "python", "replay", "serialize", "tracer")
 # Programs for developers may use any room.
-IS_TEST = re.compile(r"_(test|fuzzer|benchmark)\.(cc|h)$")
+IS_TEST = re.compile(r"_(test|fuzzer|benchmark)\.(cc|h)$|_(test|testing|checks)\.py$")
 # Macros that only one room may test, and that room; torch is tested by its headers' contents, not
 # its version.
 VERSIONS = {"PY_VERSION_HEX": "tracer/cpython", "TORCH_VERSION_": None}
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+IMPORT = re.compile(r"^\s*(?:from|import) (\w[\w.]*)", re.MULTILINE)
+# Where a package is installed.
+INSTALLED = {"torchtrace._replay": "replay"}
 
 
 class Room:
@@ -49,12 +53,35 @@ def read_table(text):
     return rooms
 
 
+def room_of(file, rooms):
+    """The nearest folder above that is a room; else the file's own folder."""
+    above = folder = posixpath.dirname(file)
+    while above and above not in rooms:
+        above = posixpath.dirname(above)
+    return above or folder
+
+
+def used_by(text, rooms):
+    """The rooms that a Python file imports from."""
+    for module in IMPORT.findall(text):
+        for installed, package in INSTALLED.items():
+            if f"{module}.".startswith(f"{installed}."):
+                module = module.replace(installed, package, 1)
+        room = room_of(module.replace(".", "/") + "/", rooms)
+        if room in rooms:
+            yield room
+
+
 def arrows(root, files, rooms):
-    """Yields (file, room used) for each #include of another room."""
+    """Yields (file, room used) for each #include or import of another room."""
     for file in files:
-        for target in INCLUDE.findall((root / file).read_text(encoding="utf-8")):
-            folder = posixpath.dirname(target)
-            if folder in rooms and folder != posixpath.dirname(file):
+        text = (root / file).read_text(encoding="utf-8")
+        if file.endswith(".py"):
+            found, room = used_by(text, rooms), room_of(file, rooms)
+        else:
+            found, room = map(posixpath.dirname, INCLUDE.findall(text)), posixpath.dirname(file)
+        for folder in found:
+            if folder in rooms and folder != room:
                 yield file, folder
 
 
@@ -80,17 +107,17 @@ def circle(rooms):
 
 
 def problems(root, files):
-    """Yields what is wrong with the C++ `files` below `root`, a line each."""
+    """Yields what is wrong with the C++ and Python `files` below `root`, a line each."""
     rooms = read_table((root / TABLE).read_text(encoding="utf-8"))
     files = [file for file in files if file.split("/")[0] in TOPS]
-    folders = {posixpath.dirname(file) for file in files}
+    folders = {posixpath.dirname(file) for file in files if not file.endswith(".py")}
     for folder in sorted(folders - rooms.keys()):
         yield f"{folder}/ has no row in {TABLE}"
     for name in sorted(rooms.keys() - folders):
         yield f"{TABLE}: no C++ file in {name}/"
     used = {name: set() for name in rooms}
     for file, target in arrows(root, files, rooms):
-        name = posixpath.dirname(file)
+        name = room_of(file, rooms)
         if name not in rooms or IS_TEST.search(file) or rooms[name].for_tests:
             continue
         if rooms[target].for_tests:
@@ -107,6 +134,8 @@ def problems(root, files):
             elif room.traced and not rooms[target].traced:
                 yield f"{TABLE}: {name}/ is linked into traced processes, {target}/ is not"
     for file in files:
+        if file.endswith(".py"):
+            continue
         text = (root / file).read_text(encoding="utf-8")
         for name, room in VERSIONS.items():
             if name in text and posixpath.dirname(file) != room:
@@ -119,7 +148,7 @@ def main():
     root = Path(__file__).resolve().parents[2]
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"]
     done = subprocess.run(
-        listed + ["*.cc", "*.h"], cwd=root, capture_output=True, text=True, check=True
+        listed + ["*.cc", "*.h", "*.py"], cwd=root, capture_output=True, text=True, check=True
     )
     files = [file for file in done.stdout.split("\n") if file and (root / file).is_file()]
     found = list(problems(root, files))

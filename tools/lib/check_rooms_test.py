@@ -48,6 +48,11 @@ LOG = '#include "serialize/log/log.h"\n'
         ({"serialize/old": ("gone", "")}, {}, "no C++ file in serialize/old/"),
         ({}, {"serialize/base/b.cc": LOG}, "b.cc: serialize/base/ may not use serialize/log/"),
         (
+            {},
+            {"serialize/base/below/b.py": "from serialize.log import log\n"},
+            "b.py: serialize/base/ may not use serialize/log/",
+        ),
+        (
             {"cmd": ("verbs", "`serialize/log`, `serialize/base`")},
             {},
             "cmd/ may use serialize/base/ and does not",

@@ -74,8 +74,8 @@ def main():
     info = f"torchtrace-{version}.dist-info"
 
     files = {f"torchtrace-{version}.data/scripts/torchtrace": executable}
-    for source in sorted((runtime / "torchtrace").glob("*.py")):
-        files[f"torchtrace/{source.name}"] = source
+    for source in sorted((runtime / "torchtrace").rglob("*.py")):
+        files[str(source.relative_to(runtime))] = source
     needed = {}
     for module in [*(runtime / name for name in RUNTIME), *sorted(args.module)]:
         files[f"torchtrace/runtime/{runtime.name}/{module.name}"] = module

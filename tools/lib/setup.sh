@@ -347,6 +347,9 @@ _install_package() {
     install_file "$file" "$1/${file##*/}"
   done
   install_file "$ROOT/dialects/torch/common/api_names.py" "$1/_torch_names.py"
+  for file in names arguments program; do
+    install_file "$ROOT/replay/$file.py" "$1/_replay/$file.py"
+  done
 }
 
 PYTHON_TARGETS=(//tracer:torchtrace_runtime //python:torchtrace_native)

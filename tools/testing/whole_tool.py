@@ -66,8 +66,11 @@ def execute(command, cwd, env=None, stdin="", timeout=120):
     return Result(done.returncode, done.stdout, named_shortly(done.stderr))
 
 
-def torchtrace(*args, cwd, **kwargs):
-    return execute([TORCHTRACE, *args], cwd, **kwargs)
+def torchtrace(*args, cwd, env=None, **kwargs):
+    if args[:1] == ("export",):
+        # Code is written by a Python with torch.
+        env = {"TORCHTRACE_PYTHON": PYTHON, **(env or {})}
+    return execute([TORCHTRACE, *args], cwd, env, **kwargs)
 
 
 def run_both(args, tmp_path, python_args=(), cwd=None, options=(), **kwargs):
