@@ -61,8 +61,8 @@ absl::StatusOr<ReplayFormat> FormatOfFile(const std::string& name) {
   const std::string suffix = absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
   absl::StatusOr<ReplayFormat> format = suffixes.Parse(suffix);
   if (format.ok()) return format;
-  return absl::InvalidArgumentError(absl::StrCat("'", name, "' tells no format: its name may end in .txt, .json, .csv ",
-                                                 "or .xml; --format names one"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", name, "' has no known format: its name may end in .txt, .json, .csv ", "or .xml; --format names one"));
 }
 
 // Remarks on what a sequence leaves out.
@@ -71,12 +71,12 @@ std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
   const FlowSummary& flow = facts.flow;
   if (flow.without_id > 0) {
     sentences.push_back(absl::StrCat(flow.without_id,
-                                     " tensors are of no known identity, and made anew for each call "
-                                     "(run --ids --outputs records which they are)"));
+                                     " tensors have no recorded identity, and are made anew for each call "
+                                     "(run --ids --outputs records it)"));
   }
   if (flow.without_result > 0) {
     sentences.push_back(
-        absl::StrCat(flow.without_result, " calls returned nobody knows what (run --outputs records it)"));
+        absl::StrCat("the results of ", flow.without_result, " calls were not recorded (run --outputs records them)"));
   }
   if (flow.other_processes > 0) {
     sentences.push_back(
@@ -235,7 +235,7 @@ int Run(const std::vector<std::string>& args) {
       ->option_text("N")
       ->check(IsCount())
       ->group("Calling");
-  app->add_option("-j,--jobs", workers.workers, "So many worker processes (default: one per processor)")
+  app->add_option("-j,--jobs", workers.workers, "Number of worker processes (default: one per processor)")
       ->option_text("N")
       ->check(IsCount(1, 1024))
       ->group("Calling");

@@ -216,7 +216,7 @@ def test_stack_format_of_a_trace_without_stacks(tmp_path):
         ),
         (
             ("replay", "x", "-o", "r.foo"),
-            "'r.foo' tells no format: its name may end in .txt, .json, .csv or .xml; "
+            "'r.foo' has no known format: its name may end in .txt, .json, .csv or .xml; "
             "--format names one",
         ),
     ],

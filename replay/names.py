@@ -183,7 +183,7 @@ class Names:
 
     def _function(self, api):
         if not any(glob.fullmatch(api) for glob in self.allowed):
-            raise Skip("it is no API that is known to be harmless")
+            raise Skip("it is not on the list of allowed functions")
         parts = api.split(".")
         if parts[-1] in ("__get__", "__set__"):
             return self._property(parts)

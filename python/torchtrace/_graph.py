@@ -379,9 +379,8 @@ class _Builder(program.Program):
             )
         if self.state.unsure:
             self._tell(
-                "which parameter of several alike is which was told by their order for "
-                f"{len(self.state.unsure)}, {self.state.unsure[0]} the first; record level 3 too, "
-                "or values=..., to know it"
+                f"{len(self.state.unsure)} parameters that look alike ({self.state.unsure[0]} is the "
+                "first) were matched by their order; record level 3 too, or values=..., to be sure"
             )
         for text in self.told:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
