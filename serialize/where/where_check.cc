@@ -35,7 +35,7 @@ std::string Hint(const WhereKnown& wanted, const std::set<std::string>& known) {
   std::string_view meant;
   if (wanted.field == WhereField::kDtype) meant = DtypeMeantBy(wanted.literal.text);
   if (wanted.field == WhereField::kDevice && wanted.literal.text == "gpu") meant = "cuda";
-  if (!meant.empty() && meant != wanted.literal.text) return absl::StrCat(", did you mean ", meant, "?");
+  if (!meant.empty() && meant != wanted.literal.text) return absl::StrCat(", did you mean ", std::string(meant), "?");
   std::vector<std::string> values(known.begin(), known.end());
   if (InfoOf(wanted.field).kind != WhereKind::kNumber) return DidYouMean(wanted.literal.text, values);
   if (values.empty()) return "; there is none";
