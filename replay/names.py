@@ -261,7 +261,7 @@ class Names:
         if isinstance(thing, type):
             # Many other classes of torch open files or change the process.
             if not (issubclass(thing, _CLASSES) or isinstance(thing, type(torch.FloatTensor))):
-                raise Skip("it makes an object that is no tensor, module or optimizer")
+                raise Skip("it makes an object that is not a tensor, module or optimizer")
             return
         if isinstance(thing, (types.FunctionType, types.MethodType)) and own_module:
             return

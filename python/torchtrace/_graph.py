@@ -113,9 +113,9 @@ def _numbers(calls):
 
 def _number(call):
     if isinstance(call, bool) or not isinstance(call, numbers.Integral):
-        raise TypeError(f"calls: {call!r} is no number of a call: expected an int")
+        raise TypeError(f"calls: {call!r} is not a number of a call: expected an int")
     if call < 0:
-        raise ValueError(f"calls: {call} is no number of a call: they begin with 0")
+        raise ValueError(f"calls: {call} is not a number of a call: they begin with 0")
     return int(call)
 
 
@@ -379,8 +379,8 @@ class _Builder(program.Program):
             )
         if self.state.unsure:
             self._tell(
-                f"{len(self.state.unsure)} parameters that look alike ({self.state.unsure[0]} is the "
-                "first) were matched by their order; record level 3 too, or values=..., to be sure"
+                f"{len(self.state.unsure)} parameters that look alike ({self.state.unsure[0]} is "
+                "the first) were matched by their order; record level 3 too, or values=..., to be sure"
             )
         for text in self.told:
             warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -69,16 +69,16 @@ constexpr std::string_view kLayouts[] = {"strided",    "sparse_coo", "sparse_csr
                                          "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"};
 constexpr std::string_view kMemoryFormats[] = {"contiguous_format", "preserve_format", "channels_last",
                                                "channels_last_3d"};
-constexpr std::string_view kDeviceTypes[] = {"cpu", "cuda", "hip",  "hpu",  "ipu", "lazy",          "maia",   "meta",
-                                             "mps", "mtia", "musa", "npu", "privateuseone", "vulkan", "xla", "xpu"};
+constexpr std::string_view kDeviceTypes[] = {"cpu", "cuda", "hip",  "hpu", "ipu",           "lazy",   "maia", "meta",
+                                             "mps", "mtia", "musa", "npu", "privateuseone", "vulkan", "xla",  "xpu"};
 constexpr std::string_view kPaddlesDeviceTypes[] = {"gpu", "gpu_pinned"};
 
 struct Synonym {
   std::string_view synonym, dtype;
 };
 constexpr Synonym kSynonyms[] = {
-    {"half", "float16"},     {"float", "float32"},      {"double", "float64"}, {"short", "int16"},
-    {"int", "int32"},        {"long", "int64"},         {"byte", "uint8"},     {"char", "int8"},
+    {"half", "float16"},     {"float", "float32"},      {"double", "float64"},  {"short", "int16"},
+    {"int", "int32"},        {"long", "int64"},         {"byte", "uint8"},      {"char", "int8"},
     {"cfloat", "complex64"}, {"cdouble", "complex128"}, {"chalf", "complex32"},
 };
 constexpr Synonym kPeoplesNames[] = {
