@@ -380,7 +380,8 @@ class _Builder(program.Program):
         if self.state.unsure:
             self._tell(
                 f"{len(self.state.unsure)} parameters that look alike ({self.state.unsure[0]} is "
-                "the first) were matched by their order; record level 3 too, or values=..., to be sure"
+                "the first) were matched by their order; record level 3 too, or values=..., to be "
+                "sure"
             )
         for text in self.told:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
