@@ -54,7 +54,7 @@ def test_a_live_run_keeps_its_folder(tmp_path):
             refused = torchtrace(verb[0], "-fo", "out", *verb[1:], cwd=tmp_path)
             assert refused.status == (125 if verb[0] == "run" else 2), refused
             assert f"out is in use: process {program.pid}, or one that it forked" in refused.err
-            assert refused.err.endswith("wait for its end, or give another with -o\n")
+            assert refused.err.endswith("wait until it ends, or give another with -o\n")
         assert contents(tmp_path / "out") == before
     assert os.listdir(tmp_path / "out/log") == [f"main-{program.pid}.ttlog"]
     assert run(tmp_path, "-qfo", "out", "-c", "pass").status == 0

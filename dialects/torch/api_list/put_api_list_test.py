@@ -65,6 +65,12 @@ def test_the_list_is_as_it_would_be_written():
     assert put_api_list.write(*put_api_list.read(text)) == text
 
 
-def test_the_page_tells_the_differences():
+def test_the_page_has_the_numbers_of_names():
     page = (tool.ROOT / "docs/APIS.md").read_text("utf-8")
-    assert put_api_list.differences(put_api_list.LIST.read_text("utf-8")) in page
+    table = put_api_list.differences(put_api_list.LIST.read_text("utf-8"))
+    numbers = {row.split(" | ")[0][2:]: int(row.split(" | ")[1]) for row in table.splitlines()[2:]}
+    first, last = [*numbers][0], [*numbers][-1]
+    assert (
+        f"It has {numbers[first]:,} names for torch {first}, {numbers['2.13']:,} for 2.13 and "
+        f"{numbers[last]:,} for {last}"
+    ) in " ".join(page.split())
