@@ -306,7 +306,7 @@ TEST(RenderFormats, Parse) {
   EXPECT_THAT(names("configs,trace.txt"), ElementsAre("api_trace.txt", "api_configs.txt", "api_configs.yaml"));
   EXPECT_THAT(names("jsn"), ElementsAre(HasSubstr("unknown format \"jsn\"; known: yaml, txt, trace, ")));
   EXPECT_THAT(names("yaml,"), ElementsAre(HasSubstr("unknown format \"\"")));
-  EXPECT_THAT(names("yaml,none"), ElementsAre(HasSubstr("\"none\" stands alone")));
+  EXPECT_THAT(names("yaml,none"), ElementsAre(HasSubstr("format \"none\" can't be in a list")));
 }
 
 TEST(RenderFormats, FileNames) {

@@ -76,7 +76,7 @@ TEST(RecordingOptionsTest, NamesWhatHasAnotherType) {
 
 TEST(RecordingOptionsTest, RefusesWhatIsNoObject) {
   for (const char* const text : {"", "[]", "{", "null", "{} {}"})
-    EXPECT_THAT(Problem(text), HasSubstr("no JSON object"));
+    EXPECT_THAT(Problem(text), HasSubstr("not a JSON object"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST(Versions, RefusesWhatItWasNotTestedWith) {
   EXPECT_THAT(Module("2.6.0", true), HasSubstr("too old"));
   EXPECT_THAT(Module("9.0.1"), HasSubstr("--untested-torch"));
   EXPECT_EQ(Module("9.0.1", true), TorchModuleName(TorchEras().back()));
-  EXPECT_THAT(Module("main"), HasSubstr("no number"));
+  EXPECT_THAT(Module("main"), HasSubstr("not a number"));
 }
 
 }  // namespace
