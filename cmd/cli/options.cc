@@ -335,12 +335,10 @@ std::optional<int> ParseOptions(App* app, const std::vector<std::string>& args, 
   const auto usage_error = [&](const std::string& what) {
     return Fail(usage_exit_code, absl::StrCat(what, SeeHelp(parser->get_name().substr(sizeof kName))));
   };
-  for (CLI::Option* const option : parser->get_options({})) {
-    const auto found = std::find_if(app->options_.begin(), app->options_.end(),
-                                    [&](const Option& each) { return &each.parsed() == option; });
+  for (Option& option : app->options_) {
     // Not flags with a check of their own, or those that count.
-    const bool counts = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
-    if (IsFlag(*option) && !counts && !found->has_check()) option->check(CheckYesOrNo);
+    const bool counts = option.parsed().get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    if (IsFlag(option.parsed()) && !counts && !option.has_check()) option.check(CheckYesOrNo);
   }
   if (const std::string wrong = FlagsMessage(*parser, args); !wrong.empty()) return usage_error(wrong);
   try {
