@@ -31,7 +31,7 @@ std::string Page() {
   return absl::StrCat(page, "\n`torchtrace apis VERB --help` prints a verb's options.\n");
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunApis(const std::vector<std::string>& args) {
   std::vector<std::string> names;
   for (const Command* command : ApisCommands()) {
     names.push_back(ShortName(*command));
@@ -46,7 +46,7 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kApisCommand = {"apis", "The APIs of a library: names, lists, coverage of traces", "Read", Run,
+const Command kApisCommand = {"apis", "The APIs of a library: names, lists, coverage of traces", "Read", RunApis,
                               ApisCommands};
 
 }  // namespace torchtrace

@@ -30,7 +30,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kApisCoverageFooter[] =
     "Several traces count together. Exits with 1 below --fail-under, with 2 on any error.\n"
     "\n"
     "Examples:\n"
@@ -144,12 +144,12 @@ std::vector<std::string> OtherVersions(const std::vector<StatsTrace>& traces, co
   return sentences;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunApisCoverage(const std::vector<std::string>& args) {
   std::vector<std::string> paths, show;
   std::string list_name, format = "text", fail_under;
   CoverageOptions options;
   CallFilterOptions filter;
-  const auto app = MakeApp(kApisCoverageCommand, "[OPTIONS] TRACE...", kFooter);
+  const auto app = MakeApp(kApisCoverageCommand, "[OPTIONS] TRACE...", kApisCoverageFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   app->add_option("--list", list_name,
                   "What to measure against: a file of names, of APIs or operators (see docs/APIS.md); or aten, the "
@@ -234,6 +234,6 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 
 const Command kApisCoverageCommand = {"apis coverage", "Which APIs or operators of a list were called, and which never",
-                                      "Read", Run};
+                                      "Read", RunApisCoverage};
 
 }  // namespace torchtrace

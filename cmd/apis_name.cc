@@ -30,7 +30,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kApisNameFooter[] =
     "Searches torchtrace's own list of the framework's APIs, then your Python. With --python or\n"
     "--list, searches only there.\n"
     "\n"
@@ -185,9 +185,9 @@ std::string VersionInPython(const DialectInfo& dialect) {
   return python.ok() ? InstalledVersion(dialect, PackageFolders(*python, {})) : "";
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunApisName(const std::vector<std::string>& args) {
   std::string name, list_path, python, format = "text";
-  const auto app = MakeApp(kApisNameCommand, "[OPTIONS] NAME", kFooter);
+  const auto app = MakeApp(kApisNameCommand, "[OPTIONS] NAME", kApisNameFooter);
   app->add_option("NAME", name, "Any name of an API, or an operator: torch.nn.functional.relu_, aten::relu_")
       ->required()
       ->check([](const std::string& text) {
@@ -252,6 +252,6 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 
 const Command kApisNameCommand = {"apis name", "An API's shortest name, its aliases and the levels that see it", "Read",
-                                  Run};
+                                  RunApisName};
 
 }  // namespace torchtrace

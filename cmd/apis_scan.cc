@@ -22,7 +22,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kApisScanFooter[] =
     "Imports every module of the library, in separate processes. Modules that can't be imported\n"
     "are listed with the reason. PyTorch takes about a minute.\n"
     "\n"
@@ -39,12 +39,12 @@ std::string Comment(const ScanOptions& scan, bool is_default) {
   return absl::StrCat("# Made by `", made, "`: edit nothing here, it would be lost (see docs/APIS.md).\n");
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunApisScan(const std::vector<std::string>& args) {
   ScanOptions scan;
   std::string dialect = AllDialects().front().name, library, python, output;
   std::vector<std::string> imports;
   bool is_default = false, force = false, quiet = false;
-  const auto app = MakeApp(kApisScanCommand, "[OPTIONS] [-o FILE]", kFooter);
+  const auto app = MakeApp(kApisScanCommand, "[OPTIONS] [-o FILE]", kApisScanFooter);
   const auto module_name = [](const std::string& text) { return std::string(CheckModuleName(text).message()); };
   app->add_option(
          "--dialect", dialect,
@@ -105,6 +105,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kApisScanCommand = {"apis scan", "Write the list of a Python library's APIs", "Read", Run};
+const Command kApisScanCommand = {"apis scan", "Write the list of a Python library's APIs", "Read", RunApisScan};
 
 }  // namespace torchtrace

@@ -180,7 +180,7 @@ Answers AnswersFor(std::vector<std::string> words, const std::string& word) {
   return answers;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunCompletions(const std::vector<std::string>& args) {
   if (args.size() > 1 && args[0] == kWords) {
     std::string text;
     for (const auto& [answer, what] : AnswersFor({args.begin() + 1, args.end() - 1}, args.back())) {
@@ -201,6 +201,6 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 
 const Command kCompletionsCommand = {"completions", "Print a script that makes a shell complete commands", "General",
-                                     Run};
+                                     RunCompletions};
 
 }  // namespace torchtrace

@@ -24,14 +24,14 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kDedupFooter[] =
     "Examples:\n"
     "  torchtrace dedup out                               the lines of out/api_configs.txt\n"
     "  torchtrace dedup rank* --ignore device --counts    over several traces\n"
     "  torchtrace dedup out --for tests -o tests.txt      without the numbers of optimizers and the like\n"
     "  torchtrace dedup out --generalize -o configs.yaml --audit audit.json";
 
-struct Arguments {
+struct DedupArguments {
   std::vector<std::string> paths;
   std::string output, format, audit, python;
   bool force = false, quiet = false, all = false, counts = false, provenance = false, generalize = false;
@@ -42,11 +42,11 @@ struct Arguments {
   CallSelectionOptions calls;
 };
 
-bool ToFile(const Arguments& arguments) { return !arguments.output.empty() && arguments.output != "-"; }
+bool ToFile(const DedupArguments& arguments) { return !arguments.output.empty() && arguments.output != "-"; }
 
 bool HoldsConfigs(const Exporter& exporter) { return exporter.HoldsConfigs(); }
 
-absl::StatusOr<const Exporter*> ExporterFor(const Arguments& arguments) {
+absl::StatusOr<const Exporter*> ExporterFor(const DedupArguments& arguments) {
   if (!arguments.format.empty()) return FindExporter(arguments.format);
   if (!ToFile(arguments)) return FindExporter("text");
   return FindExporterOfFile(arguments.output, HoldsConfigs);
@@ -55,7 +55,7 @@ absl::StatusOr<const Exporter*> ExporterFor(const Arguments& arguments) {
 bool HoldsProvenance(const Exporter& exporter) { return exporter.provenance != Provenance::kNone; }
 
 // Checks the arguments before anything is read.
-absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
+absl::Status CheckArguments(const DedupArguments& arguments, const Exporter& exporter) {
   if (!exporter.HoldsConfigs()) {
     return absl::InvalidArgumentError(absl::StrCat("--format ", exporter.name, ": it holds calls, not configs; ",
                                                    ExporterNames(HoldsConfigs), " hold configs"));
@@ -81,7 +81,8 @@ absl::Status Check(const Arguments& arguments, const Exporter& exporter) {
 }
 
 // Drops the configs that --generalize doesn't keep. `audit` may be null.
-absl::Status GeneralizeConfigs(const Arguments& arguments, std::ostream* audit, std::vector<DedupConfig>* configs) {
+absl::Status GeneralizeConfigs(const DedupArguments& arguments, std::ostream* audit,
+                               std::vector<DedupConfig>* configs) {
   std::vector<std::string_view> identities;
   identities.reserve(configs->size());
   for (const DedupConfig& config : *configs) identities.push_back(config.identity);
@@ -107,9 +108,9 @@ absl::Status GeneralizeConfigs(const Arguments& arguments, std::ostream* audit, 
   return absl::OkStatus();
 }
 
-int Run(const std::vector<std::string>& args) {
-  Arguments arguments;
-  const auto app = MakeApp(kDedupCommand, "[OPTIONS] TRACE...", kFooter);
+int RunDedup(const std::vector<std::string>& args) {
+  DedupArguments arguments;
+  const auto app = MakeApp(kDedupCommand, "[OPTIONS] TRACE...", kDedupFooter);
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
   app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")
       ->option_text("FILE")
@@ -166,7 +167,7 @@ int Run(const std::vector<std::string>& args) {
   const absl::StatusOr<const Exporter*> chosen = ExporterFor(arguments);
   if (!chosen.ok()) return Fail(kExitTrouble, chosen.status());
   const Exporter& exporter = **chosen;
-  if (absl::Status s = Check(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
+  if (absl::Status s = CheckArguments(arguments, exporter); !s.ok()) return Fail(kExitTrouble, s);
   if (NeedsPython(exporter)) return ContinueInPython(exporter, arguments.python, kDedupCommand, args);
 
   ReadingProgress progress(arguments.quiet, arguments.paths.size());
@@ -238,6 +239,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kDedupCommand = {"dedup", "Gather the unique configs of traces", "Read", Run};
+const Command kDedupCommand = {"dedup", "Gather the unique configs of traces", "Read", RunDedup};
 
 }  // namespace torchtrace

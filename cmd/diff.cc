@@ -19,7 +19,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kDiffFooter[] =
     "Exits with 0 when the traces are the same, 1 when they differ, 2 on errors.\n\n"
     "Examples:\n"
     "  torchtrace diff before after\n"
@@ -30,7 +30,7 @@ constexpr char kFooter[] =
 constexpr char kCounts[] = "counts";
 
 // The number of lines that fit on a screen, without those around them.
-constexpr size_t kLinesAround = 15, kLeastRows = 5;
+constexpr size_t kLinesAroundTable = 15, kLeastRows = 5;
 constexpr uint64_t kScreenHunks = 3;
 constexpr uint64_t kScreenCalls = 10;
 
@@ -67,14 +67,14 @@ absl::StatusOr<Ignored> ParseIgnored(const std::vector<std::string>& lists) {
   return ignored;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunDiff(const std::vector<std::string>& args) {
   std::string a_path, b_path, format = "text", color = "auto";
   std::vector<std::string> ignore;
   bool sequence = false, all = false, no_pager = false, quiet = false;
   DiffOptions options;
   SequenceOptions sequence_options;
   CallSelectionOptions selection;
-  const auto app = MakeApp(kDiffCommand, "[OPTIONS] A B", kFooter);
+  const auto app = MakeApp(kDiffCommand, "[OPTIONS] A B", kDiffFooter);
   app->add_option("A", a_path, kTraceText)->required();
   app->add_option("B", b_path, "The trace that A is compared with")->required();
   app->add_option("--ignore", ignore,
@@ -148,7 +148,7 @@ int Run(const std::vector<std::string>& args) {
     if (max_hunks->count() == 0) sequence_options.max_hunks = 0;
     if (max_calls->count() == 0) sequence_options.max_calls = 0;
   } else if (const size_t lines = TerminalLines(); lines > 0) {
-    if (options.top == 0) options.max_rows = std::max(kLeastRows, lines - std::min(lines, kLinesAround));
+    if (options.top == 0) options.max_rows = std::max(kLeastRows, lines - std::min(lines, kLinesAroundTable));
     if (max_hunks->count() == 0) sequence_options.max_hunks = kScreenHunks;
     if (max_calls->count() == 0) sequence_options.max_calls = kScreenCalls;
   }
@@ -182,6 +182,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kDiffCommand = {"diff", "Compare two traces: APIs, configs and counts, or call by call", "Read", Run};
+const Command kDiffCommand = {"diff", "Compare two traces: APIs, configs and counts, or call by call", "Read", RunDiff};
 
 }  // namespace torchtrace

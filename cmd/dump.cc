@@ -17,7 +17,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kDumpFooter[] =
     "Examples:\n"
     "  torchtrace dump out --calls 0-99\n"
     "  torchtrace dump out --slowest 20 --where 'dtype = float16'\n"
@@ -26,12 +26,12 @@ constexpr char kFooter[] =
 
 constexpr char kAsRecorded[] = "recorded";
 
-int Run(const std::vector<std::string>& args) {
+int RunDump(const std::vector<std::string>& args) {
   std::string path, format = "text", fold = "auto", color = "auto", stacks;
   bool no_pager = false, quiet = false;
   DumpOptions options;
   CallSelectionOptions selection;
-  const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kFooter);
+  const auto app = MakeApp(kDumpCommand, "[OPTIONS] TRACE", kDumpFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   selection.AddTo(app.get());
   AddQuiet(app.get(), &quiet);
@@ -102,6 +102,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kDumpCommand = {"dump", "List the calls in order, nested, one a line", "Read", Run};
+const Command kDumpCommand = {"dump", "List the calls in order, nested, one a line", "Read", RunDump};
 
 }  // namespace torchtrace

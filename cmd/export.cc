@@ -34,7 +34,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kExportFooter[] =
     "Examples:\n"
     "  torchtrace export out -o configs/out.parquet\n"
     "  torchtrace export out -o flames.html\n"
@@ -241,12 +241,12 @@ absl::StatusOr<std::vector<std::string>> TakeNumbers(const std::vector<std::stri
   return left;
 }
 
-int Run(const std::vector<std::string>& all_args) {
+int RunExport(const std::vector<std::string>& all_args) {
   ExportArguments arguments;
   std::string format, by = "api";
   bool force = false, calls = false, all = false;
   SeriesOptions series;
-  const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kFooter));
+  const auto app = MakeApp(kExportCommand, "[OPTIONS] [FORMAT] TRACE...", absl::StrCat(Formats(), kExportFooter));
   const Option* const first_word =
       app->add_option("FORMAT", format, absl::StrCat(ExporterNames(), " (default: by FILE's suffix)"))
           ->check(Completed(Check(), [] { return ExporterNameList(); }));
@@ -340,6 +340,6 @@ int Run(const std::vector<std::string>& all_args) {
 }  // namespace
 
 const Command kExportCommand = {"export", "Write configs or calls for other tools: Parquet, CSV, TorchBench, ...",
-                                "Read", Run};
+                                "Read", RunExport};
 
 }  // namespace torchtrace

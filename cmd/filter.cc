@@ -21,7 +21,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kFilterFooter[] =
     "A call is kept when it passes every filter. docs/FILTER.md has the groups and the\n"
     "conditions of --where.\n"
     "\n"
@@ -31,7 +31,7 @@ constexpr char kFooter[] =
     "  torchtrace filter out -o slow --level 1 --where 'duration > 1ms or raised'\n"
     "  torchtrace filter out -o part --calls 1000-1999,@calls.txt --thread 0";
 
-constexpr char kLogName[] = "log/filtered.ttlog";
+constexpr char kFilteredLog[] = "log/filtered.ttlog";
 
 struct FilterArguments {
   std::string path;
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   if (!folder.ok()) return folder.status();
   FilterReport filtered;
   {
-    const std::string log = (std::filesystem::path((*folder)->path()) / kLogName).string();
+    const std::string log = (std::filesystem::path((*folder)->path()) / kFilteredLog).string();
     const absl::StatusOr<std::unique_ptr<TraceWriter>> writer = TraceWriter::Create(log);
     if (!writer.ok()) return (*folder)->Shown(writer.status());
     const absl::StatusOr<FilterReport> report = FilterTrace(source->get(), options, writer->get());
@@ -94,9 +94,9 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   return lines;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunFilter(const std::vector<std::string>& args) {
   FilterArguments arguments;
-  const auto app = MakeApp(kFilterCommand, "[OPTIONS] TRACE -o DIR", kFooter);
+  const auto app = MakeApp(kFilterCommand, "[OPTIONS] TRACE -o DIR", kFilterFooter);
   app->add_option("TRACE", arguments.path, kTraceText)->required();
   app->add_option("-o,--output", arguments.output, "Folder for the calls that are kept")
       ->option_text("DIR")
@@ -124,6 +124,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kFilterCommand = {"filter", "Make a trace of some calls of another", "Make", Run};
+const Command kFilterCommand = {"filter", "Make a trace of some calls of another", "Make", RunFilter};
 
 }  // namespace torchtrace

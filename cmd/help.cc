@@ -78,7 +78,7 @@ std::string ManualPage() {
   return page;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunHelp(const std::vector<std::string>& args) {
   if (!args.empty() && args[0][0] != '-') {
     const Command* const command = FindCommand(args[0]);
     if (command == nullptr) {
@@ -98,12 +98,12 @@ int Run(const std::vector<std::string>& args) {
     return Fail(kExitTrouble,
                 absl::StrCat("VERB, --all and --man each print another page: give one of them", SeeHelp("help")));
   }
-  if (!verb.empty()) return Run({verb});
+  if (!verb.empty()) return RunHelp({verb});
   return WriteStandardOutput(manual ? ManualPage() : all ? AllPages() : FirstPage(), kExitTrouble);
 }
 
 }  // namespace
 
-const Command kHelpCommand = {"help", "List the verbs, or the options of one", "General", Run};
+const Command kHelpCommand = {"help", "List the verbs, or the options of one", "General", RunHelp};
 
 }  // namespace torchtrace

@@ -17,15 +17,15 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kInfoFooter[] =
     "Examples:\n"
     "  torchtrace info out\n"
     "  torchtrace info --open out     where does it hang? also while the program runs";
 
-int Run(const std::vector<std::string>& args) {
+int RunInfo(const std::vector<std::string>& args) {
   std::string path, format = "text";
   bool open = false;
-  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE", kFooter);
+  const auto app = MakeApp(kInfoCommand, "[OPTIONS] TRACE", kInfoFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_flag(
       "--open", open,
@@ -57,6 +57,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kInfoCommand = {"info", "Show what was run, how it ended, and what the trace lacks", "Read", Run};
+const Command kInfoCommand = {"info", "Show what was run, how it ended, and what the trace lacks", "Read", RunInfo};
 
 }  // namespace torchtrace

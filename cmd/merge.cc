@@ -25,7 +25,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kMergeFooter[] =
     "TRACE is an output folder, a log, another tool's file, a folder of output folders, or -.\n"
     "A manifest has one TRACE a line, or TRACE, a tab and a label; blank lines and those that\n"
     "start with # are skipped; - is standard input.\n"
@@ -35,7 +35,7 @@ constexpr char kFooter[] =
     "  torchtrace merge --label gpt2=runs/1 --label bert=runs/2 -o models\n"
     "  find runs -name log | torchtrace merge --manifest - -o all --formats configs";
 
-constexpr char kLogName[] = "log/merged.ttlog";
+constexpr char kMergedLog[] = "log/merged.ttlog";
 
 struct MergeArguments {
   std::vector<std::string> paths;
@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>
     uint64_t done = 0;
     ReadingProgress reading(arguments.rendering.quiet);
     const absl::Status merged = MergeInputs(
-        inputs, (std::filesystem::path(path) / kLogName).string(),
+        inputs, (std::filesystem::path(path) / kMergedLog).string(),
         [&](uint64_t more) {
           progress.Show("merging", Progress::kBytes, done += more, bytes);
           return absl::OkStatus();
@@ -144,9 +144,9 @@ absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>
   return lines;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunMerge(const std::vector<std::string>& args) {
   MergeArguments arguments;
-  const auto app = MakeApp(kMergeCommand, "[OPTIONS] TRACE... -o DIR", kFooter);
+  const auto app = MakeApp(kMergeCommand, "[OPTIONS] TRACE... -o DIR", kMergeFooter);
   app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't give another");
   app->add_option("-o,--output", arguments.output, "Folder for the merged trace")
       ->option_text("DIR")
@@ -176,6 +176,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kMergeCommand = {"merge", "Make one trace of many: processes, ranks, runs, models", "Make", Run};
+const Command kMergeCommand = {"merge", "Make one trace of many: processes, ranks, runs, models", "Make", RunMerge};
 
 }  // namespace torchtrace

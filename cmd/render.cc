@@ -18,7 +18,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kRenderFooter[] =
     "Examples:\n"
     "  torchtrace render out                           all files, also after a kill -9\n"
     "  torchtrace render out --formats trace.yaml -o here";
@@ -31,11 +31,11 @@ std::string FolderOf(const std::string& path) {
   return (folder.filename() == "log" ? folder.parent_path() : folder).string();
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunRender(const std::vector<std::string>& args) {
   std::string path, formats = "all";
   RenderOptions options;
   options.render_limit = kNoRenderLimit;
-  const auto app = MakeApp(kRenderCommand, "[OPTIONS] TRACE", kFooter);
+  const auto app = MakeApp(kRenderCommand, "[OPTIONS] TRACE", kRenderFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--formats", formats, absl::StrCat("Files to write (default: all): ", RenderFormats::Choices()))
       ->option_text("LIST")
@@ -92,6 +92,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kRenderCommand = {"render", "Write the files of a trace: YAML, text, statistics", "Read", Run};
+const Command kRenderCommand = {"render", "Write the files of a trace: YAML, text, statistics", "Read", RunRender};
 
 }  // namespace torchtrace

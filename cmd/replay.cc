@@ -32,7 +32,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kReplayFooter[] =
     "Exits with 0 when every config did as recorded or was skipped, 1 when one did otherwise, 2 on trouble.\n\n"
     "Examples:\n"
     "  torchtrace replay out                                which calls of out do otherwise here\n"
@@ -42,7 +42,7 @@ constexpr char kFooter[] =
 
 constexpr uint64_t kLeastMemory = 64 << 20;  // a worker needs it for itself
 
-struct Arguments {
+struct ReplayArguments {
   std::vector<std::string> paths;
   std::string python, resume, output, format;
   bool force = false, quiet = false, all = false, sequence = false;
@@ -116,7 +116,7 @@ absl::StatusOr<std::string> VersionOfTorch(const std::string& python) {
       python, " has no torch (", std::string(error.substr(error.rfind('\n') + 1)), "); --python names another one"));
 }
 
-absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const Arguments& arguments) {
+absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const ReplayArguments& arguments) {
   if (arguments.resume.empty()) return ResultStore::Open("", "");
   const absl::StatusOr<std::string> torch = VersionOfTorch(arguments.workers.python);
   if (!torch.ok()) return torch.status();
@@ -131,7 +131,8 @@ bool AreOneFile(const std::string& a, const std::string& b) {
 
 // Replays the traces one after the other with the same workers; a trace stays open until its last config was handed
 // out. `missing` receives the remarks on them.
-absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingProgress* reading, Remarks* missing) {
+absl::Status Replay(const ReplayArguments& arguments, ResultStore* results, ReadingProgress* reading,
+                    Remarks* missing) {
   ReplayPlan plan(arguments.selection);
   const size_t traces = arguments.paths.size();
   Progress progress(arguments.quiet);
@@ -170,7 +171,7 @@ absl::Status Replay(const Arguments& arguments, ResultStore* results, ReadingPro
 }
 
 // Replays the calls of one trace in order.
-absl::Status ReplayInOrder(const Arguments& arguments, ResultStore* results, SequenceFacts* facts,
+absl::Status ReplayInOrder(const ReplayArguments& arguments, ResultStore* results, SequenceFacts* facts,
                            ReadingProgress* reading, Remarks* missing) {
   if (arguments.paths.size() > 1) return absl::InvalidArgumentError("--sequence takes one trace");
   Progress progress(arguments.quiet);
@@ -198,14 +199,14 @@ void OccupyClosedStreams() {
   }
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunReplay(const std::vector<std::string>& args) {
   OccupyClosedStreams();
-  Arguments arguments;
+  ReplayArguments arguments;
   WorkerOptions& workers = arguments.workers;
   workers.workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   workers.max_bytes = uint64_t{2} << 30;
   workers.max_memory = uint64_t{8} << 30;
-  const auto app = MakeApp(kReplayCommand, "[OPTIONS] TRACE...", kFooter);
+  const auto app = MakeApp(kReplayCommand, "[OPTIONS] TRACE...", kReplayFooter);
   app->add_option("TRACE", arguments.paths, kTraceText)->required();
   app->add_option("-o,--output", arguments.output, "File to write (default: standard output)")
       ->option_text("FILE")
@@ -253,11 +254,11 @@ int Run(const std::vector<std::string>& args) {
       ->group("Calling");
   app->add_option("--max-bytes", workers.max_bytes, "Skip calls whose inputs take more (default: 2 GiB)")
       ->option_text("SIZE")
-      ->transform(IsSize())
+      ->check(IsSize())
       ->group("Calling");
   app->add_option("--max-memory", workers.max_memory, "Memory of a worker beside torch itself (default: 8 GiB)")
       ->option_text("SIZE")
-      ->transform(IsSize(kLeastMemory))
+      ->check(IsSize(kLeastMemory))
       ->group("Calling");
   arguments.filter.AddTo(app.get());
   if (std::optional<int> done = ParseOptions(app.get(), args, kExitTrouble)) return *done;
@@ -317,6 +318,6 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 
 const Command kReplayCommand = {"replay", "Call the configs of traces again: here, on another device, another torch",
-                                "Read", Run};
+                                "Read", RunReplay};
 
 }  // namespace torchtrace

@@ -1292,7 +1292,7 @@ torch.ops.mine.half(torch.arange(6.0)).mul_(2)
 
 def test_names_are_refused_as_in_programs(tmp_path):
     """By one list: replay in Python, exports in C++."""
-    text = (tool.ROOT / "serialize/flow/callable.yaml").read_text()
+    text = (tool.ROOT / "replay/callable.yaml").read_text()
     refused = text.split("\nrefused:")[1].split("\nnot written:")[0]
     names = re.findall(r'- \{name: "(.*?)"', refused)
     names = [name.replace("[A-Z]", "A").replace("*", "x") for name in names]

@@ -16,7 +16,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kStatsFooter[] =
     "Several traces are shown side by side, a group of columns for each; --sum adds them up.\n"
     "\n"
     "Examples:\n"
@@ -74,14 +74,14 @@ const Choices<bool>& TimesShown() {
   return times;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunStats(const std::vector<std::string>& args) {
   std::vector<std::string> paths, ignore, labels;
   std::string by = "api", format = "text", sort, times = "sums";
   uint64_t top = 0;
   StatsOptions options;
   bool census = false, no_times = false, quiet = false;
   CallSelectionOptions selection;
-  const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kFooter);
+  const auto app = MakeApp(kStatsCommand, "[OPTIONS] TRACE...", kStatsFooter);
   app->add_option("TRACE", paths, kTraceText)->required();
   Option* const by_option =
       app->add_option("--by", by,
@@ -185,6 +185,6 @@ int Run(const std::vector<std::string>& args) {
 }  // namespace
 
 const Command kStatsCommand = {"stats", "Count calls by API, config, shapes, level, thread, line, module or tag",
-                               "Read", Run};
+                               "Read", RunStats};
 
 }  // namespace torchtrace

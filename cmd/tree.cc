@@ -19,9 +19,9 @@ namespace torchtrace {
 namespace {
 
 // Lines of a screen for titles, threads, what was left out.
-constexpr size_t kLinesAround = 5;
+constexpr size_t kLinesAroundTree = 5;
 
-constexpr char kFooter[] =
+constexpr char kTreeFooter[] =
     "Examples:\n"
     "  torchtrace tree out --depth 3\n"
     "  torchtrace tree out --by module --min-time 1ms\n"
@@ -41,12 +41,12 @@ const Choices<bool>& FirstCalledFirst() {
   return orders;
 }
 
-int Run(const std::vector<std::string>& args) {
+int RunTree(const std::vector<std::string>& args) {
   std::string path, by = "api", format = "text", sort = "time", color = "auto", min_time;
   bool all = false, no_pager = false, quiet = false;
   TreeOptions options;
   CallSelectionOptions selection;
-  const auto app = MakeApp(kTreeCommand, "[OPTIONS] TRACE", kFooter);
+  const auto app = MakeApp(kTreeCommand, "[OPTIONS] TRACE", kTreeFooter);
   app->add_option("TRACE", path, kTraceText)->required();
   app->add_option("--by", by,
                   "What a node is: api (all calls), module (of level 3), or line (of the program; needs run "
@@ -88,7 +88,8 @@ int Run(const std::vector<std::string>& args) {
   options.width = TerminalWidth();
   // Options that limit the tree turn the limit of a screen off.
   const size_t lines = TerminalLines();
-  if (!all && options.depth == UINT32_MAX && min_time.empty() && lines > 0) options.max_nodes = lines - kLinesAround;
+  if (!all && options.depth == UINT32_MAX && min_time.empty() && lines > 0)
+    options.max_nodes = lines - kLinesAroundTree;
 
   ReadingProgress progress(quiet);
   if (absl::Status s = selection.CheckNames({path}, &progress); !s.ok()) return Fail(kExitTrouble, s);
@@ -109,6 +110,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kTreeCommand = {"tree", "Show what called what, folded, with times", "Read", Run};
+const Command kTreeCommand = {"tree", "Show what called what, folded, with times", "Read", RunTree};
 
 }  // namespace torchtrace

@@ -15,7 +15,7 @@
 namespace torchtrace {
 namespace {
 
-int Run(const std::vector<std::string>& args) {
+int RunVersion(const std::vector<std::string>& args) {
   int verbose = 0;
   const auto app = MakeApp(kVersionCommand, "[-v]");
   app->add_flag("-v,--verbose", verbose,
@@ -39,6 +39,6 @@ int Run(const std::vector<std::string>& args) {
 
 }  // namespace
 
-const Command kVersionCommand = {"version", "Print the version of torchtrace", "General", Run};
+const Command kVersionCommand = {"version", "Print the version of torchtrace", "General", RunVersion};
 
 }  // namespace torchtrace

@@ -102,7 +102,7 @@ struct RecordedCall {
   PyObject_HEAD ThreadRecorder* thread;  // null: the call has ended
 };
 
-void End(PyObject* self, PyObject* exception_type) {
+void EndCall(PyObject* self, PyObject* exception_type) {
   auto* const call = reinterpret_cast<RecordedCall*>(self);
   ThreadRecorder* const thread = call->thread;
   call->thread = nullptr;
@@ -116,14 +116,14 @@ void End(PyObject* self, PyObject* exception_type) {
 }
 
 void Dealloc(PyObject* self) {
-  End(self, nullptr);
+  EndCall(self, nullptr);
   Py_TYPE(self)->tp_free(self);
 }
 
 PyObject* Enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
 PyObject* Exit(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  End(self, count > 0 && args[0] != Py_None ? args[0] : nullptr);
+  EndCall(self, count > 0 && args[0] != Py_None ? args[0] : nullptr);
   Py_RETURN_FALSE;
 }
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 RULES = {
     **yaml.safe_load((tool.ROOT / "replay/rules.yaml").read_text()),
-    "callable": yaml.safe_load((tool.ROOT / "serialize/flow/callable.yaml").read_text()),
+    "callable": yaml.safe_load((tool.ROOT / "replay/callable.yaml").read_text()),
 }
 
 

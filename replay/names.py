@@ -3,7 +3,7 @@ torch.
 
 Names come from a trace, which is untrusted. No text is evaluated: an operator is looked up in the
 dispatcher's table, a function by walking dictionaries of torch's own modules and classes, without
-running code on the way, and only if serialize/flow/callable.yaml lists the place as harmless.
+running code on the way, and only if replay/callable.yaml lists the place as harmless.
 """
 
 import contextlib

@@ -205,8 +205,8 @@ Option* Option::option_text(const std::string& placeholder) {
   option_->option_text(placeholder);
   return this;
 }
-Option* Option::envname(const std::string& variable) {
-  option_->envname(variable);
+Option* Option::envname() {
+  option_->envname(absl::StrCat("TORCHTRACE_", absl::StrReplaceAll(absl::AsciiStrToUpper(long_name()), {{"-", "_"}})));
   return this;
 }
 Option* Option::group(const std::string& heading) {
@@ -214,14 +214,11 @@ Option* Option::group(const std::string& heading) {
   return this;
 }
 Option* Option::check(Check check) {
-  option_->check(ValidatorOf(std::move(check.run)));
+  check.replaces ? option_->transform(ValidatorOf(std::move(check.run)))
+                 : option_->check(ValidatorOf(std::move(check.run)));
   has_check_ = true;
   words_ = std::move(check.words);
   lists_ = check.lists;
-  return this;
-}
-Option* Option::transform(Check check) {
-  option_->transform(ValidatorOf(std::move(check.run)));
   return this;
 }
 Option* Option::needs(Option* other) {
@@ -387,13 +384,15 @@ Check IsList() {
 }
 
 Check IsSize(uint64_t least) {
-  return [least](std::string& text) {
+  Check check = [least](std::string& text) {
     const absl::StatusOr<uint64_t> bytes = ParseSize(text);
     if (!bytes.ok()) return std::string(bytes.status().message());
     if (*bytes < least) return absl::StrCat("'", text, "' is less than ", least >> 20, " MiB");
     text = absl::StrCat(*bytes);
     return std::string();
   };
+  check.replaces = true;
+  return check;
 }
 
 Check IsSeconds(double least, int64_t most) {

@@ -113,11 +113,12 @@ struct Check {
     requires std::is_invocable_r_v<std::string, Call, std::string&>
   Check(Call call) : run(std::move(call)) {}  // NOLINT(google-explicit-constructor)
 
-  // Returns an error message, or an empty text. May replace the value. Null: every value is right.
+  // Returns an error message, or an empty text. Null: every value is right.
   std::function<std::string(std::string& text)> run;
   // What a shell completes the value with, if set: words that the check accepts; it may accept others, too.
   std::function<std::vector<std::string>()> words;
-  bool lists = false;  // the value is a list of these, with commas
+  bool lists = false;     // the value is a list of these, with commas
+  bool replaces = false;  // the value, when it is right
 };
 
 // A declared option or argument. The functions that return it are CLI11's of the same names.
@@ -126,10 +127,9 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option* option_text(const std::string& placeholder);
-  Option* envname(const std::string& variable);
+  Option* envname();  // by its long name: TORCHTRACE_START_PAUSED
   Option* group(const std::string& heading);
   Option* check(Check check);
-  Option* transform(Check check);
   Option* needs(Option* other);
   Option* excludes(Option* other);
   Option* required();

@@ -108,10 +108,7 @@ void RenderingOptions::AddTo(App* app) {
 }
 
 void AddRenderingOptions(App* app, RecordingOptions* options, const std::string& group) {
-  for (Option* const option : AddFiles(app, options)) {
-    const std::string name = absl::AsciiStrToUpper(option->long_name());
-    option->envname(absl::StrCat("TORCHTRACE_", absl::StrReplaceAll(name, {{"-", "_"}})))->group(group);
-  }
+  for (Option* const option : AddFiles(app, options)) option->envname()->group(group);
 }
 
 void RenderingOptions::Apply(RenderOptions* options) const {

@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,8 +55,11 @@ constexpr char kFooter[] =
     "  torchtrace run --include 'torch.nn.*' -c 'import torch; torch.nn.Linear(2, 3)'";
 
 struct RunOptions {
-  RecordingOptions recording;       // lists as typed
-  std::vector<std::string> levels;  // as typed
+  RecordingOptions recording;  // lists as typed
+  // As typed.
+  std::vector<std::string> levels;
+  std::string stacks;
+  std::string int_ranges = "first";
   std::string output;
   std::string python;
   std::vector<std::string> python_args;
@@ -64,13 +69,13 @@ struct RunOptions {
   bool frames_typed = false, stack_format_typed = false;
 };
 
-std::vector<std::string> WhichCalls() { return {"all", "first"}; }
+std::vector<std::string> NamesOfWhichCalls() { return {"all", "first"}; }
 
 // Also accepts what variables use for yes and no.
-absl::StatusOr<std::string> ParseWhichCalls(const std::string& text) {
-  if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return "all";
-  if (text == "first") return "first";
-  if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return "";
+absl::StatusOr<WhichCalls> ParseWhichCalls(const std::string& text) {
+  if (text == "all" || text == "1" || text == "true" || text == "yes" || text == "on") return WhichCalls::kAll;
+  if (text == "first") return WhichCalls::kFirst;
+  if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") return WhichCalls::kNone;
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not all or first"));
 }
 
@@ -80,167 +85,128 @@ const Choices<std::string>& FrameKinds() {
   return kinds;
 }
 
+// An option of `run`. A variable sets it, too, unless `variable` is false.
+struct OptionRow {
+  const char* group;
+  const char* names;
+  std::variant<bool*, int*, uint64_t*, std::string*, std::vector<std::string>*> value;
+  const char* placeholder;  // of its value; "": it has none
+  std::string text;
+  Check check = {};
+  bool variable = true;
+};
+
+void AddOption(App* app, const OptionRow& row) {
+  const std::string names = row.names;
+  Option* const option = std::visit(
+      [&](auto* value) {
+        using Value = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+          return app->add_option(names, *value, row.text)->allow_extra_args(false)->check(IsList());
+        } else if constexpr (std::is_same_v<Value, uint64_t>) {
+          return app->add_option(names, *value, row.text);
+        } else if constexpr (std::is_same_v<Value, std::string>) {
+          // "{all}": its value may be left out.
+          return names.find('{') == std::string::npos ? app->add_option(names, *value, row.text)
+                                                      : app->add_flag(names, *value, row.text);
+        } else {
+          return app->add_flag(names, *value, row.text);
+        }
+      },
+      row.value);
+  if (*row.placeholder != '\0') option->option_text(row.placeholder);
+  if (row.check.run != nullptr || row.check.words != nullptr) option->check(row.check);
+  if (row.variable) option->envname();
+  option->group(row.group);
+}
+
 std::unique_ptr<App> MakeRunApp(RunOptions* options) {
-  auto app = MakeApp(kRunCommand, kUsage, kFooter);
-  RecordingOptions* const recording = &options->recording;
-  const auto list = [&](const std::string& names, std::vector<std::string>* value, const std::string& text) {
-    return app->add_option(names, *value, text)->allow_extra_args(false)->check(IsList());
-  };
-
-  list("-l,--levels", &options->levels,
+  constexpr char kCapture[] = "Capture", kLevel0[] = "Level 0", kLevel3[] = "Level 3", kOutput[] = "Output",
+                 kLaunching[] = "Launching", kGeneral[] = "General";
+  const Check which_calls =
+      Completed(Checked([](const std::string& text) { return ParseWhichCalls(text); }), NamesOfWhichCalls);
+  RecordingOptions& recording = options->recording;
+  const OptionRow before_rendering[] = {
+      {kCapture, "-l,--levels", &options->levels, "LEVELS",
        absl::StrCat("What to trace, by number or name: ", DescribeLevels(),
-                    ". Several with commas (default: 1; 0 where the dialect has no other)"))
-      ->option_text("LEVELS")
-      ->envname("TORCHTRACE_LEVELS")
-      ->group("Capture")
-      ->check(CompletedLists(Checked([](const std::string& text) { return ParseLevels(text); }), LevelNames));
-  list("--include", &recording->include,
-       "Record only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated")
-      ->option_text("GLOB")
-      ->envname("TORCHTRACE_INCLUDE")
-      ->group("Capture")
-      ->check(CompletedLists(Check(), GroupPatterns));
-  list("--exclude", &recording->exclude, "Don't record APIs that match GLOB; may be repeated")
-      ->option_text("GLOB")
-      ->envname("TORCHTRACE_EXCLUDE")
-      ->group("Capture")
-      ->check(CompletedLists(Check(), GroupPatterns));
-  app->add_option("--groups", recording->groups, "More groups for --include and --exclude (see docs/FILTER.md)")
-      ->option_text("FILE")
-      ->envname("TORCHTRACE_GROUPS")
-      ->group("Capture");
-  app->add_flag("--include-getters", recording->include_getters,
-                "Record property reads as well (torch.Tensor.shape.__get__); otherwise they are only counted")
-      ->envname("TORCHTRACE_INCLUDE_GETTERS")
-      ->group("Capture");
-  app->add_flag("--untested-torch", recording->untested_torch,
-                "Also trace a torch that is newer than what this version of torchtrace was tested with")
-      ->envname("TORCHTRACE_UNTESTED_TORCH")
-      ->group("Capture");
-  app->add_option(
-         "--api-list", recording->api_list,
-         "What level 0 traces: a list of names, such as `torchtrace apis scan` writes, or all: everything that a "
-         "scan finds in torch, or in each --library (default: the public API of the dialect's framework)")
-      ->option_text("FILE")
-      ->envname("TORCHTRACE_API_LIST")
-      ->group("Level 0");
-  list("--library", &recording->libraries,
+                    ". Several with commas (default: 1; 0 where the dialect has no other)"),
+       CompletedLists(Checked([](const std::string& text) { return ParseLevels(text); }), LevelNames)},
+      {kCapture, "--include", &recording.include, "GLOB",
+       "Record only APIs that match GLOB ('*', '?', '[a-z]', or a group: '%nn', '%linalg', ...); may be repeated",
+       CompletedLists(Check(), GroupPatterns)},
+      {kCapture, "--exclude", &recording.exclude, "GLOB", "Don't record APIs that match GLOB; may be repeated",
+       CompletedLists(Check(), GroupPatterns)},
+      {kCapture, "--groups", &recording.groups, "FILE", "More groups for --include and --exclude (see docs/FILTER.md)"},
+      {kCapture, "--include-getters", &recording.include_getters, "",
+       "Record property reads as well (torch.Tensor.shape.__get__); otherwise they are only counted"},
+      {kCapture, "--untested-torch", &recording.untested_torch, "",
+       "Also trace a torch that is newer than what this version of torchtrace was tested with"},
+      {kLevel0, "--api-list", &recording.api_list, "FILE",
+       "What level 0 traces: a list of names, such as `torchtrace apis scan` writes, or all: everything that a scan "
+       "finds "
+       "in torch, or in each --library (default: the public API of the dialect's framework)"},
+      {kLevel0, "--library", &recording.libraries, "NAME",
        "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
-       "the dialect's framework, where no --api-list is given)")
-      ->option_text("NAME")
-      ->envname("TORCHTRACE_LIBRARY")
-      ->group("Level 0");
-  app->add_flag("--disable-torch-api-list", recording->disable_torch_api_list, "The same as --api-list all")
-      ->envname("TORCHTRACE_DISABLE_TORCH_API_LIST")
-      ->group("Level 0");
-  app->add_flag("--outermost", recording->outermost, "At level 0, leave out calls that other calls of level 0 caused")
-      ->envname("TORCHTRACE_OUTERMOST")
-      ->group("Level 0");
-  app->add_option("--frames", recording->frames,
-                  "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too; "
-                  "all, those written in C too (default: python)")
-      ->option_text("WHAT")
-      ->envname("TORCHTRACE_FRAMES")
-      ->group("Level 3")
-      ->check(OneOf(FrameKinds()));
-  list("--frame-include", &recording->frame_include,
-       "At level 3, record only functions of files that match GLOB; may be repeated")
-      ->option_text("GLOB")
-      ->envname("TORCHTRACE_FRAME_INCLUDE")
-      ->group("Level 3");
-  list("--frame-exclude", &recording->frame_exclude,
-       "At level 3, don't record functions of files that match GLOB; may be repeated")
-      ->option_text("GLOB")
-      ->envname("TORCHTRACE_FRAME_EXCLUDE")
-      ->group("Level 3");
-  app->add_option("--frame-depth", recording->frame_depth,
-                  "At level 3, record functions nested at most N deep (default: 0, any depth)")
-      ->option_text("N")
-      ->envname("TORCHTRACE_FRAME_DEPTH")
-      ->check(IsCount())
-      ->group("Level 3");
-  app->add_flag("--start-paused", recording->start_paused,
-                "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() "
-                "(see docs/PYTHON.md)")
-      ->envname("TORCHTRACE_START_PAUSED")
-      ->group("Capture");
-  app->add_flag("--outputs", recording->outputs, "Record what calls return, too (see docs/VALUES.md)")
-      ->envname("TORCHTRACE_OUTPUTS")
-      ->group("Capture");
-  app->add_flag("--ids", recording->ids,
-                "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)")
-      ->envname("TORCHTRACE_IDS")
-      ->group("Capture");
-  app->add_flag("--int-ranges{all},!--no-int-ranges", recording->int_ranges,
-                "Record the smallest and largest element of integer tensors in CPU memory of up to 4,096 elements, and "
-                "all elements of those of up to 32, at every call; with =first (the default), at the first 3 calls of "
-                "each config on a thread")
-      ->option_text("[=all|first]")
-      ->envname("TORCHTRACE_INT_RANGES")
-      ->group("Capture")
-      ->check(Completed(Checked([](const std::string& text) { return ParseWhichCalls(text); }), WhichCalls));
-  app->add_option("--values", recording->values,
-                  "Record the contents of tensors in CPU memory of up to BYTES (64KB, 1MB; default: 0, none)")
-      ->option_text("BYTES")
-      ->envname("TORCHTRACE_VALUES")
-      ->group("Capture")
-      ->transform(IsSize());
-  app->add_flag("--stacks{all}", recording->stacks,
-                "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on "
-                "a thread (see docs/STACKS.md)")
-      ->option_text("[=all|first]")
-      ->envname("TORCHTRACE_STACKS")
-      ->group("Capture")
-      ->check(Completed(Checked([](const std::string& text) { return ParseWhichCalls(text); }), WhichCalls));
-  app->add_option("--stack-format", recording->stack_format,
-                  "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) "
-                  "(default: short)")
-      ->option_text("FORMAT")
-      ->envname("TORCHTRACE_STACK_FORMAT")
-      ->group("Capture")
-      ->check(OneOf(StackFormats()));
-  app->add_option(
-         "--dialect", recording->dialect,
-         absl::StrCat("The framework to trace: ", DescribeDialects(),
-                      ", or module:Class in Python (see docs/EXTENDING.md; default: ", recording->dialect, ")"))
-      ->option_text("NAME")
-      ->envname("TORCHTRACE_DIALECT")
-      ->group("Capture")
-      ->check(Completed(Check(), DialectNames));
-
-  app->add_option("-o,--output", options->output,
-                  "Folder for the trace; %p is the process id, %h the host, %r the rank "
-                  "(default: torchtrace-<script>-%p)")
-      ->option_text("DIR")
-      ->check(IsFolderName())
-      ->envname("TORCHTRACE_OUTPUT")
-      ->group("Output");
-  app->add_flag("-f,--force", recording->force, "Overwrite the trace that is in DIR")
-      ->envname("TORCHTRACE_FORCE")
-      ->group("Output");
-  AddRenderingOptions(app.get(), recording, "Output");
-
-  app->add_option("--python", options->python,
-                  "The Python to run: a file, a name on PATH or an environment's folder (default: that of torchtrace's "
-                  "own environment, the active one, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]")
-      ->option_text("PYTHON")
-      ->group("Launching");
-  app->add_flag("--no-self-test", options->no_self_test,
-                "Don't test the levels at the first use of a Python and a torch (see docs/RUN.md)")
-      ->envname("TORCHTRACE_NO_SELF_TEST")
-      ->group("Launching");
-  list("--python-arg", &options->python_args,
-       "An option for Python itself, such as --python-arg=-O or --python-arg=-Xdev; may be repeated")
-      ->option_text("ARG")
-      ->group("Launching");
-
-  app->add_flag("-q,--quiet", recording->quiet, "Print nothing about tracing")
-      ->envname("TORCHTRACE_QUIET")
-      ->group("General");
-  app->add_flag("-v,--verbose", options->verbose, "Print what is done; may be repeated")
-      ->envname("TORCHTRACE_VERBOSE")
-      ->group("General");
-  app->help_option()->group("General");
+       "the dialect's framework, where no --api-list is given)"},
+      {kLevel0, "--disable-torch-api-list", &recording.disable_torch_api_list, "", "The same as --api-list all"},
+      {kLevel0, "--outermost", &recording.outermost, "",
+       "At level 0, leave out calls that other calls of level 0 caused"},
+      {kLevel3, "--frames", &recording.frames, "WHAT",
+       "What level 3 traces: modules, the calls of nn.Modules; python, functions written in Python too; all, those "
+       "written in C too (default: python)",
+       OneOf(FrameKinds())},
+      {kLevel3, "--frame-include", &recording.frame_include, "GLOB",
+       "At level 3, record only functions of files that match GLOB; may be repeated"},
+      {kLevel3, "--frame-exclude", &recording.frame_exclude, "GLOB",
+       "At level 3, don't record functions of files that match GLOB; may be repeated"},
+      {kLevel3, "--frame-depth", &recording.frame_depth, "N",
+       "At level 3, record functions nested at most N deep (default: 0, any depth)", IsCount()},
+      {kCapture, "--start-paused", &recording.start_paused, "",
+       "Record nothing until the program calls torchtrace.resume() or enters torchtrace.trace() (see docs/PYTHON.md)"},
+      {kCapture, "--outputs", &recording.outputs, "", "Record what calls return, too (see docs/VALUES.md)"},
+      {kCapture, "--ids", &recording.ids, "",
+       "Record which tensor and storage each tensor is: how data flows between calls (see docs/VALUES.md)"},
+      {kCapture, "--int-ranges{all},!--no-int-ranges", &options->int_ranges, "[=all|first]",
+       "Record the smallest and largest element of integer tensors in CPU memory of up to 4,096 elements, and all "
+       "elements of those of up to 32, at every call; with =first (the default), at the first 3 calls of each config "
+       "on a thread",
+       which_calls},
+      {kCapture, "--values", &recording.values, "BYTES",
+       "Record the contents of tensors in CPU memory of up to BYTES (64KB, 1MB; default: 0, none)", IsSize()},
+      {kCapture, "--stacks{all}", &options->stacks, "[=all|first]",
+       "Record the Python stack of every call, or with --stacks=first of the first 3 calls of each config on a thread "
+       "(see docs/STACKS.md)",
+       which_calls},
+      {kCapture, "--stack-format", &recording.stack_format, "FORMAT",
+       "How api_stacks.yaml shows them: short (file:line), full (as a traceback), api (names) (default: short)",
+       OneOf(StackFormats())},
+      {kCapture, "--dialect", &recording.dialect, "NAME",
+       absl::StrCat("The framework to trace: ", DescribeDialects(),
+                    ", or module:Class in Python (see docs/EXTENDING.md; default: ", recording.dialect, ")"),
+       Completed(Check(), DialectNames)},
+      {kOutput, "-o,--output", &options->output, "DIR",
+       "Folder for the trace; %p is the process id, %h the host, %r the rank (default: torchtrace-<script>-%p)",
+       IsFolderName()},
+      {kOutput, "-f,--force", &recording.force, "", "Overwrite the trace that is in DIR"},
+  };
+  const OptionRow after_rendering[] = {
+      {kLaunching, "--python", &options->python, "PYTHON",
+       "The Python to run: a file, a name on PATH or an environment's folder (default: that of torchtrace's own "
+       "environment, the active one, ./.venv, or python3 on PATH) [env: TORCHTRACE_PYTHON]",
+       /*check=*/{}, /*variable=*/false},
+      {kLaunching, "--no-self-test", &options->no_self_test, "",
+       "Don't test the levels at the first use of a Python and a torch (see docs/RUN.md)"},
+      {kLaunching, "--python-arg", &options->python_args, "ARG",
+       "An option for Python itself, such as --python-arg=-O or --python-arg=-Xdev; may be repeated",
+       /*check=*/{}, /*variable=*/false},
+      {kGeneral, "-q,--quiet", &recording.quiet, "", "Print nothing about tracing"},
+      {kGeneral, "-v,--verbose", &options->verbose, "", "Print what is done; may be repeated"},
+  };
+  auto app = MakeApp(kRunCommand, kUsage, kFooter);
+  for (const OptionRow& row : before_rendering) AddOption(app.get(), row);
+  AddRenderingOptions(app.get(), &recording, kOutput);
+  for (const OptionRow& row : after_rendering) AddOption(app.get(), row);
+  app->help_option()->group(kGeneral);
   return app;
 }
 
@@ -383,7 +349,7 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   if (options.frames_typed && !extension && std::find(levels.begin(), levels.end(), kFrameLevel) == levels.end()) {
     return Fail(kExitNotStarted, "--frames is for level 3, which isn't traced: add it to --levels");
   }
-  if (options.stack_format_typed && ParseWhichCalls(recording.stacks)->empty()) {
+  if (options.stack_format_typed && *ParseWhichCalls(options.stacks) == WhichCalls::kNone) {
     return Fail(kExitNotStarted, "--stack-format is for stacks, which aren't recorded: give --stacks, too");
   }
   recording.include = SplitLists(recording.include);
@@ -391,8 +357,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
   recording.libraries = SplitLists(recording.libraries);
   recording.frame_include = SplitLists(recording.frame_include);
   recording.frame_exclude = SplitLists(recording.frame_exclude);
-  recording.stacks = *ParseWhichCalls(recording.stacks);
-  recording.int_ranges = *ParseWhichCalls(recording.int_ranges);
+  recording.stacks = *ParseWhichCalls(options.stacks);
+  recording.int_ranges = *ParseWhichCalls(options.int_ranges);
   if (absl::Status status = CheckTracedList(recording); !status.ok()) return Fail(kExitNotStarted, status);
   const absl::StatusOr<std::string> shown_folder = ExpandOutputName(
       options.output.empty()
@@ -501,7 +467,7 @@ int Run(const std::vector<std::string>& args) {
   RunOptions options;
   const std::unique_ptr<App> app = MakeRunApp(&options);
   const absl::StatusOr<RunArguments> split =
-      SplitRunArguments(args, app->NamesWithValue(), {{"--stacks", WhichCalls()}});
+      SplitRunArguments(args, app->NamesWithValue(), {{"--stacks", NamesOfWhichCalls()}});
   if (!split.ok()) return Fail(kExitNotStarted, absl::StrCat(split.status().message(), SeeHelp("run")));
   if (std::optional<int> done = ParseOptions(app.get(), split->options, kExitNotStarted)) return *done;
   if (split->program.empty()) {

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kAten[] = "aten::";
+constexpr char kOperators[] = "aten::";
 
 // ATen's operators with their overloads, one a line, from the installed torch's code generator:
 //
@@ -34,10 +34,10 @@ std::string InstalledOperators(const std::vector<std::string>& package_folders) 
       constexpr std::string_view kFunction = "- func: ", kMade = "  autogen: ";
       if (line.starts_with(kFunction)) {
         const std::string rest = line.substr(kFunction.size());
-        absl::StrAppend(&names, kAten, rest.substr(0, rest.find('(')), "\n");
+        absl::StrAppend(&names, kOperators, rest.substr(0, rest.find('(')), "\n");
       } else if (line.starts_with(kMade)) {
         for (const auto name : absl::StrSplit(line.substr(kMade.size()), absl::ByAnyChar(", "), absl::SkipEmpty())) {
-          absl::StrAppend(&names, kAten, name, "\n");
+          absl::StrAppend(&names, kOperators, name, "\n");
         }
       }
     }
@@ -56,7 +56,7 @@ bool MayBeMade(const std::string& pattern, const RecordingOptions& options, bool
       Has(options.levels, kRecordLevel)) {
     return true;
   }
-  if (pattern.starts_with(kAten)) return !knows_aten;
+  if (pattern.starts_with(kOperators)) return !knows_aten;
   return !pattern.starts_with(options.dialect + ".") || pattern.starts_with(options.dialect + ".ops.");
 }
 

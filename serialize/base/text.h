@@ -67,6 +67,15 @@ size_t AppendPlainText(std::string_view text, const PlainTextOptions& options, s
 // or in its cell.
 std::string PlainLine(std::string_view text);
 
+// ANSI colours of terminals, and what diff tools use them for.
+inline constexpr char kRed[] = "\x1b[31m";     // what A has
+inline constexpr char kGreen[] = "\x1b[32m";   // what B has
+inline constexpr char kYellow[] = "\x1b[33m";  // what changed
+inline constexpr char kCyan[] = "\x1b[36m";    // where
+inline constexpr char kBold[] = "\x1b[1m";
+inline constexpr char kDim[] = "\x1b[2m";
+inline constexpr char kReset[] = "\x1b[0m";
+
 // `1 call`, `2 calls`
 inline std::string Counted(uint64_t count, std::string_view one, std::string_view many) {
   return absl::StrCat(count, " ", std::string(count == 1 ? one : many));

@@ -14,7 +14,7 @@
 namespace torchtrace {
 namespace {
 
-Coarsening Ignoring(const std::string& names) {
+Coarsening CoarseningOf(const std::string& names) {
   absl::StatusOr<Coarsening> coarsening = Coarsening::Parse(absl::StrSplit(names, ',', absl::SkipEmpty()));
   EXPECT_TRUE(coarsening.ok()) << coarsening.status();
   return *coarsening;
@@ -103,13 +103,13 @@ TEST(Coarsening, WhatEachNameForgets) {
       {kAll, Sample("ellipsis"), "Ellipsis"},
   };
   for (const Row& row : rows) {
-    const Config config = Ignoring(row.names).Apply(MakeConfig(1, "f", {row.value}));
+    const Config config = CoarseningOf(row.names).Apply(MakeConfig(1, "f", {row.value}));
     EXPECT_EQ(FormatConfig(config), "f(" + row.text + ")") << row.names << " of " << FormatValue(row.value);
   }
 }
 
 TEST(Coarsening, ArgumentsNamedDevice) {
-  const Coarsening device = Ignoring("device");
+  const Coarsening device = CoarseningOf("device");
   for (const Value& value : {TextValue("weird"), IntValue(0), Sample("device"), Sample("none")}) {
     EXPECT_EQ(FormatConfig(device.Apply(MakeConfig(1, "f", {}, {{"device", value}}))), "f(device=*)");
     const Config other = MakeConfig(1, "f", {}, {{"dim", IntValue(0)}});
@@ -118,14 +118,14 @@ TEST(Coarsening, ArgumentsNamedDevice) {
 }
 
 TEST(Coarsening, Level) {
-  const Coarsening level = Ignoring("level");
+  const Coarsening level = CoarseningOf("level");
   EXPECT_EQ(level.Apply(EncodeConfig(MakeConfig(0, "f"))), level.Apply(EncodeConfig(MakeConfig(1, "f"))));
   EXPECT_EQ(level.Apply(MakeConfig(1, "f")).level, kAnyLevel);
 }
 
 TEST(Coarsening, ResultIsAValidConfigAndStays) {
   for (const std::string& names : {std::string("device"), std::string("shape"), std::string("shape,stride"), kAll}) {
-    const Coarsening coarsening = Ignoring(names);
+    const Coarsening coarsening = CoarseningOf(names);
     for (const ValueSample& sample : ValueSamples()) {
       const std::string once = coarsening.Apply(EncodeConfig(SampleConfig(sample, "f")));
       const absl::StatusOr<Config> parsed = ParseConfig(once);
@@ -137,13 +137,13 @@ TEST(Coarsening, ResultIsAValidConfigAndStays) {
 }
 
 TEST(Coarsening, NothingForgottenIsTheSameBytes) {
-  EXPECT_TRUE(Ignoring("").empty());
-  EXPECT_FALSE(Ignoring("dtype").empty());
+  EXPECT_TRUE(CoarseningOf("").empty());
+  EXPECT_FALSE(CoarseningOf("dtype").empty());
   for (const ValueSample& sample : ValueSamples()) {
     const std::string identity = EncodeConfig(SampleConfig(sample, "f"));
-    EXPECT_EQ(Ignoring("").Apply(identity), identity);
+    EXPECT_EQ(CoarseningOf("").Apply(identity), identity);
   }
-  EXPECT_EQ(Ignoring(kAll).Apply("no config"), "no config");
+  EXPECT_EQ(CoarseningOf(kAll).Apply("no config"), "no config");
 }
 
 // Placeholders can't be mistaken for real values.
@@ -157,7 +157,7 @@ TEST(Coarsening, PlaceholdersAreNoValues) {
 
 TEST(Coarsening, OtherForms) {
   Config config = MakeConfig(1, "f", {Sample("tensor_strided_on_cuda"), IntValue(3), Sample("storage")});
-  config = Ignoring(kAll).Apply(config);
+  config = CoarseningOf(kAll).Apply(config);
   EXPECT_EQ(DumpJson(ConfigToJson(config, {})),
             R"({"level":null,"api":"f","args":[{"type":"torch.Tensor","shape":["*","*"],"dtype":"*","device":"*",)"
             R"("stride":["*","*"],"layout":"*"},{"type":"symbol","value":"*"},)"

@@ -155,9 +155,10 @@ std::vector<uint64_t> CountSymbols(const Trace& trace, const std::vector<uint64_
   return calls;
 }
 
-class Comparison {
+class ConfigComparison {
  public:
-  Comparison(CommonConfigs* configs, std::vector<uint64_t> a_calls, std::vector<uint64_t> b_calls, bool compare_counts)
+  ConfigComparison(CommonConfigs* configs, std::vector<uint64_t> a_calls, std::vector<uint64_t> b_calls,
+                   bool compare_counts)
       : configs_(*configs), a_calls_(std::move(a_calls)), b_calls_(std::move(b_calls)), counts_(compare_counts) {
     a_calls_.resize(configs->size());
     b_calls_.resize(configs->size());
@@ -337,7 +338,7 @@ absl::StatusOr<ConfigDiff> CompareConfigs(Trace* a, Trace* b, const DiffScope& s
   if (!counted.ok()) return counted;
   std::vector<uint64_t> a_calls = CountSymbols(*a, a_counts, scope, configs);
   std::vector<uint64_t> b_calls = CountSymbols(*b, b_counts, scope, configs);
-  return Comparison(configs, std::move(a_calls), std::move(b_calls), compare_counts).Run();
+  return ConfigComparison(configs, std::move(a_calls), std::move(b_calls), compare_counts).Run();
 }
 
 }  // namespace torchtrace

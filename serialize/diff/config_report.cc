@@ -26,14 +26,14 @@ struct ChangeWords {
   const char* color;
 };
 // In Change's order.
-constexpr ChangeWords kWords[kChanges] = {
+constexpr ChangeWords kChangeWords[kChanges] = {
     {"removed", "removed", '-', kRed},
     {"added", "added", '+', kGreen},
     {"changed", "changed", '~', kYellow},
     {"count", "changed in count", '~', kYellow},
 };
 
-const ChangeWords& WordsOf(Change change) { return kWords[static_cast<size_t>(change)]; }
+const ChangeWords& WordsOf(Change change) { return kChangeWords[static_cast<size_t>(change)]; }
 
 using ChangeCounts = std::array<uint64_t, kChanges>;
 
@@ -142,7 +142,7 @@ class ConfigReport {
   static std::string Numbers(const ChangeCounts& counts, uint64_t same) {
     std::string numbers;
     for (size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] > 0) absl::StrAppend(&numbers, counts[i], " ", kWords[i].past, ", ");
+      if (counts[i] > 0) absl::StrAppend(&numbers, counts[i], " ", kChangeWords[i].past, ", ");
     }
     return absl::StrCat(numbers, same, " the same");
   }
@@ -317,7 +317,7 @@ class ConfigReport {
   static ordered_json CountsJson(const ChangeCounts& counts, uint64_t same, bool configs) {
     ordered_json json = ordered_json::object();
     for (size_t i = 0; i < counts.size(); ++i) {
-      if (configs || static_cast<Change>(i) != Change::kChanged) json[kWords[i].name] = counts[i];
+      if (configs || static_cast<Change>(i) != Change::kChanged) json[kChangeWords[i].name] = counts[i];
     }
     json["same"] = same;
     return json;

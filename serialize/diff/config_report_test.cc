@@ -18,12 +18,12 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Report {
+struct ConfigReport {
   bool different;
   std::string text;
 };
 
-Report ReportOf(Trace* a, Trace* b, const DiffOptions& options = {}) {
+ConfigReport ConfigReportOf(Trace* a, Trace* b, const DiffOptions& options = {}) {
   std::ostringstream out;
   const absl::StatusOr<bool> different = WriteConfigDiff(a, b, options, &out);
   EXPECT_TRUE(different.ok()) << different.status();
@@ -32,7 +32,7 @@ Report ReportOf(Trace* a, Trace* b, const DiffOptions& options = {}) {
 
 json JsonOf(Trace* a, Trace* b, DiffOptions options = {}) {
   options.format = DiffFormat::kJson;
-  const Report report = ReportOf(a, b, options);
+  const ConfigReport report = ConfigReportOf(a, b, options);
   json parsed = json::parse(report.text);
   EXPECT_EQ(parsed["different"], report.different);
   return parsed;
@@ -57,13 +57,13 @@ TEST(ConfigReport, NothingToSay) {
   FakeTrace a, b, empty;
   AddExampleCalls(&a);
   AddExampleCalls(&b);
-  const Report report = ReportOf(&a, &b);
+  const ConfigReport report = ConfigReportOf(&a, &b);
   EXPECT_FALSE(report.different);
   EXPECT_EQ(report.text, "");
-  EXPECT_FALSE(ReportOf(&empty, &empty).different);
+  EXPECT_FALSE(ConfigReportOf(&empty, &empty).different);
   DiffOptions summary;
   summary.summary = true;
-  EXPECT_EQ(ReportOf(&a, &b, summary).text,
+  EXPECT_EQ(ConfigReportOf(&a, &b, summary).text,
             "--- A  4 calls of 4 APIs in 4 configs\n"
             "+++ B  4 calls of 4 APIs in 4 configs\n"
             "\n"
@@ -80,7 +80,7 @@ TEST(ConfigReport, Text) {
   Call(&a, MakeConfig(1, "torch.gelu"), 3);
   Call(&b, MakeConfig(1, "torch.relu"), 3);
   Call(&b, MakeConfig(2, "aten::ones"));
-  const Report report = ReportOf(&a, &b);
+  const ConfigReport report = ConfigReportOf(&a, &b);
   EXPECT_TRUE(report.different);
   EXPECT_EQ(report.text,
             "--- A  10 calls of 3 APIs in 3 configs\n"
@@ -105,9 +105,9 @@ TEST(ConfigReport, ColorsOnlyWhenAskedFor) {
   Call(&a, Add({8}));
   Call(&b, Add({9}));
   DiffOptions options;
-  EXPECT_THAT(ReportOf(&a, &b, options).text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(ConfigReportOf(&a, &b, options).text, Not(HasSubstr("\x1b")));
   options.color = true;
-  EXPECT_THAT(ReportOf(&a, &b, options).text, HasSubstr("[\x1b[31m8\x1b[0m -> \x1b[32m9\x1b[0m]"));
+  EXPECT_THAT(ConfigReportOf(&a, &b, options).text, HasSubstr("[\x1b[31m8\x1b[0m -> \x1b[32m9\x1b[0m]"));
 }
 
 // The nearest: fewest differing numbers, then the least distance.
@@ -160,21 +160,21 @@ TEST(ConfigReport, IgnoredPartsAddUp) {
   Call(&a, MakeConfig(1, "f", {TensorValue({8})}), 3);
   Call(&b, MakeConfig(1, "f", {TensorValue({8})}), 1);
   Call(&b, MakeConfig(1, "f", {cuda}), 2);
-  EXPECT_TRUE(ReportOf(&a, &b).different);
-  EXPECT_FALSE(ReportOf(&a, &b, Ignoring({"device"})).different);
+  EXPECT_TRUE(ConfigReportOf(&a, &b).different);
+  EXPECT_FALSE(ConfigReportOf(&a, &b, Ignoring({"device"})).different);
 }
 
 TEST(ConfigReport, CountsCanBeIgnored) {
   FakeTrace a, b;
   Call(&a, Add({8}), 3);
   Call(&b, Add({8}), 4);
-  EXPECT_TRUE(ReportOf(&a, &b).different);
+  EXPECT_TRUE(ConfigReportOf(&a, &b).different);
   DiffOptions options;
   options.compare_counts = false;
-  EXPECT_FALSE(ReportOf(&a, &b, options).different);
+  EXPECT_FALSE(ConfigReportOf(&a, &b, options).different);
   // A config that only one side has still counts.
   Call(&b, Add({9}));
-  EXPECT_TRUE(ReportOf(&a, &b, options).different);
+  EXPECT_TRUE(ConfigReportOf(&a, &b, options).different);
 }
 
 TEST(ConfigReport, Scope) {
@@ -185,16 +185,16 @@ TEST(ConfigReport, Scope) {
   options.scope.levels = {2};
   EXPECT_EQ(JsonOf(&a, &b, options)["b"]["calls"], 1);
   options.scope.filter.exclude = {"aten::*"};
-  EXPECT_FALSE(ReportOf(&a, &b, options).different);
+  EXPECT_FALSE(ConfigReportOf(&a, &b, options).different);
   options.scope.levels = {};
-  EXPECT_TRUE(ReportOf(&a, &b, options).different);
+  EXPECT_TRUE(ConfigReportOf(&a, &b, options).different);
 }
 
 // Configs that are defined but never called are left out.
 TEST(ConfigReport, DefinitionsAreNoCalls) {
   FakeTrace a, b;
   b.Define(Add({8}));
-  EXPECT_FALSE(ReportOf(&a, &b).different);
+  EXPECT_FALSE(ConfigReportOf(&a, &b).different);
 }
 
 TEST(ConfigReport, Top) {
@@ -202,7 +202,7 @@ TEST(ConfigReport, Top) {
   for (int i = 1; i <= 5; ++i) Call(&b, MakeConfig(1, "f" + std::to_string(i)), i == 3 ? 50 : i);
   DiffOptions options;
   options.top = 2;
-  EXPECT_EQ(ReportOf(&a, &b, options).text,
+  EXPECT_EQ(ConfigReportOf(&a, &b, options).text,
             "--- A  0 calls of 0 APIs in 0 configs\n"
             "+++ B  62 calls of 5 APIs in 5 configs\n"
             "\n"
@@ -228,7 +228,7 @@ TEST(ConfigReport, Markdown) {
   DiffOptions options;
   options.format = DiffFormat::kMarkdown;
   options.ignored = {"counts"};
-  EXPECT_EQ(ReportOf(&a, &b, options).text,
+  EXPECT_EQ(ConfigReportOf(&a, &b, options).text,
             "# torchtrace diff\n"
             "\n"
             "| | A | B |\n"

@@ -41,15 +41,6 @@ absl::Status DoBoth(const A& a, const B& b) {
   return a_status.ok() ? b_status : a_status;
 }
 
-// The usual ANSI colours of diff tools.
-inline constexpr char kRed[] = "\x1b[31m";     // what A has
-inline constexpr char kGreen[] = "\x1b[32m";   // what B has
-inline constexpr char kYellow[] = "\x1b[33m";  // what changed
-inline constexpr char kCyan[] = "\x1b[36m";    // where
-inline constexpr char kBold[] = "\x1b[1m";
-inline constexpr char kDim[] = "\x1b[2m";
-inline constexpr char kReset[] = "\x1b[0m";
-
 // A piece of a line that shows two configs at once: either their common text, or the text before and after.
 //
 //   torch.add(Tensor([8 -> 16, 128], "float32"), alpha=10)

@@ -31,9 +31,9 @@ struct Draft {
   std::vector<LinePosition> positions;
 };
 
-class Comparison {
+class SequenceComparison {
  public:
-  Comparison(Trace* a, Trace* b, const DiffScope& scope, const SequenceOptions& options, CommonConfigs* configs)
+  SequenceComparison(Trace* a, Trace* b, const DiffScope& scope, const SequenceOptions& options, CommonConfigs* configs)
       : scope_(scope), options_(options), configs_(*configs) {
     a_.trace = a;
     b_.trace = b;
@@ -302,7 +302,7 @@ bool SequenceDiffs::different() const {
 
 absl::StatusOr<SequenceDiffs> CompareSequences(Trace* a, Trace* b, const DiffScope& scope,
                                                const SequenceOptions& options, CommonConfigs* configs) {
-  return Comparison(a, b, scope, options, configs).Run();
+  return SequenceComparison(a, b, scope, options, configs).Run();
 }
 
 }  // namespace torchtrace

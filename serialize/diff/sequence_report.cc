@@ -24,14 +24,14 @@ struct RunWords {
   const char* color;
 };
 // In RunKind's order.
-constexpr RunWords kWords[] = {
+constexpr RunWords kRunWords[] = {
     {"same", ' ', kDim},
     {"changed", '~', kYellow},
     {"removed", '-', kRed},
     {"added", '+', kGreen},
 };
 
-const RunWords& WordsOf(RunKind kind) { return kWords[static_cast<size_t>(kind)]; }
+const RunWords& WordsOf(RunKind kind) { return kRunWords[static_cast<size_t>(kind)]; }
 
 // Where the sequences diverge: the first call from there on, of each.
 struct Divergence {
@@ -294,7 +294,7 @@ class SequenceReport {
   }
 
   static void AddCounts(const RunCounts& counts, ordered_json* json) {
-    for (size_t i = 0; i < counts.size(); ++i) (*json)[kWords[i].name] = counts[i];
+    for (size_t i = 0; i < counts.size(); ++i) (*json)[kRunWords[i].name] = counts[i];
   }
 
   ordered_json SequenceJson(const SequenceDiff& diff) const {

@@ -19,21 +19,22 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Report {
+struct SequenceReport {
   bool different;
   std::string text;
 };
 
-Report ReportOf(Trace* a, Trace* b, const DiffOptions& options = {}, const SequenceOptions& sequence = {}) {
+SequenceReport SequenceReportOf(Trace* a, Trace* b, const DiffOptions& options = {},
+                                const SequenceOptions& sequence = {}) {
   std::ostringstream out;
   const absl::StatusOr<bool> different = WriteSequenceDiff(a, b, options, sequence, &out);
   EXPECT_TRUE(different.ok()) << different.status();
   return {different.ok() && *different, out.str()};
 }
 
-json JsonOf(Trace* a, Trace* b, const SequenceOptions& sequence = {}, DiffOptions options = {}) {
+json SequenceJsonOf(Trace* a, Trace* b, const SequenceOptions& sequence = {}, DiffOptions options = {}) {
   options.format = DiffFormat::kJson;
-  const Report report = ReportOf(a, b, options, sequence);
+  const SequenceReport report = SequenceReportOf(a, b, options, sequence);
   json parsed = json::parse(report.text);
   EXPECT_EQ(parsed["different"], report.different);
   return parsed;
@@ -52,13 +53,13 @@ TEST(SequenceReport, NothingToSay) {
   FakeTrace a, b, empty;
   AddExampleCalls(&a);
   AddExampleCalls(&b);
-  const Report report = ReportOf(&a, &b);
+  const SequenceReport report = SequenceReportOf(&a, &b);
   EXPECT_FALSE(report.different);
   EXPECT_EQ(report.text, "");
-  EXPECT_FALSE(ReportOf(&empty, &empty).different);
+  EXPECT_FALSE(SequenceReportOf(&empty, &empty).different);
   DiffOptions summary;
   summary.summary = true;
-  EXPECT_EQ(ReportOf(&a, &b, summary).text,
+  EXPECT_EQ(SequenceReportOf(&a, &b, summary).text,
             "--- A  4 calls\n"
             "+++ B  4 calls\n"
             "4 the same, 0 hunks; 0 of 1 sequence differs\n");
@@ -74,7 +75,7 @@ TEST(SequenceReport, RemovedAddedAndChanged) {
   for (FakeTrace* trace : {&a, &b}) Count(trace, 12, 30);
   b.Call(Named("torch.relu"));
   for (FakeTrace* trace : {&a, &b}) Count(trace, 30, 32);
-  EXPECT_EQ(ReportOf(&a, &b).text,
+  EXPECT_EQ(SequenceReportOf(&a, &b).text,
             "--- A  34 calls\n"
             "+++ B  34 calls\n"
             "1 removed, 1 added, 1 changed, 32 the same, 2 hunks; 1 of 1 sequence differs\n"
@@ -112,7 +113,7 @@ TEST(SequenceReport, Context) {
   const auto hunks = [&](uint64_t context) {
     SequenceOptions options;
     options.context = context;
-    const json report = JsonOf(&a, &b, options);
+    const json report = SequenceJsonOf(&a, &b, options);
     std::string marks;
     for (const json& hunk : report["sequences"][0]["hunks"]) {
       for (const json& line : hunk["lines"]) marks += line["change"] == "same" ? '=' : '-';
@@ -141,7 +142,7 @@ TEST(SequenceReport, Nesting) {
     trace->Leave();
     trace->Call(Mm(5));
   }
-  const Report report = ReportOf(&a, &b);
+  const SequenceReport report = SequenceReportOf(&a, &b);
   EXPECT_TRUE(report.different);
   EXPECT_EQ(report.text,
             "--- A  5 calls\n"
@@ -157,7 +158,7 @@ TEST(SequenceReport, Nesting) {
             "  3 3      aten::mm(Tensor([4, 4], \"float32\"))\n"
             "+   4      aten::add()\n"
             "  4 5  aten::mm(Tensor([5, 4], \"float32\"))\n");
-  const json parsed = JsonOf(&a, &b);
+  const json parsed = SequenceJsonOf(&a, &b);
   const json outer = {{"call", 1}, {"config", "torch.outer()"}}, inner = {{"call", 2}, {"config", "torch.inner()"}};
   EXPECT_EQ(parsed["first_divergence"]["inside"], json::array({outer, inner}));
   EXPECT_EQ(parsed["first_divergence"]["inside_of"], "b");
@@ -175,12 +176,13 @@ TEST(SequenceReport, LevelsTogether) {
   }
   SequenceOptions together;
   together.levels_together = true;
-  EXPECT_THAT(ReportOf(&a, &b, {}, together).text, HasSubstr("main-0, thread 0 (thread0): 2 changed, 0 the same\n"
-                                                             "@@ -0,2 +0,2 @@\n"
-                                                             "~ 0 0  torch.linear(Tensor([8 -> 16, 4], \"float32\"))\n"
-                                                             "~ 1 1    aten::mm(Tensor([8 -> 16, 4], \"float32\"))\n"));
-  EXPECT_EQ(JsonOf(&a, &b, together)["sequences"].size(), 1u);
-  EXPECT_EQ(JsonOf(&a, &b)["sequences"].size(), 2u);
+  EXPECT_THAT(SequenceReportOf(&a, &b, {}, together).text,
+              HasSubstr("main-0, thread 0 (thread0): 2 changed, 0 the same\n"
+                        "@@ -0,2 +0,2 @@\n"
+                        "~ 0 0  torch.linear(Tensor([8 -> 16, 4], \"float32\"))\n"
+                        "~ 1 1    aten::mm(Tensor([8 -> 16, 4], \"float32\"))\n"));
+  EXPECT_EQ(SequenceJsonOf(&a, &b, together)["sequences"].size(), 1u);
+  EXPECT_EQ(SequenceJsonOf(&a, &b)["sequences"].size(), 2u);
 }
 
 // The first divergence of all sequences is the first in order of calls.
@@ -195,7 +197,7 @@ TEST(SequenceReport, FirstDivergenceOfAll) {
   for (uint64_t context : {0, 3}) {
     SequenceOptions options;
     options.context = context;
-    const json report = JsonOf(&a, &b, options);
+    const json report = SequenceJsonOf(&a, &b, options);
     EXPECT_EQ(report["first_divergence"]["sequence"], 1);
     EXPECT_EQ(report["first_divergence"]["b_call"], 1);
   }
@@ -211,18 +213,18 @@ TEST(SequenceReport, CapsAreTold) {
   SequenceOptions options;
   options.max_hunks = 2;
   options.max_calls = 5;
-  const std::string text = ReportOf(&a, &b, {}, options).text;
+  const std::string text = SequenceReportOf(&a, &b, {}, options).text;
   EXPECT_THAT(text, HasSubstr("500 added, 100 the same, 10 hunks"));
   EXPECT_THAT(text, HasSubstr("... and 48 lines more in this hunk\n"));
   EXPECT_THAT(text, HasSubstr("... and 8 hunks more (--max-hunks)\n"));
-  const json report = JsonOf(&a, &b, options);
+  const json report = SequenceJsonOf(&a, &b, options);
   ASSERT_EQ(report["sequences"][0]["hunks"].size(), 2u);
   EXPECT_EQ(report["sequences"][0]["hunks_found"], 10);
   EXPECT_EQ(report["sequences"][0]["hunks"][0]["lines"].size(), 8u);
   EXPECT_EQ(report["sequences"][0]["hunks"][0]["lines_left_out"], 48);
   EXPECT_EQ(report["sequences"][0]["hunks"][0]["b_count"], 56);
   options.max_hunks = options.max_calls = 0;
-  EXPECT_EQ(JsonOf(&a, &b, options)["sequences"][0]["hunks"].size(), 10u);
+  EXPECT_EQ(SequenceJsonOf(&a, &b, options)["sequences"][0]["hunks"].size(), 10u);
 }
 
 TEST(SequenceReport, Summary) {
@@ -233,7 +235,7 @@ TEST(SequenceReport, Summary) {
   b.Call(Linear(4));
   DiffOptions options;
   options.summary = true;
-  EXPECT_EQ(ReportOf(&a, &b, options).text,
+  EXPECT_EQ(SequenceReportOf(&a, &b, options).text,
             "--- A  1 call\n"
             "+++ B  2 calls\n"
             "1 added, 1 changed, 0 the same, 1 hunk; 2 of 2 sequences differ\n"
@@ -242,7 +244,7 @@ TEST(SequenceReport, Summary) {
             "\n"
             "main-0, thread 0 (thread0), level 1: 1 changed, 0 the same\n"
             "main-0, thread 1 (thread1), level 1: only in B: 1 call\n");
-  const json report = JsonOf(&a, &b, {}, options);
+  const json report = SequenceJsonOf(&a, &b, {}, options);
   EXPECT_EQ(report["summary"]["sequences_that_differ"], 2);
   EXPECT_TRUE(report["sequences"][1]["a_thread"].is_null());
   EXPECT_FALSE(report["sequences"][0].contains("hunks"));
@@ -254,9 +256,9 @@ TEST(SequenceReport, ThreadsOfOneSide) {
   for (FakeTrace* trace : {&a, &b}) trace->Call(Linear(8));
   a.In(0, 1);
   a.Call(Linear(4));
-  EXPECT_THAT(ReportOf(&a, &b).text, HasSubstr("\nmain-0, thread 1 (thread1), level 1: only in A: 1 call\n"));
-  EXPECT_THAT(ReportOf(&b, &a).text, HasSubstr("\nmain-0, thread 1 (thread1), level 1: only in B: 1 call\n"));
-  EXPECT_THAT(ReportOf(&a, &b).text, Not(HasSubstr("first divergence")));
+  EXPECT_THAT(SequenceReportOf(&a, &b).text, HasSubstr("\nmain-0, thread 1 (thread1), level 1: only in A: 1 call\n"));
+  EXPECT_THAT(SequenceReportOf(&b, &a).text, HasSubstr("\nmain-0, thread 1 (thread1), level 1: only in B: 1 call\n"));
+  EXPECT_THAT(SequenceReportOf(&a, &b).text, Not(HasSubstr("first divergence")));
 }
 
 // Threads are compared separately: their interleaving is no difference.
@@ -274,7 +276,7 @@ TEST(SequenceReport, TurnsAreNoDifference) {
       b.Call(Linear(thread * 10 + 1));
     }
   }
-  EXPECT_FALSE(ReportOf(&a, &b).different);
+  EXPECT_FALSE(SequenceReportOf(&a, &b).different);
 }
 
 // Rank 1's calls are first in B.
@@ -288,12 +290,12 @@ TEST(SequenceReport, ProcessesByRank) {
     b.In(process, 0);
     b.Call(Linear(process == 0 ? 101 : 100));
   }
-  EXPECT_FALSE(ReportOf(&a, &b).different);
+  EXPECT_FALSE(SequenceReportOf(&a, &b).different);
   // Different ranks match if there are no other processes.
   FakeTrace c(json{{"rank", 0}}), d(json{{"rank", 5}});
   c.Call(Linear(1));
   d.Call(Linear(1));
-  EXPECT_FALSE(ReportOf(&c, &d).different);
+  EXPECT_FALSE(SequenceReportOf(&c, &d).different);
   // Rank 7 does not match rank 1.
   FakeTrace e(json{{"rank", 0}}), f(json{{"rank", 0}});
   e.AddProcess({{"rank", 1}});
@@ -304,7 +306,8 @@ TEST(SequenceReport, ProcessesByRank) {
       trace->Call(Linear(1));
     }
   }
-  EXPECT_THAT(ReportOf(&e, &f).text, HasSubstr("rank 7, main-1, thread 0 (thread0), level 1: only in B: 1 call"));
+  EXPECT_THAT(SequenceReportOf(&e, &f).text,
+              HasSubstr("rank 7, main-1, thread 0 (thread0), level 1: only in B: 1 call"));
 }
 
 // Workers match by name if their order differs.
@@ -316,10 +319,10 @@ TEST(SequenceReport, ThreadsByName) {
     b.In(0, thread);
     b.Call(Linear(thread == 0 ? 1 : 4 - thread));
   }
-  EXPECT_TRUE(ReportOf(&a, &b).different);
+  EXPECT_TRUE(SequenceReportOf(&a, &b).different);
   b.process(0).threads[1].name = "thread2";
   b.process(0).threads[2].name = "thread1";
-  EXPECT_FALSE(ReportOf(&a, &b).different);
+  EXPECT_FALSE(SequenceReportOf(&a, &b).different);
 }
 
 TEST(SequenceReport, ManyThreadsThatHaveNoPartner) {
@@ -336,7 +339,7 @@ TEST(SequenceReport, ManyThreadsThatHaveNoPartner) {
     b.process(0).threads[thread].name = absl::StrCat("of b ", thread);
   }
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(ReportOf(&a, &b).different);  // their numbers are the same
+  EXPECT_FALSE(SequenceReportOf(&a, &b).different);  // their numbers are the same
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
@@ -350,13 +353,13 @@ TEST(SequenceReport, Scope) {
   b.Call(MakeConfig(2, "f", {cuda}));
   DiffOptions options;
   options.scope.levels = {2};
-  EXPECT_TRUE(ReportOf(&a, &b, options).different);
+  EXPECT_TRUE(SequenceReportOf(&a, &b, options).different);
   options.scope.coarsening = *Coarsening::Parse({"device"});
-  EXPECT_FALSE(ReportOf(&a, &b, options).different);
+  EXPECT_FALSE(SequenceReportOf(&a, &b, options).different);
   options.scope.levels = {};
-  EXPECT_TRUE(ReportOf(&a, &b, options).different);
+  EXPECT_TRUE(SequenceReportOf(&a, &b, options).different);
   options.scope.filter.exclude = {"torch.*"};
-  EXPECT_FALSE(ReportOf(&a, &b, options).different);
+  EXPECT_FALSE(SequenceReportOf(&a, &b, options).different);
 }
 
 TEST(SequenceReport, Colors) {
@@ -364,11 +367,11 @@ TEST(SequenceReport, Colors) {
   a.Call(Linear(8));
   b.Call(Linear(9));
   b.Call(Named("torch.x"));
-  EXPECT_THAT(ReportOf(&a, &b).text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(SequenceReportOf(&a, &b).text, Not(HasSubstr("\x1b")));
   DiffOptions options;
   options.color = true;
-  EXPECT_THAT(ReportOf(&a, &b, options).text, HasSubstr("[\x1b[31m8\x1b[0m -> \x1b[32m9\x1b[0m, 4]"));
-  EXPECT_THAT(ReportOf(&a, &b, options).text, HasSubstr("\x1b[32m+   1  torch.x()\x1b[0m\n"));
+  EXPECT_THAT(SequenceReportOf(&a, &b, options).text, HasSubstr("[\x1b[31m8\x1b[0m -> \x1b[32m9\x1b[0m, 4]"));
+  EXPECT_THAT(SequenceReportOf(&a, &b, options).text, HasSubstr("\x1b[32m+   1  torch.x()\x1b[0m\n"));
 }
 
 TEST(SequenceReport, Markdown) {
@@ -379,7 +382,7 @@ TEST(SequenceReport, Markdown) {
   b.Call(Linear(1));
   DiffOptions options;
   options.format = DiffFormat::kMarkdown;
-  EXPECT_EQ(ReportOf(&a, &b, options).text,
+  EXPECT_EQ(SequenceReportOf(&a, &b, options).text,
             "# torchtrace diff --sequence\n"
             "\n"
             "| | A | B |\n"
@@ -424,7 +427,7 @@ TEST(SequenceReport, EveryCallIsAccountedFor) {
         trace->Leave();
       }
     }
-    const json there = JsonOf(&a, &b, options), back = JsonOf(&b, &a, options);
+    const json there = SequenceJsonOf(&a, &b, options), back = SequenceJsonOf(&b, &a, options);
     const json &x = there["summary"], &y = back["summary"];
     EXPECT_EQ(x["removed"].get<int>() + x["changed"].get<int>() + x["same"].get<int>(), there["a"]["calls"]);
     EXPECT_EQ(x["added"].get<int>() + x["changed"].get<int>() + x["same"].get<int>(), there["b"]["calls"]);

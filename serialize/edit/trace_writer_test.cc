@@ -23,13 +23,13 @@ using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 std::unique_ptr<TraceWriter> Create(const std::string& path) { return TraceWriter::Create(path).value(); }
-std::unique_ptr<Trace> Open(const std::string& path) { return OpenLogs(path).value(); }
+std::unique_ptr<Trace> OpenWhole(const std::string& path) { return OpenLogs(path).value(); }
 std::unique_ptr<LogReader> OpenLog(const std::string& path) { return LogReader::Open(path).value(); }
 
 // Copies the processes of the log, with their metadata.
 absl::Status CopyLog(const std::string& from, TraceWriter* writer) {
   const auto log = OpenLog(from);
-  const auto trace = Open(from);
+  const auto trace = OpenWhole(from);
   // In the order of the log, which differs from that of the trace.
   std::vector<size_t> order(log->processes().size());
   for (size_t i = 0; i < order.size(); ++i) order[trace->log_source(i).process] = i;
@@ -60,7 +60,7 @@ TEST(TraceWriterTest, CallsOfManyProcessesAndThreads) {
     EXPECT_FALSE(std::filesystem::exists(path));
     ASSERT_TRUE(writer->Finish().ok());
   }
-  const auto trace = Open(path);
+  const auto trace = OpenWhole(path);
   EXPECT_EQ(DumpTrace(trace.get()), R"(   110 1/3 enter #0 f level 1 config 0 variant 0
    120 0/0 enter #1 f level 1 config 0 variant 0
    130 1/3   enter #2 in #0 op level 2 config 1 variant 2
@@ -123,7 +123,7 @@ TEST(TraceWriterTest, ManyFrames) {
     ASSERT_TRUE(writer->Finish().ok());
   }
   EXPECT_GT(OpenLog(path)->frames().size(), 6u);
-  const auto trace = Open(path);
+  const auto trace = OpenWhole(path);
   uint64_t calls = 0;
   ASSERT_TRUE(trace
                   ->Read([&](const CallRecord& record) {
@@ -157,7 +157,7 @@ TEST(TraceWriterTest, ManyThreads) {
     }
     ASSERT_TRUE(writer->Finish().ok());
   }
-  const auto trace = Open(path);
+  const auto trace = OpenWhole(path);
   EXPECT_THAT(trace->Count().value(), ElementsAre(kThreads, kThreads, kThreads));
   for (const ProcessInfo& process : trace->processes()) {
     EXPECT_EQ(process.threads.size(), kThreads / 10);
@@ -176,8 +176,8 @@ TEST(TraceWriterTest, CopiedLogReadsTheSame) {
       const auto writer = Create(to);
       ASSERT_TRUE(CopyLog(from, writer.get()).ok());
       ASSERT_TRUE(writer->Finish().ok());
-      EXPECT_EQ(DumpTrace(Open(to).get()), DumpTrace(Open(source).get()));
-      EXPECT_EQ(*Open(to)->processes()[0].metadata, *Open(source)->processes()[0].metadata);
+      EXPECT_EQ(DumpTrace(OpenWhole(to).get()), DumpTrace(OpenWhole(source).get()));
+      EXPECT_EQ(*OpenWhole(to)->processes()[0].metadata, *OpenWhole(source)->processes()[0].metadata);
     }
     EXPECT_EQ(ReadFile(again), ReadFile(copy));
     const auto copied = OpenLog(copy);
@@ -202,7 +202,7 @@ TEST(TraceWriterTest, SourcesKeepTheirOwnThreadsAndTimes) {
     ASSERT_TRUE(CopyLog(absl::StrCat(folder, "/", name, ".ttlog"), writer.get()).ok());
   }
   ASSERT_TRUE(writer->Finish().ok());
-  const auto merged = Open(folder + "/m.ttlog");
+  const auto merged = OpenWhole(folder + "/m.ttlog");
   ASSERT_EQ(merged->processes().size(), 3u);
   EXPECT_EQ((*merged->processes()[0].metadata)["pid"], 41);
   EXPECT_EQ(merged->log_source(0).process, 1u);
@@ -239,8 +239,8 @@ TEST(TraceWriterTest, DamageOfTheSourceIsKept) {
           ASSERT_TRUE(CopyLog(from, writer.get()).ok());
           ASSERT_TRUE(writer->Finish().ok());
           from = to;
-          const auto expected = Open(source);
-          const auto seen = Open(to);
+          const auto expected = OpenWhole(source);
+          const auto seen = OpenWhole(to);
           ASSERT_EQ(expected->Count().value(), seen->Count().value());
           const Damage& was = expected->processes()[0].damage;
           const Damage& is = seen->processes()[0].damage;

@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-json Metadata(int pid) {
+json HostOf(int pid) {
   return {{"clock",
            {{"unit_ns", 1}, {"origin_units", 0}, {"origin_monotonic_ns", 0}, {"origin_realtime_ns", 5'000'000'000}}},
           {"host", "h"},
@@ -36,7 +36,7 @@ json Metadata(int pid) {
 constexpr char kHostile[] = "</script><b>\"';\n\x1b[2J\xff";
 
 // A module around a forward call, its backward node, a function that fails, a call that never returns.
-std::unique_ptr<FakeTrace> Steps(const json& metadata = Metadata(7)) {
+std::unique_ptr<FakeTrace> Steps(const json& metadata = HostOf(7)) {
   auto trace = std::make_unique<FakeTrace>(metadata);
   trace->Enter(MakeConfig(3, "torch.nn.Linear", {}, {{"path", TextValue("head")}}));
   trace->Enter(MakeConfig(4, "aten::add.Tensor", {TensorValue({2, 3}), FloatValue(1.5), IntValue(2)}));
@@ -54,7 +54,7 @@ std::unique_ptr<FakeTrace> Steps(const json& metadata = Metadata(7)) {
   return trace;
 }
 
-std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = Metadata(7)) {
+std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = HostOf(7)) {
   std::ostringstream out;
   const std::unique_ptr<CallSink> sink = (*FindExporter(format))->make_calls(&out, options);
   const LabelledTrace trace = {"t", [&] { return absl::StatusOr<std::unique_ptr<Trace>>(Steps(metadata)); }, nullptr};

@@ -17,7 +17,7 @@
 namespace torchtrace {
 namespace {
 
-nlohmann::json Metadata(int pid) { return {{"clock", nlohmann::json::object()}, {"host", "h"}, {"pid", pid}}; }
+nlohmann::json ProcessOf(int pid) { return {{"clock", nlohmann::json::object()}, {"host", "h"}, {"pid", pid}}; }
 
 std::string Configs(const std::vector<LabelledTrace>& traces, const char* format, const ExportFilter& filter = {}) {
   std::ostringstream out;
@@ -38,12 +38,12 @@ std::string Calls(Trace* trace, const CallExportOptions& options = {}) {
 
 // Two processes: a() around b(), then a() again; b() in the other.
 std::unique_ptr<FakeTrace> TwoProcesses() {
-  auto trace = std::make_unique<FakeTrace>(Metadata(1));
+  auto trace = std::make_unique<FakeTrace>(ProcessOf(1));
   trace->Enter(MakeConfig(1, "a"));
   trace->Call(MakeConfig(2, "b", {IntValue(1)}));
   trace->Leave();
   trace->Call(MakeConfig(1, "a"));
-  nlohmann::json other = Metadata(2);
+  nlohmann::json other = ProcessOf(2);
   other["rank"] = 7;
   other["label"] = "mine";
   trace->In(trace->AddProcess(other), 0);
@@ -116,7 +116,7 @@ TEST(ExportCalls, ComeInProgramOrderWithTheirEnds) {
 
 // A call that outlives the window is written when it ends, and no call is lost.
 TEST(ExportCalls, WaitForSoManyCallsOnly) {
-  const auto trace = std::make_unique<FakeTrace>(Metadata(1));
+  const auto trace = std::make_unique<FakeTrace>(ProcessOf(1));
   trace->Enter(MakeConfig(1, "outer"));
   for (int i = 0; i < 3; ++i) trace->Call(MakeConfig(1, "inner"));
   trace->Leave();

@@ -29,7 +29,7 @@ class Files final : public TextSeries {
   const uint64_t max_bytes_;
 };
 
-nlohmann::json Metadata(int rank = 0) {
+nlohmann::json RankOf(int rank = 0) {
   return {{"clock",
            {{"unit_ns", 1},
             {"origin_units", 1000},
@@ -61,7 +61,7 @@ CallSelection OfLevel(int level) {
 
 // relu, recorded at both levels, around add; then add alone, and a call that never returns.
 std::unique_ptr<FakeTrace> TwoLevels() {
-  auto trace = std::make_unique<FakeTrace>(Metadata());
+  auto trace = std::make_unique<FakeTrace>(RankOf());
   trace->Enter(MakeConfig(0, "torch.relu", {TensorValue({2})}));
   trace->Enter(MakeConfig(1, "torch.relu", {TensorValue({2})}, {{"inplace", NamedValue(ValueTag::kFalse)}}));
   trace->Call(MakeConfig(0, "torch.add", {IntValue(1), TextValue("a\"b")}));
@@ -110,7 +110,7 @@ TEST(ExportTiming, OfNothingIsAnEmptyFile) {
 }
 
 std::unique_ptr<FakeTrace> ManyCalls() {
-  auto trace = std::make_unique<FakeTrace>(Metadata());
+  auto trace = std::make_unique<FakeTrace>(RankOf());
   // Stays open for longer than its row stays in memory.
   trace->Enter(MakeConfig(0, "f", {IntValue(0)}));
   for (int i = 1; i <= 1000; ++i) trace->Call(MakeConfig(0, i % 3 == 0 ? "f" : "g", {IntValue(i)}));
@@ -144,10 +144,10 @@ TEST(ExportTiming, IsRolledOver) {
 }
 
 std::unique_ptr<FakeTrace> TwoRanks() {
-  auto trace = std::make_unique<FakeTrace>(Metadata());
+  auto trace = std::make_unique<FakeTrace>(RankOf());
   trace->Call(MakeConfig(0, "f"));
-  trace->AddProcess(Metadata(1));
-  trace->In(trace->AddProcess(Metadata(2)), 0);
+  trace->AddProcess(RankOf(1));
+  trace->In(trace->AddProcess(RankOf(2)), 0);
   trace->Call(MakeConfig(0, "f"));
   return trace;
 }

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json Tagged(const char* type, std::string value) {
+ordered_json TaggedJson(const char* type, std::string value) {
   return ordered_json{{"type", type}, {"value", std::move(value)}};
 }
 
@@ -25,9 +25,9 @@ ordered_json PlainToJson(const Plain& plain) {
     case Plain::kInt:
       return plain.integer;
     case Plain::kBigInt:
-      return Tagged("int", plain.text);
+      return TaggedJson("int", plain.text);
     case Plain::kFloat:
-      if (!std::isfinite(plain.real)) return Tagged("float", FormatFloat(plain.real));
+      if (!std::isfinite(plain.real)) return TaggedJson("float", FormatFloat(plain.real));
       return plain.real;
     case Plain::kString:
       return plain.text;

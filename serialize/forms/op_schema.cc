@@ -13,13 +13,13 @@
 namespace torchtrace {
 namespace {
 
-struct Spelling {
+struct SchemaSpelling {
   std::string_view cpp;
   std::string_view torch;
 };
 
 // Other compilers' spellings, and torch::dtype().name()'s, without namespaces.
-constexpr Spelling kSpellings[] = {
+constexpr SchemaSpelling kSpellings[] = {
     {"char", "int8"},
     {"short", "int16"},
     {"long", "int64"},
@@ -58,7 +58,7 @@ std::string DtypeOfCppName(std::string_view name) {
     const std::string_view cpp = CppNameOfDtype(dtype);
     if (cpp != dtype && plain == WithoutNamespaces(cpp)) return std::string(dtype);
   }
-  for (const Spelling& spelling : kSpellings) {
+  for (const SchemaSpelling& spelling : kSpellings) {
     if (plain == spelling.cpp) return std::string(spelling.torch);
   }
   // dummy_uint1_7_t<3>: integers smaller than a byte have no C++ type.

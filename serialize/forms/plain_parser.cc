@@ -38,7 +38,7 @@ void CutFramework(std::string* name) {
 constexpr std::string_view kOwnTypes[] = {"Tensor", "Size",   "UntypedStorage", "dtype",
                                           "device", "layout", "memory_format",  "Generator"};
 
-class Converter {
+class PlainReader {
  public:
   absl::Status Convert(const Plain& plain, const std::string& where, int depth, Value* value) {
     switch (plain.kind) {
@@ -458,7 +458,7 @@ absl::StatusOr<ParsedCall> ParsePlainCall(const Plain& item) {
   }
   // Lists of names or of counts have no arguments.
   if (FindField(item, "args") == nullptr && FindField(item, "kwargs") == nullptr) config.args = {UnknownArguments()};
-  Converter converter;
+  PlainReader converter;
   if (const Plain* const args = FindField(item, "args"); args != nullptr && args->kind != Plain::kNull) {
     if (args->kind != Plain::kList) return Expected("args", "a list", *args);
     config.args.resize(args->items.size());

@@ -127,7 +127,7 @@ class CallLines final : public RowSource {
   bool ends_found_ = false;
 };
 
-bool Sniff(const FileHead& head) {
+bool SniffCallLines(const FileHead& head) {
   std::string_view rest = head.bytes;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
   if (rest.starts_with("[\n{")) rest.remove_prefix(2);  // a JSON list with a line per item
@@ -141,12 +141,13 @@ bool Sniff(const FileHead& head) {
          (named || line.ends_with('}') || line.ends_with("}\r") || line.ends_with("},"));
 }
 
-absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {
+absl::StatusOr<std::unique_ptr<CallSource>> OpenCallLines(std::unique_ptr<InputFile> file) {
   return std::make_unique<CallLines>(std::move(file));
 }
 
 }  // namespace
 
-const Importer kCallLinesImporter = {"jsonl", "calls as JSON lines (from torchtrace dump --format jsonl)", Sniff, Open};
+const Importer kCallLinesImporter = {"jsonl", "calls as JSON lines (from torchtrace dump --format jsonl)",
+                                     SniffCallLines, OpenCallLines};
 
 }  // namespace torchtrace

@@ -132,7 +132,7 @@ class CallTable final : public RowSource {
 };
 
 // Recognizes the header that `torchtrace export` and `dedup` write, with more columns or fewer.
-bool Sniff(const FileHead& head) {
+bool SniffCallTable(const FileHead& head) {
   std::string_view header = head.bytes.substr(0, head.bytes.find('\n'));
   if (header.starts_with("\xef\xbb\xbf")) header.remove_prefix(3);
   if (header.ends_with('\r')) header.remove_suffix(1);
@@ -144,12 +144,12 @@ bool Sniff(const FileHead& head) {
   return has("api") && has("config");
 }
 
-absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {
+absl::StatusOr<std::unique_ptr<CallSource>> OpenCallTable(std::unique_ptr<InputFile> file) {
   return std::make_unique<CallTable>(std::move(file));
 }
 
 }  // namespace
 
-const Importer kCallTableImporter = {"csv", "CSV (from torchtrace export)", Sniff, Open};
+const Importer kCallTableImporter = {"csv", "CSV (from torchtrace export)", SniffCallTable, OpenCallTable};
 
 }  // namespace torchtrace

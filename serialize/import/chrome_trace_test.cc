@@ -15,9 +15,9 @@
 namespace torchtrace {
 namespace {
 
-std::string Lines(std::string_view json) { return CallLines(MakeChromeTraceSource(MemoryFile(json)).get()); }
+std::string LinesOfChrome(std::string_view json) { return CallLines(MakeChromeTraceSource(MemoryFile(json)).get()); }
 
-std::string Trace(std::string_view events) {
+std::string ChromeTrace(std::string_view events) {
   return absl::StrCat(R"({"deviceProperties": [], "traceEvents": [)", std::string(events), "]}");
 }
 
@@ -29,10 +29,10 @@ std::string Op(std::string_view name, double start, double duration, std::string
 // The line of a call with one input.
 std::string Argument(std::string_view type, std::string_view dims, std::string_view strides,
                      std::string_view concrete) {
-  return Lines(Trace(Op("a::x", 1, 1,
-                        absl::StrCat(R"("Input type": [")", std::string(type), R"("], "Input Dims": [)",
-                                     std::string(dims), R"(], "Input Strides": [)", std::string(strides),
-                                     R"(], "Concrete Inputs": [")", std::string(concrete), R"("])"))));
+  return LinesOfChrome(ChromeTrace(Op("a::x", 1, 1,
+                                      absl::StrCat(R"("Input type": [")", std::string(type), R"("], "Input Dims": [)",
+                                                   std::string(dims), R"(], "Input Strides": [)", std::string(strides),
+                                                   R"(], "Concrete Inputs": [")", std::string(concrete), R"("])"))));
 }
 
 TEST(ChromeTrace, OfPyTorch213) {
@@ -44,33 +44,34 @@ TEST(ChromeTrace, OfPyTorch213) {
 
 TEST(ChromeTrace, CallsNestAsTheirTimesDo) {
   // Events may have any order in the file. At equal times the one that the profiler numbered first is the outer one.
-  EXPECT_EQ(
-      Lines(Trace(absl::StrCat(Op("a::inner", 2, 1, R"("Ev Idx": 3)"), ",", Op("a::around", 1, 4, R"("Ev Idx": 1)"),
-                               ",", Op("a::same", 1, 4, R"("Ev Idx": 2)"), ",", Op("b::other", 2, 0.5, "", 2), ",",
-                               Op("a::next", 5, 1), ",", Op("a::point", 5.5, 0)))),
-      "a::around(...) [1000, 5000]\n"
-      "  a::same(...) [1000, 5000]\n"
-      "    a::inner(...) [2000, 3000]\n"
-      "b::other(...) @0.1 [2000, 2500]\n"
-      "a::next(...) [5000, 6000]\n"
-      "  a::point(...) [5500, 5500]\n");
+  EXPECT_EQ(LinesOfChrome(ChromeTrace(
+                absl::StrCat(Op("a::inner", 2, 1, R"("Ev Idx": 3)"), ",", Op("a::around", 1, 4, R"("Ev Idx": 1)"), ",",
+                             Op("a::same", 1, 4, R"("Ev Idx": 2)"), ",", Op("b::other", 2, 0.5, "", 2), ",",
+                             Op("a::next", 5, 1), ",", Op("a::point", 5.5, 0)))),
+            "a::around(...) [1000, 5000]\n"
+            "  a::same(...) [1000, 5000]\n"
+            "    a::inner(...) [2000, 3000]\n"
+            "b::other(...) @0.1 [2000, 2500]\n"
+            "a::next(...) [5000, 6000]\n"
+            "  a::point(...) [5500, 5500]\n");
 }
 
 TEST(ChromeTrace, OverlapIsShortenedAndTold) {
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(
-      Trace(absl::StrCat(Op("a::x", 1, 2, R"("Input Dims": [], "Input type": [])"), ",", Op("a::y", 2, 5)))));
+      ChromeTrace(absl::StrCat(Op("a::x", 1, 2, R"("Input Dims": [], "Input type": [])"), ",", Op("a::y", 2, 5)))));
   EXPECT_EQ(CallLines(source.get()), "a::x() [1000, 3000]\n  a::y(...) [2000, 3000]\n");
   EXPECT_EQ(source->notes().back(),
             "file.json has 1 calls that ended after the call around them; they are shown to end with it");
 }
 
 TEST(ChromeTrace, OtherEventsAreLeftOut) {
-  EXPECT_EQ(Lines(Trace(absl::StrCat(R"({"ph": "X", "cat": "python_function", "name": "a::x", "ts": 0, "dur": 9},)",
-                                     R"({"ph": "X", "cat": "user_annotation", "name": "a::x", "ts": 0, "dur": 9},)",
-                                     R"({"ph": "s", "cat": "cpu_op", "name": "a::x"}, {"ph": "M"}, {},)",
-                                     Op("autograd::engine::evaluate_function: AddBackward0", 1, 1), ",",
-                                     Op("torch::autograd::AccumulateGrad", 1, 1), ",", Op("AddBackward0", 1, 1), ",",
-                                     Op("record_param_comms", 1, 1), ",", Op("::", 1, 1), ",", Op("aten::add", 1, 1)))),
+  EXPECT_EQ(LinesOfChrome(ChromeTrace(
+                absl::StrCat(R"({"ph": "X", "cat": "python_function", "name": "a::x", "ts": 0, "dur": 9},)",
+                             R"({"ph": "X", "cat": "user_annotation", "name": "a::x", "ts": 0, "dur": 9},)",
+                             R"({"ph": "s", "cat": "cpu_op", "name": "a::x"}, {"ph": "M"}, {},)",
+                             Op("autograd::engine::evaluate_function: AddBackward0", 1, 1), ",",
+                             Op("torch::autograd::AccumulateGrad", 1, 1), ",", Op("AddBackward0", 1, 1), ",",
+                             Op("record_param_comms", 1, 1), ",", Op("::", 1, 1), ",", Op("aten::add", 1, 1)))),
             "aten::add(...) [1000, 2000]\n");
 }
 
@@ -111,7 +112,7 @@ TEST(ChromeTrace, Arguments) {
 TEST(ChromeTrace, TellsWhoseArgumentsAreNotKnown) {
   const std::string known = Op("a::x", 1, 1, R"("Input type": [], "Input Dims": [])"), unknown = Op("a::y", 3, 1);
   const auto note = [](const std::string& events) {
-    const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(Trace(events)));
+    const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(ChromeTrace(events)));
     CallLines(source.get());
     return source->notes().at(0);
   };
@@ -143,10 +144,10 @@ TEST(ChromeTrace, StartsWithTheFirstEvent) {
 
 TEST(ChromeTrace, DevicesAreKnownOnlyWithoutAccelerator) {
   const std::string op = Op("a::x", 1, 1, R"("Input type": ["float"], "Input Dims": [[]])");
-  EXPECT_EQ(Lines(Trace(op)), "a::x(Tensor([], \"float32\")) [1000, 2000]\n");
+  EXPECT_EQ(LinesOfChrome(ChromeTrace(op)), "a::x(Tensor([], \"float32\")) [1000, 2000]\n");
   for (const std::string& json :
        {absl::StrCat(R"({"deviceProperties": [{"id": 0}], "traceEvents": [)", op, "]}"), absl::StrCat("[", op, "]")}) {
-    EXPECT_EQ(Lines(json), "a::x(Tensor([], \"float32\", device=\"unknown\")) [1000, 2000]\n");
+    EXPECT_EQ(LinesOfChrome(json), "a::x(Tensor([], \"float32\", device=\"unknown\")) [1000, 2000]\n");
   }
 }
 
@@ -169,7 +170,7 @@ TEST(ChromeTrace, SeveralProcesses) {
 
 TEST(ChromeTrace, WhatIsCutIsReadAsFarAsItGoes) {
   const std::string json = absl::StrCat("[", Op("a::x", 1, 1), ",\n", Op("a::y", 2, 1));
-  EXPECT_EQ(Lines(json), "a::x(...) [1000, 2000]\na::y(...) [2000, 3000]\n");
+  EXPECT_EQ(LinesOfChrome(json), "a::x(...) [1000, 2000]\na::y(...) [2000, 3000]\n");
   const std::unique_ptr<CallSource> source = MakeChromeTraceSource(MemoryFile(json.substr(0, json.size() - 1)));
   EXPECT_EQ(CallLines(source.get()), "a::x(...) [1000, 2000]\n");
   EXPECT_EQ(source->notes()[0],
@@ -201,9 +202,9 @@ TEST(ChromeTrace, Errors) {
        "the event at offset 1: expected lists of integers in \"Input Dims\" and \"Input Strides\" for input 0"},
   };
   for (const auto& test : kCases) {
-    EXPECT_EQ(Lines(test.json), absl::StrCat("error: file.json: ", test.error, "\n")) << test.json;
+    EXPECT_EQ(LinesOfChrome(test.json), absl::StrCat("error: file.json: ", test.error, "\n")) << test.json;
   }
-  EXPECT_EQ(Lines("[]"), "");
+  EXPECT_EQ(LinesOfChrome("[]"), "");
 }
 
 TEST(ChromeTrace, LooksLikeOne) {

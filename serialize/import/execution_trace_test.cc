@@ -18,7 +18,9 @@ namespace {
 constexpr const char* kFolder = "testdata/imports/execution_trace/";
 constexpr const char* kVersions[] = {"1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1"};
 
-std::string Lines(std::string_view json) { return CallLines(MakeExecutionTraceSource(MemoryFile(json)).get()); }
+std::string LinesOfExecution(std::string_view json) {
+  return CallLines(MakeExecutionTraceSource(MemoryFile(json)).get());
+}
 
 std::vector<std::string> Notes(std::string_view json) {
   const std::unique_ptr<CallSource> source = MakeExecutionTraceSource(MemoryFile(json));
@@ -26,7 +28,7 @@ std::vector<std::string> Notes(std::string_view json) {
   return source->notes();
 }
 
-std::string Trace(std::string_view nodes) {
+std::string ExecutionTrace(std::string_view nodes) {
   return absl::StrCat(R"({"schema": "1.1.1-chakra.0.0.4", "pid": 7, "nodes": [)", std::string(nodes), "]}");
 }
 
@@ -41,8 +43,8 @@ std::string Node(int id, int parent, std::string_view name, std::string_view sch
 }
 
 // A node with one input.
-std::string Call(std::string_view schema, std::string_view value, std::string_view shape, std::string_view type,
-                 std::string_view strides) {
+std::string CallNode(std::string_view schema, std::string_view value, std::string_view shape, std::string_view type,
+                     std::string_view strides) {
   return Node(2, 1, "op", schema,
               absl::StrCat(R"("values": [)", std::string(value), R"(], "shapes": [)", std::string(shape),
                            R"(], "types": [")", std::string(type), R"("], "strides": [)", std::string(strides), "]"));
@@ -59,12 +61,12 @@ TEST(ExecutionTrace, EverySchemaVersion) {
 
 TEST(ExecutionTrace, OperatorsAreInTheOrderOfTheirEntryAndNested) {
   // Nodes are written at their ends: children first. 4 and 5 are not operators.
-  const std::string json = Trace(absl::StrCat(
+  const std::string json = ExecutionTrace(absl::StrCat(
       Node(2, 1, "[pytorch|profiler|execution_trace|thread]"), ",", Node(7, 6, "a::inner", "a::inner() -> ()"), ",",
       Node(6, 5, "a::outer", "a::outer() -> ()"), ",", Node(5, 4, "Backward"), ",", Node(4, 3, "evaluate"), ",",
       Node(3, 2, "a::around", "a::around() -> ()"), ",", Node(9, 8, "b::x", "b::x() -> ()", "", 2), ",",
       Node(8, 1, "thread", "", "", 2), ",", Node(10, 2, "a::last", "a::last() -> ()"), ",", Node(1, 1, "process")));
-  EXPECT_EQ(Lines(json),
+  EXPECT_EQ(LinesOfExecution(json),
             "a::around()\n"
             "  a::outer()\n"
             "    a::inner()\n"
@@ -76,9 +78,9 @@ TEST(ExecutionTrace, ParentsThatCannotBe) {
   // Parents: the node itself, a later one, a missing one (the observer leaves out calls that raised), one of another
   // thread, one that has ended.
   const std::string schema = "a::x() -> ()";
-  EXPECT_EQ(Lines(Trace(absl::StrCat(Node(2, 2, "a::x", schema), ",", Node(3, 4, "a::x", schema), ",",
-                                     Node(4, 99, "a::x", schema), ",", Node(5, 4, "a::x", schema, "", 2), ",",
-                                     Node(6, 2, "a::x", schema)))),
+  EXPECT_EQ(LinesOfExecution(ExecutionTrace(absl::StrCat(
+                Node(2, 2, "a::x", schema), ",", Node(3, 4, "a::x", schema), ",", Node(4, 99, "a::x", schema), ",",
+                Node(5, 4, "a::x", schema, "", 2), ",", Node(6, 2, "a::x", schema)))),
             "a::x()\na::x()\na::x()\na::x() @0.1\na::x()\n");
 }
 
@@ -134,9 +136,9 @@ TEST(ExecutionTrace, Values) {
       {"Any", "{}", "[]", "GenericDict", "[]", R"(object("GenericDict"))"},
   };
   for (const auto& test : kCases) {
-    const std::string json = Trace(
-        Call(absl::StrCat("a::x(", test.type, " v) -> ()"), test.value, test.shape, test.value_type, test.strides));
-    EXPECT_EQ(Lines(json), absl::StrCat("a::x(", test.text, ")\n")) << json;
+    const std::string json = ExecutionTrace(
+        CallNode(absl::StrCat("a::x(", test.type, " v) -> ()"), test.value, test.shape, test.value_type, test.strides));
+    EXPECT_EQ(LinesOfExecution(json), absl::StrCat("a::x(", test.text, ")\n")) << json;
   }
 }
 
@@ -146,9 +148,9 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
     for (const char c : values) {
       if (c == ',') shapes += "[],";
     }
-    return Lines(Trace(Node(2, 1, "a::x", schema,
-                            absl::StrCat(R"("values": [)", std::string(values), R"(], "types": [)", std::string(types),
-                                         R"(], "shapes": [)", shapes, "[]]"))));
+    return LinesOfExecution(ExecutionTrace(Node(2, 1, "a::x", schema,
+                                                absl::StrCat(R"("values": [)", std::string(values), R"(], "types": [)",
+                                                             std::string(types), R"(], "shapes": [)", shapes, "[]]"))));
   };
   // The overload, keywords, and trailing defaults left out.
   EXPECT_EQ(lines("a::x.Over(int a, int b=2, *, int c=3, ScalarType? d=None) -> ()", R"(1, 2, 4, 6)",
@@ -164,7 +166,7 @@ TEST(ExecutionTrace, ArgumentsAsTheSchemaHasThem) {
   // More values than the schema has, and a text that is not a schema: no value becomes a keyword argument.
   EXPECT_EQ(lines("a::x(int a, *, int b=2) -> ()", "1, 2, 3", R"("Int","Int","Int")"), "a::x(1, 2, 3)\n");
   EXPECT_EQ(lines("what is this", "1, 2", R"("Int","Int")"), "a::x(1, 2)\n");
-  const std::vector<std::string> notes = Notes(Trace(Node(2, 1, "a::x", "what is this")));
+  const std::vector<std::string> notes = Notes(ExecutionTrace(Node(2, 1, "a::x", "what is this")));
   EXPECT_EQ(notes.back(), "file.json has 1 calls with a schema that can't be read: their arguments are all positional");
 }
 
@@ -174,12 +176,12 @@ TEST(ExecutionTrace, OperatorsWithoutASchema) {
   const std::string scope = R"(, {"name": "scope", "type": "uint64", "value": 7}]})";
   std::string label = Node(9, 1, "my::label");
   label.replace(label.size() - 2, 2, scope);
-  const std::string json = Trace(
+  const std::string json = ExecutionTrace(
       absl::StrCat(Node(2, 1, "a::x", "", inputs), ",", Node(3, 2, "a::y", "a::y.Over(int n) -> ()"), ",",
                    Node(4, 1, "a::z", "", "\"n\": 1"), ",", label, ",", Node(10, 1, "torch::autograd::AccumulateGrad"),
                    ",", Node(11, 1, "a::none", "a::none() -> ()")));
   // Arguments are unknown if the schema has some but the node has none, or if they can't be read.
-  EXPECT_EQ(Lines(json), "a::x(Tensor([2], \"float32\"), 6)\n  a::y.Over(...)\na::z(...)\na::none()\n");
+  EXPECT_EQ(LinesOfExecution(json), "a::x(Tensor([2], \"float32\"), 6)\n  a::y.Over(...)\na::z(...)\na::none()\n");
   const std::unique_ptr<CallSource> source = MakeExecutionTraceSource(MemoryFile(json));
   CallLines(source.get());
   EXPECT_EQ(source->notes().at(1), "file.json has 2 calls whose arguments it doesn't have");
@@ -193,11 +195,11 @@ TEST(ExecutionTrace, OperatorsWithoutASchema) {
 
 TEST(ExecutionTrace, WhatIsCutIsReadAsFarAsItGoes) {
   const std::string json =
-      Trace(absl::StrCat(Node(2, 1, "a::x", "a::x() -> ()"), ",\n", Node(3, 1, "a::y", "a::y() -> ()")));
+      ExecutionTrace(absl::StrCat(Node(2, 1, "a::x", "a::x() -> ()"), ",\n", Node(3, 1, "a::y", "a::y() -> ()")));
   const size_t first_end = json.find(",\n");
   size_t calls = 0;
   for (size_t size = json.find("[") + 1; size < json.size(); ++size) {
-    const std::string lines = Lines(json.substr(0, size));
+    const std::string lines = LinesOfExecution(json.substr(0, size));
     calls = lines.empty() ? 0 : lines == "a::x()\n" ? 1 : 2;
     EXPECT_EQ(calls, size < first_end ? 0u : size < json.size() - 2 ? 1u : 2u) << size;
     EXPECT_EQ(Notes(json.substr(0, size))[0],
@@ -220,37 +222,40 @@ TEST(ExecutionTrace, Errors) {
       {R"({"schema": "2.0.0", "nodes": []})",
        "file.json: execution trace of schema \"2.0.0\"; known are 1.0.1 to 1.1.1"},
       {R"({"nodes": 3})", "file.json: offset 11: \"nodes\" must be an array"},
-      {Trace("3"), "file.json: the node at offset 54: expected an object"},
-      {Trace(R"({"id": 2})"), "file.json: node 2 (offset 53): expected a \"name\""},
-      {Trace(R"({"name": "a"})"), "file.json: the node at offset 53: expected an integer \"id\""},
-      {Trace(R"({"name": "a", "id": -1})"), "file.json: the node at offset 53: expected an integer \"id\""},
-      {Trace(R"({"name": "a", "id": 3})"), "file.json: node 3 (offset 53): expected its parent's id as \"parent\""},
-      {Trace(R"({"name": "a", "id": 3, "attrs": []})"),
+      {ExecutionTrace("3"), "file.json: the node at offset 54: expected an object"},
+      {ExecutionTrace(R"({"id": 2})"), "file.json: node 2 (offset 53): expected a \"name\""},
+      {ExecutionTrace(R"({"name": "a"})"), "file.json: the node at offset 53: expected an integer \"id\""},
+      {ExecutionTrace(R"({"name": "a", "id": -1})"), "file.json: the node at offset 53: expected an integer \"id\""},
+      {ExecutionTrace(R"({"name": "a", "id": 3})"),
+       "file.json: node 3 (offset 53): expected its parent's id as \"parent\""},
+      {ExecutionTrace(R"({"name": "a", "id": 3, "attrs": []})"),
        "file.json: node 3 (offset 53): expected its parent's id as \"ctrl_deps\""},
-      {Trace(R"({"name": "a", "id": 3, "ctrl_deps": 1, "attrs": 7})"),
+      {ExecutionTrace(R"({"name": "a", "id": 3, "ctrl_deps": 1, "attrs": 7})"),
        "file.json: node 3 (offset 53): expected a list of \"attrs\""},
-      {Trace(R"({"name": "a", "id": 3, "ctrl_deps": 1, "attrs": [1]})"),
+      {ExecutionTrace(R"({"name": "a", "id": 3, "ctrl_deps": 1, "attrs": [1]})"),
        "file.json: node 3 (offset 53): expected a \"name\" in each of \"attrs\""},
-      {Trace(Node(2, 1, "a::x", op, "\"x\": 1")), "file.json: node 2 (offset 53): expected a list of input values"},
-      {Trace(Node(2, 1, "a::x", op, R"("values": [1], "types": ["Int"], "shapes": [])")),
+      {ExecutionTrace(Node(2, 1, "a::x", op, "\"x\": 1")),
+       "file.json: node 2 (offset 53): expected a list of input values"},
+      {ExecutionTrace(Node(2, 1, "a::x", op, R"("values": [1], "types": ["Int"], "shapes": [])")),
        "file.json: node 2 (offset 53): expected as many shapes and types of inputs as values (1), found 0 and 1"},
-      {Trace(Call(op, "7", "[]", "Tensor(float)", "[]")),
+      {ExecutionTrace(CallNode(op, "7", "[]", "Tensor(float)", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a tensor as [id, storage id, offset, elements, bytes of one, "
        "device]"},
-      {Trace(Call(op, R"([1,2,0,1,4,"cpu"])", R"(["a"])", "Tensor(float)", "[]")),
+      {ExecutionTrace(CallNode(op, R"([1,2,0,1,4,"cpu"])", R"(["a"])", "Tensor(float)", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a tensor's shape as a list of integers"},
-      {Trace(Call(op, R"([1,2,0,1,4,"cpu"])", "[1]", "Tensor(float)", "7")),
+      {ExecutionTrace(CallNode(op, R"([1,2,0,1,4,"cpu"])", "[1]", "Tensor(float)", "7")),
        "file.json: node 2 (offset 53): input 0: expected a tensor's strides as a list of integers"},
-      {Trace(Call(op, "\"x\"", "[]", "Int", "[]")),
+      {ExecutionTrace(CallNode(op, "\"x\"", "[]", "Int", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a value of type Int"},
-      {Trace(Call(op, "\"x\"", "[]", "Double", "[]")),
+      {ExecutionTrace(CallNode(op, "\"x\"", "[]", "Double", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a number, found \"x\""},
-      {Trace(Call(op, "7", "[]", "GenericList[Int]", "[]")),
+      {ExecutionTrace(CallNode(op, "7", "[]", "GenericList[Int]", "[]")),
        "file.json: node 2 (offset 53): input 0: expected a list of values"},
-      {Trace(Call(op, "[1, 2]", "[]", "GenericList[Int]", "[]")),
+      {ExecutionTrace(CallNode(op, "[1, 2]", "[]", "GenericList[Int]", "[]")),
        "file.json: node 2 (offset 53): input 0: expected as many types as list items (2)"},
   };
-  for (const auto& test : kCases) EXPECT_EQ(Lines(test.json), absl::StrCat("error: ", test.error, "\n")) << test.json;
+  for (const auto& test : kCases)
+    EXPECT_EQ(LinesOfExecution(test.json), absl::StrCat("error: ", test.error, "\n")) << test.json;
 }
 
 TEST(ExecutionTrace, LooksLikeOne) {

@@ -10,7 +10,7 @@
 namespace torchtrace {
 namespace {
 
-constexpr size_t kBlockBytes = 64 << 10;
+constexpr size_t kGzipBlockBytes = 64 << 10;
 constexpr unsigned char kMagic[] = {0x1f, 0x8b, 8};
 constexpr int kGzipWindow = 15 + 16;  // the largest, in gzip's frame
 
@@ -18,7 +18,7 @@ constexpr int kGzipWindow = 15 + 16;  // the largest, in gzip's frame
 
 struct GzipFile::Stream {
   z_stream z = {};
-  std::vector<unsigned char> block = std::vector<unsigned char>(kBlockBytes);
+  std::vector<unsigned char> block = std::vector<unsigned char>(kGzipBlockBytes);
   bool in_member = true;  // a gzip file may have several members, one after the other
 };
 
@@ -96,7 +96,7 @@ size_t GzipFile::ReadAt(uint64_t offset, void* to, size_t bytes) {
   if (offset < offset_) Rewind();
   std::vector<char> skipped;
   while (offset_ < offset && !at_end_) {
-    skipped.resize(kBlockBytes);
+    skipped.resize(kGzipBlockBytes);
     Read(skipped.data(), static_cast<size_t>(std::min<uint64_t>(offset - offset_, skipped.size())));
   }
   return offset_ < offset ? 0 : Read(to, bytes);

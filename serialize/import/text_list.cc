@@ -86,7 +86,7 @@ class TextList : public CallSource {
 };
 
 // The first line that isn't blank is a call, or begins like one.
-bool Sniff(const FileHead& head) {
+bool SniffTextList(const FileHead& head) {
   std::string_view rest = head.bytes;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
   while (!rest.empty()) {
@@ -109,12 +109,12 @@ bool Sniff(const FileHead& head) {
   return false;
 }
 
-absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {
+absl::StatusOr<std::unique_ptr<CallSource>> OpenTextList(std::unique_ptr<InputFile> file) {
   return std::make_unique<TextList>(std::move(file));
 }
 
 }  // namespace
 
-const Importer kTextImporter = {"text", "a list of calls in text", Sniff, Open};
+const Importer kTextImporter = {"text", "a list of calls in text", SniffTextList, OpenTextList};
 
 }  // namespace torchtrace

@@ -87,18 +87,19 @@ class OperatorInputs : public CallSource {
   OperatorInputGaps gaps_;
 };
 
-bool Sniff(const FileHead& head) {
+bool SniffTorchBench(const FileHead& head) {
   std::string_view text = head.bytes;
   const size_t first = text.find_first_not_of("\r\n");
   return first != std::string_view::npos && text.substr(first).starts_with(kHeader);
 }
 
-absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {
+absl::StatusOr<std::unique_ptr<CallSource>> OpenTorchBench(std::unique_ptr<InputFile> file) {
   return std::make_unique<OperatorInputs>(std::move(file));
 }
 
 }  // namespace
 
-const Importer kTorchBenchImporter = {"torchbench", "TorchBench operator inputs (Operator: ...)", Sniff, Open};
+const Importer kTorchBenchImporter = {"torchbench", "TorchBench operator inputs (Operator: ...)", SniffTorchBench,
+                                      OpenTorchBench};
 
 }  // namespace torchtrace

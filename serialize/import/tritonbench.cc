@@ -20,9 +20,9 @@ namespace {
 using nlohmann::json;
 
 // Depths: 1 in the whole file, 2 in an operator's list, 3 in an item of it. Everything else is metadata.
-class Handler : public nlohmann::json_sax<json> {
+class InputHandler : public nlohmann::json_sax<json> {
  public:
-  Handler(std::string file, const CallSource::Visitor& visit) : file_(std::move(file)), visit_(visit) {}
+  InputHandler(std::string file, const CallSource::Visitor& visit) : file_(std::move(file)), visit_(visit) {}
 
   bool null() override { return Scalar(); }
   bool boolean(bool /*value*/) override { return Scalar(); }
@@ -151,7 +151,7 @@ class TritonBench : public CallSource {
 
   absl::Status Scan(const Visitor& visit) override {
     InputStream stream(file_.get());
-    Handler handler(file_->name(), visit);
+    InputHandler handler(file_->name(), visit);
     const bool good = json::sax_parse(stream, &handler);
     if (!file_->status().ok()) return file_->status();
     gaps_ = handler.gaps();
@@ -177,7 +177,7 @@ bool Take(char c, std::string_view* text) {
 }
 
 // {"NAME": [{"count" or {"NAME": [{"inputs"; metadata may come first.
-bool Sniff(const FileHead& head) {
+bool SniffTritonBench(const FileHead& head) {
   std::string_view text = head.bytes;
   if (!Take('{', &text)) return false;
   const bool items =
@@ -193,12 +193,13 @@ bool Sniff(const FileHead& head) {
   return items || text.starts_with("count\"") || text.starts_with("inputs\"");
 }
 
-absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {
+absl::StatusOr<std::unique_ptr<CallSource>> OpenTritonBench(std::unique_ptr<InputFile> file) {
   return std::make_unique<TritonBench>(std::move(file));
 }
 
 }  // namespace
 
-const Importer kTritonBenchImporter = {"tritonbench", "TritonBench operator inputs (JSON)", Sniff, Open};
+const Importer kTritonBenchImporter = {"tritonbench", "TritonBench operator inputs (JSON)", SniffTritonBench,
+                                       OpenTritonBench};
 
 }  // namespace torchtrace

@@ -99,7 +99,7 @@ Plain ResolveScalar(const std::string& text) {
   return plain;
 }
 
-class Handler : public YAML::EventHandler {
+class CallHandler : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
   void OnDocumentEnd() override {}
@@ -270,9 +270,9 @@ class YamlList : public CallSource {
     try {
       std::istringstream stream(piece.text);
       YAML::Parser parser(stream);
-      Handler handler;
+      CallHandler handler;
       if (parser.HandleNextDocument(handler)) *plain = handler.TakeResult();
-      Handler nothing;
+      CallHandler nothing;
       if (parser.HandleNextDocument(nothing)) return Error(piece.line, "expected one document");
       return absl::OkStatus();
     } catch (const YAML::Exception& error) {
@@ -305,7 +305,7 @@ bool BeginsCall(std::string_view line) {
   return false;
 }
 
-bool Sniff(const FileHead& head) {
+bool SniffYamlList(const FileHead& head) {
   const bool named = head.file_name.ends_with(".yaml") || head.file_name.ends_with(".yml");
   std::string_view rest = head.bytes;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
@@ -323,12 +323,12 @@ bool Sniff(const FileHead& head) {
   return named;
 }
 
-absl::StatusOr<std::unique_ptr<CallSource>> Open(std::unique_ptr<InputFile> file) {
+absl::StatusOr<std::unique_ptr<CallSource>> OpenYamlList(std::unique_ptr<InputFile> file) {
   return std::make_unique<YamlList>(std::move(file));
 }
 
 }  // namespace
 
-const Importer kYamlImporter = {"yaml", "calls in YAML (api, args, kwargs)", Sniff, Open};
+const Importer kYamlImporter = {"yaml", "calls in YAML (api, args, kwargs)", SniffYamlList, OpenYamlList};
 
 }  // namespace torchtrace

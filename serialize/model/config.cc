@@ -11,13 +11,7 @@
 #include "serialize/base/bytes.h"
 
 namespace torchtrace {
-namespace {
-
-absl::Status Expected(const ByteReader& reader, const std::string& what) {
-  return absl::DataLossError(absl::StrCat("byte ", reader.offset(), ": expected ", what));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::string_view FrameworkOf(std::string_view name) {
   for (const std::string_view framework : kFrameworks) {

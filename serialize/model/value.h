@@ -190,6 +190,9 @@ bool IsContainer(ValueTag tag);
 // expected there, `value` and the reader's position are unspecified.
 absl::Status ReadValue(ByteReader* reader, Value* value);
 
+// The error of a reader that isn't at what it should be: "byte 3: expected a rank".
+absl::Status Expected(const ByteReader& reader, const std::string& what);
+
 // The inverse of ReadValue, byte for byte; appends to `out`.
 void EncodeValue(const Value& value, std::string* out);
 

@@ -5,11 +5,12 @@
 #include "serialize/model/value.h"
 
 namespace torchtrace {
-namespace {
 
 absl::Status Expected(const ByteReader& reader, const std::string& what) {
   return absl::DataLossError(absl::StrCat("byte ", reader.offset(), ": expected ", what));
 }
+
+namespace {
 
 absl::Status ReadText(ByteReader* reader, const std::string& what, std::string* text) {
   std::string_view bytes;

@@ -20,12 +20,12 @@
 namespace torchtrace {
 namespace {
 
-struct Tally {
+struct CensusTally {
   uint64_t inside = 0;
   uint64_t outside = 0;
 
   uint64_t calls() const { return inside + outside; }
-  void Add(const Tally& other) {
+  void Add(const CensusTally& other) {
     inside += other.inside;
     outside += other.outside;
   }
@@ -36,8 +36,8 @@ struct CensusThread {
   std::string process;
   uint64_t number;
   std::string name;
-  Tally all;
-  std::vector<Tally> operators;  // by index into operators_; may be shorter
+  CensusTally all;
+  std::vector<CensusTally> operators;  // by index into operators_; may be shorter
   // Depth of the outermost open call of level 1.
   std::optional<uint32_t> api_depth;
 
@@ -67,7 +67,7 @@ class Census {
 
   struct Operator {
     std::string api;
-    Tally all;
+    CensusTally all;
   };
   struct ConfigKind {
     int level = 0;
@@ -106,7 +106,7 @@ class Census {
       if (kind.level == kFunctionLevel && !thread.api_depth.has_value()) thread.api_depth = call.depth;
       if (kind.index == kNoOperator) return absl::OkStatus();
       if (kind.index >= thread.operators.size()) thread.operators.resize(operators_.size());
-      Tally& tally = thread.operators[kind.index];
+      CensusTally& tally = thread.operators[kind.index];
       (thread.api_depth.has_value() ? tally.inside : tally.outside) += call.count;
       return absl::OkStatus();
     });
@@ -185,7 +185,7 @@ class Census {
                                             {"", "name", "thread_name"},
                                             {"", "backward", "backward"}},
                                            /*csv=*/true));
-    const auto add = [&](const CensusThread& thread, const std::string& api, const Tally& tally) {
+    const auto add = [&](const CensusThread& thread, const std::string& api, const CensusTally& tally) {
       if (tally.calls() == 0) return;
       report.AddRow(WithTally(
           {ThreadLabel(thread), api, thread.trace->name, thread.process, thread.number, thread.name, thread.backward()},
@@ -214,7 +214,7 @@ class Census {
     return columns;
   }
 
-  static std::vector<ReportCell> WithTally(std::vector<ReportCell> cells, const Tally& tally) {
+  static std::vector<ReportCell> WithTally(std::vector<ReportCell> cells, const CensusTally& tally) {
     for (const uint64_t calls : {tally.calls(), tally.inside, tally.outside}) cells.emplace_back(calls);
     cells.push_back(PercentCell(tally.outside, tally.calls()));
     return cells;
@@ -230,7 +230,7 @@ class Census {
   std::vector<CensusThread> threads_;  // by first call
   std::vector<uint32_t> order_;        // of the operators that are shown
   size_t operator_count_ = 0;
-  Tally totals_;
+  CensusTally totals_;
 };
 
 }  // namespace

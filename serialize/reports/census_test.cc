@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 // `aten::add` inside torch.add twice, once with another operator between; outside once on this thread and twice on
 // a thread of autograd's; `aten::mul` inside a call of level 2 outside.
-void AddCalls(FakeTrace* trace) {
+void AddCensusCalls(FakeTrace* trace) {
   const Config add = MakeConfig(2, "aten::add", {IntValue(1)});
   const Config mul = MakeConfig(2, "aten::mul");
   trace->Enter(MakeConfig(1, "torch.add"));
@@ -46,7 +46,7 @@ std::string Report(const std::vector<StatsTrace>& traces, const CensusOptions& o
 
 TEST(Census, Text) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddCensusCalls(&trace);
   EXPECT_EQ(Report({{&trace, "out"}}, {}),
             "7 calls of level 2: 3 inside a call of level 1, 4 outside (57.14%), which level 1 did not see\n\n"
             "operator     calls  inside  outside  outside %\n"
@@ -61,7 +61,7 @@ TEST(Census, Text) {
 
 TEST(Census, Json) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddCensusCalls(&trace);
   CensusOptions options;
   options.format = StatsFormat::kJson;
   options.top = 1;
@@ -77,7 +77,7 @@ TEST(Census, Json) {
 
 TEST(Census, CsvAndMarkdown) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddCensusCalls(&trace);
   CensusOptions options;
   options.filter.include = {"*add"};
   options.format = StatsFormat::kCsv;
@@ -91,8 +91,8 @@ TEST(Census, CsvAndMarkdown) {
 
 TEST(Census, SeveralTracesAreOne) {
   FakeTrace one, two;
-  AddCalls(&one);
-  AddCalls(&two);
+  AddCensusCalls(&one);
+  AddCensusCalls(&two);
   CensusOptions options;
   options.format = StatsFormat::kJson;
   const json census = json::parse(Report({{&one, "a"}, {&two, "b"}}, options));

@@ -55,7 +55,7 @@ std::string NamespaceOf(std::string_view name) {
   return absl::StrJoin(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(count), ".");
 }
 
-struct Tally {
+struct CoverageTally {
   std::map<int, uint64_t> calls;          // by level
   absl::flat_hash_set<uint64_t> configs;  // their hashes, without the level
 
@@ -72,9 +72,9 @@ struct Tally {
   }
 };
 
-struct Row {
+struct CoverageRow {
   std::string api;
-  const Tally* tally;
+  const CoverageTally* tally;
   bool visible;
 };
 
@@ -115,7 +115,7 @@ class Coverage {
   }
 
   absl::Status Write(CoverageTotals* totals) {
-    std::vector<Row> called, never, outside;
+    std::vector<CoverageRow> called, never, outside;
     size_t invisible = 0;
     for (const auto& [entry, tally] : entries_) {
       const std::vector<int>& levels = entry->levels;
@@ -159,7 +159,7 @@ class Coverage {
  private:
   struct Entry {
     const ApiEntry* api;
-    Tally tally;
+    CoverageTally tally;
   };
 
   void AddKeys(const std::string& name, size_t entry) {
@@ -197,7 +197,7 @@ class Coverage {
     if (at != index.end()) entries->insert(at->second.begin(), at->second.end());
   }
 
-  static void AddTo(Tally* tally, int level, uint64_t calls, uint64_t config) {
+  static void AddTo(CoverageTally* tally, int level, uint64_t calls, uint64_t config) {
     tally->calls[level] += calls;
     tally->configs.insert(config);
   }
@@ -248,10 +248,11 @@ class Coverage {
 
   // The most called first. Text and Markdown leave out empty sections, and show only the names of what was never
   // called.
-  static void AddSection(const char* title, std::string_view status, const char* list, std::vector<Row>* rows,
+  static void AddSection(const char* title, std::string_view status, const char* list, std::vector<CoverageRow>* rows,
                          ReportWriter* report) {
-    std::stable_sort(rows->begin(), rows->end(),
-                     [](const Row& a, const Row& b) { return a.tally->most_calls() > b.tally->most_calls(); });
+    std::stable_sort(rows->begin(), rows->end(), [](const CoverageRow& a, const CoverageRow& b) {
+      return a.tally->most_calls() > b.tally->most_calls();
+    });
     const bool never = status == "never";
     const auto titled = [&](const char* text) { return rows->empty() || never ? "" : text; };
     report->BeginTable(list, {{rows->empty() ? "" : title, "api", "api", TextTable::kLeft},
@@ -276,7 +277,7 @@ class Coverage {
   std::vector<Entry> entries_;                                       // of the list, accepted by the filter
   absl::flat_hash_map<std::string, std::vector<size_t>> by_name_;    // index into entries_
   absl::flat_hash_map<std::string, std::vector<size_t>> by_packet_;  // operators without overload
-  std::map<std::string, Tally> outside_;
+  std::map<std::string, CoverageTally> outside_;
   std::vector<std::string> repeated_;  // entries that name the same API as another one
   std::set<int> levels_;               // that the traces were recorded at
   bool lists_operators_ = false;

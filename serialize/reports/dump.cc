@@ -28,9 +28,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr char kDim[] = "\x1b[2m";
-constexpr char kRed[] = "\x1b[31m";
-constexpr char kReset[] = "\x1b[0m";
 // Wider calling lines exceed their column.
 constexpr size_t kMaxLineWidth = 40;
 

@@ -28,7 +28,7 @@ std::string DumpOf(Trace* trace, const DumpOptions& options) {
 }
 
 // A call that never returns, around one that returns with a raising call inside, and one after it.
-void AddCalls(FakeTrace* trace) {
+void AddDumpCalls(FakeTrace* trace) {
   trace->Enter(MakeConfig(1, "torch.outer"));
   trace->Enter(MakeConfig(1, "torch.add", {IntValue(1)}));
   trace->Enter(MakeConfig(2, "aten::add.Tensor"));
@@ -39,7 +39,7 @@ void AddCalls(FakeTrace* trace) {
 
 TEST(Dump, Text) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddDumpCalls(&trace);
   EXPECT_EQ(DumpOf(&trace, {}),
             "      0  L1  torch.outer()  never returned\n"
             "      1  L1    torch.add(1)  30 ns\n"
@@ -49,7 +49,7 @@ TEST(Dump, Text) {
 
 TEST(Dump, IndentationIsByWhatIsShown) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddDumpCalls(&trace);
   DumpOptions options;
   options.levels = {2};
   EXPECT_EQ(DumpOf(&trace, options),
@@ -65,7 +65,7 @@ TEST(Dump, IndentationIsByWhatIsShown) {
 
 TEST(Dump, Ranges) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddDumpCalls(&trace);
   DumpOptions options;
   options.calls = *NumberSet::Parse("1-2");
   EXPECT_EQ(DumpOf(&trace, options),
@@ -77,7 +77,7 @@ TEST(Dump, Ranges) {
 
 TEST(Dump, Jsonl) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddDumpCalls(&trace);
   DumpOptions options;
   options.format = DumpFormat::kJsonl;
   std::istringstream lines(DumpOf(&trace, options));
@@ -141,7 +141,7 @@ TEST(Dump, LongWaitsAreWrittenUnfinished) {
 
 TEST(Dump, ColourOnDemand) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddDumpCalls(&trace);
   EXPECT_EQ(DumpOf(&trace, {}).find('\x1b'), std::string::npos);
   DumpOptions options;
   options.color = true;
@@ -150,7 +150,7 @@ TEST(Dump, ColourOnDemand) {
 
 TEST(Dump, AFailingStreamEndsTheReading) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddDumpCalls(&trace);
   std::ostringstream out;
   out.setstate(std::ios::badbit);
   EXPECT_EQ(WriteDump(&trace, {}, &out).code(), absl::StatusCode::kAborted);

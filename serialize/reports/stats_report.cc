@@ -46,7 +46,7 @@ struct Cells {
   }
 };
 
-struct Row {
+struct StatsRow {
   std::vector<ReportCell> labels;  // for programs
   std::string text_label;          // for people
   // For sorting by name: numbers by their value.
@@ -284,7 +284,7 @@ class StatsReport {
   uint32_t FindRow(size_t index, GlobalConfig* config) {
     const auto [level, api] = config->head;
     std::string key = absl::StrCat(level, " ");
-    Row row;
+    StatsRow row;
     row.level = level;
     row.config = index;
     switch (by_) {
@@ -348,7 +348,7 @@ class StatsReport {
       if (config.all.calls == 0) continue;
       TotalsOfTraces& totals = totals_of(config.head.level);
       add(config, config.all, &totals.all);
-      Row* const row = by_place() ? nullptr : &rows_[config.row];
+      StatsRow* const row = by_place() ? nullptr : &rows_[config.row];
       if (row != nullptr) row->all.Add(config.all, config.cost);
       if (row != nullptr) row->traces.resize(columns);
       std::vector<bool>& called = apis[{config.head.level, config.head.api}];
@@ -371,7 +371,7 @@ class StatsReport {
       for (size_t i = 0; i < columns; ++i) totals_.traces[i].Add(totals.traces[i]);
     }
     if (by_ == StatsBy::kLevel) {
-      for (Row& row : rows_) {
+      for (StatsRow& row : rows_) {
         if (row.all.total.calls == 0) continue;
         row.all.apis = levels_[row.level].all.apis;
         for (size_t i = 0; i < columns; ++i) row.traces[i].apis = levels_[row.level].traces[i].apis;
@@ -380,7 +380,7 @@ class StatsReport {
     for (PlaceId place = 0; place < place_rows_.size(); ++place) {
       PlaceRow& from = place_rows_[place];
       const StatsPlace& labels = places_.all()[place];
-      Row row;
+      StatsRow row;
       row.labels = labels.labels;
       row.text_label = labels.text;
       row.number = labels.number;
@@ -391,13 +391,13 @@ class StatsReport {
       rows_.push_back(std::move(row));
       from = {};  // there may be many
     }
-    std::erase_if(rows_, [](const Row& row) { return row.all.total.calls == 0; });
+    std::erase_if(rows_, [](const StatsRow& row) { return row.all.total.calls == 0; });
   }
 
   void Sort() {
     // Long labels are made only for the rows that are shown, unless the order depends on them.
     if (sort_ == StatsSort::kName) LabelConfigs();
-    const auto amount = [this](const Row& row) -> double {
+    const auto amount = [this](const StatsRow& row) -> double {
       switch (sort_) {
         case StatsSort::kCalls:
           return static_cast<double>(row.all.total.calls);
@@ -413,7 +413,7 @@ class StatsReport {
           return 0;
       }
     };
-    std::sort(rows_.begin(), rows_.end(), [&](const Row& a, const Row& b) {
+    std::sort(rows_.begin(), rows_.end(), [&](const StatsRow& a, const StatsRow& b) {
       if (grouping_.by_level && a.level != b.level) return a.level < b.level;
       if (const double left = amount(a), right = amount(b); left != right) return left > right;
       if (sort_ == StatsSort::kName) {
@@ -428,7 +428,7 @@ class StatsReport {
     const uint64_t top = options_.top.value_or(
         IsForPeople(options_.format) ? RowsOnAScreen(grouping_.by_level ? levels_.size() : 1, options_.screen.lines)
                                      : 0);
-    std::vector<Row> shown;
+    std::vector<StatsRow> shown;
     for (size_t begin = 0, end = 0; begin < rows_.size(); begin = end) {
       while (end < rows_.size() && (!grouping_.by_level || rows_[end].level == rows_[begin].level)) ++end;
       const size_t count = top > 0 ? std::min<size_t>(top, end - begin) : end - begin;
@@ -443,7 +443,7 @@ class StatsReport {
 
   void LabelConfigs() {
     if (by_ != StatsBy::kConfig && by_ != StatsBy::kFamily) return;
-    for (Row& row : rows_) {
+    for (StatsRow& row : rows_) {
       const GlobalConfig& config = configs_[row.config];
       row.text_label = ConfigText(config.identity);
       if (by_ == StatsBy::kFamily) {
@@ -531,7 +531,7 @@ class StatsReport {
     report->AddMembers(lists);
   }
 
-  void AddRow(const Row& row, ReportWriter* report) const {
+  void AddRow(const StatsRow& row, ReportWriter* report) const {
     const TotalsOfTraces& totals = grouping_.by_level ? levels_.at(row.level) : totals_;
     std::vector<ReportCell> cells;
     if (!grouping_.label_last) cells.emplace_back(row.text_label);
@@ -643,7 +643,7 @@ class StatsReport {
   StatsSort sort_ = StatsSort::kCalls;
   std::map<int, TotalsOfTraces> levels_;
   TotalsOfTraces totals_;
-  std::vector<Row> rows_;
+  std::vector<StatsRow> rows_;
   std::vector<Table> tables_;
 };
 

@@ -35,7 +35,7 @@ json StatsJson(const std::vector<Trace*>& traces, StatsOptions options) {
 
 // Two levels, two threads, an exception: `torch.add` (20 ns of its own each time, 1000 ns of waiting and 10 ns inside
 // the second time), `torch.ones` twice.
-void AddCalls(FakeTrace* trace) {
+void AddStatsCalls(FakeTrace* trace) {
   trace->Call(MakeConfig(1, "torch.add", {IntValue(1)}));
   trace->Enter(MakeConfig(1, "torch.add", {IntValue(2)}));
   trace->Wait(1000);
@@ -49,7 +49,7 @@ void AddCalls(FakeTrace* trace) {
 
 TEST(StatsReport, JsonOfApis) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   EXPECT_EQ(StatsJson({&trace}, {}), json::parse(R"({
     "total_calls": 6, "total_apis": 3, "total_configs": 4, "total_self_time_ns": 1070,
     "by_level": [
@@ -67,7 +67,7 @@ TEST(StatsReport, JsonOfApis) {
 
 TEST(StatsReport, TextOfApis) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   EXPECT_EQ(Stats({&trace}, {}),
             "6 calls of 3 APIs in 4 configs, self time 1.07 us\n\n"
             "level 1: 5 calls of 2 APIs in 3 configs, self time 1.06 us\n\n"
@@ -116,7 +116,7 @@ constexpr StatsBy kAllGroupings[] = {StatsBy::kApi,     StatsBy::kConfig, StatsB
 
 TEST(StatsReport, HeadersOfCsvFitTheirRows) {
   FakeTrace trace, other;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   other.Call(MakeConfig(1, "torch.ones"));
   for (const StatsBy by : kAllGroupings) {
     for (const bool several : {false, true}) {
@@ -139,7 +139,7 @@ TEST(StatsReport, HeadersOfCsvFitTheirRows) {
 
 TEST(StatsReport, SideBySide) {
   FakeTrace one, two;
-  AddCalls(&one);
+  AddStatsCalls(&one);
   two.Call(MakeConfig(1, "torch.ones"));
   two.Call(MakeConfig(1, "torch.ones", {IntValue(5)}));
   two.Call(MakeConfig(1, "torch.new"));
@@ -184,7 +184,7 @@ TEST(StatsReport, SideBySide) {
 // Side by side, each trace's column has the numbers that the trace has alone, and the sum is their sum.
 TEST(StatsReport, ColumnsAreThoseOfEachTrace) {
   FakeTrace one, two;
-  AddCalls(&one);
+  AddStatsCalls(&one);
   AddExampleCalls(&two);
   two.Call(MakeConfig(2, "aten::add.Tensor"));
   for (const StatsBy by : kAllGroupings) {
@@ -291,7 +291,7 @@ TEST(StatsReport, WhatIsIgnoredIsNoDifference) {
 
 TEST(StatsReport, Orders) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   const auto order = [&](StatsSort sort) {
     StatsOptions options;
     options.sort = sort;
@@ -310,7 +310,7 @@ TEST(StatsReport, Orders) {
 
 TEST(StatsReport, WithoutTimes) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   StatsOptions options;
   options.times = false;
   EXPECT_EQ(Stats({&trace}, options),
@@ -332,7 +332,7 @@ TEST(StatsReport, WithoutTimes) {
 // Counting and reading agree on everything but times.
 TEST(StatsReport, CountingIsReading) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   for (const StatsBy by : kAllGroupings) {
     StatsOptions options;
     options.grouping.by = by;
@@ -368,7 +368,7 @@ TEST(StatsReport, Markdown) {
 
 TEST(StatsReport, OtherGroupings) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   StatsOptions options;
   options.grouping.by = StatsBy::kLevel;
   json stats = StatsJson({&trace}, options);
@@ -461,7 +461,7 @@ TEST(StatsReport, Modules) {
   EXPECT_EQ(modules[1]["module"], nullptr);
 
   FakeTrace without;
-  AddCalls(&without);
+  AddStatsCalls(&without);
   std::ostringstream out;
   EXPECT_THAT(std::string(WriteStats(Named({&without}), options, &out).message()),
               HasSubstr("a has no calls of modules: record them with torchtrace run --levels 3"));
@@ -632,7 +632,7 @@ TEST(StatsReport, TimesOfNestedCallsAreNotAdded) {
 
 TEST(StatsReport, FiltersLimitTheTotals) {
   FakeTrace trace;
-  AddCalls(&trace);
+  AddStatsCalls(&trace);
   StatsOptions options;
   options.filter.include = {"torch.*"};
   options.filter.exclude = {"*.ones"};

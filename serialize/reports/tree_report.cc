@@ -23,10 +23,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr char kDim[] = "\x1b[2m";
-constexpr char kBold[] = "\x1b[1m";
-constexpr char kRed[] = "\x1b[31m";
-constexpr char kReset[] = "\x1b[0m";
 constexpr char kImport[] = "(import)";
 constexpr int kTimeWidth = 8;
 constexpr uint32_t kMostIndent = 100;

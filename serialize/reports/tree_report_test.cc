@@ -16,22 +16,22 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Config Module(const std::string& type, const std::string& path) {
+Config ModuleCall(const std::string& type, const std::string& path) {
   return MakeConfig(3, type, {}, {{"path", TextValue(path)}});
 }
 
 // Two steps of a module with two parts, one of which calls an operator that fails once, and a backward node.
 void AddSteps(FakeTrace* trace) {
   for (int step = 0; step < 2; ++step) {
-    trace->Enter(Module("__main__.Net", "Net_0"));
+    trace->Enter(ModuleCall("__main__.Net", "Net_0"));
     trace->Wait(1000);
-    trace->Enter(Module("torch.nn.Linear", "linear"));
+    trace->Enter(ModuleCall("torch.nn.Linear", "linear"));
     trace->Enter(MakeConfig(4, "aten::addmm", {IntValue(step)}));
     trace->SetFacts({.thread = 1, .sequence = step});
     trace->Wait(5000);
     trace->Leave();
     trace->Leave();
-    trace->Call(Module("torch.nn.ReLU", "relu"));
+    trace->Call(ModuleCall("torch.nn.ReLU", "relu"));
     trace->Leave();
     trace->Enter(MakeConfig(4, "AddmmBackward0"));
     trace->SetFacts({.scope = kBackwardScope, .thread = 1, .sequence = step, .forward_thread = 1});
@@ -72,7 +72,7 @@ TEST(TreeReportTest, BackwardCallsHangUnderTheirForwardCalls) {
 
 TEST(TreeReportTest, BackwardCallsTakeTheirTimeAlong) {
   FakeTrace trace;
-  trace.Enter(Module("torch.nn.Linear", "linear"));
+  trace.Enter(ModuleCall("torch.nn.Linear", "linear"));
   trace.Enter(MakeConfig(4, "aten::addmm"));
   trace.SetFacts({.thread = 1, .sequence = 0});
   trace.Leave();

@@ -27,97 +27,61 @@ _PROGRAMS = [
     "*_fuzzer.*",
 ]
 
-def _with_precompiled(header):
-    """The copts and deps by which a file takes a precompiled header; none with clang (.bazelrc, fuzz)."""
-    path = "$(BINDIR)/tools/bazel/precompiled/" + header + ".h"
-    copts = PRECOMPILED_COPTS[header] + ["-fpch-deps", "-include", path]
-    deps = ["//tools/bazel/precompiled:" + header]
-    without = "//tools/bazel/precompiled:none"
-    return (
-        select({without: [], "//conditions:default": copts}),
-        select({without: [], "//conditions:default": deps}),
-    )
+# Most of a file's compile time goes into the templates of its headers, so up to so many files of a folder are compiled
+# as one: names must differ between them, in unnamed namespaces too.
+_FILES_PER_UNIT = 8
 
-# A header is precompiled as the files are that include it. Tests need no speed of their own. GCC 12 has false warnings
-# of
-# this kind about std::string, and forgets in a precompiled header that its headers are the system's.
-PRECOMPILED_COPTS = {
-    "library": [],
-    "tests": [
-        "-O1",
-        "-Wno-array-bounds",
-        "-Wno-restrict",
-        "-Wno-stringop-overflow",
-    ],
-}
-
-def precompiled_header(name, includes = [], deps = [], **kwargs):
-    """`NAME.cc`, which only includes, as a precompiled header.
-
-    It is compiled as the files that include it are, so GCC takes it; where it doesn't, it reads the header itself.
+def _units(name, files, **kwargs):
+    """Files that include `files`, several each: the sources of a rule.
 
     Args:
-      name: of the rule.
-      includes: files beside it that it includes.
-      deps: the packages of the headers.
-      **kwargs: of all rules that it makes.
-    """
-    cc_library(
-        name = name + "_compiled",
-        srcs = [name + ".cc"],
-        copts = PRECOMPILED_COPTS[name] + ["-x", "c++-header"],
-        textual_hdrs = includes,
-        deps = deps,
-        **kwargs
-    )
-    native.filegroup(
-        name = name + "_archive",
-        srcs = [":" + name + "_compiled"],
-        output_group = "archive",
-        **kwargs
-    )
+      name: of what they are made for; `NAME_files` is a library that lets a rule include the files.
+      files: of this folder.
+      **kwargs: of the rules.
 
-    # The archive doesn't contain an object file.
-    native.genrule(
-        name = name + "_files",
-        srcs = [
-            name + ".cc",
-            ":" + name + "_archive",
-        ],
-        outs = [
-            name + ".h",
-            name + ".h.gch",
-        ],
-        cmd = "cp $(location " + name + ".cc) $(location " + name + ".h) && " +
-              "ar p $(location :" + name + "_archive) > $(location " + name + ".h.gch)",
-        **kwargs
-    )
+    Returns:
+      the sources.
+    """
+    count = (len(files) + _FILES_PER_UNIT - 1) // _FILES_PER_UNIT
+    units = []
+    for i in range(count):
+        part = files[i * len(files) // count:(i + 1) * len(files) // count]
+        units.append("%s_unit_%d.cc" % (name, i + 1))
+        native.genrule(
+            name = "%s_unit_%d" % (name, i + 1),
+            outs = units[-1:],
+            cmd = "printf '#include \"%s\"\\n' " + " ".join([native.package_name() + "/" + file for file in part]) + " > $@",
+            **kwargs
+        )
     cc_library(
-        name = name,
-        textual_hdrs = [":" + name + "_files", name + ".cc"] + includes,
+        name = name + "_files",
+        textual_hdrs = files,
         **kwargs
     )
+    return units
 
 def _room_name():
     return native.package_name().split("/")[-1]
 
-def room(deps = [], srcs = [], exclude = [], copts = None, **kwargs):
-    """The library of a folder, named as the folder is.
+def room(name = None, deps = [], srcs = [], exclude = [], testonly = False, **kwargs):
+    """The library of a folder.
 
     Args:
+      name: the folder's, if not given.
       deps: the rooms and packages that it uses.
       srcs: generated files that its sources include.
       exclude: files that belong to other targets of the folder.
-      copts: what GCC must not take the precompiled header with.
+      testonly: as of every rule.
       **kwargs: of cc_library.
     """
-    precompiled_copts, precompiled_deps = _with_precompiled("library")
+    name = name or _room_name()
+    units = _units(name, native.glob(["*.cc"], exclude = _PROGRAMS + exclude), testonly = testonly)
     cc_library(
-        name = _room_name(),
-        srcs = native.glob(["*.cc"], exclude = _PROGRAMS + exclude) + srcs,
+        name = name,
+        srcs = units + srcs,
         hdrs = native.glob(["*.h"], exclude = _PROGRAMS + exclude),
-        copts = copts or precompiled_copts,
-        deps = deps + ([] if copts else precompiled_deps),
+        deps = deps + [":" + name + "_files"],
+        testonly = testonly,
         **kwargs
     )
 
@@ -129,32 +93,37 @@ def room_headers(deps = [], exclude = []):
         deps = deps,
     )
 
-def room_tests(deps = [], data = [], exclude = [], sharded = [], shared_deps = None, copts = None, **kwargs):
-    """A cc_test for each *_test.cc of a folder.
+# Tests need no speed of their own. GCC 12 has false warnings of this kind about std::string.
+_TEST_COPTS = [
+    "-O1",
+    "-Wno-array-bounds",
+    "-Wno-restrict",
+    "-Wno-stringop-overflow",
+]
+
+def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], shared_deps = None, copts = [], **kwargs):
+    """The tests of a folder, as one program.
 
     Args:
+      name: of the rule.
       deps: what the tests use beside the room itself.
-      data: what they read.
+      files: their sources, as patterns.
       exclude: tests that another target has.
-      sharded: tests that take long, which run in parts.
       shared_deps: in place of the room, for tests of something that has no room() beside it.
-      copts: as of room().
+      copts: of cc_test.
       **kwargs: of cc_test.
     """
-    precompiled_copts, precompiled_deps = _with_precompiled("tests")
-    for test in native.glob(["*_test.cc"], exclude = ["*_fuzz_test.cc"] + exclude):
-        name = test[:-len(".cc")]
-        cc_test(
-            name = name,
-            size = "medium" if name in sharded else None,
-            srcs = [test],
-            data = data,
-            shard_count = 12 if name in sharded else None,
-            copts = copts or precompiled_copts,
-            deps = (shared_deps or [":" + _room_name()]) + deps + ["@googletest//:gtest_main"] +
-                   ([] if copts else precompiled_deps),
-            **kwargs
-        )
+    sources = native.glob(files, exclude = ["*_fuzz_test.cc"] + exclude)
+    cc_test(
+        name = name,
+        srcs = _units(name, sources, testonly = True),
+        copts = _TEST_COPTS + copts,
+        deps = (shared_deps or [":" + _room_name()]) + deps + [
+            ":" + name + "_files",
+            "@googletest//:gtest_main",
+        ],
+        **kwargs
+    )
 
 def fuzzer(name, deps = [], data = []):
     """`NAME_fuzzer.cc` with libFuzzer, which brings main(), and `NAME_fuzz_test.cc`, which runs it on `data`."""

@@ -45,15 +45,17 @@ FrameworkDialect* g_dialect = nullptr;
 const c10::impl::PyInterpreterVTable* g_plain_table = nullptr;
 const c10::impl::PyInterpreterVTable* g_hooked_table = nullptr;
 
-// start(folder, stacks): records into `folder`, with `stacks` as in RecordingOptions. Installs no hook.
+// start(folder, options): records into `folder`. `options`: what ParseRecordingOptions takes. Installs no hook.
 PyObject* Start(PyObject*, PyObject* args) {
-  const char *folder, *stacks;
-  if (!PyArg_ParseTuple(args, "ss", &folder, &stacks)) return nullptr;
+  const char *folder, *recording_json;
+  if (!PyArg_ParseTuple(args, "ss", &folder, &recording_json)) return nullptr;
+  absl::StatusOr<RecordingOptions> recording = ParseRecordingOptions(recording_json);
+  if (!recording.ok()) return Fail(std::string(recording.status().message()));
   torchtrace_runtime_register_dialects();
   g_dialect = FindDialect("torch");
   RecorderOptions options;
   options.log_folder = folder;
-  options.recording.stacks = stacks;
+  options.recording = *std::move(recording);
   options.make_stack = PythonStacksFor("torch");
   if (absl::Status status = Recorder::Start(options); !status.ok()) return Fail(std::string(status.message()));
   g_hooked_table = g_plain_table = getPyInterpreter()->vtable_;

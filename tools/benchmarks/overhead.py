@@ -40,7 +40,7 @@ def run(args):
     rounds, untraced_rounds, ends = [], [], []
     with tempfile.TemporaryDirectory(prefix="torchtrace-bench-") as folder:
         bench = subjects_module.load_bench_module(args.runtime, args.bench_module)
-        bench.start(folder, STACKS[args.stacks])
+        bench.start(folder, json.dumps({"stacks": STACKS[args.stacks]}))
         subjects = subjects_module.make_subjects(bench, folder)
         del subjects["untraced"]
         if args.subjects:

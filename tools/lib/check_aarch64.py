@@ -43,7 +43,7 @@ def sources():
 
 def asks(path):
     """Whether the file, or a header of ours that it includes, tests for a processor."""
-    return any(ASKS.search(content) for content in (tidy.closure(path) or {}).values())
+    return any(ASKS.search(content) for content in (tidy.closure([path]) or {}).values())
 
 
 def complaint(path, flags):

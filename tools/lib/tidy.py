@@ -3,10 +3,13 @@
 Usage: tidy.py BAZEL_BIN
 
 BAZEL_BIN is the folder in which a build left the files that it generates. Torch's headers are those
-of the Python that runs this. A file that passed is skipped until it, a header of ours that it
-includes, or .clang-tidy changes: .build/tidy/ holds one empty file per pass.
+of the Python that runs this. The files of a folder are read as one, as they are compiled
+(tools/bazel/rooms.bzl): most of the time goes into their headers. A folder that passed is skipped
+until a file of it, a header of ours that one includes, or .clang-tidy changes: .build/tidy/ holds
+one empty file per pass.
 """
 
+import collections
 import concurrent.futures
 import functools
 import hashlib
@@ -15,6 +18,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CACHE = os.path.join(ROOT, ".build", "tidy")
@@ -22,6 +26,8 @@ CLANG_TIDY = os.path.join(os.path.dirname(sys.executable), "clang-tidy")
 FLAGS = ["-std=c++20", "-DXXH_INLINE_ALL", "-Wall", "-Wextra", "-I."]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 TORCH = re.compile(r"^(torch|ATen|c10|pybind11|local_torch)/")
+# Each is a program of its own.
+ALONE = re.compile(r"_(benchmark|fuzzer)\.cc$|^tools/")
 OURS = re.compile(r"^(cmd|dialects|python|replay|serialize|tracer)/")
 
 
@@ -34,6 +40,15 @@ def sources():
         text=True,
     )
     return [path for path in listing.stdout.splitlines() if not path.endswith("_test.cc")]
+
+
+def units():
+    """[[path]]: what is read as one."""
+    folders = collections.defaultdict(list)
+    for path in sources():
+        folder = "dialects/torch" if path.startswith("dialects/torch/") else os.path.dirname(path)
+        folders[path if ALONE.search(path) else folder].append(path)
+    return sorted(folders.values(), key=len, reverse=True)
 
 
 def header_folders():
@@ -51,13 +66,13 @@ def read(path):
         return None
 
 
-def closure(path, generated=None):
-    """The file and the headers of ours that it includes: {path: bytes}.
+def closure(paths, generated=None):
+    """The files and the headers of ours that they include: {path: bytes}.
 
     Generated headers are read from the folder `generated`; without it, returns None if generated
     headers or torch's are included."""
     found = {}
-    todo = [path]
+    todo = list(paths)
     while todo:
         current = todo.pop()
         if current in found:
@@ -92,15 +107,18 @@ def cache_key(files):
     return os.path.join(CACHE, digest.hexdigest())
 
 
-def tidy(path, generated):
-    """clang-tidy's messages about the file, or ''."""
-    files = closure(path, generated)
-    passed = cache_key(files)
+def tidy(paths, generated):
+    """clang-tidy's messages about the files, or ''."""
+    passed = cache_key(closure(paths, generated))
     if os.path.exists(passed):
         return ""
-    system = [word for folder in header_folders() for word in ("-isystem", folder)]
-    command = [CLANG_TIDY, "--quiet", path, "--", *FLAGS, "-I", generated, *system]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".cc") as unit:
+        unit.writelines(f'#include "{path}"  // NOLINT\n' for path in paths)
+        unit.flush()
+        system = [word for folder in header_folders() for word in ("-isystem", folder)]
+        command = [CLANG_TIDY, "--quiet", "--config-file=.clang-tidy", unit.name]
+        command += ["--", *FLAGS, "-I", generated, *system]
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if result.returncode == 0:
         open(passed, "w").close()
         return ""
@@ -112,7 +130,7 @@ def tidy(path, generated):
 def main(generated):
     os.makedirs(CACHE, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda path: tidy(path, generated), sources())
+        found = pool.map(lambda paths: tidy(paths, generated), units())
         complaints = [text for text in found if text]
     print("\n".join(complaints))
     return 1 if complaints else 0

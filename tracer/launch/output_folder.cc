@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/render/render.h"
+#include "tracer/launch/run_metadata.h"
 
 namespace torchtrace {
 namespace {
@@ -38,12 +39,6 @@ absl::StatusOr<std::string> Rank() {
     if (const char* const value = getenv(name); value != nullptr && *value != '\0') return NamePart(name, value);
   }
   return "0";
-}
-
-absl::StatusOr<std::string> HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return NamePart("the host", name);
 }
 
 absl::Status Failed(const char* what, const std::string& path, int error) {
@@ -101,7 +96,7 @@ absl::StatusOr<std::string> ExpandOutputName(const std::string& name) {
         break;
       case 'h':
       case 'r': {
-        const absl::StatusOr<std::string> part = name[i] == 'h' ? HostName() : Rank();
+        const absl::StatusOr<std::string> part = name[i] == 'h' ? NamePart("the host", HostName()) : Rank();
         if (!part.ok()) return part.status();
         expanded += *part;
         break;

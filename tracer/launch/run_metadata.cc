@@ -52,12 +52,6 @@ constexpr const char* kRankVariables[] = {
     "GROUP_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
     "PMI_SIZE",   "SLURM_PROCID",         "SLURM_NTASKS"};
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // A new one each time the machine boots; empty if the system doesn't provide it.
 std::string BootId() {
   std::string id;
@@ -66,6 +60,12 @@ std::string BootId() {
 }
 
 }  // namespace
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
 
 std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options) {
   std::error_code error;
@@ -94,13 +94,13 @@ std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOption
     if (!options.frame_exclude.empty()) json["frame_exclude"] = options.frame_exclude;
     if (options.frame_depth != 0) json["frame_depth"] = options.frame_depth;
   }
-  if (!options.stacks.empty()) {
-    json["stacks"] = options.stacks;
+  if (options.stacks != WhichCalls::kNone) {
+    json["stacks"] = WhichCallsName(options.stacks);
     json["stack_format"] = options.stack_format;
   }
   if (options.outputs) json["outputs"] = true;
   if (options.ids) json["ids"] = true;
-  if (!options.int_ranges.empty()) json["int_ranges"] = options.int_ranges;
+  if (options.int_ranges != WhichCalls::kNone) json["int_ranges"] = WhichCallsName(options.int_ranges);
   if (options.values != 0) json["values"] = options.values;
   if (metadata.switched_off.has_value()) {
     json["self_test"] = {{"failed", *metadata.switched_off}};

@@ -43,6 +43,8 @@ struct RunMetadata {
 // A JSON object's text; `options` as the user gave them. Bytes that aren't UTF-8 are replaced.
 std::string FormatRunMetadata(const RunMetadata& metadata, const RecordingOptions& options);
 
+std::string HostName();  // of this machine
+
 // The same, with only the variables that identify one of several processes, as they are now.
 std::string FormatRankVariables();
 

@@ -14,7 +14,7 @@
 namespace torchtrace {
 namespace {
 
-struct Waiting {
+struct Watcher {
   const void* owner;
   std::function<void()> after;
 };
@@ -22,7 +22,7 @@ struct Waiting {
 // All guarded by the GIL. Objects are never freed: they are few, and the interpreter may be gone when static objects
 // are destroyed.
 struct Watches {
-  std::map<std::string, std::vector<Waiting>> waiting;
+  std::map<std::string, std::vector<Watcher>> waiting;
   std::set<std::string> failed;     // watched modules whose code raised
   PyObject* loader_type = nullptr;  // the class that defines exec_module
   PyObject* original = nullptr;     // its exec_module
@@ -30,7 +30,7 @@ struct Watches {
   bool installed = false;
 };
 
-Watches& State() {
+Watches& ImportWatches() {
   static auto* const state = new Watches;
   return *state;
 }
@@ -47,7 +47,7 @@ std::string ModuleName(PyObject* module) {
 }
 
 void Uninstall() {
-  Watches& state = State();
+  Watches& state = ImportWatches();
   if (!state.installed) return;
   // If other code has wrapped our method since, it stays: it calls the original, and serves the next watch.
   PyObject* const now = PyObject_GetAttrString(state.loader_type, "exec_module");
@@ -60,13 +60,13 @@ void Uninstall() {
 }
 
 void Notify(const std::string& module) {
-  Watches& state = State();
+  Watches& state = ImportWatches();
   const auto found = state.waiting.find(module);
   if (found == state.waiting.end()) return;
   // Removed first, as a callback may watch more modules, or import.
-  const std::vector<Waiting> told = std::move(found->second);
+  const std::vector<Watcher> told = std::move(found->second);
   state.waiting.erase(found);
-  for (const Waiting& each : told) {
+  for (const Watcher& each : told) {
     each.after();
     PyErr_Clear();
   }
@@ -77,14 +77,14 @@ void Notify(const std::string& module) {
 PyObject* ExecModule(PyObject*, PyObject* args, PyObject* kwargs) {
   PyObject* module = PyTuple_GET_SIZE(args) > 1 ? PyTuple_GET_ITEM(args, 1) : nullptr;
   if (module == nullptr && kwargs != nullptr) module = PyDict_GetItemString(kwargs, "module");
-  const std::string name = State().waiting.empty() ? "" : ModuleName(module);
-  PyObject* const result = PyObject_Call(State().original, args, kwargs);
-  if (!State().waiting.contains(name)) return result;
+  const std::string name = ImportWatches().waiting.empty() ? "" : ModuleName(module);
+  PyObject* const result = PyObject_Call(ImportWatches().original, args, kwargs);
+  if (!ImportWatches().waiting.contains(name)) return result;
   if (result != nullptr) {
-    State().failed.erase(name);
+    ImportWatches().failed.erase(name);
     Notify(name);
   } else {
-    State().failed.insert(name);
+    ImportWatches().failed.insert(name);
   }
   return result;
 }
@@ -98,7 +98,7 @@ absl::Status PythonError(const std::string& what) {
 }
 
 absl::Status Install() {
-  Watches& state = State();
+  Watches& state = ImportWatches();
   if (state.installed) return absl::OkStatus();
   if (state.loader_type == nullptr) {
     PyObject* const external = PyImport_ImportModule("_frozen_importlib_external");
@@ -149,16 +149,16 @@ absl::Status WatchImport(const std::string& module, std::function<void()> after,
     return absl::OkStatus();
   }
   if (absl::Status status = Install(); !status.ok()) return status;
-  State().waiting[module].push_back({owner, std::move(after)});
+  ImportWatches().waiting[module].push_back({owner, std::move(after)});
   return absl::OkStatus();
 }
 
-bool ImportFailed(const std::string& module) { return State().failed.contains(module); }
+bool ImportFailed(const std::string& module) { return ImportWatches().failed.contains(module); }
 
 void UnwatchImports(const void* owner) {
-  Watches& state = State();
+  Watches& state = ImportWatches();
   for (auto& [module, waiting] : state.waiting) {
-    std::erase_if(waiting, [owner](const Waiting& each) { return each.owner == owner; });
+    std::erase_if(waiting, [owner](const Watcher& each) { return each.owner == owner; });
   }
   std::erase_if(state.waiting, [](const auto& module) { return module.second.empty(); });
   if (state.waiting.empty()) Uninstall();

@@ -32,7 +32,7 @@ struct Armed {
 };
 
 // Never destroyed: hooks hold Python objects, and Python may be gone by then.
-Armed& State() {
+Armed& SessionState() {
   static auto* const armed = new Armed;
   return *armed;
 }
@@ -40,13 +40,13 @@ Armed& State() {
 // Empty: unchanged since the session began.
 std::string ChangedRankVariables() {
   std::string now = FormatRankVariables();
-  return now == State().rank_variables ? "" : now;
+  return now == SessionState().rank_variables ? "" : now;
 }
 
 // Also called if a hook fails to install.
 void UninstallAll() {
   // Uninstall runs Python code, so empty the list first.
-  const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(State().hooks, {});
+  const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(SessionState().hooks, {});
   for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) (*hook)->Uninstall();
 }
 
@@ -56,7 +56,7 @@ bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t sessio
     const std::shared_ptr<TracingHook> hook = std::move(made);
     const absl::Status status = hook->Install();
     // Install runs Python code: another thread may have ended the session meanwhile.
-    if (!State().armed || State().session != session) {
+    if (!SessionState().armed || SessionState().session != session) {
       hook->Uninstall();
       return false;
     }
@@ -65,16 +65,16 @@ bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t sessio
       Recorder::Get()->Stop(absl::StrCat("level ", hook->level(), " cannot be installed: ", status.message()));
       return false;
     }
-    State().hooks.push_back(hook);
+    SessionState().hooks.push_back(hook);
   }
   return true;
 }
 
 // `session`: the one that waited for the import.
 void Install(FrameworkDialect* dialect, const RecordingOptions& options, uint64_t session) {
-  if (!State().armed || State().session != session) return;
+  if (!SessionState().armed || SessionState().session != session) return;
   Recorder* const recorder = Recorder::Get();
-  State().package.clear();
+  SessionState().package.clear();
   if (recorder->stopped()) return;
   auto hooks = dialect->CreateHooks(recorder, options);
   if (!hooks.ok()) {
@@ -105,31 +105,32 @@ absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>
 }
 
 absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options) {
-  State().package = dialect->package();
-  State().wants_package = WantsPackage(*dialect, options);
-  State().armed = true;
+  SessionState().package = dialect->package();
+  SessionState().wants_package = WantsPackage(*dialect, options);
+  SessionState().armed = true;
   KeepThreadName(nullptr);
   if (!CheckFrames()) {
     Recorder::Get()->NoteNotSeen(
         "stacks, and functions that ask for overrides: this Python's frames differ from those of the Python that "
         "torchtrace was built for");
   }
-  const uint64_t session = ++State().session;
+  const uint64_t session = ++SessionState().session;
   if (!InstallAll(dialect->CreateEarlyHooks(options), session)) return absl::OkStatus();
-  return WatchImport(dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &State());
+  return WatchImport(
+      dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &SessionState());
 }
 
 void DisarmLevels() {
-  if (!std::exchange(State().armed, false)) return;
+  if (!std::exchange(SessionState().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
-  if (!State().package.empty() && State().wants_package && !recorder->forked()) {
-    const std::string& package = State().package;
-    recorder->NoteNotSeen(absl::StrCat(State().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
-                                       ImportFailed(package)
-                                           ? absl::StrCat("the program's import of ", package, " failed")
+  if (!SessionState().package.empty() && SessionState().wants_package && !recorder->forked()) {
+    const std::string& package = SessionState().package;
+    recorder->NoteNotSeen(
+        absl::StrCat(SessionState().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
+                     ImportFailed(package) ? absl::StrCat("the program's import of ", package, " failed")
                                            : absl::StrCat("the program did not import ", package)));
   }
-  UnwatchImports(&State());
+  UnwatchImports(&SessionState());
   UninstallAll();
   TellThreadName();
   // The program may have set its own rank.
@@ -166,7 +167,7 @@ void LetRecorderAsk(const std::string& dialect, RecorderOptions* options) {
   options->make_stack = PythonStacksFor(dialect);
   options->name_thread = PythonThreadName;
   options->fork_metadata = ChangedRankVariables;
-  State().rank_variables = FormatRankVariables();
+  SessionState().rank_variables = FormatRankVariables();
 }
 
 absl::Status BeginSession(SessionOptions options) {

@@ -28,7 +28,7 @@ constexpr int kSignals[] = {SIGHUP,  SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,   SIGBU
 constexpr size_t kStackBytes = 64 << 10;
 
 const char* volatile g_message = nullptr;
-const StandardErrorWatch* g_standard_error = nullptr;
+const StandardErrorWatch* g_watched_standard_error = nullptr;
 pid_t g_main_pid = 0;
 
 // Whether it is a processor fault, which is raised again when the handler returns.
@@ -61,7 +61,7 @@ bool IsRecovered(int signal, const siginfo_t* info) {
 void EndBySignal(int signal) {
   Recorder::Get()->FinishFromSignal(signal);
   const char* const message = g_message;
-  if (message != nullptr && getpid() == g_main_pid && g_standard_error->IsTheSame()) {
+  if (message != nullptr && getpid() == g_main_pid && g_watched_standard_error->IsTheSame()) {
     const iovec text = {const_cast<char*>(message), std::strlen(message)};
     if (WriteWithoutSignal(STDERR_FILENO, &text, 1) < 0) {
       // There is no other place to print it.
@@ -149,7 +149,7 @@ void Watch(int signal) {
 void ChangeFatalSignalMessage(const char* message) { g_message = message; }
 
 void WatchFatalSignals(const char* message) {
-  g_standard_error = new StandardErrorWatch();
+  g_watched_standard_error = new StandardErrorWatch();
   g_message = message;
   g_main_pid = getpid();
   UseAlternateStack();
@@ -157,7 +157,7 @@ void WatchFatalSignals(const char* message) {
 }
 
 void WatchHandlersOf(const char* library) {
-  if (g_standard_error == nullptr) return;  // this process's signals are not watched
+  if (g_watched_standard_error == nullptr) return;  // this process's signals are not watched
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction now;
     Dl_info place;

@@ -15,8 +15,8 @@ namespace {
 
 uint64_t HashOf(const std::string& text) { return Hash64(text.data(), text.size()); }
 
-std::string Config(int i) { return "identity" + std::to_string(i) + "facets"; }
-uint32_t IdentityBytes(int i) { return static_cast<uint32_t>(Config(i).size() - 6); }
+std::string ConfigBytes(int i) { return "identity" + std::to_string(i) + "facets"; }
+uint32_t IdentityBytes(int i) { return static_cast<uint32_t>(ConfigBytes(i).size() - 6); }
 
 TEST(InternTableTest, FindsWhatWasInserted) {
   InternTable table;
@@ -24,13 +24,13 @@ TEST(InternTableTest, FindsWhatWasInserted) {
   EXPECT_EQ(table.bytes(), 0u);
   constexpr int kConfigs = 5000;
   for (int i = 0; i < kConfigs; ++i) {
-    ASSERT_EQ(table.Find(HashOf(Config(i)), Config(i)), nullptr);
-    InternTable::Entry* const entry = table.Insert(HashOf(Config(i)), Config(i), IdentityBytes(i));
+    ASSERT_EQ(table.Find(HashOf(ConfigBytes(i)), ConfigBytes(i)), nullptr);
+    InternTable::Entry* const entry = table.Insert(HashOf(ConfigBytes(i)), ConfigBytes(i), IdentityBytes(i));
     EXPECT_EQ(entry->frame, 0u);
     entry->definition = static_cast<uint32_t>(i);
   }
   for (int i = 0; i < kConfigs; ++i) {
-    const InternTable::Entry* const entry = table.Find(HashOf(Config(i)), Config(i));
+    const InternTable::Entry* const entry = table.Find(HashOf(ConfigBytes(i)), ConfigBytes(i));
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->definition, static_cast<uint32_t>(i));
     EXPECT_EQ(entry->identity(), "identity" + std::to_string(i));
@@ -39,7 +39,7 @@ TEST(InternTableTest, FindsWhatWasInserted) {
   EXPECT_GT(table.bytes(), kConfigs * (sizeof(InternTable::Entry) + 14));
   table.Clear();
   EXPECT_EQ(table.bytes(), 0u);
-  EXPECT_EQ(table.Find(HashOf(Config(0)), Config(0)), nullptr);
+  EXPECT_EQ(table.Find(HashOf(ConfigBytes(0)), ConfigBytes(0)), nullptr);
 }
 
 TEST(InternTableTest, EqualHashesAreNotEqualConfigs) {
@@ -76,16 +76,16 @@ TEST(InternTableTest, HashesThatCollide) {
     InternTable table;
     std::vector<InternTable::Entry*> entries;
     for (int i = 0; i < 500; ++i) {
-      entries.push_back(table.Insert(hash, Config(i), IdentityBytes(i)));
+      entries.push_back(table.Insert(hash, ConfigBytes(i), IdentityBytes(i)));
       // The same cell in all table sizes of this test: the low bits are equal.
-      table.Insert(hash ^ (uint64_t{1} << 40), Config(i), IdentityBytes(i));
+      table.Insert(hash ^ (uint64_t{1} << 40), ConfigBytes(i), IdentityBytes(i));
     }
     for (int i = 0; i < 500; ++i) {
-      ASSERT_EQ(table.Find(hash, Config(i)), entries[static_cast<size_t>(i)]) << hash << " " << i;
-      const InternTable::Entry* const other = table.Find(hash ^ (uint64_t{1} << 40), Config(i));
+      ASSERT_EQ(table.Find(hash, ConfigBytes(i)), entries[static_cast<size_t>(i)]) << hash << " " << i;
+      const InternTable::Entry* const other = table.Find(hash ^ (uint64_t{1} << 40), ConfigBytes(i));
       ASSERT_NE(other, nullptr);
       ASSERT_NE(other, entries[static_cast<size_t>(i)]);
-      ASSERT_EQ(table.Find(hash ^ (uint64_t{1} << 41), Config(i)), nullptr);
+      ASSERT_EQ(table.Find(hash ^ (uint64_t{1} << 41), ConfigBytes(i)), nullptr);
     }
   }
 }
@@ -127,7 +127,7 @@ TEST(InternTableTest, ForgetsAndBeginsAgain) {
   uint64_t first = 0;
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < 300; ++i) {
-      const std::string config = Config(round * 100 + i);  // some were known before
+      const std::string config = ConfigBytes(round * 100 + i);  // some were known before
       ASSERT_EQ(table.Find(HashOf(config), config), nullptr);
       const InternTable::Entry* const entry = table.Insert(HashOf(config), config, 3);
       EXPECT_EQ(entry->frame, 0u);
@@ -148,9 +148,9 @@ TEST(InternTableTest, OneForEachThread) {
     threads.emplace_back([t] {
       InternTable table;
       for (int i = 0; i < 3000; ++i)
-        table.Insert(HashOf(Config(i)), Config(i), IdentityBytes(i))->stacks = static_cast<uint32_t>(t);
+        table.Insert(HashOf(ConfigBytes(i)), ConfigBytes(i), IdentityBytes(i))->stacks = static_cast<uint32_t>(t);
       for (int i = 0; i < 3000; ++i) {
-        const InternTable::Entry* const entry = table.Find(HashOf(Config(i)), Config(i));
+        const InternTable::Entry* const entry = table.Find(HashOf(ConfigBytes(i)), ConfigBytes(i));
         ASSERT_NE(entry, nullptr);
         EXPECT_EQ(entry->stacks, static_cast<uint32_t>(t));
       }

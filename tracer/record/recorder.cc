@@ -235,10 +235,10 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   tags_version_ = 0;
   tags_.clear();
   options_ = recorder_->options_;
-  const std::string& stacks = options_->recording.stacks;
-  stacks_wanted_ = stacks.empty() ? 0 : stacks == "all" ? kAllStacks : kFirstStacks;
+  const WhichCalls stacks = options_->recording.stacks;
+  stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
-  first_notes_wanted_ = options_->recording.int_ranges == "first" ? kFirstNotes : 0;
+  first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
   // Each session has its own filter.
   ClearTable();
 }

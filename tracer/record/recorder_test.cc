@@ -939,7 +939,8 @@ struct OneStack final : ThreadStack {
 
 TEST(RecorderTest, StacksAreTakenOfTheFirstCallsOfEachThread) {
   constexpr int kThreads = 3, kConfigs = 20, kRounds = 50;
-  const std::pair<const char*, uint32_t> wanted[] = {{"", 0}, {"first", kFirstStacks}, {"all", kRounds}};
+  const std::pair<WhichCalls, uint32_t> wanted[] = {
+      {WhichCalls::kNone, 0}, {WhichCalls::kFirst, kFirstStacks}, {WhichCalls::kAll, kRounds}};
   for (const auto& [stacks, of_each] : wanted) {
     std::atomic<int> taken{0};
     const std::string folder = NewFolder();
@@ -955,7 +956,7 @@ TEST(RecorderTest, StacksAreTakenOfTheFirstCallsOfEachThread) {
     }
     for (std::thread& thread : threads) thread.join();
     EndSession();
-    EXPECT_EQ(taken, kThreads * kConfigs * static_cast<int>(of_each)) << stacks;
+    EXPECT_EQ(taken, kThreads * kConfigs * static_cast<int>(of_each)) << WhichCallsName(stacks);
     const auto trace = OpenLogs(folder).value();
     int with_stack = 0;
     ASSERT_TRUE(trace

@@ -75,6 +75,15 @@ const char* Read(const Json& json, std::optional<uint64_t>* value) {
   return nullptr;
 }
 
+const char* Read(const Json& json, WhichCalls* value) {
+  for (const WhichCalls calls : {WhichCalls::kNone, WhichCalls::kFirst, WhichCalls::kAll}) {
+    if (json != WhichCallsName(calls)) continue;
+    *value = calls;
+    return nullptr;
+  }
+  return "\"first\", \"all\" or \"\"";
+}
+
 const char* Read(const Json& json, std::vector<std::string>* value) {
   if (!json.is_array() || !std::all_of(json.begin(), json.end(), [](const Json& item) { return item.is_string(); })) {
     return "a list of texts";
@@ -95,9 +104,15 @@ Json ToJson(const T& value) {
   return value;
 }
 
+Json ToJson(WhichCalls value) { return WhichCallsName(value); }
+
 Json ToJson(const std::optional<uint64_t>& value) { return value.has_value() ? Json(*value) : Json(); }
 
 }  // namespace
+
+const char* WhichCallsName(WhichCalls calls) {
+  return calls == WhichCalls::kNone ? "" : calls == WhichCalls::kFirst ? "first" : "all";
+}
 
 bool RecordingOptions::traces_python_frames() const {
   return std::find(levels.begin(), levels.end(), kFrameLevel) != levels.end() && frames != "modules";

@@ -16,6 +16,11 @@
 
 namespace torchtrace {
 
+// Of which calls something is recorded: of none, of the first ones of each configuration on a thread, or of all.
+enum class WhichCalls : uint8_t { kNone, kFirst, kAll };
+// "", "first", "all".
+const char* WhichCallsName(WhichCalls calls);
+
 struct RecordingOptions {
   // What is traced, and what of it is recorded.
   std::string dialect = "torch";     // one of the build's, or module:Class
@@ -25,14 +30,12 @@ struct RecordingOptions {
   std::vector<std::string> exclude;
   std::string groups;  // a file with more groups; empty: none
   bool include_getters = false;
-  bool start_paused = false;  // record nothing until the program resumes
-  bool outputs = false;       // also what calls return
-  bool ids = false;           // which tensor each is
-  uint64_t values = 0;        // contents of tensors up to this many bytes
-  // Ranges and values of small integer tensors: of each configuration's "first" calls on a thread or of "all"; empty:
-  // of none.
-  std::string int_ranges = "first";
-  std::string stacks;                  // of each configuration's "first" calls on a thread, or of "all"; empty: none
+  bool start_paused = false;                   // record nothing until the program resumes
+  bool outputs = false;                        // also what calls return
+  bool ids = false;                            // which tensor each is
+  uint64_t values = 0;                         // contents of tensors up to this many bytes
+  WhichCalls int_ranges = WhichCalls::kFirst;  // ranges and values of small integer tensors
+  WhichCalls stacks = WhichCalls::kNone;
   std::string stack_format = "short";  // how stacks are written
 
   // What level 0 traces, as the user asked for it ...

@@ -118,9 +118,9 @@ PatchList& Patches() {
   return *patches;
 }
 
-int g_users = 0;
+int g_patch_users = 0;
 hashfunc g_hash = nullptr;
-richcmpfunc g_compare = nullptr;
+richcmpfunc g_type_compare = nullptr;
 
 // A copy of the function object as it would be without an entry, to pass to CPython.
 class WithoutEntry {
@@ -142,36 +142,38 @@ class WithoutEntry {
 
 Py_hash_t Hash(PyObject* self) { return g_hash(WithoutEntry(self).get()); }
 
-PyObject* Compare(PyObject* self, PyObject* other, int operation) {
-  if (!PyCFunction_Check(self) || !PyCFunction_Check(other)) return g_compare(self, other, operation);
-  return g_compare(WithoutEntry(self).get(), WithoutEntry(other).get(), operation);
+PyObject* CompareTypes(PyObject* self, PyObject* other, int operation) {
+  if (!PyCFunction_Check(self) || !PyCFunction_Check(other)) return g_type_compare(self, other, operation);
+  return g_type_compare(WithoutEntry(self).get(), WithoutEntry(other).get(), operation);
 }
 
 void Patch(PyTypeObject* type) {
   if (type->tp_hash == g_hash) Patches().Replace(&type->tp_hash, static_cast<hashfunc>(Hash));
-  if (type->tp_richcompare == g_compare) Patches().Replace(&type->tp_richcompare, static_cast<richcmpfunc>(Compare));
+  if (type->tp_richcompare == g_type_compare)
+    Patches().Replace(&type->tp_richcompare, static_cast<richcmpfunc>(CompareTypes));
   PyObject *name, *member;
   Py_ssize_t position = 0;
   while (PyDict_Next(DictOf(type), &position, &name, &member)) {
     if (Py_TYPE(member) != &PyWrapperDescr_Type) continue;
     void** const wrapped = &reinterpret_cast<PyWrapperDescrObject*>(member)->d_wrapped;
     if (*wrapped == reinterpret_cast<void*>(g_hash)) Patches().Replace(wrapped, reinterpret_cast<void*>(Hash));
-    if (*wrapped == reinterpret_cast<void*>(g_compare)) Patches().Replace(wrapped, reinterpret_cast<void*>(Compare));
+    if (*wrapped == reinterpret_cast<void*>(g_type_compare))
+      Patches().Replace(wrapped, reinterpret_cast<void*>(CompareTypes));
   }
 }
 
 }  // namespace
 
 void StartKeepingBuiltins() {
-  if (g_users++ > 0) return;
+  if (g_patch_users++ > 0) return;
   g_hash = PyCFunction_Type.tp_hash;
-  g_compare = PyCFunction_Type.tp_richcompare;
+  g_type_compare = PyCFunction_Type.tp_richcompare;
   Patch(&PyCFunction_Type);
   Patch(&PyCMethod_Type);
 }
 
 void StopKeepingBuiltins() {
-  if (--g_users == 0) Patches().UndoAll();
+  if (--g_patch_users == 0) Patches().UndoAll();
 }
 
 void KeepBuiltin(PyMethodDef* definition, PyCFunction original) {

@@ -12,7 +12,7 @@ namespace torchtrace::python_dialect {
 namespace {
 
 // One for each callable, never freed.
-struct Entry {
+struct CallableEntry {
   const TracedApi* api = nullptr;
   vectorcallfunc original = nullptr;  // null: the type's tp_call
   uint64_t installation = 0;          // of the hook that made it
@@ -27,11 +27,11 @@ struct TypeEntry {
 };
 
 // By layer.
-PointerMap<Entry>* Entries() {
-  static auto* const entries = new PointerMap<Entry>[kLayers];
+PointerMap<CallableEntry>* Entries() {
+  static auto* const entries = new PointerMap<CallableEntry>[kLayers];
   return entries;
 }
-PointerMap<Entry>* const g_entries = Entries();
+PointerMap<CallableEntry>* const g_entries = Entries();
 
 PointerMap<TypeEntry>& TypeEntries(int layer) {
   static auto* const entries = new PointerMap<TypeEntry>[kLayers];
@@ -40,15 +40,15 @@ PointerMap<TypeEntry>& TypeEntries(int layer) {
 
 // Whether the constructor's call is not to be reported: the instance is of the class itself, or of one with an entry.
 template <int kLayer>
-bool IsToldByItsClass(const Entry& entry, PyObject* const* arguments, Py_ssize_t count) {
+bool IsToldByItsClass(const CallableEntry& entry, PyObject* const* arguments, Py_ssize_t count) {
   if (count == 0 || Py_TYPE(arguments[0]) == entry.constructed) return true;
-  const Entry* const own = g_entries[kLayer].Find(Py_TYPE(arguments[0]));
+  const CallableEntry* const own = g_entries[kLayer].Find(Py_TYPE(arguments[0]));
   return own != nullptr && own->installation == g_layers[kLayer].installation;
 }
 
 template <int kLayer>
 PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* names) {
-  const Entry* const entry = g_entries[kLayer].Find(callable);
+  const CallableEntry* const entry = g_entries[kLayer].Find(callable);
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   const auto call = [&] {
     if (entry != nullptr && entry->original != nullptr) return entry->original(callable, arguments, flags, names);
@@ -66,8 +66,8 @@ PyObject* EnterVectorcall(PyObject* callable, PyObject* const* arguments, size_t
 // The callable's entry, or for a class without one, that of the base whose __new__ it inherits, unless that is
 // object's.
 template <int kLayer>
-const Entry* EntryOfCalled(PyObject* callable) {
-  const Entry* entry = g_entries[kLayer].Find(callable);
+const CallableEntry* EntryOfCalled(PyObject* callable) {
+  const CallableEntry* entry = g_entries[kLayer].Find(callable);
   if (entry != nullptr || !PyType_Check(callable)) return entry;
   const auto* const type = reinterpret_cast<PyTypeObject*>(callable);
   if (type->tp_new == PyBaseObject_Type.tp_new) return nullptr;
@@ -89,7 +89,7 @@ PyObject* EnterTypeCall(PyObject* callable, PyObject* args, PyObject* kwargs) {
     PyErr_Format(PyExc_TypeError, "'%.200s' object is not callable", Py_TYPE(callable)->tp_name);
     return nullptr;
   }
-  const Entry* const entry = EntryOfCalled<kLayer>(callable);
+  const CallableEntry* const entry = EntryOfCalled<kLayer>(callable);
   // Types that were created while an earlier hook was installed keep the pointer.
   if (entry == nullptr || entry->installation != g_layers[kLayer].installation) {
     return type->original(callable, args, kwargs);
@@ -109,7 +109,7 @@ vectorcallfunc* OwnPointer(PyObject* callable) {
 }
 
 // Make the specialising interpreter use what is patched.
-void HideFunction(PyFunctionObject* function, Entry* entry, PatchList* patches) {
+void HideFunction(PyFunctionObject* function, CallableEntry* entry, PatchList* patches) {
   HideFromSpecialization(function, &entry->version,
                          [&](uint32_t* place, uint32_t number) { patches->ReplaceNumber(place, number); });
 }
@@ -127,9 +127,9 @@ bool IsEntry(vectorcallfunc function) {
 }
 
 // The entry for `callable`, new or reused.
-Entry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, vectorcallfunc original) {
-  Entry* entry = g_entries[layer].Find(callable);
-  if (entry == nullptr) g_entries[layer].Insert(callable, entry = new Entry());
+CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, vectorcallfunc original) {
+  CallableEntry* entry = g_entries[layer].Find(callable);
+  if (entry == nullptr) g_entries[layer].Insert(callable, entry = new CallableEntry());
   entry->api = api;
   entry->original = original;
   entry->installation = g_layers[layer].installation;
@@ -145,7 +145,7 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
   if (pointer != nullptr && (*pointer != nullptr || is_type)) {
     if (*pointer == kVectorcalls[layer]) {
       // A constructor that is listed itself is reported under its own name.
-      Entry* const known = g_entries[layer].Find(callable);
+      CallableEntry* const known = g_entries[layer].Find(callable);
       if (known == nullptr || known->constructed == nullptr) return false;
       known->api = api;
       known->constructed = nullptr;
@@ -154,7 +154,7 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
     // The entries of C functions come after all others.
     if (layer == kFrameLayer && IsEntry(*pointer)) return false;
     if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && !IsEntry(*pointer)) return false;
-    Entry* const entry = TakeEntry(layer, callable, api, *pointer);
+    CallableEntry* const entry = TakeEntry(layer, callable, api, *pointer);
     patches->Replace(pointer, kVectorcalls[layer]);
     if (PyFunction_Check(callable)) HideFunction(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);
     if (is_type) HideClass(reinterpret_cast<PyTypeObject*>(callable), patches);

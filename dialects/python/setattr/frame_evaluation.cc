@@ -46,7 +46,7 @@ constexpr size_t kOwnBytes = 160;
 // A thread's stack may be small: use at most an eighth of it.
 constexpr size_t kPartOfStack = 8;
 
-int g_users = 0;
+int g_evaluation_users = 0;
 
 const FrameObserver* g_observer = nullptr;             // the current one
 void (*g_end)(const void*, int, PyObject*) = nullptr;  // of the last one, even if it was removed
@@ -107,9 +107,9 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
   }
   const int begun = g_observer == nullptr ? 0 : g_observer->begin(frame, before.frame == nullptr);
   PyObject* result;
-  if (!MayTake(&frames, thread) || g_users == 0) [[unlikely]] {
+  if (!MayTake(&frames, thread) || g_evaluation_users == 0) [[unlikely]] {
     // Other code that had kept our function has set it again since it was released.
-    if (g_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
+    if (g_evaluation_users == 0 && IsSet(PyThreadState_GetInterpreter(thread))) {
       _PyInterpreterState_SetEvalFrameFunc(PyThreadState_GetInterpreter(thread), _PyEval_EvalFrameDefault);
     }
     result = EvaluateDeep(thread, frame, throwing);
@@ -164,18 +164,18 @@ void ObserveFrames(const FrameObserver* observer) {
 
 void KeepFrameEvaluation() {
   PyInterpreterState* const interpreter = PyInterpreterState_Get();
-  if (g_users > 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
+  if (g_evaluation_users > 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault) {
     _PyInterpreterState_SetEvalFrameFunc(interpreter, Evaluate);
   }
 }
 
 void UseFrameEvaluation() {
-  ++g_users;
+  ++g_evaluation_users;
   KeepFrameEvaluation();
 }
 
 void ReleaseFrameEvaluation() {
-  if (--g_users > 0) return;
+  if (--g_evaluation_users > 0) return;
   PyInterpreterState* const interpreter = PyInterpreterState_Get();
   if (IsSet(interpreter)) _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
 }

@@ -11,7 +11,7 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-struct Entry {
+struct MethodEntry {
   const Layer* layer = nullptr;
   const TracedApi* api = nullptr;
   PyCFunction original = nullptr;
@@ -21,14 +21,14 @@ struct Entry {
 };
 
 // For the many functions that each have their own `self`: all share one entry point. By `self`.
-PointerMap<Entry>& OwnSelves(int layer) {
-  static auto* const entries = new PointerMap<Entry>[kLayers];
+PointerMap<MethodEntry>& OwnSelves(int layer) {
+  static auto* const entries = new PointerMap<MethodEntry>[kLayers];
   return entries[layer];
 }
 
 // A definition that had an entry before reuses it.
 struct Place {
-  Entry* entry;
+  MethodEntry* entry;
   PyCFunction point;
 };
 PointerMap<Place>& Places(int layer) {
@@ -47,13 +47,14 @@ Function As(Given function) {
 }
 
 template <typename Call>
-PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, Call&& call) {
+PyObject* Through(const MethodEntry& entry, PyObject* self, CallArguments arguments, Call&& call) {
   if (entry.only_self != nullptr && self != entry.only_self) return call();
   arguments.self = entry.method ? self : nullptr;
   return CallThrough(*entry.layer, *entry.api, arguments, std::forward<Call>(call));
 }
 
-[[gnu::noinline]] PyObject* CallTupleAndDict(const Entry& entry, PyObject* self, PyObject* args, PyObject* kwargs) {
+[[gnu::noinline]] PyObject* CallTupleAndDict(const MethodEntry& entry, PyObject* self, PyObject* args,
+                                             PyObject* kwargs) {
   const auto original = As<PyCFunctionWithKeywords>(entry.original);
   // Some C methods are called with null for no arguments.
   PyObject* const* items = args == nullptr ? nullptr : reinterpret_cast<PyTupleObject*>(args)->ob_item;
@@ -61,7 +62,7 @@ PyObject* Through(const Entry& entry, PyObject* self, CallArguments arguments, C
   return Through(entry, self, {nullptr, items, count, nullptr, kwargs}, [&] { return original(self, args, kwargs); });
 }
 
-[[gnu::noinline]] PyObject* CallArrayAndNames(const Entry& entry, PyObject* self, PyObject* const* args,
+[[gnu::noinline]] PyObject* CallArrayAndNames(const MethodEntry& entry, PyObject* self, PyObject* const* args,
                                               Py_ssize_t count, PyObject* names) {
   const auto original = As<_PyCFunctionFastWithKeywords>(entry.original);
   return Through(entry, self, {nullptr, args, count, names, nullptr},
@@ -122,16 +123,16 @@ namespace {
 
 // The entries of one calling convention, and their points.
 struct Table {
-  Entry* entries;
+  MethodEntry* entries;
   size_t size;
   const char* points;
   size_t used = 0;
 };
-Entry g_tuple_and_dict_entries[TORCHTRACE_MANY];
-Entry g_tuple_entries[TORCHTRACE_MANY];
-Entry g_array_entries[TORCHTRACE_SOME];
-Entry g_array_and_names_entries[TORCHTRACE_SOME];
-Entry g_of_class_entries[TORCHTRACE_FEW];
+MethodEntry g_tuple_and_dict_entries[TORCHTRACE_MANY];
+MethodEntry g_tuple_entries[TORCHTRACE_MANY];
+MethodEntry g_array_entries[TORCHTRACE_SOME];
+MethodEntry g_array_and_names_entries[TORCHTRACE_SOME];
+MethodEntry g_of_class_entries[TORCHTRACE_FEW];
 Table g_tuple_and_dict = {g_tuple_and_dict_entries, TORCHTRACE_MANY, torchtrace_tuple_and_dict_points};
 Table g_tuple = {g_tuple_entries, TORCHTRACE_MANY, torchtrace_tuple_points};  // or one object, or nothing
 Table g_array = {g_array_entries, TORCHTRACE_SOME, torchtrace_array_points};
@@ -148,7 +149,7 @@ TORCHTRACE_CALLED_BY_POINTS torchtrace_call_tuple_and_dict(PyObject* self, PyObj
 }
 
 TORCHTRACE_CALLED_BY_POINTS torchtrace_call_tuple(PyObject* self, PyObject* args, uint32_t number) {
-  const Entry& entry = g_tuple_entries[number];
+  const MethodEntry& entry = g_tuple_entries[number];
   PyObject* const* items = &args;
   Py_ssize_t count = args != nullptr;
   if (!entry.single && args != nullptr) {
@@ -160,7 +161,7 @@ TORCHTRACE_CALLED_BY_POINTS torchtrace_call_tuple(PyObject* self, PyObject* args
 
 TORCHTRACE_CALLED_BY_POINTS torchtrace_call_array(PyObject* self, PyObject* const* args, Py_ssize_t count,
                                                   uint32_t number) {
-  const Entry& entry = g_array_entries[number];
+  const MethodEntry& entry = g_array_entries[number];
   const auto original = As<_PyCFunctionFast>(entry.original);
   return Through(entry, self, {nullptr, args, count, nullptr, nullptr}, [&] { return original(self, args, count); });
 }
@@ -172,7 +173,7 @@ TORCHTRACE_CALLED_BY_POINTS torchtrace_call_array_and_names(PyObject* self, PyOb
 
 TORCHTRACE_CALLED_BY_POINTS torchtrace_call_of_class(PyObject* self, PyTypeObject* definer, PyObject* const* args,
                                                      MethodCount count, PyObject* names, uint32_t number) {
-  const Entry& entry = g_of_class_entries[number];
+  const MethodEntry& entry = g_of_class_entries[number];
   const auto original = As<PyCMethod>(entry.original);
   return Through(entry, self, {nullptr, args, static_cast<Py_ssize_t>(count), names, nullptr},
                  [&] { return original(self, definer, args, count, names); });
@@ -195,7 +196,7 @@ constexpr _PyCFunctionFastWithKeywords kOwnArrayAndNamesPoints[kLayers] = {
 
 template <typename Function>
 Place* MakeOwnPlace(int layer, PyObject* self, const Function (&points)[kLayers]) {
-  auto* const entry = new Entry;
+  auto* const entry = new MethodEntry;
   OwnSelves(layer).Insert(self, entry);
   return new Place{entry, As<PyCFunction>(points[layer])};
 }
@@ -265,7 +266,7 @@ bool PatchMethod(int layer, PyMethodDef* definition, MethodSelf self, PyObject* 
     Places(layer).Insert(definition, place);
   }
   if (definition->ml_meth == place->point) return false;
-  Entry& entry = *place->entry;
+  MethodEntry& entry = *place->entry;
   entry.layer = &g_layers[layer];
   entry.api = api;
   entry.original = definition->ml_meth;

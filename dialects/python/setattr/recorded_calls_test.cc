@@ -46,13 +46,14 @@ std::string Text(std::string_view identity) {
 }
 
 void StartPython() {
-  if (Py_IsInitialized() != 0) return;
-  Py_Initialize();
+  static bool started = false;
+  if (std::exchange(started, true)) return;
+  if (Py_IsInitialized() == 0) Py_Initialize();
   ASSERT_EQ(Execute(R"(
 import sys, types
-lib = types.ModuleType("lib")
-lib.__path__ = []
-sys.modules["lib"] = lib
+acme = types.ModuleType("acme")
+acme.__path__ = []
+sys.modules["acme"] = acme
 exec('''
 import math, array
 def function(a, b=2, *args, c=3, **kwargs):
@@ -75,7 +76,7 @@ class Class:
     def prop(self):
         return self.x
     prop_at_c = 1
-''', lib.__dict__)
+''', acme.__dict__)
 )"),
             "");
 }
@@ -94,9 +95,9 @@ class RecordedCallsTest : public ::testing::Test {
     static auto* const calls = new RecordedCalls<DescribeValue>;
     const auto entries = std::make_shared<NativeEntries>(
         calls, EntryOptions{.level = 0,
-                            .names = {"lib.function", "lib.outer", "lib.failing", "lib.Class", "lib.Class.method",
-                                      "lib.Class.__getitem__", "lib.math.hypot", "lib.array.array",
-                                      "lib.array.array.itemsize.__get__", "lib.not_there"},
+                            .names = {"acme.function", "acme.outer", "acme.failing", "acme.Class", "acme.Class.method",
+                                      "acme.Class.__getitem__", "acme.math.hypot", "acme.array.array",
+                                      "acme.array.array.itemsize.__get__", "acme.not_there"},
                             .outermost = outermost});
     EXPECT_TRUE(entries->Install().ok());
     error_ = Execute(code);
@@ -125,47 +126,48 @@ class RecordedCallsTest : public ::testing::Test {
 TEST_F(RecordedCallsTest, ArgumentsInEveryForm) {
   EXPECT_THAT(
       Recorded(R"(
-lib.function(1)
-lib.function(1, 'x', 2.5, c=None, d=[True])
-lib.function(*(1, 2), **{'c': 3, '\udc80': 4})
-lib.function(a=(1,), b={'k': {2, 1}})
-c = lib.Class(x=5)
-c.method(7); lib.Class.method(c, x=7)
+acme.function(1)
+acme.function(1, 'x', 2.5, c=None, d=[True])
+acme.function(*(1, 2), **{'c': 3, '\udc80': 4})
+acme.function(a=(1,), b={'k': {2, 1}})
+c = acme.Class(x=5)
+c.method(7); acme.Class.method(c, x=7)
 c[1:2, ...]
-lib.math.hypot(3, 4)
-lib.array.array('d', [1])
+acme.math.hypot(3, 4)
+acme.array.array('d', [1])
 )"),
-      ElementsAre("lib.function(1)", R"(lib.function(1, "x", 2.5, c=None, d=list[True]))",
-                  "lib.function(1, 2, c=3, \xed\xb2\x80=4)", R"(lib.function(a=tuple(1), b=dict{"k": set(1, 2)}))",
-                  "lib.Class(x=5)", R"(lib.Class.method(object("lib.Class"), 7))",
-                  R"(lib.Class.method(object("lib.Class"), x=7))",
-                  R"(lib.Class.__getitem__(object("lib.Class"), tuple(slice(1, 2, None), Ellipsis)))",
-                  "lib.math.hypot(3, 4)", R"(lib.array.array("d", list[1]))"));
+      ElementsAre("acme.function(1)", R"(acme.function(1, "x", 2.5, c=None, d=list[True]))",
+                  "acme.function(1, 2, c=3, \xed\xb2\x80=4)", R"(acme.function(a=tuple(1), b=dict{"k": set(1, 2)}))",
+                  "acme.Class(x=5)", R"(acme.Class.method(object("acme.Class"), 7))",
+                  R"(acme.Class.method(object("acme.Class"), x=7))",
+                  R"(acme.Class.__getitem__(object("acme.Class"), tuple(slice(1, 2, None), Ellipsis)))",
+                  "acme.math.hypot(3, 4)", R"(acme.array.array("d", list[1]))"));
   EXPECT_EQ(error_, "");
 }
 
 TEST_F(RecordedCallsTest, NestingAndExceptions) {
-  EXPECT_THAT(Recorded("lib.outer(1)\nlib.failing(2)"), ElementsAre("lib.outer(1)", "  lib.failing(1)", "  KeyError",
-                                                                    "  lib.function(1)", "lib.failing(2)", "KeyError"));
+  EXPECT_THAT(Recorded("acme.outer(1)\nacme.failing(2)"),
+              ElementsAre("acme.outer(1)", "  acme.failing(1)", "  KeyError", "  acme.function(1)", "acme.failing(2)",
+                          "KeyError"));
   EXPECT_EQ(error_, "KeyError: 2");
-  EXPECT_THAT(Recorded("lib.outer(1)\nlib.failing(2)", /*outermost=*/true),
-              ElementsAre("lib.outer(1)", "lib.failing(2)", "KeyError"));
+  EXPECT_THAT(Recorded("acme.outer(1)\nacme.failing(2)", /*outermost=*/true),
+              ElementsAre("acme.outer(1)", "acme.failing(2)", "KeyError"));
 }
 
 TEST_F(RecordedCallsTest, GettersAreCounted) {
-  EXPECT_THAT(Recorded("a = lib.array.array('d')\na.itemsize; a.itemsize; a.itemsize"),
-              ElementsAre(R"(lib.array.array("d"))"));
+  EXPECT_THAT(Recorded("a = acme.array.array('d')\na.itemsize; a.itemsize; a.itemsize"),
+              ElementsAre(R"(acme.array.array("d"))"));
   EXPECT_EQ(metadata_["end"]["getters"], 3);
 }
 
 TEST_F(RecordedCallsTest, TheEndOfACallIsNotThatOfAnotherSessions) {
   EXPECT_THAT(Recorded("pass"), IsEmpty());
-  EXPECT_THAT(Recorded("lib.function(9)"), ElementsAre("lib.function(9)"));
+  EXPECT_THAT(Recorded("acme.function(9)"), ElementsAre("acme.function(9)"));
 }
 
 TEST_F(RecordedCallsTest, ManyKeywordsAndArguments) {
   const std::vector<std::string> recorded =
-      Recorded("lib.function(*range(3000))\nlib.function(0, **{f'k{i}': i for i in range(3000)})");
+      Recorded("acme.function(*range(3000))\nacme.function(0, **{f'k{i}': i for i in range(3000)})");
   ASSERT_EQ(recorded.size(), 2u);
   EXPECT_TRUE(recorded[0].ends_with(", 2998, 2999)")) << recorded[0].substr(0, 100);
   EXPECT_TRUE(recorded[1].ends_with(", k2998=2998, k2999=2999)")) << recorded[1].substr(0, 100);

@@ -66,7 +66,7 @@ constexpr SlotName kSequenceNames[] = {
     {"__imul__", Shape::kIndex, 0},
 };
 
-struct Entry {
+struct SlotEntry {
   int layer = 0;
   PyTypeObject* owner = nullptr;
   int offset = 0;  // in PyHeapTypeObject, as CPython counts it
@@ -83,13 +83,13 @@ struct Entry {
 constexpr size_t kMany = 2048;
 constexpr size_t kSome = 1024;
 constexpr size_t kFew = 256;
-std::array<Entry, kMany> g_binary;
-std::array<Entry, kSome> g_unary;
-std::array<Entry, kSome> g_compare;
-std::array<Entry, kFew> g_ternary, g_length, g_truth, g_assign, g_contains, g_index, g_index_assign, g_next;
+std::array<SlotEntry, kMany> g_binary;
+std::array<SlotEntry, kSome> g_unary;
+std::array<SlotEntry, kSome> g_compare;
+std::array<SlotEntry, kFew> g_ternary, g_length, g_truth, g_assign, g_contains, g_index, g_index_assign, g_next;
 
 template <typename Call>
-PyObject* Through(const Entry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
+PyObject* Through(const SlotEntry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
                   Py_ssize_t count, Call&& call) {
   if (api == nullptr) return call();
   return CallThrough(g_layers[entry.layer], *api, {self, arguments, count, nullptr, nullptr}, call);
@@ -97,7 +97,7 @@ PyObject* Through(const Entry& entry, const TracedApi* api, PyObject* self, PyOb
 
 // For slots that return a number, with -1 for an error.
 template <typename Number, typename Call>
-Number NumberThrough(const Entry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
+Number NumberThrough(const SlotEntry& entry, const TracedApi* api, PyObject* self, PyObject* const* arguments,
                      Py_ssize_t count, Call&& call) {
   Number number = -1;
   Through(entry, api, self, arguments, count, [&] {
@@ -108,50 +108,50 @@ Number NumberThrough(const Entry& entry, const TracedApi* api, PyObject* self, P
 }
 
 // Whether the slot is the right operand's: CPython passes the operands in order in either case.
-bool Reflected(const Entry& entry, PyObject* left, PyObject* right) {
+bool Reflected(const SlotEntry& entry, PyObject* left, PyObject* right) {
   return !PyType_IsSubtype(Py_TYPE(left), entry.owner) && PyType_IsSubtype(Py_TYPE(right), entry.owner);
 }
 
-[[gnu::noinline]] PyObject* Unary(const Entry& entry, PyObject* self) {
+[[gnu::noinline]] PyObject* Unary(const SlotEntry& entry, PyObject* self) {
   return Through(entry, entry.apis[0], self, nullptr, 0,
                  [&] { return reinterpret_cast<unaryfunc>(entry.original)(self); });
 }
 
-[[gnu::noinline]] PyObject* Binary(const Entry& entry, PyObject* left, PyObject* right) {
+[[gnu::noinline]] PyObject* Binary(const SlotEntry& entry, PyObject* left, PyObject* right) {
   const auto call = [&] { return reinterpret_cast<binaryfunc>(entry.original)(left, right); };
   if (Reflected(entry, left, right)) return Through(entry, entry.apis[1], right, &left, 1, call);
   return Through(entry, entry.apis[0], left, &right, 1, call);
 }
 
-[[gnu::noinline]] PyObject* Ternary(const Entry& entry, PyObject* left, PyObject* right, PyObject* third) {
+[[gnu::noinline]] PyObject* Ternary(const SlotEntry& entry, PyObject* left, PyObject* right, PyObject* third) {
   const auto call = [&] { return reinterpret_cast<ternaryfunc>(entry.original)(left, right, third); };
   if (Reflected(entry, left, right)) return Through(entry, entry.apis[1], right, &left, 1, call);
   PyObject* const others[] = {right, third};
   return Through(entry, entry.apis[0], left, others, third == Py_None ? 1 : 2, call);
 }
 
-[[gnu::noinline]] Py_ssize_t Length(const Entry& entry, PyObject* self) {
+[[gnu::noinline]] Py_ssize_t Length(const SlotEntry& entry, PyObject* self) {
   return NumberThrough<Py_ssize_t>(entry, entry.apis[0], self, nullptr, 0,
                                    [&] { return reinterpret_cast<lenfunc>(entry.original)(self); });
 }
 
-[[gnu::noinline]] int Truth(const Entry& entry, PyObject* self) {
+[[gnu::noinline]] int Truth(const SlotEntry& entry, PyObject* self) {
   return NumberThrough<int>(entry, entry.apis[0], self, nullptr, 0,
                             [&] { return reinterpret_cast<inquiry>(entry.original)(self); });
 }
 
-[[gnu::noinline]] int Assign(const Entry& entry, PyObject* self, PyObject* key, PyObject* value) {
+[[gnu::noinline]] int Assign(const SlotEntry& entry, PyObject* self, PyObject* key, PyObject* value) {
   PyObject* const arguments[] = {key, value};
   return NumberThrough<int>(entry, entry.apis[value == nullptr], self, arguments, value == nullptr ? 1 : 2,
                             [&] { return reinterpret_cast<objobjargproc>(entry.original)(self, key, value); });
 }
 
-[[gnu::noinline]] PyObject* Compare(const Entry& entry, PyObject* self, PyObject* other, int operation) {
+[[gnu::noinline]] PyObject* Compare(const SlotEntry& entry, PyObject* self, PyObject* other, int operation) {
   return Through(entry, entry.apis[static_cast<size_t>(operation)], self, &other, 1,
                  [&] { return reinterpret_cast<richcmpfunc>(entry.original)(self, other, operation); });
 }
 
-[[gnu::noinline]] int Contains(const Entry& entry, PyObject* self, PyObject* item) {
+[[gnu::noinline]] int Contains(const SlotEntry& entry, PyObject* self, PyObject* item) {
   return NumberThrough<int>(entry, entry.apis[0], self, &item, 1,
                             [&] { return reinterpret_cast<objobjproc>(entry.original)(self, item); });
 }
@@ -163,7 +163,7 @@ PyObject* Number(Py_ssize_t number) {
   return object;
 }
 
-[[gnu::noinline]] PyObject* Index(const Entry& entry, PyObject* self, Py_ssize_t number) {
+[[gnu::noinline]] PyObject* Index(const SlotEntry& entry, PyObject* self, Py_ssize_t number) {
   const auto call = [&] { return reinterpret_cast<ssizeargfunc>(entry.original)(self, number); };
   // `3 * x` and `x * 3` look the same here.
   const TracedApi* const api = entry.apis[0] != nullptr ? entry.apis[0] : entry.apis[1];
@@ -174,7 +174,7 @@ PyObject* Number(Py_ssize_t number) {
   return result;
 }
 
-[[gnu::noinline]] int IndexAssign(const Entry& entry, PyObject* self, Py_ssize_t number, PyObject* value) {
+[[gnu::noinline]] int IndexAssign(const SlotEntry& entry, PyObject* self, Py_ssize_t number, PyObject* value) {
   const auto call = [&] { return reinterpret_cast<ssizeobjargproc>(entry.original)(self, number, value); };
   PyObject* const argument = Number(number);
   if (argument == nullptr) return call();
@@ -186,7 +186,7 @@ PyObject* Number(Py_ssize_t number) {
 }
 
 // Null without an error is the end of the iteration.
-[[gnu::noinline]] PyObject* Next(const Entry& entry, PyObject* self) {
+[[gnu::noinline]] PyObject* Next(const SlotEntry& entry, PyObject* self) {
   PyObject* item = nullptr;
   Through(entry, entry.apis[0], self, nullptr, 0, [&] {
     item = reinterpret_cast<iternextfunc>(entry.original)(self);
@@ -198,7 +198,7 @@ PyObject* Number(Py_ssize_t number) {
 // C functions have no closures: every slot needs an entry point of its own, as small as possible.
 template <const auto& kEntries, auto kCall>
 struct PointsOf;
-template <const auto& kEntries, typename Result, typename... Arguments, Result (*kCall)(const Entry&, Arguments...)>
+template <const auto& kEntries, typename Result, typename... Arguments, Result (*kCall)(const SlotEntry&, Arguments...)>
 struct PointsOf<kEntries, kCall> {
   template <size_t N>
   static Result Enter(Arguments... arguments) {
@@ -215,18 +215,18 @@ struct PointsOf<kEntries, kCall> {
   }
 };
 
-struct Table {
-  Entry* entries;
+struct SlotTable {
+  SlotEntry* entries;
   size_t size;
   void* (*point)(size_t index);
   size_t used = 0;
 };
 template <auto& kEntries, auto kCall>
-Table MakeTable() {
+SlotTable MakeTable() {
   return {kEntries.data(), kEntries.size(), PointsOf<kEntries, kCall>::Get};
 }
 // In the order of Shape.
-Table g_tables[] = {
+SlotTable g_tables[] = {
     MakeTable<g_unary, Unary>(),     MakeTable<g_binary, Binary>(),
     MakeTable<g_ternary, Ternary>(), MakeTable<g_length, Length>(),
     MakeTable<g_truth, Truth>(),     MakeTable<g_assign, Assign>(),
@@ -285,9 +285,9 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
               PatchList* patches) {
   void** const place = Place(owner, offset);
   if (place == nullptr || *place == nullptr || !IsWritable(place)) return false;
-  Table& table = g_tables[static_cast<size_t>(slot.shape)];
+  SlotTable& table = g_tables[static_cast<size_t>(slot.shape)];
   for (size_t i = 0; i < table.used; ++i) {
-    Entry& entry = table.entries[i];
+    SlotEntry& entry = table.entries[i];
     if (!entry.Is(layer, owner, offset) || *place != entry.point) continue;
     entry.apis[static_cast<size_t>(slot.part)] = api;
     return true;
@@ -296,7 +296,7 @@ bool PatchOne(int layer, PyTypeObject* owner, int offset, const SlotName& slot, 
   size_t at = 0;
   while (at < table.used && !table.entries[at].Is(layer, owner, offset)) ++at;
   if (at == table.size) return false;
-  Entry& entry = table.entries[at];
+  SlotEntry& entry = table.entries[at];
   entry.layer = layer;
   entry.owner = owner;
   entry.offset = offset;
@@ -345,9 +345,9 @@ bool PatchSlot(int layer, PyObject* descriptor, const TracedApi* api, PatchList*
 }
 
 void RestoreInheritedSlots(int layer) {
-  for (const Table& table : g_tables) {
+  for (const SlotTable& table : g_tables) {
     for (size_t i = 0; i < table.used; ++i) {
-      const Entry& entry = table.entries[i];
+      const SlotEntry& entry = table.entries[i];
       if (entry.layer != layer) continue;
       ForEachPlace(entry.owner, entry.offset, [&](void** place) {
         if (*place == entry.point) *place = entry.original;

@@ -21,9 +21,9 @@ constexpr std::string_view kNamespaces[] = {
 };
 
 // A module's dictionary, or a class's own.
-PyObject* DictOf(PyObject* owner) {
+PyObject* DictOfOwner(PyObject* owner) {
   if (PyModule_Check(owner)) return PyModule_GetDict(owner);
-  return PyType_Check(owner) ? torchtrace::DictOf(reinterpret_cast<PyTypeObject*>(owner)) : nullptr;
+  return PyType_Check(owner) ? DictOf(reinterpret_cast<PyTypeObject*>(owner)) : nullptr;
 }
 
 PyObject* InDict(PyObject* dict, std::string_view wanted) {
@@ -41,7 +41,7 @@ PyObject* FindNamespace(std::string_view dotted) {
   while (owner != nullptr && end != dotted.size()) {
     const size_t start = end + 1;
     end = std::min(dotted.find('.', start), dotted.size());
-    owner = InDict(DictOf(owner), dotted.substr(start, end - start));
+    owner = InDict(DictOfOwner(owner), dotted.substr(start, end - start));
   }
   return owner;
 }
@@ -87,8 +87,8 @@ void ForEachFunction(PyObject* owner, Visit&& visit) {
       if (PyObject* const function = FunctionOf(member)) visit(name, function);
     }
   };
-  if (type == nullptr) return in(DictOf(owner));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) in(DictOf(PyTuple_GET_ITEM(type->tp_mro, i)));
+  if (type == nullptr) return in(DictOfOwner(owner));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) in(DictOfOwner(PyTuple_GET_ITEM(type->tp_mro, i)));
 }
 
 // Where classes are defined is not where users know them.

@@ -29,8 +29,8 @@ constexpr int64_t kMaxKeptElements = 32;
 
 // The field behind an accessor that may call Python (describe_tensor.cc). So may all of a tensor's accessors without
 // `_default` in their names; those with it throw if sizes are symbolic.
-struct Fields : c10::TensorImpl {
-  static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&Fields::storage_offset_); }
+struct NotedFields : c10::TensorImpl {
+  static int64_t StorageOffsetOf(const c10::TensorImpl& tensor) { return tensor.*(&NotedFields::storage_offset_); }
 };
 
 std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl) {
@@ -40,7 +40,7 @@ std::optional<TensorNote::Identity> IdentityOf(const c10::TensorImpl& impl) {
   if (!impl.has_storage() || !impl.unsafe_storage()) return identity;
   identity.storage = NumberOf(*impl.unsafe_storage().unsafeGetStorageImpl());
   if (!impl.has_symbolic_sizes_strides()) {
-    identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, Fields::StorageOffsetOf(impl)));
+    identity.offset = static_cast<uint64_t>(std::max<int64_t>(0, NotedFields::StorageOffsetOf(impl)));
   }
   return identity;
 }
@@ -74,7 +74,7 @@ const char* ElementsOf(const c10::TensorImpl& impl) {
   if (start == nullptr || bytes.is_heap_allocated()) return nullptr;
   // A tensor may claim more than its storage holds.
   const c10::IntArrayRef sizes = impl.sizes_default(), strides = impl.strides_default();
-  const int64_t offset = Fields::StorageOffsetOf(impl);
+  const int64_t offset = NotedFields::StorageOffsetOf(impl);
   int64_t last = offset;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return nullptr;
@@ -232,7 +232,7 @@ std::optional<uint64_t> NumberTensorsOfPython() {
 absl::Status TensorNotesHook::Install() {
   if (options_.ids) BeginObjectNumbers();
   g_identities = options_.ids;
-  g_ranges = options_.int_ranges == "all";
+  g_ranges = options_.int_ranges == WhichCalls::kAll;
   g_contents_bytes = options_.values;
   g_tensor_notes_wanted = options_.ids || g_ranges || options_.values != 0;
   return absl::OkStatus();

@@ -32,9 +32,9 @@ const uint64_t kKeyBit = c10::DispatchKeySet(kDispatchKey).raw_repr();
 
 std::atomic<bool> g_on = false;
 
-std::mutex g_mutex;
+std::mutex g_threads_mutex;
 
-// The sets of threads that have had the key, until they end. Guarded by g_mutex.
+// The sets of threads that have had the key, until they end. Guarded by g_threads_mutex.
 std::vector<PODLocalDispatchKeySet*>& KnownSets() {
   static auto* const sets = new std::vector<PODLocalDispatchKeySet*>();
   return *sets;
@@ -49,7 +49,7 @@ void TakeOut(PODLocalDispatchKeySet* set) {
 class KnownSet {
  public:
   KnownSet() {
-    const std::lock_guard<std::mutex> lock(g_mutex);
+    const std::lock_guard<std::mutex> lock(g_threads_mutex);
     t_set_known = true;
     try {
       KnownSets().push_back(set_);
@@ -57,7 +57,7 @@ class KnownSet {
     }
   }
   ~KnownSet() {
-    const std::lock_guard<std::mutex> lock(g_mutex);
+    const std::lock_guard<std::mutex> lock(g_threads_mutex);
     std::erase(KnownSets(), set_);
   }
   KnownSet(const KnownSet&) = delete;
@@ -67,12 +67,12 @@ class KnownSet {
 };
 
 // A forked process has only this thread.
-void BeforeFork() { g_mutex.lock(); }
-void AfterForkInParent() { g_mutex.unlock(); }
+void BeforeFork() { g_threads_mutex.lock(); }
+void AfterForkInParent() { g_threads_mutex.unlock(); }
 void AfterForkInChild() {
   PODLocalDispatchKeySet* const own = &c10::impl::raw_local_dispatch_key_set;
   std::erase_if(KnownSets(), [own](const PODLocalDispatchKeySet* set) { return set != own; });
-  g_mutex.unlock();
+  g_threads_mutex.unlock();
 }
 
 // PyTorch restores a set of included keys in one of these two functions; inline code of guards calls the first.
@@ -129,7 +129,7 @@ bool TurnKeyOn() {
 
 void TurnKeyOff() {
   g_on = false;
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const std::lock_guard<std::mutex> lock(g_threads_mutex);
   for (PODLocalDispatchKeySet* const set : KnownSets()) TakeOut(set);
 }
 

@@ -35,12 +35,12 @@ const c10::FunctionSchema* SchemaOf(const at::RecordFunction& function) {
   return schema == nullptr ? nullptr : &schema->get();
 }
 
-thread_local OperatorPlans t_plans(kRecordLevel);
+thread_local OperatorPlans t_record_plans(kRecordLevel);
 
 void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
-    const OperatorPlan& plan = t_plans.Get(*schema);
+    const OperatorPlan& plan = t_record_plans.Get(*schema);
     // A boxed call reports everything on the stack; the operator's own arguments are the last ones. How many a variadic
     // one takes is unknown.
     if (plan.arguments.size() <= inputs.size() && !schema->is_vararg()) {

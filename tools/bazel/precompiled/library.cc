@@ -1,3 +1,0 @@
-// Precompiled for the files of rooms.
-
-#include "tools/bazel/precompiled/common.h"
