@@ -1,6 +1,5 @@
 #include "tracer/record/recorder.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,10 +15,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialize/base/matching.h"
 #include "serialize/base/text.h"
 #include "serialize/log/log_writer.h"
-#include "serialize/model/config.h"
 #include "tracer/record/standard_error.h"
 
 namespace torchtrace {
@@ -40,8 +37,6 @@ constexpr size_t kMaxErrorBytes = 300;
 // Recording was paused for some time.
 constexpr char kPaused[] = R"({"paused":true})";
 
-constexpr char kNoMemory[] = "no memory is left to record with";
-
 std::atomic<Recorder*> g_recorder{nullptr};
 
 // How many of the session's forked processes could not create a log. In shared memory, as they have no other place to
@@ -53,52 +48,6 @@ void ShareForksWithoutLog() {
   if (g_forks_without_log != nullptr) munmap(g_forks_without_log, kBytes);
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   g_forks_without_log = memory == MAP_FAILED ? nullptr : new (memory) std::atomic<uint32_t>(0);
-}
-
-std::string SystemThreadName() {
-  char name[kThreadNameBytes] = "";
-  pthread_getname_np(pthread_self(), name, sizeof name);
-  return name;
-}
-
-// JSON is written by hand here: the library's destructors allocate, which ends the process if memory has run out.
-// Bytes that aren't UTF-8 become U+FFFD.
-void AppendJson(std::string_view text, std::string* json) {
-  json->push_back('"');
-  while (!text.empty()) {
-    const Utf8Char c = DecodeUtf8(text);
-    if (c.kind != Utf8Char::kScalar) {
-      json->append("\uFFFD");
-    } else if (c.code_point < ' ' || c.code_point == '"' || c.code_point == '\\') {
-      absl::StrAppend(json, "\\u", absl::Hex(c.code_point, absl::kZeroPad4));
-    } else {
-      json->append(text.substr(0, c.bytes));
-    }
-    text.remove_prefix(c.bytes);
-  }
-  json->push_back('"');
-}
-
-template <typename Texts>
-std::string ListNotSeen(const Texts& texts) {
-  std::string json = R"("not_seen":[)";
-  const char* separator = "";
-  for (const std::string& text : texts) {
-    json += std::exchange(separator, ",");
-    AppendJson(text, &json);
-  }
-  return json + "]";
-}
-
-template <typename Programs>
-std::string ListStarted(const Programs& programs) {
-  std::string json;
-  for (const auto& [program, started] : programs) {
-    json += json.empty() ? R"("started_programs":[{"program":)" : R"(,{"program":)";
-    AppendJson(program, &json);
-    absl::StrAppend(&json, R"(,"python":)", started.python ? "true" : "false", R"(,"count":)", started.count, "}");
-  }
-  return json + "]";
 }
 
 // Stores a metadata frame's payload.
@@ -123,306 +72,9 @@ namespace {
 thread_local ThreadHolder t_holder;
 }  // namespace
 
-template <typename Body>
-std::invoke_result_t<Body> Recorder::OrStop(Body body) {
-  // Doesn't catch the exception that ends a thread, which is no std::exception.
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    Stop(kNoMemory);
-  } catch (const std::exception& error) {
-    Stop(error.what());
-  }
-  return std::invoke_result_t<Body>();
-}
-
-// ---- ThreadRecorder ----
-
-void ThreadRecorder::Raise(std::string_view exception) {
-  if (scopes_.empty()) return RaiseInnermost(exception);
-  EndAmongScopes([&] { RaiseInnermost(exception); });
-}
-
-bool ThreadRecorder::IsUpToDate() { return Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp(); }
-
-void ThreadRecorder::OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes,
-                               const CallExtras& extras) {
-  const uint64_t now = ClockNow();
-  if (!IsUpToDate()) return;
-  recorder_->OrStop([&] {
-    scopes_.push_back({key, std::string(config), identity_bytes, *extras.facts, std::string(extras.notes), now});
-    ++waiting_scopes_;
-  });
-}
-
-void ThreadRecorder::CloseScope(uint64_t key, bool raised) {
-  // A closed scope stays while calls in it are open, and another one may have its key by now.
-  const auto find = [&] {
-    return std::find_if(scopes_.begin(), scopes_.end(),
-                        [&](const Scope& scope) { return scope.key == key && !scope.closed; });
-  };
-  const auto opened = find();
-  if (opened == scopes_.end()) return;
-  // Scopes that were opened later may outlive it, and go on waiting.
-  const auto later = static_cast<size_t>(scopes_.end() - opened) - 1;
-  if (waiting_scopes_ > later) BeginScopes(waiting_scopes_ - later);
-  const auto scope = find();
-  if (scope == scopes_.end()) return;  // filtered out
-  scope->closed = true;
-  scope->raised = raised;
-  EndClosedScopes();
-}
-
-void ThreadRecorder::BeginScopes(size_t count) {
-  recorder_->OrStop([&] {
-    // Entering a call may begin another session, which forgets all scopes.
-    const auto first = scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_);
-    const auto last = first + static_cast<ptrdiff_t>(count);
-    std::vector<Scope> beginning(std::make_move_iterator(first), std::make_move_iterator(last));
-    scopes_.erase(first, last);
-    waiting_scopes_ -= count;
-    for (Scope& scope : beginning) {
-      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, {&scope.facts, scope.notes})) continue;
-      scope.depth = open_calls_;
-      scopes_.insert(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_), std::move(scope));
-    }
-  });
-}
-
-void ThreadRecorder::EndInnermostScope() {
-  InnermostScope()->raised ? RaiseInnermost({}) : LeaveInnermost();
-  scopes_.erase(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_) - 1);
-}
-
-void ThreadRecorder::EndClosedScopes() {
-  for (const Scope* scope = InnermostScope(); scope != nullptr && scope->closed; scope = InnermostScope()) {
-    EndInnermostScope();
-  }
-}
-
-bool ThreadRecorder::EnterOpenCall(std::string_view config, uint32_t identity_bytes) {
-  if (open_calls_ != before_calls_ || !Enter(config, identity_bytes)) return false;
-  ++before_calls_;
-  return true;
-}
-
-void ThreadRecorder::LeaveOpenCall() {
-  EndAmongScopes([this] {
-    if (before_calls_ == 0 || open_calls_ != before_calls_) return;
-    --before_calls_;
-    LeaveInnermost();
-  });
-}
-
-void ThreadRecorder::RaiseInnermost(std::string_view exception) {
-  if (!OwnsInnermostCall()) return;
-  const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
-  const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
-  --open_calls_;
-  if (fits) writer_.Raise(ClockNow(), exception);
-}
-
-void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
-  CloseFrame();
-  stale_calls_ += std::exchange(open_calls_, 0) - std::exchange(before_calls_, 0) - (scopes_.size() - waiting_scopes_);
-  scopes_.clear();
-  waiting_scopes_ = 0;
-  session_ = session;
-  number_ = number;
-  calls_.Set(0);
-  getters_.Set(0);
-  next_frame_bytes_ = 0;
-  tags_version_ = 0;
-  tags_.clear();
-  options_ = recorder_->options_;
-  const WhichCalls stacks = options_->recording.stacks;
-  stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
-  stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
-  first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
-  // Each session has its own filter.
-  ClearTable();
-}
-
-bool ThreadRecorder::CatchUp() {
-  if (Recorder::epoch_.load(std::memory_order_acquire) == 0) return false;
-  const uint64_t session = session_;
-  const bool recording = recorder_->OrStop([this] {
-    {
-      std::lock_guard<std::mutex> lock(recorder_->mutex_);
-      const uint64_t epoch = Recorder::epoch_.load(std::memory_order_relaxed);
-      if (epoch == 0) return false;
-      if (session_ != recorder_->session_) {
-        recorder_->threads_.insert(this);
-        BeginSession(recorder_->session_, recorder_->next_thread_++);
-      }
-      epoch_ = epoch;
-      if (tags_version_ == recorder_->tags_version_) return true;
-      tags_ = recorder_->tags_;
-      tags_version_ = recorder_->tags_version_;
-    }
-    // If the frame has no room for the tags, the next one starts with them.
-    if (!writer_.open()) return true;
-    if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
-      CloseFrame();
-    } else {
-      writer_.Tags(tags_);
-    }
-    return true;
-  });
-  if (recording && session_ != session) {
-    auto* const enter = Recorder::enter_open_calls_.load(std::memory_order_acquire);
-    if (enter != nullptr) {
-      return recorder_->OrStop([enter] {
-        enter();
-        return true;
-      });
-    }
-  }
-  return recording;
-}
-
-InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                              uint32_t identity_bytes, CallExtras* extras) {
-  return recorder_->OrStop([&]() -> InternTable::Entry* {
-    if (Recorder::epoch_.load(std::memory_order_relaxed) != epoch_) {
-      if (!CatchUp()) return nullptr;
-      entry = table_.Find(hash, config);
-    }
-    if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
-    return Prepare(entry, extras) ? entry : nullptr;
-  });
-}
-
-InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
-  // Clearing the table is safe at any time: a configuration that comes again is defined again. Only a thread that holds
-  // more than its share does it; there always is one when all together hold too much.
-  const uint64_t most = options_->max_intern_bytes;
-  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
-      table_.bytes() > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1)) {
-    recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
-    ClearTable();
-  }
-  InternTable::Entry* const entry = table_.Insert(hash, config, identity_bytes);
-  CountTable();
-  if (!Included(ReadConfigHead(config).api)) entry->definition = kExcluded;
-  return entry;
-}
-
-void ThreadRecorder::CountTable() {
-  recorder_->intern_bytes_.fetch_add(table_.bytes() - counted_bytes_, std::memory_order_relaxed);
-  counted_bytes_ = table_.bytes();
-}
-
-void ThreadRecorder::ClearTable() {
-  table_.Clear();
-  CountTable();
-}
-
-bool ThreadRecorder::Included(std::string_view api) const {
-  const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
-  const std::vector<std::string>&include = options_->recording.include, &exclude = options_->recording.exclude;
-  if (std::any_of(exclude.begin(), exclude.end(), matches)) return false;
-  return include.empty() || std::any_of(include.begin(), include.end(), matches);
-}
-
-bool ThreadRecorder::Prepare(InternTable::Entry* entry, CallExtras* extras) {
-  if (entry->definition == kExcluded || recorder_->stopped()) return false;
-  const bool takes_notes = extras->first_notes != nullptr && entry->notes < first_notes_wanted_;
-  if (takes_notes) extras->notes = extras->first_notes->Take();
-  const bool takes_stack = entry->stacks < stacks_wanted_;
-  RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
-  const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
-  const std::string_view api = ReadConfigHead(entry->identity()).api;
-  const std::string schema = defined ? std::string() : recorder_->NewSchema(api);
-  const uint64_t schema_bytes = schema.empty() ? 0 : CallWriter::kMaxRecordOverhead + api.size() + schema.size();
-  const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
-  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes + schema_bytes;
-  if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
-      !NextFrame(bytes + StackBytes(stack, 0))) {
-    return false;
-  }
-  if (entry->defined_in != frame_number_) {
-    if (!schema.empty()) writer_.Schema(api, schema);
-    entry->definition = static_cast<uint32_t>(writer_.Define(entry->identity(), entry->facets()));
-    entry->defined_in = frame_number_;
-  }
-  entry->frame = frame_number_;
-  if (takes_stack) {
-    if (stack != nullptr) WriteStack(stack);
-    if (stacks_wanted_ != kAllStacks) ++entry->stacks;
-  }
-  if (takes_notes) ++entry->notes;
-  // The next call takes a stack or notes too, so Enter has to call Prepare again.
-  if ((takes_stack && entry->stacks < stacks_wanted_) || (takes_notes && entry->notes < first_notes_wanted_)) {
-    entry->frame = 0;
-  }
-  return true;
-}
-
-uint64_t ThreadRecorder::StackBytes(const RecordedPlace* stack, uint32_t frame) {
-  if (stack == nullptr) return 0;
-  uint64_t bytes = CallWriter::kMaxPlaceBytes;
-  for (const RecordedPlace* at = stack; at != nullptr; at = at->caller) {
-    if (frame != 0 && at->written.frame == frame) break;
-    bytes += CallWriter::kMaxPlaceBytes;
-    const RecordedCode& code = *at->code;
-    if (frame != 0 && code.written.frame == frame) continue;
-    bytes += CallWriter::kMaxRecordOverhead + code.file.size() + code.function.size() + code.module.size();
-  }
-  return bytes;
-}
-
-void ThreadRecorder::WriteStack(RecordedPlace* stack) {
-  unwritten_.clear();
-  RecordedPlace* known = stack;
-  for (; known != nullptr && known->written.frame != frame_number_; known = known->caller) unwritten_.push_back(known);
-  uint64_t caller = known == nullptr ? 0 : known->written.number + 1;
-  for (; !unwritten_.empty(); unwritten_.pop_back()) {
-    RecordedPlace& place = *unwritten_.back();
-    RecordedCode& code = *place.code;
-    if (code.written.frame != frame_number_) {
-      code.written = {frame_number_, writer_.Code(code.library, code.file, code.function, code.module)};
-    }
-    place.written = {frame_number_, writer_.Place(code.written.number, place.line, caller)};
-    caller = place.written.number + 1;
-  }
-  writer_.Stack(caller - 1);
-}
-
-bool ThreadRecorder::NextFrame(uint64_t bytes) {
-  if (recorder_->stopped()) return false;
-  CloseFrame();
-  return recorder_->OrStop([&] { return recorder_->TakeFrame(this, bytes); });
-}
-
-void ThreadRecorder::CloseFrame() {
-  if (!writer_.open()) return;
-  LogWriter::Close(writer_.frame(), writer_.calls());
-  writer_ = CallWriter();
-  frame_number_ = 0;
-}
-
-void ThreadRecorder::WriteThreadRecord() {
-  name_ = options_->name_thread == nullptr ? "" : options_->name_thread();
-  if (name_.empty()) name_ = SystemThreadName();
-  writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, name_);
-  if (!tags_.empty()) writer_.Tags(tags_);
-}
-
-void ThreadRecorder::TellName() {
-  if (!writer_.open() || session_ != Recorder::session_on_.load(std::memory_order_relaxed)) return;
-  recorder_->OrStop([this] {
-    const std::string name = options_->name_thread == nullptr ? "" : options_->name_thread();
-    const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + tags_.size();
-    if (!name.empty() && name != name_ && writer_.Fits(bytes)) WriteThreadRecord();
-  });
-}
-
-// ---- Recorder ----
-
-std::atomic<uint64_t> Recorder::epoch_{0};
-std::atomic<uint64_t> Recorder::session_on_{0};
-std::atomic<bool> Recorder::wants_results_{false};
+std::atomic<uint64_t> SessionState::epoch_{0};
+std::atomic<uint64_t> SessionState::session_{0};
+std::atomic<bool> SessionState::wants_results_{false};
 std::atomic<void (*)()> Recorder::enter_open_calls_{nullptr};
 std::atomic<std::string (*)(std::string_view)> Recorder::schema_of_{nullptr};
 
@@ -451,9 +103,7 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   added_metadata_.clear();
   own_metadata_.clear();
   told_schemas_.clear();
-  not_seen_.clear();
-  cut_.clear();
-  started_.clear();
+  notes_ = {};
   intern_resets_ = 0;
   next_thread_ = 0;
   parent_pid_ = 0;
@@ -468,16 +118,16 @@ absl::Status Recorder::Begin(RecorderOptions options) {
   stop_reason_bytes_ = 0;
   stopped_ = false;
   finished_ = false;
-  session_on_ = session_;
-  wants_results_ = options_->recording.outputs;
+  SessionState::session_ = session_;
+  SessionState::wants_results_ = options_->recording.outputs;
   NewEpoch();
   return absl::OkStatus();
 }
 
 void Recorder::NewEpoch() {
-  epoch_ = finished_ || paused_ || stopped_ ? 0 : ++last_epoch_;
+  SessionState::epoch_ = finished_ || paused_ || stopped_ ? 0 : ++last_epoch_;
   // Stop takes no lock, so it may have come between.
-  if (stopped_) epoch_ = 0;
+  if (stopped_) SessionState::epoch_ = 0;
 }
 
 void Recorder::SetPaused(bool paused) {
@@ -554,8 +204,9 @@ absl::Status Recorder::OpenLog(const char* role) {
     if (absl::Status status = (*log)->AppendMetadata(kPaused); !status.ok()) return status;
   }
   // What a forked child noted before its first call.
-  if (!not_seen_.empty()) {
-    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")); !status.ok()) {
+  if (!notes_.not_seen.empty()) {
+    if (absl::Status status = (*log)->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_.not_seen), "}"));
+        !status.ok()) {
       return status;
     }
   }
@@ -690,23 +341,23 @@ void Recorder::AddOwnMetadata(const std::string& json) {
 void Recorder::NoteNotSeen(const std::string& text) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (finished_ || !not_seen_.insert(text).second || log_ == nullptr) return;
+    if (finished_ || !notes_.not_seen.insert(text).second || log_ == nullptr) return;
     // Written now because the last words after a signal don't contain it.
-    log_->AppendMetadata(absl::StrCat("{", ListNotSeen(not_seen_), "}")).IgnoreError();
+    log_->AppendMetadata(absl::StrCat("{", NotSeenJson(notes_.not_seen), "}")).IgnoreError();
   });
 }
 
 void Recorder::CountCut(const std::string& what, uint64_t count) {
   OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    cut_[what] += count;
+    notes_.cut[what] += count;
   });
 }
 
 void Recorder::CountLost(const std::string& what, const std::function<std::string()>& why) {
   const bool first = OrStop([&] {
     std::lock_guard<std::mutex> lock(mutex_);
-    return ++cut_[what] == 1;
+    return ++notes_.cut[what] == 1;
   });
   if (!first) return;
   // The other lines are PyTorch's stack trace.
@@ -721,23 +372,23 @@ void Recorder::CountStarted(const std::string& program, bool python) {
     if (name.size() > kMaxStartedBytes) name = absl::StrCat("...", name.substr(name.size() - kMaxStartedBytes));
     std::lock_guard<std::mutex> lock(mutex_);
     if (finished_) return;
-    if (started_.size() >= kMaxStarted && !started_.contains(name)) {
+    if (notes_.started.size() >= kMaxStarted && !notes_.started.contains(name)) {
       name = kOtherStarted;
       python = false;
     }
-    StartedProgram& started = started_[name];
+    StartedTotals& started = notes_.started[name];
     started.python = started.python || python;
     if (python) NoteChild();
     // This may be the process's last action, so record a new program right away; its count follows at the end.
     if (++started.count != 1) return;
     if (log_ == nullptr && !OpenLog("fork").ok()) return;
-    log_->AppendMetadata(absl::StrCat("{", ListStarted(started_), "}")).IgnoreError();
+    log_->AppendMetadata(absl::StrCat("{", StartedJson(notes_.started), "}")).IgnoreError();
   });
 }
 
 void Recorder::Stop(std::string_view reason) {
   if (stopped_.exchange(true)) return;
-  epoch_ = 0;
+  SessionState::epoch_ = 0;
   // An empty reason means none, but an exception's text may be empty.
   if (reason.empty()) reason = "an exception without a text";
   stop_reason_bytes_.store(reason.copy(stop_reason_, sizeof stop_reason_), std::memory_order_release);
@@ -764,71 +415,18 @@ bool Recorder::RecoverFrame(const void* address) {
   return true;
 }
 
-std::string Recorder::EndJson(const ProgramEnd& end, bool with_threads) {
-  std::string json = R"({"end":{)";
-  if (end.program_goes_on) {
-    json += R"("program_goes_on":true)";
-  } else if (end.signal != 0) {
-    absl::StrAppend(&json, R"("signal":)", end.signal);
-  } else {
-    absl::StrAppend(&json, R"("exit_code":)", end.exit_code);
-  }
-  const ClockReading now = ReadClock();
-  absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
-
-  std::map<uint64_t, ThreadTotals> totals = ended_threads_;
+LastWords Recorder::WordsOf(const ProgramEnd& end) const {
+  LastWords words{end, ended_threads_, notes_, intern_resets_.load(), stop_reason()};
   for (const ThreadRecorder* thread : threads_) {
-    totals[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
+    words.threads[thread->number_] = {thread->calls_.get(), thread->getters_.get()};
   }
-  uint64_t getters = 0;
-  const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
-  for (const auto& [number, total] : totals) {
-    getters += total.getters;
-    if (!with_threads) continue;
-    absl::StrAppend(&json, std::exchange(separator, ","), R"({"number":)", number, R"(,"calls":)", total.calls,
-                    R"(,"getters":)", total.getters, "}");
-  }
-  if (with_threads) absl::StrAppend(&json, totals.empty() ? separator : "", "]");
-  absl::StrAppend(&json, R"(,"getters":)", getters);
-
-  std::set<std::string> not_seen = not_seen_;
   const uint32_t without_log = forked_ || g_forks_without_log == nullptr ? 0 : g_forks_without_log->load();
   if (without_log != 0) {
-    not_seen.insert(absl::StrCat("the calls of ", Counted(without_log, "forked process", "forked processes"),
-                                 ": no log could be created there"));
+    words.notes.not_seen.insert(absl::StrCat("the calls of ",
+                                             Counted(without_log, "forked process", "forked processes"),
+                                             ": no log could be created there"));
   }
-  absl::StrAppend(&json, ",", ListNotSeen(not_seen));
-  separator = R"(,"cut":{)";
-  for (const auto& [what, count] : cut_) {
-    json += std::exchange(separator, ",");
-    AppendJson(what, &json);
-    absl::StrAppend(&json, ":", count);
-  }
-  if (!cut_.empty()) json += '}';
-  if (const uint64_t resets = intern_resets_.load()) absl::StrAppend(&json, R"(,"intern_resets":)", resets);
-  if (!stop_reason().empty()) {
-    json += R"(,"stopped":)";
-    AppendJson(stop_reason(), &json);
-  }
-  if (!started_.empty()) absl::StrAppend(&json, ",", ListStarted(started_));
-  return json + "}}";
-}
-
-size_t Recorder::ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const {
-  const char* const how = end.program_goes_on ? "program_goes_on" : end.signal != 0 ? "signal" : "exit_code";
-  char number[16] = "true";
-  if (!end.program_goes_on) snprintf(number, sizeof number, "%d", end.signal != 0 ? end.signal : end.exit_code);
-  const ClockReading now = ReadClock();
-  char stopped[sizeof stop_reason_ + 1];
-  const size_t bytes = stop_reason().copy(stopped, sizeof stop_reason_);
-  stopped[bytes] = '\0';
-  // Escapes would take room and a JSON library.
-  std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
-  const int length =
-      snprintf(json, capacity, R"({"end":{"%s":%s,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
-               static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
-               bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
-  return static_cast<size_t>(length);
+  return words;
 }
 
 bool Recorder::WriteEnd(std::string_view json) {
@@ -840,12 +438,13 @@ bool Recorder::WriteEnd(std::string_view json) {
 void Recorder::WriteLastWords(const ProgramEnd& end) {
   try {
     // Leaves out the threads if there are more than the reserved frame has room for, and the disk is full.
-    if (WriteEnd(EndJson(end, true)) || WriteEnd(EndJson(end, false))) return;
+    const LastWords words = WordsOf(end);
+    if (WriteEnd(FormatLastWords(words, true)) || WriteEnd(FormatLastWords(words, false))) return;
   } catch (const std::exception&) {
     // Out of memory.
   }
   char json[kShortEndBytes];
-  WriteEnd({json, ShortEndJson(end, json, sizeof json)});
+  WriteEnd({json, FormatShortLastWords(end, stop_reason(), json, sizeof json)});
 }
 
 void Recorder::Finish(const ProgramEnd& end) {
@@ -853,7 +452,7 @@ void Recorder::Finish(const ProgramEnd& end) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (finished_.exchange(true)) return;
   stopped_ = true;
-  session_on_ = 0;
+  SessionState::session_ = 0;
   NewEpoch();
   if (log_ == nullptr) return;  // a forked child that made no call
   if (own != nullptr) own->CloseFrame();
@@ -868,9 +467,9 @@ void Recorder::FinishFromSignal(int signal) {
   // No lock: the signal may have come while this thread held it.
   if (finished_ || end_frame_.header == nullptr || getpid() != pid_ || finished_.exchange(true)) return;
   stopped_ = true;
-  epoch_ = 0;
+  SessionState::epoch_ = 0;
   char json[kShortEndBytes];
-  Fill(end_frame_, {json, ShortEndJson({.signal = signal}, json, sizeof json)});
+  Fill(end_frame_, {json, FormatShortLastWords({.signal = signal}, stop_reason(), json, sizeof json)});
   LogWriter::Seal(end_frame_, 0);
 }
 
@@ -908,9 +507,9 @@ void Recorder::AfterForkInChild() {
   recorder->threads_.clear();
   recorder->ended_threads_.clear();
   recorder->told_schemas_.clear();
-  recorder->not_seen_.clear();
-  recorder->cut_.clear();
-  recorder->started_.clear();
+  recorder->notes_.not_seen.clear();
+  recorder->notes_.cut.clear();
+  recorder->notes_.started.clear();
   recorder->next_thread_ = 0;
   recorder->parent_pid_ = recorder->pid_;
   recorder->forked_ = true;

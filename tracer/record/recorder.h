@@ -1,73 +1,3 @@
-// The recorder: receives calls and writes them to the log.
-
-#ifndef TORCHTRACE_TRACER_RECORD_RECORDER_H_
-#define TORCHTRACE_TRACER_RECORD_RECORDER_H_
-
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "serialize/base/bytes.h"
-#include "serialize/log/call_writer.h"
-#include "serialize/log/log_writer.h"
-#include "serialize/model/call_extras.h"
-#include "tracer/record/clock.h"
-#include "tracer/record/export.h"
-#include "tracer/record/intern_table.h"
-#include "tracer/record/recording_options.h"
-#include "tracer/record/standard_error.h"
-
-namespace torchtrace {
-
-// How many calls of a configuration on a thread are recorded with stacks, or with first notes.
-inline constexpr uint32_t kFirstStacks = 3;
-inline constexpr uint32_t kFirstNotes = 3;
-inline constexpr uint32_t kAllStacks = UINT32_MAX;
-
-// Most bytes of a thread's name, with the null character.
-inline constexpr uint32_t kThreadNameBytes = 256;
-
-// The number of something that is defined in a frame of the log.
-struct InFrame {
-  uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet
-  uint64_t number = 0;
-};
-
-// The program's place when a thread enters a call, as the log stores it (docs/STACKS.md). Independent of Python, which
-// python_stack.h reads.
-struct RecordedCode {
-  std::string file;
-  std::string function;  // qualified
-  std::string module;
-  bool library = false;  // the traced library's or Python's own: never the calling line
-  InFrame written;
-};
-
-struct RecordedPlace {
-  RecordedPlace* caller = nullptr;
-  RecordedCode* code = nullptr;
-  uint32_t line = 0;  // 0: not known
-  InFrame written;
-};
-
-// One for each recording thread, used by that thread alone.
-class ThreadStack {
- public:
-  virtual ~ThreadStack() = default;
-  // The calling thread's innermost place, linked to its callers; null when it runs no Python code. Valid until the next
-  // Take. Equal places are mostly one object. Preserves a Python error that is set.
-  virtual RecordedPlace* Take() = 0;
-};
-
 // The recorder turns calls that hooks see into the records of a log.
 //
 // Recorder: one per process, never destroyed. It records sessions, one after another: a traced program is one, and each
@@ -81,7 +11,38 @@ class ThreadStack {
 //
 // A hook describes a call as bytes (serialize/model/config.h). Known bytes cost a hash and a comparison; new ones are
 // also written to the log as a definition.
-class Recorder;
+
+#ifndef TORCHTRACE_TRACER_RECORD_RECORDER_H_
+#define TORCHTRACE_TRACER_RECORD_RECORDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "serialize/log/call_writer.h"
+#include "serialize/log/log_writer.h"
+#include "tracer/record/export.h"
+#include "tracer/record/last_words.h"
+#include "tracer/record/recording_options.h"
+#include "tracer/record/session_state.h"
+#include "tracer/record/standard_error.h"
+#include "tracer/record/thread_recorder.h"
+
+namespace torchtrace {
+
+inline constexpr char kNoMemory[] = "no memory is left to record with";
 
 struct RecorderOptions {
   RecordingOptions recording;  // include and exclude contain only globs, no groups
@@ -102,153 +63,6 @@ struct RecorderOptions {
   std::function<std::string()> fork_metadata;
 };
 
-// How the traced program ended, for the log's last words.
-struct ProgramEnd {
-  int exit_code = 0;
-  int signal = 0;                // 0: it exited
-  bool program_goes_on = false;  // only the recording ends: both above are unknown
-};
-
-// A count that one thread changes and others may read.
-class ThreadCount {
- public:
-  void Increment() { value_.store(get() + 1, std::memory_order_relaxed); }
-  void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
-  uint64_t get() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<uint64_t> value_{0};
-};
-
-class TORCHTRACE_EXPORT ThreadRecorder {
- public:
-  // Records that a call was entered. `config` is its identity followed by its
-  // facets (serialize/model/config.h); the first `identity_bytes` are the identity.
-  // False: the call is filtered out or recording has stopped; then there must
-  // be no Leave.
-  bool Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras = {});
-
-  // The same for a call that began before the thread's first record of the session, outermost first. Only LeaveOpenCall
-  // ends it.
-  bool EnterOpenCall(std::string_view config, uint32_t identity_bytes);
-  // Ends the innermost of these; ignored while a call in it is open.
-  void LeaveOpenCall();
-
-  // Ends the innermost entered call.
-  void Leave(const CallResult& result = {});
-  void Raise(std::string_view exception);
-
-  // A scope that the program opens and closes by two calls (torch.profiler.record_function), which may be recorded
-  // themselves, as may their callers. To keep calls nested, the scope begins with the first call that is entered after
-  // it was opened, with the time of the opening. It ends when it is closed and all calls entered in it have ended, and
-  // at the latest with the call in which it began. If the scope around it is closed before it begins, it begins after
-  // that one. `key`: a number that no other open scope of the thread has.
-  void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
-  // `raised`: an exception of unknown type closed it.
-  void CloseScope(uint64_t key, bool raised);
-
-  // Records the thread's name again if it has changed.
-  void TellName();
-
-  // Counts a property read or similar call that is left out as noise.
-  void CountGetter();
-
- private:
-  friend class Recorder;
-  friend struct ThreadHolder;
-  explicit ThreadRecorder(Recorder* recorder) : recorder_(recorder) {}
-
-  // The definition number of entries that the filter excludes; no frame ever defines them, so every Enter asks Prepare.
-  static constexpr uint32_t kExcluded = UINT32_MAX;
-  static constexpr uint64_t kNoEpoch = UINT64_MAX;
-
-  struct Scope {
-    uint64_t key = 0;
-    std::string config;
-    uint32_t identity_bytes = 0;
-    RecordFacts facts;
-    std::string notes;
-    uint64_t time = 0;
-    uint64_t depth = 0;  // number of open calls, including it, once it has begun
-    bool closed = false;
-    bool raised = false;
-  };
-
-  // `time`: 0 means now.
-  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras);
-  void LeaveInnermost(const CallResult& result = {});
-  void RaiseInnermost(std::string_view exception);
-  // The scope that is the innermost open call; null: that is no scope.
-  Scope* InnermostScope() {
-    const size_t begun = scopes_.size() - waiting_scopes_;
-    return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
-  }
-  // Begins the first `count` of the waiting scopes.
-  void BeginScopes(size_t count);
-  void EndInnermostScope();
-  void EndClosedScopes();
-  // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it the closed scopes that
-  // waited for it.
-  template <typename End>
-  void EndAmongScopes(End end);
-
-  // The slow path of Enter. Returns the entry of the call's configuration, defined in a frame with room for an event
-  // and the notes; null: the call isn't recorded. `entry`: the result of Find, null if it wasn't called. `config`
-  // becomes invalid if first notes are taken.
-  InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                uint32_t identity_bytes, CallExtras* extras);
-  InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
-  // Counts the table's size in the process's budget.
-  void CountTable();
-  void ClearTable();
-  bool Included(std::string_view api) const;
-  // Defines `entry` in a frame with room for an event and the notes; takes first notes if more are wanted.
-  bool Prepare(InternTable::Entry* entry, CallExtras* extras);
-  static uint64_t NotesBytes(const CallExtras& extras) {
-    return extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
-  }
-  bool NextFrame(uint64_t bytes);
-  // Most bytes that `stack` needs in frame number `frame`, with the definitions that the frame doesn't have yet.
-  static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
-  void WriteStack(RecordedPlace* stack);
-  void WriteThreadRecord();
-  void CloseFrame();
-  // Applies what has changed since this thread's epoch. False: nothing is recorded now.
-  bool CatchUp();
-  bool IsUpToDate();
-  // Resets the thread for session `session`, which doesn't know the calls that are open.
-  void BeginSession(uint64_t session, uint64_t number);
-  // True if the innermost open call was entered in the current session: the caller still has to decrement open_calls_,
-  // after the frame that it may have to begin for the call's end. Otherwise the call was removed here.
-  bool OwnsInnermostCall();
-
-  Recorder* const recorder_;
-  uint64_t epoch_ = kNoEpoch;
-  uint64_t session_ = 0;  // of the counts and the frame below
-  CallWriter writer_;
-  uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
-  InternTable table_;
-  uint64_t counted_bytes_ = 0;                      // of the table, as counted in the process's budget
-  std::shared_ptr<const RecorderOptions> options_;  // the session's
-  ThreadCount calls_;
-  ThreadCount getters_;
-  uint64_t open_calls_ = 0;
-  uint64_t before_calls_ = 0;  // those of EnterOpenCall, the outermost of open_calls_
-  uint64_t stale_calls_ = 0;   // open calls that were entered in earlier sessions
-  uint64_t number_ = 0;
-  uint64_t os_id_ = 0;
-  uint32_t next_frame_bytes_ = 0;
-  uint64_t tags_version_ = 0;
-  std::string tags_;                    // a JSON object's text; empty: no tags
-  std::string name_;                    // as recorded last
-  std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
-  uint32_t stacks_wanted_ = 0;          // for each configuration
-  uint32_t first_notes_wanted_ = 0;     // for each configuration
-  std::vector<RecordedPlace*> unwritten_;
-  std::vector<Scope> scopes_;  // the open ones; those that haven't begun come last
-  size_t waiting_scopes_ = 0;  // how many of them haven't begun
-};
-
 class TORCHTRACE_EXPORT Recorder {
  public:
   // Begins a session: creates its log `main-<pid>.ttlog`. FailedPrecondition if one is active.
@@ -257,11 +71,11 @@ class TORCHTRACE_EXPORT Recorder {
   static Recorder* Get();
 
   // Hooks ask this first: false if no session is active, or it is paused or stopped.
-  static bool Recording() { return epoch_.load(std::memory_order_relaxed) != 0; }
+  static bool Recording() { return SessionState::epoch() != 0; }
   // Whether a session is active: recorded calls may still end.
-  static bool SessionIsOn() { return session_on_.load(std::memory_order_relaxed) != 0; }
+  static bool SessionIsOn() { return SessionState::session() != 0; }
   // Whether the session records what calls return.
-  static bool WantsResults() { return wants_results_.load(std::memory_order_relaxed); }
+  static bool WantsResults() { return SessionState::wants_results(); }
 
   // The calling thread's recorder, null when recording has stopped. Created at the thread's first call and freed when
   // the thread ends.
@@ -331,16 +145,6 @@ class TORCHTRACE_EXPORT Recorder {
     CallWriter writer;
     uint32_t number;
   };
-  struct ThreadTotals {
-    uint64_t calls = 0;
-    uint64_t getters = 0;
-  };
-
-  struct StartedProgram {
-    bool python = false;
-    uint64_t count = 0;
-  };
-
   Recorder() = default;
   absl::Status Begin(RecorderOptions options);
   // Makes all threads catch up. Needs the lock.
@@ -357,9 +161,7 @@ class TORCHTRACE_EXPORT Recorder {
   void EndThread(ThreadRecorder* thread);
   // Records the clock against CLOCK_MONOTONIC again, for a log that will have no end. Needs the lock.
   void TellClockAgain();
-  std::string EndJson(const ProgramEnd& end, bool with_threads);
-  // A short version that always fits; async-signal-safe. Returns its size.
-  size_t ShortEndJson(const ProgramEnd& end, char* json, size_t capacity) const;
+  LastWords WordsOf(const ProgramEnd& end) const;
   // Writes the last words where there is room for them.
   bool WriteEnd(std::string_view json);
   void WriteLastWords(const ProgramEnd& end);
@@ -369,10 +171,6 @@ class TORCHTRACE_EXPORT Recorder {
   static void AfterForkInParent();
   static void AfterForkInChild();
 
-  // 0: nothing is recorded. No other number is used twice.
-  static std::atomic<uint64_t> epoch_;
-  static std::atomic<uint64_t> session_on_;  // its number; 0: none
-  static std::atomic<bool> wants_results_;
   static std::atomic<void (*)()> enter_open_calls_;
   static std::atomic<std::string (*)(std::string_view)> schema_of_;
 
@@ -385,7 +183,7 @@ class TORCHTRACE_EXPORT Recorder {
   std::atomic<uint64_t> intern_resets_{0};
   std::atomic<uint64_t> thread_count_{0};
   std::atomic<size_t> stop_reason_bytes_{0};
-  char stop_reason_[1024];
+  char stop_reason_[kMaxStopReason];
   double unit_ns_ = 1;
 
   std::mutex mutex_;  // guards everything below
@@ -394,13 +192,11 @@ class TORCHTRACE_EXPORT Recorder {
   Frame end_frame_;  // reserved at the start so that the end can always be written
   std::vector<FreeFrame> free_frames_;
   std::set<ThreadRecorder*> threads_;
-  std::map<uint64_t, ThreadTotals> ended_threads_;
+  std::map<uint64_t, ThreadTotals> ended_threads_;  // by number
   std::vector<std::string> added_metadata_;
   std::vector<std::string> own_metadata_;            // for a log that doesn't exist yet
   std::set<std::string, std::less<>> told_schemas_;  // operators whose schemas are in the log
-  std::set<std::string> not_seen_;
-  std::map<std::string, uint64_t> cut_;
-  std::map<std::string, StartedProgram> started_;
+  SessionNotes notes_;
   std::string tags_;
   uint64_t tags_version_ = 0;
   uint64_t last_epoch_ = 0;
@@ -416,64 +212,17 @@ class TORCHTRACE_EXPORT Recorder {
   bool forked_ = false;
 };
 
-inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras) {
-  if (waiting_scopes_ != 0) [[unlikely]]
-    BeginScopes(waiting_scopes_);
-  return EnterAt(0, config, identity_bytes, extras);
-}
-
-inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes,
-                                    CallExtras extras) {
-  const uint64_t hash = Hash64(config.data(), config.size());
-  InternTable::Entry* entry = nullptr;
-  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_) [[likely]]
-    entry = table_.Find(hash, config);
-  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(NotesBytes(extras))) [[unlikely]] {
-    entry = MakeReady(entry, hash, config, identity_bytes, &extras);
-    if (entry == nullptr) return false;
+template <typename Body>
+std::invoke_result_t<Body> Recorder::OrStop(Body body) {
+  // Doesn't catch the exception that ends a thread, which is no std::exception.
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    Stop(kNoMemory);
+  } catch (const std::exception& error) {
+    Stop(error.what());
   }
-  if (extras.facts != nullptr && !extras.facts->plain()) writer_.Facts(*extras.facts);
-  if (!extras.notes.empty()) writer_.Notes(extras.notes);
-  writer_.Enter(entry->definition, time == 0 ? ClockNow() : time);
-  calls_.Increment();
-  ++open_calls_;
-  return true;
-}
-
-inline bool ThreadRecorder::OwnsInnermostCall() {
-  const bool is_here = open_calls_ > before_calls_;
-  if (is_here && Recorder::session_on_.load(std::memory_order_relaxed) == session_) [[likely]]
-    return true;
-  uint64_t& calls = is_here ? open_calls_ : stale_calls_;
-  if (calls != 0) --calls;
-  return false;
-}
-
-inline void ThreadRecorder::Leave(const CallResult& result) {
-  if (scopes_.empty()) [[likely]]
-    return LeaveInnermost(result);
-  EndAmongScopes([&] { LeaveInnermost(result); });
-}
-
-inline void ThreadRecorder::LeaveInnermost(const CallResult& result) {
-  if (!OwnsInnermostCall()) return;
-  const uint64_t result_bytes = result.known() ? result.bytes() + CallWriter::kMaxRecordOverhead : 0;
-  const bool fits = writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes);
-  --open_calls_;
-  if (!fits) return;
-  if (result_bytes != 0) writer_.Result(result);
-  writer_.Leave(ClockNow());
-}
-
-template <typename End>
-void ThreadRecorder::EndAmongScopes(End end) {
-  while (InnermostScope() != nullptr) EndInnermostScope();
-  end();
-  EndClosedScopes();
-}
-
-inline void ThreadRecorder::CountGetter() {
-  if (Recorder::epoch_.load(std::memory_order_relaxed) == epoch_ || CatchUp()) getters_.Increment();
+  return std::invoke_result_t<Body>();
 }
 
 }  // namespace torchtrace

@@ -8,8 +8,8 @@
 #include <new>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
+#include "absl/functional/function_ref.h"
 #include "serialize/model/config_builder.h"
 #include "tracer/record/export.h"
 #include "tracer/record/recorder.h"
@@ -18,6 +18,8 @@
 namespace torchtrace {
 
 struct ThreadState {
+  using Describe = absl::FunctionRef<void(ConfigBuilder*)>;
+
   ThreadRecorder* recorder = nullptr;  // null until the first call, and when the thread ends
   ConfigBuilder* config = nullptr;     // null until the first call
   int suspended = 0;                   // not 0: the running code isn't the program's, or the thread ends
@@ -35,11 +37,10 @@ struct ThreadState {
   // Describes a call by `describe(config)` and records that it was entered. True: Leave or Raise must end it. No error
   // of the description reaches the program: if memory runs out, recording stops; if something can't be described, the
   // call is recorded without its arguments and counted. `describe` may be called twice. `facts`: for calls of level 4.
-  template <typename Describe>
-  bool Enter(Describe&& describe, const RecordFacts* facts = nullptr) {
+  bool Enter(Describe describe, const RecordFacts* facts = nullptr) {
     const std::string_view bytes = Described(describe);
     if (bytes.empty()) return false;
-    DescribedAgain<Describe> again(this, &describe);
+    DescribedAgain again(this, describe);
     return recorder->Enter(bytes, config->identity_bytes(),
                            {facts, config->notes(), config->offers_first_notes() ? &again : nullptr});
   }
@@ -50,8 +51,7 @@ struct ThreadState {
   }
 
   // Describes a scope in the same way (ThreadRecorder::OpenScope). True: CloseScope must end it.
-  template <typename Describe>
-  bool OpenScope(uint64_t key, Describe&& describe, const RecordFacts& facts) {
+  bool OpenScope(uint64_t key, Describe describe, const RecordFacts& facts) {
     const std::string_view bytes = Described(describe);
     if (!bytes.empty()) recorder->OpenScope(key, bytes, config->identity_bytes(), {&facts, config->notes()});
     return !bytes.empty();
@@ -62,8 +62,7 @@ struct ThreadState {
   }
   // The same with the result, which `describe(config)` describes, from BeginResult on. Calls `describe` only if results
   // are recorded.
-  template <typename Describe>
-  void Leave(Describe&& describe) {
+  void Leave(Describe describe) {
     if (recorder == nullptr) return;
     if (!Recorder::WantsResults() || suspended != 0 || describing) [[likely]]
       return recorder->Leave();
@@ -81,30 +80,27 @@ struct ThreadState {
   }
 
  private:
-  template <typename Describe>
   class DescribedAgain final : public FirstNotes {
    public:
-    DescribedAgain(ThreadState* thread, const std::remove_reference_t<Describe>* describe)
-        : thread_(thread), describe_(describe) {}
+    DescribedAgain(ThreadState* thread, Describe describe) : thread_(thread), describe_(describe) {}
     std::string_view Take() override {
       ConfigBuilder* const config = thread_->config;
       config->set_takes_first_notes(true);
       const bool described =
-          thread_->Guarded([&] { (*describe_)(config); }, [] { return "calls without notes on their tensors"; });
+          thread_->Guarded([&] { describe_(config); }, [] { return "calls without notes on their tensors"; });
       config->set_takes_first_notes(false);
       return described ? config->notes() : std::string_view();
     }
 
    private:
     ThreadState* const thread_;
-    const std::remove_reference_t<Describe>* const describe_;
+    const Describe describe_;
   };
 
   TORCHTRACE_EXPORT bool Attach();
 
   // Empty: nothing is recorded.
-  template <typename Describe>
-  std::string_view Described(Describe&& describe) {
+  std::string_view Described(Describe describe) {
     // If a description runs code of the program, its calls would fill the same scratch.
     if (!Recording() || describing) return {};
     std::string_view bytes;
@@ -123,8 +119,7 @@ struct ThreadState {
   }
 
   // False: `body` threw. If memory ran out, recording stops; otherwise what `lost()` returns is counted as lost.
-  template <typename Body, typename Lost>
-  bool Guarded(Body&& body, Lost&& lost) {
+  bool Guarded(absl::FunctionRef<void()> body, absl::FunctionRef<const char*()> lost) {
     describing = true;
     bool done = false;
     try {

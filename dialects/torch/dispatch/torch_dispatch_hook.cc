@@ -213,12 +213,14 @@ struct Unboxed<Operator, Result(Arguments...)> {
   }
 };
 
-void AddUnboxedKernels(torch::Library* library) {
-  ForEachUnboxedOperator([library](auto op) {
+// torch::Library would infer a schema of each, which takes long to compile, to compare it with the operator's.
+void AddUnboxedKernels(std::vector<c10::RegistrationHandleRAII>* kernels) {
+  ForEachUnboxedOperator([kernels](auto op) {
     using Operator = decltype(op);
-    const std::string name =
-        *Operator::overload_name == 0 ? Operator::name : std::string(Operator::name) + "." + Operator::overload_name;
-    library->impl(name.c_str(), torch::CppFunction(TORCH_FN(Unboxed<Operator>::Run)));
+    kernels->push_back(c10::Dispatcher::singleton().registerImpl(
+        {Operator::name, Operator::overload_name}, kDispatchKey,
+        c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(Unboxed<Operator>::Run)),
+        c10::impl::CppSignature::make<decltype(Unboxed<Operator>::Run)>(), nullptr, "torchtrace"));
   });
 }
 
@@ -258,7 +260,7 @@ class SubclassDispatch final : public ForwardingInterpreter {
 };
 
 std::unique_ptr<torch::Library> g_library;
-std::unique_ptr<torch::Library> g_unboxed;
+std::vector<c10::RegistrationHandleRAII>* g_unboxed = nullptr;
 
 bool LetHigherOrderOperatorsPass() {
   PyObject* const ops = ImportedModule("torch._ops");
@@ -285,8 +287,8 @@ absl::Status TorchDispatchHook::Install() {
     OperatorPlans::WatchRemovals();
     g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__);
     g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
-    g_unboxed = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__);
-    AddUnboxedKernels(g_unboxed.get());
+    g_unboxed = new std::vector<c10::RegistrationHandleRAII>;
+    AddUnboxedKernels(g_unboxed);
     c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
     auto* const subclasses = new SubclassDispatch(interpreter->vtable_);
     // Other threads may be reading it.

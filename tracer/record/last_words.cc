@@ -1,0 +1,112 @@
+#include "tracer/record/last_words.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serialize/base/text.h"
+#include "tracer/record/clock.h"
+
+namespace torchtrace {
+namespace {
+
+// JSON is written by hand here: the library's destructors allocate, which ends the process if memory has run out.
+// Bytes that aren't UTF-8 become U+FFFD.
+void AppendJson(std::string_view text, std::string* json) {
+  json->push_back('"');
+  while (!text.empty()) {
+    const Utf8Char c = DecodeUtf8(text);
+    if (c.kind != Utf8Char::kScalar) {
+      json->append("\uFFFD");
+    } else if (c.code_point < ' ' || c.code_point == '"' || c.code_point == '\\') {
+      absl::StrAppend(json, "\\u", absl::Hex(c.code_point, absl::kZeroPad4));
+    } else {
+      json->append(text.substr(0, c.bytes));
+    }
+    text.remove_prefix(c.bytes);
+  }
+  json->push_back('"');
+}
+
+}  // namespace
+
+std::string NotSeenJson(const std::set<std::string>& texts) {
+  std::string json = R"("not_seen":[)";
+  const char* separator = "";
+  for (const std::string& text : texts) {
+    json += std::exchange(separator, ",");
+    AppendJson(text, &json);
+  }
+  return json + "]";
+}
+
+std::string StartedJson(const std::map<std::string, StartedTotals>& programs) {
+  std::string json;
+  for (const auto& [program, started] : programs) {
+    json += json.empty() ? R"("started_programs":[{"program":)" : R"(,{"program":)";
+    AppendJson(program, &json);
+    absl::StrAppend(&json, R"(,"python":)", started.python ? "true" : "false", R"(,"count":)", started.count, "}");
+  }
+  return json + "]";
+}
+
+std::string FormatLastWords(const LastWords& words, bool with_threads) {
+  const ProgramEnd& end = words.end;
+  std::string json = R"({"end":{)";
+  if (end.program_goes_on) {
+    json += R"("program_goes_on":true)";
+  } else if (end.signal != 0) {
+    absl::StrAppend(&json, R"("signal":)", end.signal);
+  } else {
+    absl::StrAppend(&json, R"("exit_code":)", end.exit_code);
+  }
+  const ClockReading now = ReadClock();
+  absl::StrAppend(&json, R"(,"units":)", now.units, R"(,"monotonic_ns":)", now.monotonic_ns);
+
+  uint64_t getters = 0;
+  const char* separator = with_threads ? R"(,"threads":[)" : nullptr;
+  for (const auto& [number, total] : words.threads) {
+    getters += total.getters;
+    if (!with_threads) continue;
+    absl::StrAppend(&json, std::exchange(separator, ","), R"({"number":)", number, R"(,"calls":)", total.calls,
+                    R"(,"getters":)", total.getters, "}");
+  }
+  if (with_threads) absl::StrAppend(&json, words.threads.empty() ? separator : "", "]");
+  absl::StrAppend(&json, R"(,"getters":)", getters);
+
+  absl::StrAppend(&json, ",", NotSeenJson(words.notes.not_seen));
+  separator = R"(,"cut":{)";
+  for (const auto& [what, count] : words.notes.cut) {
+    json += std::exchange(separator, ",");
+    AppendJson(what, &json);
+    absl::StrAppend(&json, ":", count);
+  }
+  if (!words.notes.cut.empty()) json += '}';
+  if (words.intern_resets != 0) absl::StrAppend(&json, R"(,"intern_resets":)", words.intern_resets);
+  if (!words.stop_reason.empty()) {
+    json += R"(,"stopped":)";
+    AppendJson(words.stop_reason, &json);
+  }
+  if (!words.notes.started.empty()) absl::StrAppend(&json, ",", StartedJson(words.notes.started));
+  return json + "}}";
+}
+
+size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason, char* json, size_t capacity) {
+  const char* const how = end.program_goes_on ? "program_goes_on" : end.signal != 0 ? "signal" : "exit_code";
+  char number[16] = "true";
+  if (!end.program_goes_on) snprintf(number, sizeof number, "%d", end.signal != 0 ? end.signal : end.exit_code);
+  const ClockReading now = ReadClock();
+  char stopped[kMaxStopReason + 1];
+  const size_t bytes = stop_reason.copy(stopped, kMaxStopReason);
+  stopped[bytes] = '\0';
+  // Escapes would take room and a JSON library.
+  std::replace_if(stopped, stopped + bytes, [](char c) { return c < ' ' || c > '~' || c == '"' || c == '\\'; }, '?');
+  const int length =
+      snprintf(json, capacity, R"({"end":{"%s":%s,"units":%llu,"monotonic_ns":%llu%s%s%s}})", how, number,
+               static_cast<unsigned long long>(now.units), static_cast<unsigned long long>(now.monotonic_ns),
+               bytes == 0 ? "" : R"(,"stopped":")", stopped, bytes == 0 ? "" : "\"");
+  return static_cast<size_t>(length);
+}
+
+}  // namespace torchtrace

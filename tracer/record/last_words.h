@@ -1,0 +1,62 @@
+// What a log says last: how the program ended, what each thread recorded, and what the session didn't see.
+
+#ifndef TORCHTRACE_TRACER_RECORD_LAST_WORDS_H_
+#define TORCHTRACE_TRACER_RECORD_LAST_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace torchtrace {
+
+// The most bytes of the reason why recording stopped.
+inline constexpr size_t kMaxStopReason = 1024;
+
+// How the traced program ended, for the log's last words.
+struct ProgramEnd {
+  int exit_code = 0;
+  int signal = 0;                // 0: it exited
+  bool program_goes_on = false;  // only the recording ends: both above are unknown
+};
+
+struct ThreadTotals {
+  uint64_t calls = 0;
+  uint64_t getters = 0;
+};
+
+// A program that the traced one started, which isn't traced.
+struct StartedTotals {
+  bool python = false;
+  uint64_t count = 0;
+};
+
+// For run.json's lists.
+struct SessionNotes {
+  std::set<std::string> not_seen;
+  std::map<std::string, uint64_t> cut;
+  std::map<std::string, StartedTotals> started;
+};
+
+struct LastWords {
+  ProgramEnd end;
+  std::map<uint64_t, ThreadTotals> threads;  // by number
+  SessionNotes notes;
+  uint64_t intern_resets = 0;
+  std::string_view stop_reason;  // empty: recording has not stopped early
+};
+
+// Members of a JSON object.
+std::string NotSeenJson(const std::set<std::string>& texts);
+std::string StartedJson(const std::map<std::string, StartedTotals>& programs);
+
+// A JSON object's text.
+std::string FormatLastWords(const LastWords& words, bool with_threads);
+// A short version that always fits; async-signal-safe. Returns its size.
+size_t FormatShortLastWords(const ProgramEnd& end, std::string_view stop_reason, char* json, size_t capacity);
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_RECORD_LAST_WORDS_H_

@@ -1,0 +1,230 @@
+#include "tracer/record/thread_recorder.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "serialize/base/matching.h"
+#include "serialize/log/log_writer.h"
+#include "serialize/model/config.h"
+#include "tracer/record/recorder.h"
+
+namespace torchtrace {
+namespace {
+
+std::string SystemThreadName() {
+  char name[kThreadNameBytes] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return name;
+}
+
+}  // namespace
+
+bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || CatchUp(); }
+
+void ThreadRecorder::RaiseInnermost(std::string_view exception) {
+  if (!OwnsInnermostCall()) return;
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + exception.size();
+  const bool fits = writer_.Fits(bytes) || NextFrame(bytes);
+  --open_calls_;
+  if (fits) writer_.Raise(ClockNow(), exception);
+}
+
+void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
+  CloseFrame();
+  stale_calls_ += std::exchange(open_calls_, 0) - std::exchange(before_calls_, 0) - (scopes_.size() - waiting_scopes_);
+  scopes_.clear();
+  waiting_scopes_ = 0;
+  session_ = session;
+  number_ = number;
+  calls_.Set(0);
+  getters_.Set(0);
+  next_frame_bytes_ = 0;
+  tags_version_ = 0;
+  tags_.clear();
+  options_ = recorder_->options_;
+  const WhichCalls stacks = options_->recording.stacks;
+  stacks_wanted_ = stacks == WhichCalls::kNone ? 0 : stacks == WhichCalls::kAll ? kAllStacks : kFirstStacks;
+  stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
+  first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
+  // Each session has its own filter.
+  ClearTable();
+}
+
+bool ThreadRecorder::CatchUp() {
+  if (SessionState::epoch() == 0) return false;
+  const uint64_t session = session_;
+  const bool recording = recorder_->OrStop([this] {
+    {
+      std::lock_guard<std::mutex> lock(recorder_->mutex_);
+      const uint64_t epoch = SessionState::epoch();
+      if (epoch == 0) return false;
+      if (session_ != recorder_->session_) {
+        recorder_->threads_.insert(this);
+        BeginSession(recorder_->session_, recorder_->next_thread_++);
+      }
+      epoch_ = epoch;
+      if (tags_version_ == recorder_->tags_version_) return true;
+      tags_ = recorder_->tags_;
+      tags_version_ = recorder_->tags_version_;
+    }
+    // If the frame has no room for the tags, the next one starts with them.
+    if (!writer_.open()) return true;
+    if (!writer_.Fits(CallWriter::kMaxRecordOverhead + tags_.size())) {
+      CloseFrame();
+    } else {
+      writer_.Tags(tags_);
+    }
+    return true;
+  });
+  if (recording && session_ != session) {
+    auto* const enter = Recorder::enter_open_calls_.load(std::memory_order_acquire);
+    if (enter != nullptr) {
+      return recorder_->OrStop([enter] {
+        enter();
+        return true;
+      });
+    }
+  }
+  return recording;
+}
+
+InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
+                                              uint32_t identity_bytes, CallExtras* extras) {
+  return recorder_->OrStop([&]() -> InternTable::Entry* {
+    if (SessionState::epoch() != epoch_) {
+      if (!CatchUp()) return nullptr;
+      entry = table_.Find(hash, config);
+    }
+    if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
+    return Prepare(entry, extras) ? entry : nullptr;
+  });
+}
+
+InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
+  // Clearing the table is safe at any time: a configuration that comes again is defined again. Only a thread that holds
+  // more than its share does it; there always is one when all together hold too much.
+  const uint64_t most = options_->max_intern_bytes;
+  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
+      table_.bytes() > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1)) {
+    recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
+    ClearTable();
+  }
+  InternTable::Entry* const entry = table_.Insert(hash, config, identity_bytes);
+  CountTable();
+  if (!Included(ReadConfigHead(config).api)) entry->definition = kExcluded;
+  return entry;
+}
+
+void ThreadRecorder::CountTable() {
+  recorder_->intern_bytes_.fetch_add(table_.bytes() - counted_bytes_, std::memory_order_relaxed);
+  counted_bytes_ = table_.bytes();
+}
+
+void ThreadRecorder::ClearTable() {
+  table_.Clear();
+  CountTable();
+}
+
+bool ThreadRecorder::Included(std::string_view api) const {
+  const auto matches = [&](const std::string& glob) { return GlobMatch(glob, api); };
+  const std::vector<std::string>&include = options_->recording.include, &exclude = options_->recording.exclude;
+  if (std::any_of(exclude.begin(), exclude.end(), matches)) return false;
+  return include.empty() || std::any_of(include.begin(), include.end(), matches);
+}
+
+bool ThreadRecorder::Prepare(InternTable::Entry* entry, CallExtras* extras) {
+  if (entry->definition == kExcluded || recorder_->stopped()) return false;
+  const bool takes_notes = extras->first_notes != nullptr && entry->notes < first_notes_wanted_;
+  if (takes_notes) extras->notes = extras->first_notes->Take();
+  const bool takes_stack = entry->stacks < stacks_wanted_;
+  RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
+  const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
+  const std::string_view api = ReadConfigHead(entry->identity()).api;
+  const std::string schema = defined ? std::string() : recorder_->NewSchema(api);
+  const uint64_t schema_bytes = schema.empty() ? 0 : CallWriter::kMaxRecordOverhead + api.size() + schema.size();
+  const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes + schema_bytes;
+  if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
+      !NextFrame(bytes + StackBytes(stack, 0))) {
+    return false;
+  }
+  if (entry->defined_in != frame_number_) {
+    if (!schema.empty()) writer_.Schema(api, schema);
+    entry->definition = static_cast<uint32_t>(writer_.Define(entry->identity(), entry->facets()));
+    entry->defined_in = frame_number_;
+  }
+  entry->frame = frame_number_;
+  if (takes_stack) {
+    if (stack != nullptr) WriteStack(stack);
+    if (stacks_wanted_ != kAllStacks) ++entry->stacks;
+  }
+  if (takes_notes) ++entry->notes;
+  // The next call takes a stack or notes too, so Enter has to call Prepare again.
+  if ((takes_stack && entry->stacks < stacks_wanted_) || (takes_notes && entry->notes < first_notes_wanted_)) {
+    entry->frame = 0;
+  }
+  return true;
+}
+
+uint64_t ThreadRecorder::StackBytes(const RecordedPlace* stack, uint32_t frame) {
+  if (stack == nullptr) return 0;
+  uint64_t bytes = CallWriter::kMaxPlaceBytes;
+  for (const RecordedPlace* at = stack; at != nullptr; at = at->caller) {
+    if (frame != 0 && at->written.frame == frame) break;
+    bytes += CallWriter::kMaxPlaceBytes;
+    const RecordedCode& code = *at->code;
+    if (frame != 0 && code.written.frame == frame) continue;
+    bytes += CallWriter::kMaxRecordOverhead + code.file.size() + code.function.size() + code.module.size();
+  }
+  return bytes;
+}
+
+void ThreadRecorder::WriteStack(RecordedPlace* stack) {
+  unwritten_.clear();
+  RecordedPlace* known = stack;
+  for (; known != nullptr && known->written.frame != frame_number_; known = known->caller) unwritten_.push_back(known);
+  uint64_t caller = known == nullptr ? 0 : known->written.number + 1;
+  for (; !unwritten_.empty(); unwritten_.pop_back()) {
+    RecordedPlace& place = *unwritten_.back();
+    RecordedCode& code = *place.code;
+    if (code.written.frame != frame_number_) {
+      code.written = {frame_number_, writer_.Code(code.library, code.file, code.function, code.module)};
+    }
+    place.written = {frame_number_, writer_.Place(code.written.number, place.line, caller)};
+    caller = place.written.number + 1;
+  }
+  writer_.Stack(caller - 1);
+}
+
+bool ThreadRecorder::NextFrame(uint64_t bytes) {
+  if (recorder_->stopped()) return false;
+  CloseFrame();
+  return recorder_->OrStop([&] { return recorder_->TakeFrame(this, bytes); });
+}
+
+void ThreadRecorder::CloseFrame() {
+  if (!writer_.open()) return;
+  LogWriter::Close(writer_.frame(), writer_.calls());
+  writer_ = CallWriter();
+  frame_number_ = 0;
+}
+
+void ThreadRecorder::WriteThreadRecord() {
+  name_ = options_->name_thread == nullptr ? "" : options_->name_thread();
+  if (name_.empty()) name_ = SystemThreadName();
+  writer_.Thread(number_, os_id_, ClockNow(), calls_.get(), open_calls_, name_);
+  if (!tags_.empty()) writer_.Tags(tags_);
+}
+
+void ThreadRecorder::TellName() {
+  if (!writer_.open() || session_ != SessionState::session()) return;
+  recorder_->OrStop([this] {
+    const std::string name = options_->name_thread == nullptr ? "" : options_->name_thread();
+    const uint64_t bytes = 2 * CallWriter::kMaxRecordOverhead + kThreadNameBytes + tags_.size();
+    if (!name.empty() && name != name_ && writer_.Fits(bytes)) WriteThreadRecord();
+  });
+}
+
+}  // namespace torchtrace

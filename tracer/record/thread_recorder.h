@@ -1,0 +1,268 @@
+// The recorder of a thread: receives the calls that hooks see, and writes them to the thread's frame of the log.
+
+#ifndef TORCHTRACE_TRACER_RECORD_THREAD_RECORDER_H_
+#define TORCHTRACE_TRACER_RECORD_THREAD_RECORDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serialize/base/bytes.h"
+#include "serialize/log/call_writer.h"
+#include "serialize/model/call_extras.h"
+#include "tracer/record/clock.h"
+#include "tracer/record/export.h"
+#include "tracer/record/intern_table.h"
+#include "tracer/record/session_state.h"
+
+namespace torchtrace {
+
+class Recorder;
+struct RecorderOptions;
+
+// How many calls of a configuration on a thread are recorded with stacks, or with first notes.
+inline constexpr uint32_t kFirstStacks = 3;
+inline constexpr uint32_t kFirstNotes = 3;
+inline constexpr uint32_t kAllStacks = UINT32_MAX;
+
+// Most bytes of a thread's name, with the null character.
+inline constexpr uint32_t kThreadNameBytes = 256;
+
+// The number of something that is defined in a frame of the log.
+struct InFrame {
+  uint32_t frame = 0;  // as ThreadRecorder numbers them; 0: none yet
+  uint64_t number = 0;
+};
+
+// The program's place when a thread enters a call, as the log stores it (docs/STACKS.md). Independent of Python, which
+// python_stack.h reads.
+struct RecordedCode {
+  std::string file;
+  std::string function;  // qualified
+  std::string module;
+  bool library = false;  // the traced library's or Python's own: never the calling line
+  InFrame written;
+};
+
+struct RecordedPlace {
+  RecordedPlace* caller = nullptr;
+  RecordedCode* code = nullptr;
+  uint32_t line = 0;  // 0: not known
+  InFrame written;
+};
+
+// One for each recording thread, used by that thread alone.
+class ThreadStack {
+ public:
+  virtual ~ThreadStack() = default;
+  // The calling thread's innermost place, linked to its callers; null when it runs no Python code. Valid until the next
+  // Take. Equal places are mostly one object. Preserves a Python error that is set.
+  virtual RecordedPlace* Take() = 0;
+};
+
+// A count that one thread changes and others may read.
+class ThreadCount {
+ public:
+  void Increment() { value_.store(get() + 1, std::memory_order_relaxed); }
+  void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+class TORCHTRACE_EXPORT ThreadRecorder {
+ public:
+  // Records that a call was entered. `config` is its identity followed by its
+  // facets (serialize/model/config.h); the first `identity_bytes` are the identity.
+  // False: the call is filtered out or recording has stopped; then there must
+  // be no Leave.
+  bool Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras = {});
+
+  // The same for a call that began before the thread's first record of the session, outermost first. Only LeaveOpenCall
+  // ends it.
+  bool EnterOpenCall(std::string_view config, uint32_t identity_bytes);
+  // Ends the innermost of these; ignored while a call in it is open.
+  void LeaveOpenCall();
+
+  // Ends the innermost entered call.
+  void Leave(const CallResult& result = {});
+  void Raise(std::string_view exception);
+
+  // A scope that the program opens and closes by two calls (torch.profiler.record_function), which may be recorded
+  // themselves, as may their callers. To keep calls nested, the scope begins with the first call that is entered after
+  // it was opened, with the time of the opening. It ends when it is closed and all calls entered in it have ended, and
+  // at the latest with the call in which it began. If the scope around it is closed before it begins, it begins after
+  // that one. `key`: a number that no other open scope of the thread has.
+  void OpenScope(uint64_t key, std::string_view config, uint32_t identity_bytes, const CallExtras& extras);
+  // `raised`: an exception of unknown type closed it.
+  void CloseScope(uint64_t key, bool raised);
+
+  // Records the thread's name again if it has changed.
+  void TellName();
+
+  // Counts a property read or similar call that is left out as noise.
+  void CountGetter();
+
+ private:
+  friend class Recorder;
+  friend struct ThreadHolder;
+  explicit ThreadRecorder(Recorder* recorder) : recorder_(recorder) {}
+
+  // The definition number of entries that the filter excludes; no frame ever defines them, so every Enter asks Prepare.
+  static constexpr uint32_t kExcluded = UINT32_MAX;
+  static constexpr uint64_t kNoEpoch = UINT64_MAX;
+
+  struct Scope {
+    uint64_t key = 0;
+    std::string config;
+    uint32_t identity_bytes = 0;
+    RecordFacts facts;
+    std::string notes;
+    uint64_t time = 0;
+    uint64_t depth = 0;  // number of open calls, including it, once it has begun
+    bool closed = false;
+    bool raised = false;
+  };
+
+  // `time`: 0 means now.
+  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras);
+  void LeaveInnermost(const CallResult& result = {});
+  void RaiseInnermost(std::string_view exception);
+  // The scope that is the innermost open call; null: that is no scope.
+  Scope* InnermostScope() {
+    const size_t begun = scopes_.size() - waiting_scopes_;
+    return begun != 0 && scopes_[begun - 1].depth == open_calls_ ? &scopes_[begun - 1] : nullptr;
+  }
+  // Begins the first `count` of the waiting scopes.
+  void BeginScopes(size_t count);
+  void EndInnermostScope();
+  void EndClosedScopes();
+  // Ends a hook's innermost call by `end()`: before it the scopes that began in it, after it the closed scopes that
+  // waited for it.
+  template <typename End>
+  void EndAmongScopes(End end);
+
+  // The slow path of Enter. Returns the entry of the call's configuration, defined in a frame with room for an event
+  // and the notes; null: the call isn't recorded. `entry`: the result of Find, null if it wasn't called. `config`
+  // becomes invalid if first notes are taken.
+  InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
+                                uint32_t identity_bytes, CallExtras* extras);
+  InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
+  // Counts the table's size in the process's budget.
+  void CountTable();
+  void ClearTable();
+  bool Included(std::string_view api) const;
+  // Defines `entry` in a frame with room for an event and the notes; takes first notes if more are wanted.
+  bool Prepare(InternTable::Entry* entry, CallExtras* extras);
+  static uint64_t NotesBytes(const CallExtras& extras) {
+    return extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
+  }
+  bool NextFrame(uint64_t bytes);
+  // Most bytes that `stack` needs in frame number `frame`, with the definitions that the frame doesn't have yet.
+  static uint64_t StackBytes(const RecordedPlace* stack, uint32_t frame);
+  void WriteStack(RecordedPlace* stack);
+  void WriteThreadRecord();
+  void CloseFrame();
+  // Applies what has changed since this thread's epoch. False: nothing is recorded now.
+  bool CatchUp();
+  bool IsUpToDate();
+  // Resets the thread for session `session`, which doesn't know the calls that are open.
+  void BeginSession(uint64_t session, uint64_t number);
+  // True if the innermost open call was entered in the current session: the caller still has to decrement open_calls_,
+  // after the frame that it may have to begin for the call's end. Otherwise the call was removed here.
+  bool OwnsInnermostCall();
+
+  Recorder* const recorder_;
+  uint64_t epoch_ = kNoEpoch;
+  uint64_t session_ = 0;  // of the counts and the frame below
+  CallWriter writer_;
+  uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
+  InternTable table_;
+  uint64_t counted_bytes_ = 0;                      // of the table, as counted in the process's budget
+  std::shared_ptr<const RecorderOptions> options_;  // the session's
+  ThreadCount calls_;
+  ThreadCount getters_;
+  uint64_t open_calls_ = 0;
+  uint64_t before_calls_ = 0;  // those of EnterOpenCall, the outermost of open_calls_
+  uint64_t stale_calls_ = 0;   // open calls that were entered in earlier sessions
+  uint64_t number_ = 0;
+  uint64_t os_id_ = 0;
+  uint32_t next_frame_bytes_ = 0;
+  uint64_t tags_version_ = 0;
+  std::string tags_;                    // a JSON object's text; empty: no tags
+  std::string name_;                    // as recorded last
+  std::unique_ptr<ThreadStack> stack_;  // null: no stacks are taken
+  uint32_t stacks_wanted_ = 0;          // for each configuration
+  uint32_t first_notes_wanted_ = 0;     // for each configuration
+  std::vector<RecordedPlace*> unwritten_;
+  std::vector<Scope> scopes_;  // the open ones; those that haven't begun come last
+  size_t waiting_scopes_ = 0;  // how many of them haven't begun
+};
+
+inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras) {
+  if (waiting_scopes_ != 0) [[unlikely]]
+    BeginScopes(waiting_scopes_);
+  return EnterAt(0, config, identity_bytes, extras);
+}
+
+inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes,
+                                    CallExtras extras) {
+  const uint64_t hash = Hash64(config.data(), config.size());
+  InternTable::Entry* entry = nullptr;
+  if (SessionState::epoch() == epoch_) [[likely]]
+    entry = table_.Find(hash, config);
+  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(NotesBytes(extras))) [[unlikely]] {
+    entry = MakeReady(entry, hash, config, identity_bytes, &extras);
+    if (entry == nullptr) return false;
+  }
+  if (extras.facts != nullptr && !extras.facts->plain()) writer_.Facts(*extras.facts);
+  if (!extras.notes.empty()) writer_.Notes(extras.notes);
+  writer_.Enter(entry->definition, time == 0 ? ClockNow() : time);
+  calls_.Increment();
+  ++open_calls_;
+  return true;
+}
+
+inline bool ThreadRecorder::OwnsInnermostCall() {
+  const bool is_here = open_calls_ > before_calls_;
+  if (is_here && SessionState::session() == session_) [[likely]]
+    return true;
+  uint64_t& calls = is_here ? open_calls_ : stale_calls_;
+  if (calls != 0) --calls;
+  return false;
+}
+
+inline void ThreadRecorder::Leave(const CallResult& result) {
+  if (scopes_.empty()) [[likely]]
+    return LeaveInnermost(result);
+  EndAmongScopes([&] { LeaveInnermost(result); });
+}
+
+inline void ThreadRecorder::LeaveInnermost(const CallResult& result) {
+  if (!OwnsInnermostCall()) return;
+  const uint64_t result_bytes = result.known() ? result.bytes() + CallWriter::kMaxRecordOverhead : 0;
+  const bool fits = writer_.FitsEvent(result_bytes) || NextFrame(CallWriter::kMaxEventBytes + result_bytes);
+  --open_calls_;
+  if (!fits) return;
+  if (result_bytes != 0) writer_.Result(result);
+  writer_.Leave(ClockNow());
+}
+
+template <typename End>
+void ThreadRecorder::EndAmongScopes(End end) {
+  while (InnermostScope() != nullptr) EndInnermostScope();
+  end();
+  EndClosedScopes();
+}
+
+inline void ThreadRecorder::CountGetter() {
+  if (SessionState::epoch() == epoch_ || CatchUp()) getters_.Increment();
+}
+
+}  // namespace torchtrace
+
+#endif  // TORCHTRACE_TRACER_RECORD_THREAD_RECORDER_H_
