@@ -15,9 +15,6 @@ MODULE_COPTS = [
     "-Wno-unused-parameter",
 ]
 
-# For code that runs once a command, not once a call: it compiles faster.
-SLOW_COPTS = ["-O1"]
-
 # A wheel's own libraries are beside its modules, in lib/.
 MODULE_LINKOPTS = [
     "-Wl,--disable-new-dtags",
@@ -63,10 +60,82 @@ def _units(name, files, **kwargs):
     )
     return units
 
+def _with_precompiled(header):
+    """The copts and deps by which a file takes a precompiled header; none with clang (.bazelrc, fuzz)."""
+    path = "$(BINDIR)/tools/bazel/precompiled/" + header + ".h"
+    copts = PRECOMPILED_COPTS[header] + ["-fpch-deps", "-include", path]
+    deps = ["//tools/bazel/precompiled:" + header]
+    without = "//tools/bazel/precompiled:none"
+    return (
+        select({without: [], "//conditions:default": copts}),
+        select({without: [], "//conditions:default": deps}),
+    )
+
+# A header is precompiled as the files are that include it. The command line runs once a command, not once a call, and
+# tests need no speed of their own. GCC 12 has false warnings of this kind about std::string, and forgets in a
+# precompiled header that its headers are the system's.
+PRECOMPILED_COPTS = {
+    "library": [],
+    "command_line": ["-O1"],
+    "tests": [
+        "-O1",
+        "-Wno-array-bounds",
+        "-Wno-restrict",
+        "-Wno-stringop-overflow",
+    ],
+}
+
+def precompiled_header(name, includes = [], deps = [], **kwargs):
+    """`NAME.cc`, which only includes, as a precompiled header.
+
+    It is compiled as the files that include it are, so GCC takes it; where it doesn't, it reads the header itself.
+
+    Args:
+      name: of the rule.
+      includes: files beside it that it includes.
+      deps: the packages of the headers.
+      **kwargs: of all rules that it makes.
+    """
+    cc_library(
+        name = name + "_compiled",
+        srcs = [name + ".cc"],
+        copts = PRECOMPILED_COPTS[name] + ["-x", "c++-header"],
+        textual_hdrs = includes,
+        deps = deps,
+        **kwargs
+    )
+    native.filegroup(
+        name = name + "_archive",
+        srcs = [":" + name + "_compiled"],
+        output_group = "archive",
+        **kwargs
+    )
+
+    # The archive doesn't contain an object file.
+    native.genrule(
+        name = name + "_files",
+        srcs = [
+            name + ".cc",
+            ":" + name + "_archive",
+        ],
+        outs = [
+            name + ".h",
+            name + ".h.gch",
+        ],
+        cmd = "cp $(location " + name + ".cc) $(location " + name + ".h) && " +
+              "ar p $(location :" + name + "_archive) > $(location " + name + ".h.gch)",
+        **kwargs
+    )
+    cc_library(
+        name = name,
+        textual_hdrs = [":" + name + "_files", name + ".cc"] + includes,
+        **kwargs
+    )
+
 def _room_name():
     return native.package_name().split("/")[-1]
 
-def room(name = None, deps = [], srcs = [], exclude = [], testonly = False, **kwargs):
+def room(name = None, deps = [], srcs = [], exclude = [], copts = None, precompiled = "library", testonly = False, **kwargs):
     """The library of a folder.
 
     Args:
@@ -74,16 +143,20 @@ def room(name = None, deps = [], srcs = [], exclude = [], testonly = False, **kw
       deps: the rooms and packages that it uses.
       srcs: generated files that its sources include.
       exclude: files that belong to other targets of the folder.
+      copts: what GCC must not take a precompiled header with.
+      precompiled: the precompiled header, if there are no copts.
       testonly: as of every rule.
       **kwargs: of cc_library.
     """
     name = name or _room_name()
+    precompiled_copts, precompiled_deps = _with_precompiled(precompiled)
     units = _units(name, native.glob(["*.cc"], exclude = _PROGRAMS + exclude), testonly = testonly)
     cc_library(
         name = name,
         srcs = units + srcs,
         hdrs = native.glob(["*.h"], exclude = _PROGRAMS + exclude),
-        deps = deps + [":" + name + "_files"],
+        copts = copts or precompiled_copts,
+        deps = deps + [":" + name + "_files"] + ([] if copts else precompiled_deps),
         testonly = testonly,
         **kwargs
     )
@@ -96,15 +169,7 @@ def room_headers(deps = [], exclude = []):
         deps = deps,
     )
 
-# Tests need no speed of their own. GCC 12 has false warnings of this kind about std::string.
-_TEST_COPTS = [
-    "-O1",
-    "-Wno-array-bounds",
-    "-Wno-restrict",
-    "-Wno-stringop-overflow",
-]
-
-def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], shared_deps = None, copts = [], **kwargs):
+def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], shared_deps = None, copts = None, **kwargs):
     """The tests of a folder, as one program.
 
     Args:
@@ -113,18 +178,19 @@ def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], s
       files: their sources, as patterns.
       exclude: tests that another target has.
       shared_deps: in place of the room, for tests of something that has no room() beside it.
-      copts: of cc_test.
+      copts: as of room().
       **kwargs: of cc_test.
     """
+    precompiled_copts, precompiled_deps = _with_precompiled("tests")
     sources = native.glob(files, exclude = ["*_fuzz_test.cc"] + exclude)
     cc_test(
         name = name,
         srcs = _units(name, sources, testonly = True),
-        copts = _TEST_COPTS + copts,
+        copts = copts or precompiled_copts,
         deps = (shared_deps or [":" + _room_name()]) + deps + [
             ":" + name + "_files",
             "@googletest//:gtest_main",
-        ],
+        ] + ([] if copts else precompiled_deps),
         **kwargs
     )
 

@@ -1,0 +1,3 @@
+// Precompiled for the command line.
+
+#include "tools/bazel/precompiled/common.h"

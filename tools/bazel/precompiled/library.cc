@@ -1,0 +1,3 @@
+// Precompiled for the files of rooms.
+
+#include "tools/bazel/precompiled/common.h"
