@@ -44,7 +44,7 @@ PROGRAMS = {
     "train_gcn": ["train_gcn.py"],
     "encoder_eval": ["encoder_eval.py"],
     "compiled_step": ["compiled_step.py"],
-    "opinfo_samples": ["opinfo_samples.py", "--samples", "6"],
+    "opinfo_samples": ["opinfo_samples.py", "--samples", "3"],
 }
 
 # The 40 steps or epochs make the same calls: 11 are enough, and have one of each kind.

@@ -32,7 +32,7 @@ struct Armed {
 };
 
 // Never destroyed: hooks hold Python objects, and Python may be gone by then.
-Armed& SessionState() {
+Armed& ArmedSession() {
   static auto* const armed = new Armed;
   return *armed;
 }
@@ -40,13 +40,13 @@ Armed& SessionState() {
 // Empty: unchanged since the session began.
 std::string ChangedRankVariables() {
   std::string now = FormatRankVariables();
-  return now == SessionState().rank_variables ? "" : now;
+  return now == ArmedSession().rank_variables ? "" : now;
 }
 
 // Also called if a hook fails to install.
 void UninstallAll() {
   // Uninstall runs Python code, so empty the list first.
-  const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(SessionState().hooks, {});
+  const std::vector<std::shared_ptr<TracingHook>> hooks = std::exchange(ArmedSession().hooks, {});
   for (auto hook = hooks.rbegin(); hook != hooks.rend(); ++hook) (*hook)->Uninstall();
 }
 
@@ -56,7 +56,7 @@ bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t sessio
     const std::shared_ptr<TracingHook> hook = std::move(made);
     const absl::Status status = hook->Install();
     // Install runs Python code: another thread may have ended the session meanwhile.
-    if (!SessionState().armed || SessionState().session != session) {
+    if (!ArmedSession().armed || ArmedSession().session != session) {
       hook->Uninstall();
       return false;
     }
@@ -65,16 +65,16 @@ bool InstallAll(std::vector<std::unique_ptr<TracingHook>> hooks, uint64_t sessio
       Recorder::Get()->Stop(absl::StrCat("level ", hook->level(), " cannot be installed: ", status.message()));
       return false;
     }
-    SessionState().hooks.push_back(hook);
+    ArmedSession().hooks.push_back(hook);
   }
   return true;
 }
 
 // `session`: the one that waited for the import.
 void Install(FrameworkDialect* dialect, const RecordingOptions& options, uint64_t session) {
-  if (!SessionState().armed || SessionState().session != session) return;
+  if (!ArmedSession().armed || ArmedSession().session != session) return;
   Recorder* const recorder = Recorder::Get();
-  SessionState().package.clear();
+  ArmedSession().package.clear();
   if (recorder->stopped()) return;
   auto hooks = dialect->CreateHooks(recorder, options);
   if (!hooks.ok()) {
@@ -105,32 +105,32 @@ absl::Status CheckLevels(const FrameworkDialect& dialect, const std::vector<int>
 }
 
 absl::Status ArmLevels(FrameworkDialect* dialect, const RecordingOptions& options) {
-  SessionState().package = dialect->package();
-  SessionState().wants_package = WantsPackage(*dialect, options);
-  SessionState().armed = true;
+  ArmedSession().package = dialect->package();
+  ArmedSession().wants_package = WantsPackage(*dialect, options);
+  ArmedSession().armed = true;
   KeepThreadName(nullptr);
   if (!CheckFrames()) {
     Recorder::Get()->NoteNotSeen(
         "stacks, and functions that ask for overrides: this Python's frames differ from those of the Python that "
         "torchtrace was built for");
   }
-  const uint64_t session = ++SessionState().session;
+  const uint64_t session = ++ArmedSession().session;
   if (!InstallAll(dialect->CreateEarlyHooks(options), session)) return absl::OkStatus();
   return WatchImport(
-      dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &SessionState());
+      dialect->package(), [dialect, options, session] { Install(dialect, options, session); }, &ArmedSession());
 }
 
 void DisarmLevels() {
-  if (!std::exchange(SessionState().armed, false)) return;
+  if (!std::exchange(ArmedSession().armed, false)) return;
   Recorder* const recorder = Recorder::Get();
-  if (!SessionState().package.empty() && SessionState().wants_package && !recorder->forked()) {
-    const std::string& package = SessionState().package;
+  if (!ArmedSession().package.empty() && ArmedSession().wants_package && !recorder->forked()) {
+    const std::string& package = ArmedSession().package;
     recorder->NoteNotSeen(
-        absl::StrCat(SessionState().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
+        absl::StrCat(ArmedSession().hooks.empty() ? "any call" : absl::StrCat("any call of ", package), ": ",
                      ImportFailed(package) ? absl::StrCat("the program's import of ", package, " failed")
                                            : absl::StrCat("the program did not import ", package)));
   }
-  UnwatchImports(&SessionState());
+  UnwatchImports(&ArmedSession());
   UninstallAll();
   TellThreadName();
   // The program may have set its own rank.
@@ -167,7 +167,7 @@ void LetRecorderAsk(const std::string& dialect, RecorderOptions* options) {
   options->make_stack = PythonStacksFor(dialect);
   options->name_thread = PythonThreadName;
   options->fork_metadata = ChangedRankVariables;
-  SessionState().rank_variables = FormatRankVariables();
+  ArmedSession().rank_variables = FormatRankVariables();
 }
 
 absl::Status BeginSession(SessionOptions options) {
