@@ -38,20 +38,20 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-std::string NewLogFolder() {
+std::string NewFolder() {
   std::string pattern = ::testing::TempDir() + "/thread_state_XXXXXX";
   return mkdtemp(pattern.data());
 }
 
 std::string Start() {
   RecorderOptions options;
-  options.log_folder = NewLogFolder();
+  options.log_folder = NewFolder();
   options.recording.quiet = true;
   std::string folder = options.log_folder;
   EXPECT_TRUE(Recorder::Start(std::move(options)).ok());
   return folder;
 }
-void FinishSession() { Recorder::Get()->Finish({.program_goes_on = true}); }
+void EndSession() { Recorder::Get()->Finish({.program_goes_on = true}); }
 
 // The calls in the log, by thread and in order, as "api", indented below their caller, with what they raised.
 using Calls = std::map<std::pair<uint32_t, uint32_t>, std::vector<std::string>>;
@@ -89,13 +89,13 @@ bool Enter(const std::string& api, int64_t argument = 0) {
     config->Keywords(0);
   });
 }
-bool CallOf(const std::string& api, int64_t argument = 0) {
+bool Call(const std::string& api, int64_t argument = 0) {
   if (!Enter(api, argument)) return false;
   t_thread.Leave();
   return true;
 }
 
-bool SucceedsInChild(const std::function<bool()>& body) {
+bool InChild(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body() ? 0 : 1);
   int status = 1;
@@ -117,12 +117,12 @@ TEST(ThreadStateTest, BeforeAnySession) {
 TEST(ThreadStateTest, CallsAreRecorded) {
   const std::string folder = Start();
   EXPECT_TRUE(Enter("outer"));
-  EXPECT_TRUE(CallOf("inner"));
+  EXPECT_TRUE(Call("inner"));
   EXPECT_TRUE(Enter("failing"));
   t_thread.Raise("ValueError");
   t_thread.Leave();
   t_thread.CountGetter();
-  FinishSession();
+  EndSession();
   EXPECT_FALSE(t_thread.Recording());
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "  inner", "  failing", "failing raised ValueError"));
   const auto trace = OpenLogs(folder).value();
@@ -151,7 +151,7 @@ TEST(ThreadStateTest, FirstNotesAreOfTheFirstCallsOfEachConfig) {
     call(3 + i % 2, true);
   }
   EXPECT_EQ(described, 3 * kCalls + 3 * static_cast<int>(kFirstNotes));
-  FinishSession();
+  EndSession();
   const auto trace = OpenLogs(folder).value();
   std::map<int64_t, int> notes;
   int entered = 0;
@@ -169,11 +169,11 @@ TEST(ThreadStateTest, FirstNotesAreOfTheFirstCallsOfEachConfig) {
 
 TEST(ThreadStateTest, NothingIsDescribedWhilePausedOrSuspended) {
   const std::string folder = Start();
-  EXPECT_TRUE(CallOf("first"));
+  EXPECT_TRUE(Call("first"));
   Recorder::Get()->SetPaused(true);
   EXPECT_FALSE(t_thread.Enter([](ConfigBuilder*) { ADD_FAILURE(); }));
   Recorder::Get()->SetPaused(false);
-  EXPECT_TRUE(CallOf("second"));
+  EXPECT_TRUE(Call("second"));
   ++t_thread.suspended;
   ++t_thread.suspended;
   EXPECT_FALSE(t_thread.Enter([](ConfigBuilder*) { ADD_FAILURE(); }));
@@ -181,15 +181,15 @@ TEST(ThreadStateTest, NothingIsDescribedWhilePausedOrSuspended) {
   --t_thread.suspended;
   EXPECT_FALSE(t_thread.Recording());
   // Another thread is not suspended.
-  std::thread([] { EXPECT_TRUE(CallOf("other")); }).join();
+  std::thread([] { EXPECT_TRUE(Call("other")); }).join();
   --t_thread.suspended;
   // The end of a call is recorded even if the thread was suspended in it.
   EXPECT_TRUE(Enter("third"));
   ++t_thread.suspended;
   t_thread.Leave();
   --t_thread.suspended;
-  EXPECT_TRUE(CallOf("fourth"));
-  FinishSession();
+  EXPECT_TRUE(Call("fourth"));
+  EndSession();
   const Calls calls = ReadCalls(folder);
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_THAT(calls.at({0, 0}), ElementsAre("first", "second", "third", "fourth"));
@@ -201,19 +201,19 @@ TEST(ThreadStateTest, ACallInADescription) {
   EXPECT_TRUE(t_thread.Enter([](ConfigBuilder* config) {
     config->Begin(ConfigBuilder::EncodeHead(1, "outer"));
     config->Positional(1);
-    EXPECT_FALSE(CallOf("inner"));
+    EXPECT_FALSE(Call("inner"));
     config->values().Int(3);
     config->Keywords(0);
   }));
   t_thread.Leave();
-  EXPECT_TRUE(CallOf("next"));
-  FinishSession();
+  EXPECT_TRUE(Call("next"));
+  EndSession();
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("outer", "next"));
 }
 
 TEST(ThreadStateTest, WhatCanNotBeDescribedIsCounted) {
   RecorderOptions options;
-  options.log_folder = NewLogFolder();
+  options.log_folder = NewFolder();
   options.recording.quiet = true;
   options.recording.outputs = true;
   const std::string folder = options.log_folder;
@@ -239,9 +239,9 @@ TEST(ThreadStateTest, WhatCanNotBeDescribedIsCounted) {
     if (config->takes_first_notes()) throw std::runtime_error("no memory");
   }));
   t_thread.Leave([](ConfigBuilder* config) { config->BeginResult(0); });
-  EXPECT_TRUE(CallOf("after"));
+  EXPECT_TRUE(Call("after"));
   EXPECT_EQ(Recorder::Get()->stop_reason(), "");
-  FinishSession();
+  EndSession();
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("failing", "failing", "failing", "without notes", "after"));
   const auto trace = OpenLogs(folder).value();
   ASSERT_TRUE(trace->Read([](const CallRecord&) { return absl::OkStatus(); }).ok());
@@ -264,14 +264,14 @@ TEST(ThreadStateTest, ADescriptionWithoutMemoryStopsRecording) {
     throw std::bad_alloc();
   }));
   EXPECT_THAT(std::string(Recorder::Get()->stop_reason()), HasSubstr("bad_alloc"));
-  EXPECT_FALSE(CallOf("after"));
+  EXPECT_FALSE(Call("after"));
   t_thread.Leave();
-  FinishSession();
+  EndSession();
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("open"));
   // The next session is not affected.
   const std::string next = Start();
-  EXPECT_TRUE(CallOf("again"));
-  FinishSession();
+  EXPECT_TRUE(Call("again"));
+  EndSession();
   EXPECT_THAT(OnlyCalls(next), ElementsAre("again"));
 }
 
@@ -282,17 +282,17 @@ TEST(ThreadStateTest, SessionsThatEndWithinCalls) {
     EXPECT_TRUE(Enter(absl::StrCat("open", session)));
     EXPECT_TRUE(Enter("inner"));
     t_thread.Leave();
-    FinishSession();
-    EXPECT_FALSE(CallOf("between"));
+    EndSession();
+    EXPECT_FALSE(Call("between"));
   }
   folders.push_back(Start());
-  EXPECT_TRUE(CallOf("last"));
+  EXPECT_TRUE(Call("last"));
   // The ends of earlier sessions' calls are ignored.
   for (int session = 0; session < 5; ++session) session % 2 == 0 ? t_thread.Leave() : t_thread.Raise("Error");
   EXPECT_TRUE(Enter("outer"));
-  EXPECT_TRUE(CallOf("inner"));
+  EXPECT_TRUE(Call("inner"));
   t_thread.Leave();
-  FinishSession();
+  EndSession();
   for (size_t session = 0; session < 5; ++session) {
     EXPECT_THAT(OnlyCalls(folders[session]), ElementsAre(absl::StrCat("open", session), "  inner"));
   }
@@ -301,7 +301,7 @@ TEST(ThreadStateTest, SessionsThatEndWithinCalls) {
 
 // Makes a call at the very end of its thread.
 struct CallsAtTheEnd {
-  ~CallsAtTheEnd() { *recorded = CallOf("at the end"); }
+  ~CallsAtTheEnd() { *recorded = Call("at the end"); }
   bool* recorded;
 };
 
@@ -318,7 +318,7 @@ TEST(ThreadStateTest, CallsWhileAThreadEnds) {
   }).join();
   EXPECT_FALSE(late);
   EXPECT_TRUE(early);
-  FinishSession();
+  EndSession();
   EXPECT_THAT(OnlyCalls(folder), ElementsAre("open", "  at the end"));
 }
 
@@ -330,7 +330,7 @@ TEST(ThreadStateTest, AThreadThatOutlivesSessions) {
   std::thread thread([&] {
     for (int session = 0; session < 4; ++session) {
       wait_for(2 * session + 1);
-      EXPECT_TRUE(CallOf(absl::StrCat("session", session)));
+      EXPECT_TRUE(Call(absl::StrCat("session", session)));
       ++step;
     }
   });
@@ -339,7 +339,7 @@ TEST(ThreadStateTest, AThreadThatOutlivesSessions) {
     folders.push_back(Start());
     ++step;
     wait_for(2 * session + 2);
-    FinishSession();
+    EndSession();
   }
   thread.join();
   for (size_t session = 0; session < folders.size(); ++session) {
@@ -350,24 +350,24 @@ TEST(ThreadStateTest, AThreadThatOutlivesSessions) {
 TEST(ThreadStateTest, ForkedProcessesGoOnInTheirOwnLogs) {
   const std::string folder = Start();
   EXPECT_TRUE(Enter("open"));
-  EXPECT_TRUE(SucceedsInChild([] {
+  EXPECT_TRUE(InChild([] {
     // The child has copies of the scratch and of the thread's state.
-    if (!CallOf("child")) return false;
-    if (!SucceedsInChild([] { return CallOf("grandchild"); })) return false;
-    std::thread([] { CallOf("child's thread"); }).join();
+    if (!Call("child")) return false;
+    if (!InChild([] { return Call("grandchild"); })) return false;
+    std::thread([] { Call("child's thread"); }).join();
     Recorder::Get()->Finish({});
     return true;
   }));
   // Forks in the middle of a description.
   EXPECT_TRUE(t_thread.Enter([](ConfigBuilder* config) {
     config->Begin(ConfigBuilder::EncodeHead(1, "described"));
-    EXPECT_TRUE(SucceedsInChild([] { return !CallOf("within"); }));
+    EXPECT_TRUE(InChild([] { return !Call("within"); }));
     config->Positional(0);
     config->Keywords(0);
   }));
   t_thread.Leave();
   t_thread.Leave();
-  FinishSession();
+  EndSession();
   std::vector<std::string> all;
   for (const auto& [thread, calls] : ReadCalls(folder)) {
     for (const std::string& call : calls) all.push_back(call.substr(call.find_first_not_of(' ')));
@@ -396,7 +396,7 @@ TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  FinishSession();
+  EndSession();
   const auto trace = OpenLogs(folder).value();
   std::map<std::string, int> calls;
   ASSERT_TRUE(trace
@@ -427,8 +427,8 @@ TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
       for (int i = 0; !done; ++i) {
         const std::string api = absl::StrCat("thread", t);
         const bool entered = Enter(api, i % 100);
-        CallOf("inner", i % 7);
-        if (i % 30 == 0) std::thread([] { CallOf("short"); }).join();
+        Call("inner", i % 7);
+        if (i % 30 == 0) std::thread([] { Call("short"); }).join();
         if (entered) t_thread.Leave();
       }
     });
@@ -437,18 +437,18 @@ TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
     Recorder::Get()->SetPaused(i % 3 == 0);
     Recorder::Get()->SetTags(absl::StrCat(R"({"step":)", i, "}"));
     if (i % 4 == 0) {
-      EXPECT_TRUE(SucceedsInChild([] {
-        CallOf("child");
+      EXPECT_TRUE(InChild([] {
+        Call("child");
         return true;
       }));
     }
     if (i % 9 == 0) Recorder::Get()->Stop("for a trial");
-    FinishSession();
+    EndSession();
     folders.push_back(Start());
   }
   done = true;
   for (std::thread& thread : threads) thread.join();
-  FinishSession();
+  EndSession();
   for (const std::string& folder : folders) {
     ReadCalls(folder);  // undamaged
     std::filesystem::remove_all(folder);
