@@ -143,8 +143,7 @@ std::unique_ptr<App> MakeRunApp(RunOptions* options) {
        "Also trace a torch that is newer than what this version of torchtrace was tested with"},
       {kLevel0, "--api-list", &recording.api_list, "FILE",
        "What level 0 traces: a list of names, such as `torchtrace apis scan` writes, or all: everything that a scan "
-       "finds "
-       "in torch, or in each --library (default: the public API of the dialect's framework)"},
+       "finds in torch, or in each --library (default: the public API of the dialect's framework)"},
       {kLevel0, "--library", &recording.libraries, "NAME",
        "Level 0 traces the public API of this Python library: numpy, torch, mypackage.ops; may be repeated (default: "
        "the dialect's framework, where no --api-list is given)"},

@@ -14,8 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "serialize/flow/outcome.h"
 #include "serialize/flow/step_reader.h"
-#include "serialize/forms/call_labels.h"
-#include "serialize/model/levels.h"
+#include "serialize/model/config.h"
 #include "serialize/model/torch_names.h"
 #include "serialize/model/torch_types.h"
 

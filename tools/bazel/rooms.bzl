@@ -169,7 +169,7 @@ def room_headers(deps = [], exclude = []):
         deps = deps,
     )
 
-def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], shared_deps = None, copts = None, **kwargs):
+def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], copts = None, **kwargs):
     """The tests of a folder, as one program.
 
     Args:
@@ -177,7 +177,6 @@ def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], s
       deps: what the tests use beside the room itself.
       files: their sources, as patterns.
       exclude: tests that another target has.
-      shared_deps: in place of the room, for tests of something that has no room() beside it.
       copts: as of room().
       **kwargs: of cc_test.
     """
@@ -187,7 +186,7 @@ def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], s
         name = name,
         srcs = _units(name, sources, testonly = True),
         copts = copts or precompiled_copts,
-        deps = (shared_deps or [":" + _room_name()]) + deps + [
+        deps = [":" + _room_name()] + deps + [
             ":" + name + "_files",
             "@googletest//:gtest_main",
         ] + ([] if copts else precompiled_deps),

@@ -43,7 +43,7 @@ def sources():
 
 
 def units():
-    """[[path]]: what is read as one."""
+    """[[path]]: what is read as one. Torch's headers take longest, so all rooms with them are."""
     folders = collections.defaultdict(list)
     for path in sources():
         folder = "dialects/torch" if path.startswith("dialects/torch/") else os.path.dirname(path)

@@ -214,8 +214,9 @@ struct Unboxed<Operator, Result(Arguments...)> {
 };
 
 // torch::Library would infer a schema of each, which takes long to compile, to compare it with the operator's.
-void AddUnboxedKernels(std::vector<c10::RegistrationHandleRAII>* kernels) {
-  ForEachUnboxedOperator([kernels](auto op) {
+void AddUnboxedKernels() {
+  static auto* const kernels = new std::vector<c10::RegistrationHandleRAII>;  // they stay registered
+  ForEachUnboxedOperator([](auto op) {
     using Operator = decltype(op);
     kernels->push_back(c10::Dispatcher::singleton().registerImpl(
         {Operator::name, Operator::overload_name}, kDispatchKey,
@@ -260,7 +261,6 @@ class SubclassDispatch final : public ForwardingInterpreter {
 };
 
 std::unique_ptr<torch::Library> g_library;
-std::vector<c10::RegistrationHandleRAII>* g_unboxed = nullptr;
 
 bool LetHigherOrderOperatorsPass() {
   PyObject* const ops = ImportedModule("torch._ops");
@@ -287,8 +287,7 @@ absl::Status TorchDispatchHook::Install() {
     OperatorPlans::WatchRemovals();
     g_library = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__);
     g_library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
-    g_unboxed = new std::vector<c10::RegistrationHandleRAII>;
-    AddUnboxedKernels(g_unboxed);
+    AddUnboxedKernels();
     c10::impl::PyInterpreter* const interpreter = getPyInterpreter();
     auto* const subclasses = new SubclassDispatch(interpreter->vtable_);
     // Other threads may be reading it.
