@@ -67,7 +67,7 @@ absl::Status CheckArguments(const DedupArguments& arguments, const Exporter& exp
     return absl::InvalidArgumentError("--audit needs --generalize: give both");
   }
   // Tables always have a column of counts.
-  if (arguments.counts && exporter.name != std::string_view("text") && exporter.make_table == nullptr) {
+  if (arguments.counts && exporter.name != std::string_view("text") && !exporter.HoldsTables()) {
     return absl::InvalidArgumentError(absl::StrCat("--counts is for text and tables, not for ", exporter.name));
   }
   if (arguments.provenance && !HoldsProvenance(exporter)) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +57,7 @@ struct ExportArguments {
   std::function<absl::StatusOr<std::unique_ptr<Trace>>(const std::string& path)> open;
 };
 
-bool HasTables(const Exporter& exporter) { return exporter.make_table != nullptr; }
+bool HoldsTables(const Exporter& exporter) { return exporter.HoldsTables(); }
 
 bool HoldsOnlyCalls(const Exporter& exporter) { return !exporter.HoldsConfigs(); }
 
@@ -144,9 +145,10 @@ absl::Status WriteConfigs(const ExportArguments& arguments, std::ostream* out, R
   return absl::OkStatus();
 }
 
-absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
+absl::Status WriteCalls(const ExportArguments& arguments, const WritesTables& format, std::ostream* out,
+                        Remarks* notes) {
   const absl::StatusOr<std::unique_ptr<TableWriter>> table =
-      arguments.exporter->make_table(CallColumns(), out, OptionsFor(arguments, "calls"));
+      format.make(CallColumns(), out, OptionsFor(arguments, "calls"));
   if (!table.ok()) return table.status();
   CallExportOptions options;
   options.selection = arguments.selection;
@@ -159,8 +161,9 @@ absl::Status WriteCalls(const ExportArguments& arguments, std::ostream* out, Rem
   return (*table)->Finish();
 }
 
-absl::Status WriteTimeline(const ExportArguments& arguments, std::ostream* out, Remarks* notes) {
-  const std::unique_ptr<CallSink> sink = arguments.exporter->make_calls(out, OptionsFor(arguments, "calls"));
+absl::Status WriteTimeline(const ExportArguments& arguments, const WritesCalls& format, std::ostream* out,
+                           Remarks* notes) {
+  const std::unique_ptr<CallSink> sink = format.make(out, OptionsFor(arguments, "calls"));
   const absl::Status exported = ExportTimeline(Traces(arguments, notes), arguments.selection, sink.get());
   if (!exported.ok()) return exported;
   if (absl::Status s = sink->Finish(); !s.ok()) return s;
@@ -194,11 +197,12 @@ absl::Status WriteCode(const ExportArguments& arguments, std::ostream* out, Rema
   return written;
 }
 
-int WriteSeries(const ExportArguments& arguments, const SeriesOptions& options, bool force) {
+int WriteSeries(const ExportArguments& arguments, const WritesSeries& format, const SeriesOptions& options,
+                bool force) {
   Remarks notes(&arguments.calls);
   int exit_code = kExitOk;
-  const std::vector<std::string> files = options.Write(*arguments.exporter, Traces(arguments, &notes),
-                                                       arguments.selection, arguments.output, force, &exit_code);
+  const std::vector<std::string> files =
+      options.Write(format, Traces(arguments, &notes), arguments.selection, arguments.output, force, &exit_code);
   if (exit_code == kExitOk && !notes.Check().ok()) return Fail(kExitTrouble, notes.Check());
   if (exit_code != kExitOk || arguments.quiet) return exit_code;
   notes.Tell(/*quiet=*/false);
@@ -257,7 +261,7 @@ int RunExport(const std::vector<std::string>& all_args) {
   app->add_flag("-f,--force", force, "Replace a file that exists");
   app->add_flag(
       "--calls", calls,
-      absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HasTables),
+      absl::StrCat("A row per call instead of a row per config: ", ExporterNames(HoldsTables),
                    "; followed by NUMBERS (A-B, A-, -B, A, @FILE; several with commas), only calls of these, for ",
                    ExporterNames(HoldsOnlyCalls), ", too"));
   app->add_flag("--all", all, kAllLinesText);
@@ -291,14 +295,14 @@ int RunExport(const std::vector<std::string>& all_args) {
   arguments.by = *LabelKinds().Parse(by);
   arguments.filter = {arguments.calls.Globs(), arguments.calls.Levels()};
   arguments.calls.Apply(&arguments.selection);
-  const bool in_series = arguments.exporter->make_series != nullptr;
-  if (const absl::Status s = series.CheckUnused(); !in_series && !s.ok()) return Fail(kExitTrouble, s);
-  if (calls && !HasTables(*arguments.exporter) && arguments.exporter->HoldsConfigs()) {
+  const auto* const in_series = std::get_if<WritesSeries>(&arguments.exporter->write);
+  if (const absl::Status s = series.CheckUnused(); in_series == nullptr && !s.ok()) return Fail(kExitTrouble, s);
+  if (calls && !arguments.exporter->HoldsTables() && arguments.exporter->HoldsConfigs()) {
     return Fail(kExitTrouble,
-                absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HasTables), " hold calls"));
+                absl::StrCat("--calls: ", format, " holds configs only; ", ExporterNames(HoldsTables), " hold calls"));
   }
   // Tables of configs always have a column of counts.
-  if (arguments.counts && format != "text" && (calls || !HasTables(*arguments.exporter))) {
+  if (arguments.counts && format != "text" && (calls || !arguments.exporter->HoldsTables())) {
     return Fail(kExitTrouble, absl::StrCat("--counts is for text and tables of configs, not for ", format));
   }
   if (*by_option && format != "flamegraph") {
@@ -313,18 +317,23 @@ int RunExport(const std::vector<std::string>& all_args) {
     // Exports of calls select them later, since they show how calls relate to the others.
     return of_configs ? arguments.calls.Open(path, &progress) : progress.Open(path);
   };
-  if (in_series) return WriteSeries(arguments, series, force);
+  if (in_series != nullptr) return WriteSeries(arguments, *in_series, series, force);
 
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(
       arguments.output, {.force = force, .binary = arguments.exporter->binary, .rest_option = all ? "" : "--all"});
   if (!out.ok()) return Fail(kExitTrouble, out.status());
   Remarks notes(&arguments.calls);
   std::ostream* const stream = &(*out)->stream();
-  const auto write = arguments.exporter->code              ? WriteCode
-                     : !arguments.exporter->HoldsConfigs() ? WriteTimeline
-                     : calls                               ? WriteCalls
-                                                           : WriteConfigs;
-  const absl::Status written = write(arguments, stream, &notes);
+  absl::Status written;
+  if (of_configs) {
+    written = WriteConfigs(arguments, stream, &notes);
+  } else if (const auto* const tables = std::get_if<WritesTables>(&arguments.exporter->write)) {
+    written = WriteCalls(arguments, *tables, stream, &notes);
+  } else if (const auto* const timeline = std::get_if<WritesCalls>(&arguments.exporter->write)) {
+    written = WriteTimeline(arguments, *timeline, stream, &notes);
+  } else {
+    written = WriteCode(arguments, stream, &notes);
+  }
   const int exit_code = (*out)->Finish(written.ok() ? notes.Check() : written);
   if (exit_code == kExitOk && !arguments.quiet) {
     notes.Tell(/*quiet=*/false);

@@ -25,9 +25,9 @@ class SeriesOptions {
   // After parsing, for formats of a single file: an error if any of the options is given.
   absl::Status CheckUnused() const;
 
-  // Writes the traces' calls into the file or folder `output`, or to standard output. `exporter` must have make_series.
-  // Returns the files' paths, none for standard output; errors are printed, and `exit_code` is set to the verb's.
-  std::vector<std::string> Write(const Exporter& exporter, const std::vector<LabelledTrace>& traces,
+  // Writes the traces' calls into the file or folder `output`, or to standard output. Returns
+  // the files' paths, none for standard output; errors are printed, and `exit_code` is set to the verb's.
+  std::vector<std::string> Write(const WritesSeries& format, const std::vector<LabelledTrace>& traces,
                                  const CallSelection& selection, const std::string& output, bool force,
                                  int* exit_code) const;
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -346,12 +347,13 @@ PyObject* ExportCallsTo(PyObject*, PyObject* args) {
   status = [&]() -> absl::Status {
     const absl::StatusOr<const Exporter*> exporter = FindExporter(format);
     if (!exporter.ok()) return exporter.status();
-    if ((*exporter)->make_calls == nullptr) return absl::InvalidArgumentError(absl::StrCat(format, " holds no calls"));
+    const auto* const calls = std::get_if<WritesCalls>(&(*exporter)->write);
+    if (calls == nullptr) return absl::InvalidArgumentError(absl::StrCat(format, " holds no calls"));
     const absl::StatusOr<std::unique_ptr<OutputFile>> output = OutputFile::Create(file);
     if (!output.ok()) return output.status();
     OutputFileBuffer buffer(output->get());
     std::ostream stream(&buffer);
-    const std::unique_ptr<CallSink> sink = (*exporter)->make_calls(&stream, {});
+    const std::unique_ptr<CallSink> sink = calls->make(&stream, {});
     const std::string path = trace;
     absl::Status s = ExportTimeline({{path, [path] { return OpenTrace(path); }}}, {}, sink.get());
     if (s.ok()) s = sink->Finish();

@@ -1,8 +1,9 @@
 """Real programs behave the same under torchtrace, and their traces are complete.
 
-Each program runs untraced, traced at levels 1,2 and at 0,1,2, traced with additional modes that see
-every call (testdata/programs/witness.py modes), and untraced with PyTorch's profiler and Python's
-profile hook (witness.py counts). The runs that several tests compare with are made once.
+Each program runs untraced, traced at levels 0,1,2, traced at levels 1,2 with additional modes that
+see every call (testdata/programs/witness.py modes), and untraced with PyTorch's profiler and a mode
+that sees every function, or, where modes change the calls, Python's profile hook (witness.py
+functions, witness.py counts).
 """
 
 import collections
@@ -119,10 +120,6 @@ class Runs:
     def untraced(self):
         return self.once("untraced", lambda: self.python(*self.program))
 
-    def traced_at_1_and_2(self):
-        trace = self.shared / "traced"
-        return self.once("traced", lambda: self.traced(trace, *self.program)[0]), trace
-
     def python(self, *command):
         return self.start(sys.executable, *command)
 
@@ -147,21 +144,24 @@ class Runs:
         return comparison.recorded_calls(map(json.loads, dump.splitlines()), run)
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    """A cache folder for the list of everything in torch, which takes half a minute to make."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture
-def runs(request, tmp_path, tmp_path_factory):
-    name = getattr(request, "param", "seed_example")
+def runs_of(request, tmp_path, tmp_path_factory):
+    """The Runs of a program."""
     folder = tmp_path_factory.getbasetemp()
     # Each worker of pytest-xdist has a folder of its own in that of all.
     folder = folder.parent if hasattr(request.config, "workerinput") else folder
-    return Runs(tmp_path, PROGRAMS[name], folder / "programs" / name)
+
+    def make(name):
+        own = tmp_path / name
+        own.mkdir()
+        return Runs(own, PROGRAMS[name], folder / "programs" / name)
+
+    return make
+
+
+@pytest.fixture
+def runs(request, runs_of):
+    return runs_of(getattr(request, "param", "seed_example"))
 
 
 told = operator.attrgetter("told")
@@ -207,36 +207,49 @@ def check_modes(runs, witnessed, trace):
             assert counter(recorded[pid], 2)[api] <= operators[api], (
                 f"{api} was not called that often"
             )
-    main = max(seen, key=lambda pid: len(seen[pid]))
     assert recorded.keys() == seen.keys()
-    return seen[main]
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
-def test_program(runs, name):
+def same_at_all_levels(runs, *options):
+    """Checks that the program behaves the same at levels 0,1,2 and untraced. Returns the untraced
+    and the traced process, the calls by process, those of other threads, and run.json."""
     untraced = runs.untraced()
-    traced, trace = runs.traced_at_1_and_2()
+    options = ("--levels", "0,1,2", "--formats", "none", *options)
+    traced, trace = runs.traced("traced", *runs.program, options=options)
     assert traced.stdout == untraced.stdout
     assert traced.stderr == untraced.stderr
     assert traced.returncode == untraced.returncode == 0
-    assert ("digest" in traced.stdout) == (name not in ("seed_example", "opinfo_samples"))
-
     calls, elsewhere = runs.calls(trace)
     run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
-    assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
-    main = calls[next(each["pid"] for each in run["processes"] if each["role"] == "main")]
-    not_seen = [text for text in run["not_seen"] if "started" not in text]
-    assert (not_seen != []) == (name == "compiled_step")
-    if name == "compiled_step":
-        assert any("kernels that a backend fused" in text for text in run["not_seen"])
+    return untraced, calls, elsewhere, run
 
-    counts = runs.folder / "counts"
-    counts.mkdir()
-    counted = runs.python(str(WITNESS), "counts", str(counts), *runs.program)
-    assert counted.stdout == untraced.stdout
+
+def main_calls(calls, run):
+    return calls[next(each["pid"] for each in run["processes"] if each["role"] == "main")]
+
+
+def check_level_0(main, run):
+    assert not any("level 0" in text for text in run["not_seen"])
+    level0 = counter(main, 0)
+    assert level0.total() > 0
+    for api, number in counter(main, 1).items():
+        if api.startswith("torch.nn.functional."):
+            assert level0[api] >= number, f"{api} was called more often"
+
+
+def witnessed_alone(runs, kind, untraced):
+    """The folder that this witness wrote of the untraced program."""
+    folder = runs.folder / kind
+    folder.mkdir()
+    done = runs.python(str(WITNESS), kind, str(folder), *runs.program)
+    assert (done.returncode, done.stdout) == (0, untraced.stdout)
+    return folder
+
+
+def check_operators(name, main, witnessed):
+    """The operators are those that PyTorch's profiler saw."""
     operators = comparison.operators_below_autograd(
-        comparison.read_lines(counts / "operators.jsonl")
+        comparison.read_lines(witnessed / "operators.jsonl")
     )
     level2 = [call for call in main if call.level == 2]
     if name in ORDER_VARIES:
@@ -246,85 +259,73 @@ def test_program(runs, name):
     opened, closed = comparison.ranges(level2)
     assert opened == closed
 
-    functions = json.loads((counts / "functions.json").read_text())
+
+def check_counts_of_functions(main, witnessed):
+    functions = json.loads((witnessed / "functions.json").read_text())
     for api, number in counter(filter(told, main), 1).items():
         if not api.startswith(UNTOLD):
             assert number <= functions.get(api, 0), f"{api} was not called that often"
 
-    if name in CHANGED_BY_MODES:
-        return
-    witnessed = runs.folder / "modes"
-    witnessed.mkdir()
-    done, again = runs.traced("again", str(WITNESS), "modes", str(witnessed), *runs.program)
-    assert done.returncode == 0, done.stderr
-    seen = check_modes(runs, witnessed, again)
-    if name in ORDER_VARIES:
-        return
-    assert (done.stdout == untraced.stdout) == (name not in CHANGED_BY_DISPATCH_MODE)
-    if name in CHANGED_BY_DISPATCH_MODE:
-        alone = runs.folder / "functions"
-        alone.mkdir()
-        done = runs.python(str(WITNESS), "functions", str(alone), *runs.program)
-        assert (done.returncode, done.stdout) == (0, untraced.stdout)
-        (seen,) = comparison.witnessed_calls(alone).values()
+
+def check_functions(main, witnessed):
+    """The functions are those that a mode saw."""
+    seen = max(comparison.witnessed_calls(witnessed).values(), key=len)
     level1 = [[call for call in each if call.level == 1 and call.told] for each in (main, seen)]
     missing, extra = comparison.missing_and_extra(*level1)
     assert missing is None
     assert extra == []
 
 
-def same_at_all_levels(runs, *options):
-    """Checks that the program behaves the same at levels 0,1,2 and untraced. Returns the finished
-    process, its trace, the calls by process, and run.json."""
-    untraced = runs.untraced()
-    options = ("--levels", "0,1,2", "--formats", "none", *options)
-    traced, trace = runs.traced("traced", *runs.program, options=options)
-    assert traced.stdout == untraced.stdout
-    assert traced.stderr == untraced.stderr
-    assert traced.returncode == untraced.returncode == 0
-    calls, elsewhere = runs.calls(trace)
-    run = check_counts(runs, trace, [call for each in calls.values() for call in each] + elsewhere)
-    return traced, trace, calls, run
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runs, name", [(name, name) for name in PROGRAMS], indirect=["runs"])
-def test_program_at_level_0(runs, name):
-    """With level 0 too, the program behaves the same, and the other levels see the same calls."""
-    traced, trace, _, run = same_at_all_levels(runs)
-    assert not any("level 0" in text for text in run["not_seen"])
+def test_program(runs, name):
+    untraced, calls, elsewhere, run = same_at_all_levels(runs)
+    assert ("digest" in untraced.stdout) == (name not in ("seed_example", "opinfo_samples"))
     if name == "opinfo_samples":
-        assert int(re.search(r"operators: (\d+)", traced.stdout)[1]) >= 100
+        assert int(re.search(r"operators: (\d+)", untraced.stdout)[1]) >= 100
+    assert {call.api for call in elsewhere} <= OF_FEEDER_THREADS
+    main = main_calls(calls, run)
+    not_seen = [text for text in run["not_seen"] if "started" not in text]
+    assert (not_seen != []) == (name == "compiled_step")
+    if name == "compiled_step":
+        assert any("kernels that a backend fused" in text for text in run["not_seen"])
+    check_level_0(main, run)
 
-    done, alone = runs.traced_at_1_and_2()
-    assert done.returncode == 0
-    mains = []
-    for each in (trace, alone):
-        recorded, _ = runs.calls(each)
-        processes = json.loads((each / "run.json").read_text())["processes"]
-        main = recorded[next(one["pid"] for one in processes if one["role"] == "main")]
-        mains.append(main)
-    below = [[call for call in main if call.level > 0] for main in mains]
-    if name in ORDER_VARIES:
-        assert collections.Counter(map(repr, below[0])) == collections.Counter(map(repr, below[1]))
-    else:
-        assert below[0] == below[1]
-    level0 = counter(mains[0], 0)
-    for api, number in counter(mains[0], 1).items():
-        if api.startswith("torch.nn.functional."):
-            assert level0[api] >= number, f"{api} was called more often"
-    assert level0.total() > 0
+    # Without level 0, the other levels see the same.
+    if name in CHANGED_BY_MODES:
+        witnessed = witnessed_alone(runs, "counts", untraced)
+        check_operators(name, main, witnessed)
+        check_counts_of_functions(main, witnessed)
+        done, again = runs.traced("again", *runs.program)
+        assert (done.returncode, done.stdout, done.stderr) == (0, untraced.stdout, untraced.stderr)
+        calls, _ = runs.calls(again)
+        below = main_calls(calls, json.loads((again / "run.json").read_text()))
+        assert below == [call for call in main if call.level > 0]
+        return
+    witnessed = witnessed_alone(runs, "functions", untraced)
+    check_operators(name, main, witnessed)
+    if name not in ORDER_VARIES:
+        check_functions(main, witnessed)
+    witnessed = runs.folder / "modes"
+    witnessed.mkdir()
+    done, again = runs.traced("again", str(WITNESS), "modes", str(witnessed), *runs.program)
+    assert done.returncode == 0, done.stderr
+    check_modes(runs, witnessed, again)
+    if name not in ORDER_VARIES:
+        assert (done.stdout == untraced.stdout) == (name not in CHANGED_BY_DISPATCH_MODE)
 
 
 # The calls of everything that a scan finds are hard to predict, so this checks only a few.
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("runs", ["train_mlp", "train_lightning", "compiled_step"], indirect=True)
-def test_program_with_everything_at_level_0(runs, everything):
-    _, _, calls, run = same_at_all_levels(runs, "--disable-torch-api-list")
-    (part,) = run["api_list"]
-    assert part["list"] == "everything" and part["apis"] > 20_000
-    level0 = counter([call for each in calls.values() for call in each], 0)
-    assert any("._" in api for api in level0)  # private
+def test_programs_with_everything_at_level_0(tmp_path, runs_of, monkeypatch):
+    # Both use one list of everything in torch, which takes half a minute to make.
+    monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("train_mlp", "compiled_step"):
+        _, calls, _, run = same_at_all_levels(runs_of(name), "--disable-torch-api-list")
+        (part,) = run["api_list"]
+        assert part["list"] == "everything" and part["apis"] > 20_000
+        level0 = counter([call for each in calls.values() for call in each], 0)
+        assert any("._" in api for api in level0)  # private
 
 
 def test_comparison():

@@ -56,7 +56,7 @@ std::unique_ptr<FakeTrace> Steps(const json& metadata = HostOf(7)) {
 
 std::string Exported(const char* format, const ExportOptions& options = {}, const json& metadata = HostOf(7)) {
   std::ostringstream out;
-  const std::unique_ptr<CallSink> sink = (*FindExporter(format))->make_calls(&out, options);
+  const std::unique_ptr<CallSink> sink = std::get<WritesCalls>((*FindExporter(format))->write).make(&out, options);
   const LabelledTrace trace = {"t", [&] { return absl::StatusOr<std::unique_ptr<Trace>>(Steps(metadata)); }, nullptr};
   absl::Status status = ExportTimeline({trace}, {}, sink.get());
   if (status.ok()) status = sink->Finish();

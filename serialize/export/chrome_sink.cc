@@ -439,9 +439,9 @@ extern const Exporter kChromeExporter;
 const Exporter kChromeExporter = {
     .name = "chrome",
     .help = "events for Perfetto, chrome://tracing and HTA",
-    .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
+    .write = WritesCalls{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       return std::make_unique<ChromeSink>(out, options);
-    },
+    }},
 };
 
 }  // namespace torchtrace

@@ -9,21 +9,21 @@ const Exporter kPythonExporter = {
     .name = "python",
     .help = "a script that makes the same calls, with their data flow",
     .suffixes = {"py"},
-    .code = true,
+    .write = WritesCode{},
 };
 
 extern const Exporter kPytestExporter;
 const Exporter kPytestExporter = {
     .name = "pytest",
     .help = "a test file with a case for each config, for plain pytest",
-    .code = true,
+    .write = WritesCode{},
 };
 
 extern const Exporter kFxExporter;
 const Exporter kFxExporter = {
     .name = "fx",
     .help = "a Python file that makes a torch.fx.GraphModule of the calls",
-    .code = true,
+    .write = WritesCode{},
 };
 
 }  // namespace torchtrace

@@ -45,8 +45,6 @@ TEST(Exporters, AreFoundByNameAndSuffix) {
     EXPECT_EQ(*FindExporter(exporter->name), exporter);
     EXPECT_NE(ExporterNames().find(exporter->name), std::string::npos);
     EXPECT_NE(exporter->help, nullptr) << exporter->name;
-    const bool of_calls = exporter->make_calls != nullptr || exporter->make_series != nullptr || exporter->code;
-    EXPECT_NE(exporter->HoldsConfigs(), of_calls) << exporter->name;
   }
   EXPECT_FALSE(FindExporter("xml").ok());
   EXPECT_STREQ((*FindExporterOfFile("a.d/b.JSONL"))->name, "jsonl");
@@ -68,8 +66,7 @@ TEST(Exporters, AreFoundByNameAndSuffix) {
 }
 
 TEST(Exporters, AreNamed) {
-  EXPECT_EQ(ExporterNames([](const Exporter& exporter) { return exporter.make_table != nullptr; }),
-            "jsonl, csv and parquet");
+  EXPECT_EQ(ExporterNames([](const Exporter& exporter) { return exporter.HoldsTables(); }), "jsonl, csv and parquet");
   EXPECT_EQ(ExporterNames([](const Exporter& exporter) { return exporter.provenance == Provenance::kWhenAsked; }),
             "text, yaml and json");
 }

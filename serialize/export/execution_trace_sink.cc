@@ -553,9 +553,9 @@ extern const Exporter kExecutionTraceExporter;
 const Exporter kExecutionTraceExporter = {
     .name = "et",
     .help = "execution trace of PyTorch's ExecutionTraceObserver (et_replay, Chakra)",
-    .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
+    .write = WritesCalls{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       return std::make_unique<ExecutionTraceSink>(out, options);
-    },
+    }},
 };
 
 }  // namespace torchtrace

@@ -11,6 +11,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -119,6 +120,27 @@ enum class Provenance : uint8_t {
   kAlways,     // one row per config and process
 };
 
+// The ways in which formats are written. `out` must outlive what `make` returns.
+struct WritesConfigs {
+  std::unique_ptr<ConfigSink> (*make)(std::ostream* out, const ExportOptions& options);
+};
+// Rows of any columns: of configs or of calls.
+struct WritesTables {
+  absl::StatusOr<std::unique_ptr<TableWriter>> (*make)(std::vector<Column> columns, std::ostream* out,
+                                                       const ExportOptions& options);
+  // Null: configs are rows of a table, too.
+  std::unique_ptr<ConfigSink> (*make_configs)(std::ostream* out, const ExportOptions& options) = nullptr;
+};
+struct WritesCalls {
+  std::unique_ptr<CallSink> (*make)(std::ostream* out, const ExportOptions& options);
+};
+// Calls, split into files of limited size (timing_export.h).
+struct WritesSeries {
+  std::unique_ptr<CallSink> (*make)(TextSeries* out, const TimingOptions& options);
+};
+// Calls as code; a Python with torch writes it (replay/code.h).
+struct WritesCode {};
+
 // An exporter writes configs or calls, or both where it has tables, in one format of ours or of another tool.
 struct Exporter {
   const char* name = nullptr;                // "torchbench"
@@ -131,20 +153,10 @@ struct Exporter {
   bool binary = false;    // a terminal can't show it
   // A Python program that writes the file; null: none is needed. See parquet_table.h.
   const char* python_program = nullptr;
+  std::variant<WritesConfigs, WritesTables, WritesCalls, WritesSeries, WritesCode> write;
 
-  // Configs. Null: they are rows of a table, if there are tables. `out` must outlive the result, here and below.
-  std::unique_ptr<ConfigSink> (*make_sink)(std::ostream* out, const ExportOptions& options) = nullptr;
-  // Rows of any columns; null: there are no tables.
-  absl::StatusOr<std::unique_ptr<TableWriter>> (*make_table)(std::vector<Column> columns, std::ostream* out,
-                                                             const ExportOptions& options) = nullptr;
-  // Calls only; then neither of the above is set.
-  std::unique_ptr<CallSink> (*make_calls)(std::ostream* out, const ExportOptions& options) = nullptr;
-  // Calls only, split into files of limited size (timing_export.h).
-  std::unique_ptr<CallSink> (*make_series)(TextSeries* out, const TimingOptions& options) = nullptr;
-  // Calls only, as code; a Python with torch writes it (replay/code.h).
-  bool code = false;
-
-  bool HoldsConfigs() const { return make_sink != nullptr || make_table != nullptr; }
+  bool HoldsTables() const { return std::holds_alternative<WritesTables>(write); }
+  bool HoldsConfigs() const { return HoldsTables() || std::holds_alternative<WritesConfigs>(write); }
 };
 
 // In the order in which help and messages list them.

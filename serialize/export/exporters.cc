@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -98,11 +99,11 @@ std::string ExporterNames(bool (*which)(const Exporter& exporter)) {
 
 absl::StatusOr<std::unique_ptr<ConfigSink>> MakeConfigSink(const Exporter& exporter, std::ostream* out,
                                                            const ExportOptions& options) {
-  if (exporter.make_sink != nullptr) return exporter.make_sink(out, options);
-  if (!exporter.HoldsConfigs()) {
-    return absl::InvalidArgumentError(absl::StrCat(exporter.name, " holds calls, not configs"));
-  }
-  absl::StatusOr<std::unique_ptr<TableWriter>> table = exporter.make_table(ConfigColumns(), out, options);
+  if (const auto* const configs = std::get_if<WritesConfigs>(&exporter.write)) return configs->make(out, options);
+  const auto* const tables = std::get_if<WritesTables>(&exporter.write);
+  if (tables == nullptr) return absl::InvalidArgumentError(absl::StrCat(exporter.name, " holds calls, not configs"));
+  if (tables->make_configs != nullptr) return tables->make_configs(out, options);
+  absl::StatusOr<std::unique_ptr<TableWriter>> table = tables->make(ConfigColumns(), out, options);
   if (!table.ok()) return table.status();
   return MakeTableSink(*std::move(table));
 }

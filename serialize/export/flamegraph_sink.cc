@@ -233,10 +233,10 @@ const Exporter kFlamegraphExporter = {
     .name = "flamegraph",
     .help = "collapsed stacks; with -o NAME.html a page that shows them",
     .suffixes = {"html", "folded"},
-    .make_calls = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
+    .write = WritesCalls{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<CallSink> {
       if (absl::EndsWith(options.output, ".html")) return std::make_unique<PageSink>(out, options);
       return std::make_unique<FoldedSink>(out, options);
-    },
+    }},
 };
 
 }  // namespace torchtrace

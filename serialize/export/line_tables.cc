@@ -49,8 +49,10 @@ const Exporter kCsvExporter = {
     .help = "comma separated values, with a header",
     .suffixes = {"csv"},
     .provenance = Provenance::kAlways,
-    .make_table = [](std::vector<Column> columns, std::ostream* out, const ExportOptions&)
-        -> absl::StatusOr<std::unique_ptr<TableWriter>> { return MakeCsvTable(std::move(columns), out); },
+    .write = WritesTables{[](std::vector<Column> columns, std::ostream* out,
+                             const ExportOptions&) -> absl::StatusOr<std::unique_ptr<TableWriter>> {
+      return MakeCsvTable(std::move(columns), out);
+    }},
 };
 
 namespace {

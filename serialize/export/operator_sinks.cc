@@ -59,9 +59,9 @@ const Exporter kTorchBenchExporter = {
     .name = "torchbench",
     .help = "TorchBench's operator inputs",
     .replayed = true,
-    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+    .write = WritesConfigs{[](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<TorchBenchSink>(out);
-    },
+    }},
 };
 
 namespace {
@@ -102,9 +102,9 @@ const Exporter kTritonBenchExporter = {
     .name = "tritonbench",
     .help = "the same inputs as TritonBench's JSON",
     .replayed = true,
-    .make_sink = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
+    .write = WritesConfigs{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<TritonBenchSink>(out, options);
-    },
+    }},
 };
 
 void OperatorGroups::Add(const ConfigRow& row) {

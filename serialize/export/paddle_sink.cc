@@ -203,9 +203,9 @@ const Exporter kPaddleExporter = {
     .help = "PaddleAPITest's lines",
     .levels = false,
     .replayed = true,
-    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+    .write = WritesConfigs{[](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<PaddleSink>(out);
-    },
+    }},
 };
 
 }  // namespace torchtrace

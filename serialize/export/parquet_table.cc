@@ -110,7 +110,7 @@ const Exporter kParquetExporter = {
     .provenance = Provenance::kAlways,
     .binary = true,
     .python_program = kProgram,
-    .make_table = MakeParquetTable,
+    .write = WritesTables{MakeParquetTable},
 };
 
 }  // namespace torchtrace

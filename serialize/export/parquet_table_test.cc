@@ -69,7 +69,7 @@ std::vector<Column> Columns() {
   return {{"n", ColumnType::kInt}, {"time", ColumnType::kCounter}, {"text", ColumnType::kText}};
 }
 
-const Exporter& Parquet() { return **FindExporter("parquet"); }
+const WritesTables& ParquetTables() { return std::get<WritesTables>((*FindExporter("parquet"))->write); }
 
 TEST(ParquetTable, OffersRowsAsAStream) {
   std::vector<std::string> pulled;
@@ -77,7 +77,7 @@ TEST(ParquetTable, OffersRowsAsAStream) {
   SetParquetRowsFunction(PullRows);
   std::ostringstream out;
   {
-    const auto table = Parquet().make_table(Columns(), &out, {});
+    const auto table = ParquetTables().make(Columns(), &out, {});
     ASSERT_TRUE(table.ok());
     const int64_t text = (*table)->Intern("a");
     const int64_t odd = (*table)->Intern("\xff");
@@ -98,7 +98,7 @@ TEST(ParquetTable, OffersSoManyRowsAtATime) {
   g_pulled = &pulled;
   SetParquetRowsFunction(PullRows);
   std::ostringstream out;
-  const auto table = Parquet().make_table({{"n", ColumnType::kInt}}, &out, {});
+  const auto table = ParquetTables().make({{"n", ColumnType::kInt}}, &out, {});
   ASSERT_TRUE(table.ok());
   constexpr int64_t kRows = 300'000;
   for (int64_t i = 0; i < kRows; ++i) ASSERT_TRUE((*table)->Add({i}).ok());
@@ -111,7 +111,7 @@ TEST(ParquetTable, OffersSoManyRowsAtATime) {
 TEST(ParquetTable, TellsWhatPythonSays) {
   SetParquetRowsFunction(FailAtRows);
   std::ostringstream out;
-  EXPECT_EQ(Parquet().make_table(Columns(), &out, {}).status().message(), "no pyarrow");
+  EXPECT_EQ(ParquetTables().make(Columns(), &out, {}).status().message(), "no pyarrow");
 }
 
 TEST(ParquetTable, TellsThatTheStreamFailed) {
@@ -121,7 +121,7 @@ TEST(ParquetTable, TellsThatTheStreamFailed) {
     return PullRows(rows, counters) + torchtrace_export_write("x", 1);
   });
   std::ostream out(nullptr);
-  EXPECT_EQ(Parquet().make_table(Columns(), &out, {}).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ParquetTables().make(Columns(), &out, {}).status().code(), absl::StatusCode::kAborted);
 }
 
 }  // namespace

@@ -105,9 +105,9 @@ const Exporter kJsonExporter = {
     .help = "a list of objects",
     .suffixes = {"json"},
     .provenance = Provenance::kWhenAsked,
-    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+    .write = WritesConfigs{[](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<JsonSink>(out);
-    },
+    }},
 };
 
 extern const Exporter kJsonlExporter;
@@ -116,11 +116,13 @@ const Exporter kJsonlExporter = {
     .help = "an object per line",
     .suffixes = {"jsonl"},
     .provenance = Provenance::kAlways,
-    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
-      return std::make_unique<JsonlSink>(out);
-    },
-    .make_table = [](std::vector<Column> columns, std::ostream* out, const ExportOptions&)
-        -> absl::StatusOr<std::unique_ptr<TableWriter>> { return MakeJsonlTable(std::move(columns), out); },
+    .write = WritesTables{[](std::vector<Column> columns, std::ostream* out,
+                             const ExportOptions&) -> absl::StatusOr<std::unique_ptr<TableWriter>> {
+                            return MakeJsonlTable(std::move(columns), out);
+                          },
+                          [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+                            return std::make_unique<JsonlSink>(out);
+                          }},
 };
 
 namespace {
@@ -168,9 +170,9 @@ const Exporter kYamlExporter = {
     .suffixes = {"yaml", "yml"},
     .provenance = Provenance::kWhenAsked,
     .sorted = true,
-    .make_sink = [](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
+    .write = WritesConfigs{[](std::ostream* out, const ExportOptions&) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<YamlSink>(out);
-    },
+    }},
 };
 
 namespace {
@@ -202,9 +204,9 @@ const Exporter kTextExporter = {
     .provenance = Provenance::kWhenAsked,
     .levels = false,
     .sorted = true,
-    .make_sink = [](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
+    .write = WritesConfigs{[](std::ostream* out, const ExportOptions& options) -> std::unique_ptr<ConfigSink> {
       return std::make_unique<TextSink>(out, options.counts);
-    },
+    }},
 };
 
 namespace {

@@ -352,7 +352,7 @@ extern const Exporter kTimingExporter;
 const Exporter kTimingExporter = {
     .name = "timing",
     .help = "how long each API took, call by call: JSON or CSV, as TorchWrapper writes it",
-    .make_series = MakeTimingSink,
+    .write = WritesSeries{MakeTimingSink},
 };
 
 absl::StatusOr<std::vector<std::string>> ExportTimingFiles(const std::vector<LabelledTrace>& traces,

@@ -360,12 +360,14 @@ class MarkInferenceMode:
 
         def enter(mode):
             mode.mark = torch.profiler.record_function(f"inference_mode {mode.mode}")
-            mode.mark.__enter__()
+            with torch._C.DisableTorchFunction():
+                mode.mark.__enter__()
             return self.enter(mode)
 
         def leave(mode, *error):
             self.leave(mode, *error)
-            mode.mark.__exit__(*error)
+            with torch._C.DisableTorchFunction():
+                mode.mark.__exit__(*error)
 
         cls.__enter__, cls.__exit__ = enter, leave
 
@@ -443,7 +445,7 @@ def main():
             start_counting(folder)
             run()
     elif kind == "functions":
-        with FunctionWitness(Journal(folder)):
+        with MarkInferenceMode(), FunctionWitness(Journal(folder)):
             run()
     else:
         journal = Journal(folder)
