@@ -137,9 +137,9 @@ std::vector<std::string> OtherVersions(const std::vector<StatsTrace>& traces, co
     std::set<std::string> others = PackageVersions(*trace.trace, dialect.name);
     std::erase_if(others, [&list](const std::string& version) { return IsOfVersion(list, version); });
     if (others.empty()) continue;
-    sentences.push_back(absl::StrCat(trace.name, " is of ", dialect.title, " ", absl::StrJoin(others, ", "),
-                                     ", the list of ", list.version, "; `", CommandName(),
-                                     " apis scan --default` makes one for another version"));
+    sentences.push_back(absl::StrCat(trace.name, " was recorded with ", dialect.title, " ", absl::StrJoin(others, ", "),
+                                     ", the list is for ", list.version, "; `", CommandName(),
+                                     " apis scan --default` makes a list for another version"));
   }
   return sentences;
 }
@@ -222,8 +222,9 @@ int RunApisCoverage(const std::vector<std::string>& args) {
   if (exit_code != kExitOk) return exit_code;
   if (list_name.empty()) remarks.Add(OtherVersions(traces, dialect, *list));
   if (const size_t count = totals.repeated.size(); count > 0) {
-    remarks.Add({absl::StrCat(Counted(count, "name", "names"), " of ", list_name, " are other names of APIs in it, ",
-                              "and count once: ", totals.repeated.front(), count > 1 ? ", ..." : "")});
+    remarks.Add({absl::StrCat(Counted(count, "name", "names"), " in ", list_name,
+                              " are aliases of other names in it, and count once: ", totals.repeated.front(),
+                              count > 1 ? ", ..." : "")});
   }
   remarks.Tell(quiet);
   const double bar = fail_under.empty() ? 0 : *ParsePercent(fail_under);

@@ -114,7 +114,7 @@ std::string DescribeOperators(const ApiEntry& entry) {
   std::vector<std::string> words;
   for (const std::string& name : entry.operators) {
     const bool composite = std::find(entry.composite.begin(), entry.composite.end(), name) != entry.composite.end();
-    words.push_back(absl::StrCat(name, composite ? " (made of others, which level 2 sees)" : ""));
+    words.push_back(absl::StrCat(name, composite ? " (composite: level 2 sees the operators inside)" : ""));
   }
   return absl::StrJoin(words, ", ");
 }
@@ -212,7 +212,7 @@ int RunApisName(const std::vector<std::string>& args) {
   const size_t dot = name.find('.');
   const DialectInfo* const dialect = dot == std::string::npos ? nullptr : FindDialectInfo(name.substr(0, dot));
   if (is_operator && *python_option)
-    return Fail(kExitTrouble, "--python finds no operators: leave it out, or give a --list");
+    return Fail(kExitTrouble, "--python can't look up operators: leave it out, or give --list");
   ApiList list;
   if (*list_option) {
     absl::StatusOr<ApiList> read = ReadApiList(list_path);

@@ -72,7 +72,7 @@ absl::Status CheckArguments(const DedupArguments& arguments, const Exporter& exp
   }
   if (arguments.provenance && !HoldsProvenance(exporter)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--provenance: ", exporter.name, " can't hold it; ", ExporterNames(HoldsProvenance), " have"));
+        absl::StrCat("--provenance: ", exporter.name, " can't hold it; ", ExporterNames(HoldsProvenance), " can"));
   }
   if (!arguments.audit.empty() && arguments.audit == arguments.output) {
     return absl::InvalidArgumentError(absl::StrCat(arguments.audit, " can't be both the output and the audit"));

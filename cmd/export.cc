@@ -175,8 +175,7 @@ absl::Status WriteCode(const ExportArguments& arguments, std::ostream* out, Rema
   const std::string format = arguments.exporter->name;
   const bool cases = format == "pytest";
   if (!cases && arguments.paths.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a program is made from one trace; ", arguments.paths[1], " is another"));
+    return absl::InvalidArgumentError(absl::StrCat("a program is made from one trace: leave out ", arguments.paths[1]));
   }
   const absl::StatusOr<FoundPython> python = FindPython(arguments.python, EnvironmentOfWheel());
   if (!python.ok()) return python.status();
@@ -306,7 +305,7 @@ int RunExport(const std::vector<std::string>& all_args) {
     return Fail(kExitTrouble, absl::StrCat("--counts is for text and tables of configs, not for ", format));
   }
   if (*by_option && format != "flamegraph") {
-    return Fail(kExitTrouble, absl::StrCat("--by: ", format, " has no frames, only flamegraph has"));
+    return Fail(kExitTrouble, absl::StrCat("--by is only for flamegraph, not for ", format));
   }
   if (NeedsPython(*arguments.exporter))
     return ContinueInPython(*arguments.exporter, arguments.python, kExportCommand, all_args);

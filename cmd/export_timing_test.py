@@ -311,7 +311,7 @@ def test_devices_and_pipes():
         (("--format", "xml"), "--format: expected json or csv, found 'xml'"),
         (("-o", "/etc/passwd"), "/etc/passwd is not a folder"),
         (("-o", "/proc/x/y"), "cannot make the folder /proc/x: No such file or directory"),
-        (("--calls", "--by", "api"), "timing has no frames"),
+        (("--calls", "--by", "api"), "--by is only for flamegraph"),
     ],
 )
 def test_trouble(args, message):

@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<std::string>> FilterInto(const FilterArguments& argum
   if (!lines.ok()) return lines;
   std::string kept = absl::StrCat("kept ", filtered.kept, " of ", Counted(filtered.read, "call", "calls"));
   if (options.with_parents) {
-    absl::StrAppend(&kept, ", ", filtered.parents, " of them because of the calls in them");
+    absl::StrAppend(&kept, ", ", filtered.parents, " of them as parents of kept calls");
   }
   lines->insert(lines->begin(), std::move(kept));
   if (absl::Status s = (*folder)->Commit(); !s.ok()) return s;

@@ -147,7 +147,7 @@ absl::StatusOr<std::vector<std::string>> MergeInto(const std::vector<MergeInput>
 int RunMerge(const std::vector<std::string>& args) {
   MergeArguments arguments;
   const auto app = MakeApp(kMergeCommand, "[OPTIONS] TRACE... -o DIR", kMergeFooter);
-  app->add_option("TRACE", arguments.paths, "What to merge, in this order where clocks don't give another");
+  app->add_option("TRACE", arguments.paths, "What to merge, in this order unless clocks give another");
   app->add_option("-o,--output", arguments.output, "Folder for the merged trace")
       ->option_text("DIR")
       ->check(IsFolderName())

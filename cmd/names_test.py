@@ -383,7 +383,7 @@ def test_names_of_one_api_count_once(trace, tmp_path):
     result = torchtrace("apis", "coverage", trace, "--list", path, "--format", "json")
     assert json.loads(result.out)["total"] == 2 and json.loads(result.out)["called"] == 2
     assert (
-        f"torchtrace: 2 names of {path} are other names of APIs in it, and count once: "
+        f"torchtrace: 2 names in {path} are aliases of other names in it, and count once: "
         "torch.conv2d, ...\n" in result.err
     )
 

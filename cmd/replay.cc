@@ -33,12 +33,12 @@ namespace torchtrace {
 namespace {
 
 constexpr char kReplayFooter[] =
-    "Exits with 0 when every config did as recorded or was skipped, 1 when one did otherwise, 2 on trouble.\n\n"
+    "Exit code: 0 if every config ended as recorded or was skipped, 1 if one differs, 2 on an error.\n\n"
     "Examples:\n"
-    "  torchtrace replay out                                which calls of out do otherwise here\n"
+    "  torchtrace replay out                                which calls of out end differently here\n"
     "  torchtrace replay out --device cuda -l 2 -o r.json   its operators on another device\n"
     "  torchtrace replay configs.txt --include 'torch.nn.*' --resume results.jsonl\n"
-    "  torchtrace replay out --sequence --calls 0-999       its first thousand calls as the program that they were";
+    "  torchtrace replay out --sequence --calls 0-999       its first thousand calls, in order";
 
 constexpr uint64_t kLeastMemory = 64 << 20;  // a worker needs it for itself
 
@@ -87,11 +87,12 @@ std::vector<std::string> SentencesOf(const SequenceFacts& facts) {
   }
   if (flow.opened > 0) {
     sentences.push_back(absl::StrCat(Counted(flow.opened, "call", "calls"),
-                                     " can't be made again: what was called in them is, in their place"));
+                                     " can't be made again: the calls inside them are made instead"));
   }
   if (facts.deaths > 0) {
-    sentences.push_back(absl::StrCat("a crash or timeout lost the tensors ", Counted(facts.deaths, "time", "times"),
-                                     facts.stopped ? ": it stopped there" : ": later calls had what was recorded"));
+    sentences.push_back(
+        absl::StrCat("a crash or timeout lost the tensors ", Counted(facts.deaths, "time", "times"),
+                     facts.stopped ? ": the replay stopped there" : ": later calls used recorded values"));
   }
   return sentences;
 }
@@ -219,20 +220,19 @@ int RunReplay(const std::vector<std::string>& args) {
   app->add_flag("--all", arguments.all, "Text: every config, not only those that differ");
   Option* const sequence = app->add_flag("--sequence", arguments.sequence,
                                          "The calls of one trace in order, each with what earlier ones returned");
-  Option* const resume =
-      app->add_option("--resume", arguments.resume,
-                      "Keep results in FILE as they come, and go on from those that it holds")
-          ->option_text("FILE")
-          ->check(IsName())
-          ->check([](const std::string& name) { return name == "-" ? "results are kept in a file; - is none" : ""; });
-  app->add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  Option* const resume = app->add_option("--resume", arguments.resume,
+                                         "Write results to FILE as they come, and skip configs that have one there")
+                             ->option_text("FILE")
+                             ->check(IsName())
+                             ->check([](const std::string& name) { return name == "-" ? "needs a file, not -" : ""; });
+  app->add_flag("-q,--quiet", arguments.quiet, "Print only errors");
   app->add_option("--device", workers.device, "Call everything on DEVICE in place of where it ran")
       ->option_text("DEVICE")
       ->group("Calling");
   app->add_option("--python", arguments.python, "The environment with torch, by its python or its folder")
       ->option_text("PYTHON")
       ->group("Calling");
-  app->add_option("--seed", workers.seed, "What the values of tensors are drawn from (default: 0)")
+  app->add_option("--seed", workers.seed, "Seed of the random values of tensors (default: 0)")
       ->option_text("N")
       ->check(IsCount())
       ->group("Calling");
@@ -301,11 +301,11 @@ int RunReplay(const std::vector<std::string>& args) {
   if (!arguments.quiet) {
     missing.Tell(/*quiet=*/false);
     if ((*results)->reused() > 0) {
-      Say(absl::StrCat((*results)->reused(), " of the results stood in ", arguments.resume));
+      Say(absl::StrCat(Counted((*results)->reused(), "result was", "results were"), " already in ", arguments.resume));
     }
     if ((*results)->damaged() > 0) {
       Say(absl::StrCat(Counted((*results)->damaged(), "line", "lines"), " of ", arguments.resume,
-                       " can't be read: what stood there was called again"));
+                       " can't be read: their configs were called again"));
     }
     if ((*out)->is_file())
       Say(absl::StrCat("wrote ", arguments.output, ": ",

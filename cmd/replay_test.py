@@ -181,11 +181,11 @@ PLACES = {
     "torch.ops.aten.set_grad_enabled(False)": "it is TorchScript's alone",
     'torch.ops.aten.relu(Tensor([2], "float32"))': None,
     'torch.Tensor.cuda(Tensor([2], "float32"))': "there is no cuda here",
-    'torch.Tensor.pin_memory(Tensor([2], "float32"))': "it is of use with an accelerator",
-    "torch.zeros(3, pin_memory=True)": "it is of use with an accelerator",
+    'torch.Tensor.pin_memory(Tensor([2], "float32"))': "it needs an accelerator",
+    "torch.zeros(3, pin_memory=True)": "it needs an accelerator",
     'torch.Tensor.detach_(Tensor([2], "float32"))': None,
     'torch.Tensor.detach_(Tensor([2], "float32", stride=[3]))': None,
-    'torch.add(Tensor([2], "int64"), numpy_scalar("int64"))': "of a NumPy integer the value",
+    'torch.add(Tensor([2], "int64"), numpy_scalar("int64"))': "the value of a NumPy integer",
     'torch.add(Tensor([2], "float32"), numpy_scalar("float32"))': None,
 }
 
@@ -316,7 +316,7 @@ TRITONBENCH = """
         (
             "inputs.txt",
             TORCHBENCH,
-            {"operators of fbgemm may be anything"},
+            {"operators of fbgemm may do anything, and aren't called"},
             "without order, times, outcomes and nesting, and no devices of tensors",
         ),
         (
@@ -427,7 +427,7 @@ def test_interrupted(tmp_path):
     else:
         raise AssertionError("a worker outlives what started it")
     again = replay(path, "--resume", kept, "--format", "json")
-    assert "1 of the results stood in" in again.err
+    assert "1 result was already in" in again.err
     assert [row["config"] for row in json.loads(again.out)["configs"]] == [ADD, slow, MISFIT]
 
 
@@ -726,7 +726,7 @@ def test_resume(tmp_path):
     # As after a crash in the middle of a line.
     kept.write_bytes(kept.read_bytes()[:-20])
     second = replay(path, "--resume", kept, "--format", "json")
-    assert "1 of the results stood in" in second.err
+    assert "1 result was already in" in second.err
     plain = [json.loads(result.out)["configs"] for result in (first, second)]
     for row in (*plain[0], *plain[1]):
         row["seconds"] = 0
@@ -735,8 +735,8 @@ def test_resume(tmp_path):
     lines = kept.read_bytes().splitlines(keepends=True)
     kept.write_bytes(lines[0] + b"{garbage\n" + b"".join(lines[1:]))
     third = replay(path, "--resume", kept, "--format", "json")
-    assert "2 of the results stood in" in third.err
-    assert f"1 line of {kept} can't be read: what stood there was called again" in third.err
+    assert "2 results were already in" in third.err
+    assert f"1 line of {kept} can't be read: their configs were called again" in third.err
     assert ", torch " in kept.read_text().splitlines()[0]
     for option in ("--seed=1", "--threads=2", "--timeout=9", "--max-bytes=1GB", "--max-memory=1GB"):
         other = replay(path, "--resume", kept, option)
@@ -1050,7 +1050,7 @@ def test_training_step_in_order(tmp_path):
     assert status == 1 and len(differing) == 2
     for row in differing:
         assert row["config"].startswith("aten::gelu(") and row["result"] == "ok"
-        assert " of 1024 elements are otherwise than recorded, by up to " in row["reason"]
+        assert " of 1024 elements differ from the record, by up to " in row["reason"]
 
 
 def test_sequence_without_values(tmp_path):
@@ -1270,7 +1270,7 @@ def test_sequence_goes_on_after_a_crash(tmp_path, times, end, options):
     assert counts["restarts"] == min(times, 10) and counts["stopped"] == (times > 10)
     assert summary[result] == min(times, 11)
     said = replay(out, "--sequence", *options, env=env).err
-    assert "later calls had what was recorded" in said or "it stopped there" in said
+    assert "later calls used recorded values" in said or "the replay stopped there" in said
 
 
 def test_sequence_opens_what_it_must_not_call(tmp_path):

@@ -119,7 +119,7 @@ def test_diff_fits_on_a_screen(tmp_path):
     assert "\nbatch 2 -> 4 in 60 configs of 60 APIs\n" in shown
     assert "torch.gelu(1)\n" in shown and "torch.f7" not in shown
     assert re.search(
-        r"\.\.\. and \d+ more, and 60 that only this change makes; --all shows them\n", shown
+        r"\.\.\. and \d+ more, and 60 that this change explains; --all shows them\n", shown
     )
     for everything in (
         on_terminal("diff", a, b, "--all", cwd=tmp_path),

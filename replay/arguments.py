@@ -132,7 +132,7 @@ class Parser:
             return [self.parse(item, depth + 1) for item in plain]
         kind = plain.get("type")
         if not isinstance(kind, str):
-            raise Skip("an argument is no description of a value")
+            raise Skip("an argument's description isn't valid")
         if "cut" in plain:
             raise Skip("an argument was cut when it was recorded")
         reader = self._READERS.get(kind)
@@ -162,7 +162,7 @@ class Parser:
             raise Skip("it takes memory by its address")
         pinned = key in self.names.of_accelerators or kwargs.get("pin_memory") is True
         if pinned and not has_accelerator():
-            raise Skip("it is of use with an accelerator, and there is none here")
+            raise Skip("it needs an accelerator, and there is none here")
 
     def move(self, target, args, kwargs):
         """The call to make: `x.cuda()` becomes `x.to("cuda")`, with the replacement of all
@@ -263,7 +263,7 @@ class Parser:
             return TYPES[name]
         found = self.names.resolve(name).function
         if not isinstance(found, type):
-            raise Skip("a type isn't one")
+            raise Skip("an argument recorded as a type is none")
         return found
 
     def _array(self, plain, depth):
@@ -279,7 +279,7 @@ class Parser:
         if not _NUMPY_NAME.fullmatch(plain["dtype"]):
             raise Skip("a NumPy number of such a dtype can't be made")
         if "int" in plain["dtype"]:
-            raise Skip("of a NumPy integer the value isn't recorded")
+            raise Skip("the value of a NumPy integer isn't recorded")
         return numpy.dtype(plain["dtype"]).type(1)
 
     def _storage(self, plain, depth):

@@ -309,7 +309,7 @@ class Written(program.Program):
         if self.unseen:
             unseen = f"{program.few(self.unseen)}: made while the calls were, {program.UNSEEN}"
             notes.append(f"{unseen}; inputs")
-        other = "left out: of other processes than the first, and a program is of one"
+        other = "left out: not of the first process; a program covers only one"
         notes += of_calls(about["other_processes"], other)
         notes += of_calls(about["never_returned"], "left out: they never returned")
         opened = "can't be made again: what was called in them stands in their place"

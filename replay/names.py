@@ -146,7 +146,7 @@ class Names:
 
     def _operator(self, namespace, name, overload):
         if namespace not in self.namespaces:
-            raise Skip(f"operators of {namespace} may be anything")
+            raise Skip(f"operators of {namespace} may do anything, and aren't called")
         with contextlib.suppress(ImportError):
             if namespace in self.modules:
                 importlib.import_module(self.modules[namespace])
@@ -221,7 +221,7 @@ class Names:
     def _property(self, parts):
         owner = self._walk(parts[:-2])
         if not (isinstance(owner, type) and issubclass(owner, torch.Tensor)):
-            raise Skip("a property of something else than tensors")
+            raise Skip("a property, but not of tensors")
         member = inspect.getattr_static(owner, parts[-2], None)
         if not isinstance(member, (property, types.GetSetDescriptorType)):
             raise Skip("this torch has no such property")

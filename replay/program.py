@@ -410,7 +410,7 @@ class Program(Calls):
             return
         plain = self.described.get(number)
         if plain is None:
-            raise Skip("a tensor that nobody made")
+            raise Skip("a tensor that no recorded call made")
         if plain.get("kind") != "view":
             self.check_input(plain)
             return

@@ -31,7 +31,7 @@ absl::StatusOr<SequenceFacts> ReplaySequence(Trace* trace, const CallSelection& 
   SequenceFacts facts;
   // Calls of two levels would repeat the same work.
   const absl::StatusOr<int> level = OneLevelOf(
-      trace, selection, {2, 4, 1, 0}, "a sequence is of one level: what one calls, the next one calls once more");
+      trace, selection, {2, 4, 1, 0}, "a sequence has calls of one level: other levels would repeat the same work");
   if (!level.ok()) return level.status();
   facts.level = *level;
   CallSelection of_level = selection;

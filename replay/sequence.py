@@ -565,7 +565,7 @@ def written_specs(target, bound):
 def difference_of(tensor, recorded):
     """How many elements differ from `recorded`, which holds bytes."""
     count = int((bytes_of(tensor) != recorded).any(-1).sum())
-    text = f"{count} of {tensor.numel()} elements are otherwise than recorded"
+    text = f"{count} of {tensor.numel()} elements differ from the record"
     if tensor.dtype.is_floating_point:
         theirs = recorded.clone().view(-1).view(tensor.dtype).to(torch.float64)
         apart = (tensor.detach().reshape(-1).to(torch.float64) - theirs).abs().max()

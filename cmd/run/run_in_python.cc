@@ -47,7 +47,7 @@ absl::Status ContinueInProgramOf(const PythonInfo& python, const std::vector<std
   if (!check.ok()) return check.status();
   if (check->exit_code != 0) {
     const std::string& said = check->standard_error;
-    return failed(absl::StrCat("torchtrace cannot go into its program: ", said.substr(0, said.find('\n'))));
+    return failed(absl::StrCat("torchtrace can't be loaded into its executable: ", said.substr(0, said.find('\n'))));
   }
   setenv(kPreloadTask, verbs.c_str(), 1);
   std::vector<char*> argv;

@@ -22,7 +22,7 @@ print(json.dumps({
     "sysconfigdata": sysconfig._get_sysconfigdata_name(),
 }))
 """
-CANNOT_GO_IN = " has no shared libpython, and torchtrace cannot go into its program: "
+CANNOT_GO_IN = " has no shared libpython, and torchtrace can't be loaded into its executable: "
 
 
 def facts_of(python):

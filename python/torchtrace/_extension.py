@@ -263,5 +263,5 @@ def _import(name):
     for part in attribute.split("."):
         found = getattr(found, part, None)
         if found is None:
-            raise ValueError(f"the dialect {name} is not there: {module} has no {attribute}")
+            raise ValueError(f"there is no dialect {name}: {module} has no {attribute}")
     return found

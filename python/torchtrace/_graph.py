@@ -316,7 +316,7 @@ class _Builder(program.Program):
         self.make()
         if self.raising is not None:
             step = self.steps[-1]
-            self._tell(f"call {step['call']} raised {step['raised']}: so does the graph")
+            self._tell(f"call {step['call']} raised {step['raised']}, and so will the graph")
             self.graph.output(self.raising)
         elif outputs is None:
             self.graph.output(self._outcome(outcome))

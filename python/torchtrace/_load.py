@@ -49,7 +49,7 @@ def _runtimes():
 def _find():
     # The names of runtimes contain only the version.
     if sys.implementation.name != "cpython" or "t" in sys.abiflags:
-        raise ImportError("torchtrace traces CPython with its GIL, and this Python is another")
+        raise ImportError("torchtrace traces only CPython with the GIL")
     runtimes = _runtimes()
     wanted = "py%d.%d" % sys.version_info[:2]
     if wanted in runtimes:

@@ -226,7 +226,7 @@ class ConfigReport {
     out_ << "... and ";
     if (more > 0) out_ << more << " more" << (explained > 0 ? ", and " : "");
     if (explained > 0)
-      out_ << explained << " that only " << (changes_.size() == 1 ? "this change makes" : "these changes make");
+      out_ << explained << " that " << (changes_.size() == 1 ? "this change explains" : "these changes explain");
     out_ << "; --all shows them\n";
   }
 

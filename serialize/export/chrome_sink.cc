@@ -147,9 +147,8 @@ class ChromeSink final : public CallSink {
     std::vector<ProcessClock> clocks;
     for (const ProcessInfo& info : trace.processes()) {
       if (info.calls > 0 && !info.known.has_clock) {
-        return absl::FailedPreconditionError(absl::StrCat(std::string(label), " has no times: the calls of ",
-                                                          ProcessName(info),
-                                                          " have no clock, and a Chrome trace shows when calls ran"));
+        return absl::FailedPreconditionError(absl::StrCat(std::string(label), " has no times for the calls of ",
+                                                          ProcessName(info), ", which a Chrome trace needs"));
       }
       clocks.push_back(ReadProcessClock(*info.metadata));
     }

@@ -225,8 +225,8 @@ class ExecutionTraceSink final : public CallSink {
 
   absl::Status Begin(const Trace& trace, std::string_view label) override {
     if (begun_) {
-      return absl::InvalidArgumentError(absl::StrCat("an execution trace is of one process, and so of one trace; ",
-                                                     std::string(label), " is another"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("an execution trace covers one process: leave out ", std::string(label)));
     }
     begun_ = true;
     trace_ = &trace;
@@ -278,7 +278,7 @@ class ExecutionTraceSink final : public CallSink {
   }
 
   absl::Status Finish() override {
-    if (!begun_) return absl::InvalidArgumentError("an execution trace is of one trace; none is given");
+    if (!begun_) return absl::InvalidArgumentError("an execution trace needs a trace; none is given");
     out_.BeginItem();
     WritePlainNode(kProcessNode, "process", 0);
     absl::StrAppend(&out_.text, "\n],\"finish_ts\":", std::max(finish_ms_, Milliseconds(last_ns_)), "}\n");
@@ -291,10 +291,10 @@ class ExecutionTraceSink final : public CallSink {
       if (count != 0) notes.push_back(absl::StrCat("et: ", Counted(count, "call", "calls"), " ", why));
     };
     tell(other_levels_, level_ == kRecordLevel ? "left out: not of level 4" : "left out: not of level 2");
-    tell(other_processes_, "left out: of other processes than the first, and an execution trace is of one");
+    tell(other_processes_, "left out: not of the first process; an execution trace covers only one");
     tell(without_schema_, "of operators without a schema: the trace doesn't have it");
     if (without_identity_) {
-      notes.emplace_back("et: which tensor is which is not in the trace (run --ids): each is written as a new one");
+      notes.emplace_back("et: the trace has no tensor identities (run --ids): each tensor is written as a new one");
     }
     return notes;
   }

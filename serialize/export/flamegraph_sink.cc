@@ -57,7 +57,7 @@ class TreeSink : public CallSink {
     tree_->End();
     const bool timed = tree_->has_times();
     if (timed_.has_value() && *timed_ != timed) {
-      return absl::FailedPreconditionError("some of these traces have times and some have none: export them apart");
+      return absl::FailedPreconditionError("some of these traces have times and some don't: export them separately");
     }
     timed_ = timed;
     // When nothing has a label, Finish fails and nothing must be written.

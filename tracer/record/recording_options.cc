@@ -133,7 +133,7 @@ absl::StatusOr<RecordingOptions> ParseRecordingOptions(std::string_view text) {
     const auto found = json.find(name);
     if (found == json.end()) return;
     if (const char* const expected = Read(*found, &value); expected != nullptr && status.ok()) {
-      status = absl::InvalidArgumentError(absl::StrCat("the option ", name, " of a recording is to be ", expected));
+      status = absl::InvalidArgumentError(absl::StrCat("the recording option ", name, " must be ", expected));
     }
     json.erase(found);
   });

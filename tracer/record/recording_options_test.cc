@@ -64,15 +64,15 @@ TEST(RecordingOptionsTest, NamesWhatIsUnknown) {
 }
 
 TEST(RecordingOptionsTest, NamesWhatHasAnotherType) {
-  EXPECT_THAT(Problem(R"({"quiet": 1})"), HasSubstr("quiet of a recording is to be true or false"));
-  EXPECT_THAT(Problem(R"({"stacks": null})"), HasSubstr("stacks of a recording is to be \"first\", \"all\""));
-  EXPECT_THAT(Problem(R"({"groups": "a\u0000b"})"), HasSubstr("groups of a recording is to be a text without"));
-  EXPECT_THAT(Problem(R"({"include": "a"})"), HasSubstr("include of a recording is to be a list of texts"));
-  EXPECT_THAT(Problem(R"({"apis": ["a", 1]})"), HasSubstr("apis of a recording is to be a list of texts"));
-  EXPECT_THAT(Problem(R"({"frame_depth": -1})"), HasSubstr("frame_depth of a recording is to be a number"));
-  EXPECT_THAT(Problem(R"({"render_limit": -1})"), HasSubstr("render_limit of a recording is to be a number of calls"));
+  EXPECT_THAT(Problem(R"({"quiet": 1})"), HasSubstr("quiet must be true or false"));
+  EXPECT_THAT(Problem(R"({"stacks": null})"), HasSubstr("stacks must be \"first\", \"all\""));
+  EXPECT_THAT(Problem(R"({"groups": "a\u0000b"})"), HasSubstr("groups must be a text without"));
+  EXPECT_THAT(Problem(R"({"include": "a"})"), HasSubstr("include must be a list of texts"));
+  EXPECT_THAT(Problem(R"({"apis": ["a", 1]})"), HasSubstr("apis must be a list of texts"));
+  EXPECT_THAT(Problem(R"({"frame_depth": -1})"), HasSubstr("frame_depth must be a number"));
+  EXPECT_THAT(Problem(R"({"render_limit": -1})"), HasSubstr("render_limit must be a number of calls"));
   for (const char* const levels : {R"("1")", "[-1]", "[1.5]", "[3000000000]", "[[1]]"}) {
-    EXPECT_THAT(Problem(std::string(R"({"levels": )") + levels + "}"), HasSubstr("levels of a recording is to be"));
+    EXPECT_THAT(Problem(std::string(R"({"levels": )") + levels + "}"), HasSubstr("levels must be"));
   }
 }
 
