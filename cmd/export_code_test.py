@@ -474,7 +474,7 @@ def test_what_is_wrong(tmp_path):
     (tmp_path / "a.txt").write_text("torch.neg(1)\n")
     for args, words in (
         (["python", "a.txt", "a.txt"], "a program is made from one trace"),
-        (["fx", "a.txt", "-l", "1,2"], "a program is of one level"),
+        (["fx", "a.txt", "-l", "1,2"], "a program has calls of one level"),
         (["python", "a.txt", "-l", "2"], "no calls of level 2"),
         (["csv", "a.txt", "--calls=9-3"], "--calls"),
         (["python", "a.txt", "--calls", ""], "--calls"),

@@ -44,7 +44,7 @@ BLOCK = re.compile(r"^```console( times)?\n(.*?)^```$", re.M | re.S)
 SCRIPT = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 EXAMPLES = """
-cp testdata/scripts/train_mlp.py examples/train.py
+sed 's/range(40)/range(5)/' testdata/scripts/train_mlp.py > examples/train.py
 cd examples
 torchtrace run -q -l 1,2 -o out train.py
 for rank in 0 1; do RANK=$rank torchtrace run -q -l 1 -o out-$rank train.py; done

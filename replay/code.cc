@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <set>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -38,19 +37,8 @@ void NoteTwice(const Config& config, ordered_json* json) {
 
 }  // namespace
 
-absl::StatusOr<int> OneLevelOf(Trace* trace, const CallSelection& selection, const std::vector<int>& order,
-                               std::string_view why) {
-  if (selection.levels.size() > 1) return absl::InvalidArgumentError(std::string(why));
-  if (!selection.levels.empty()) return selection.levels.front();
-  const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
-  if (!counts.ok()) return counts.status();
-  std::set<int> levels;
-  for (size_t variant = 0; variant < counts->size(); ++variant) {
-    if ((*counts)[variant] == 0) continue;
-    levels.insert(ReadConfigHead(trace->identity(trace->config_of(static_cast<VariantId>(variant)))).level);
-  }
-  const auto found = std::find_if(order.begin(), order.end(), [&](int level) { return levels.contains(level); });
-  return found == order.end() ? order.front() : *found;
+absl::Status CodeWriter::Ended() const {
+  return absl::InternalError(absl::StrCat(python_, " ended while it wrote the code (its output is above)"));
 }
 
 absl::Status CodeWriter::Start() {
@@ -61,12 +49,12 @@ absl::Status CodeWriter::Start() {
 absl::Status CodeWriter::Send(const ordered_json& request, const std::vector<std::string_view>& contents) {
   if (absl::Status s = Start(); !s.ok()) return s;
   if (worker_.Send(DumpJson(request), contents)) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(python_, " ended while it wrote the code (its output is above)"));
+  return Ended();
 }
 
 absl::Status CodeWriter::AddProgram(Trace* trace, std::string_view label, CallSelection selection) {
   const absl::StatusOr<int> level =
-      OneLevelOf(trace, selection, {1, 0, 2, 4}, "a program is of one level: --level 1, or --level 2");
+      OneLevelOf(trace, selection, {1, 0, 2, 4}, "a program has calls of one level: --level 1, or --level 2");
   if (!level.ok()) return level.status();
   selection.levels = {*level};
   absl::Status failed;
@@ -119,12 +107,12 @@ absl::Status CodeWriter::Finish(std::ostream* out, std::vector<std::string>* not
   if (absl::Status s = Start(); !s.ok()) return s;
   const absl::StatusOr<nlohmann::json> said = worker_.Ask(DumpJson({{"about", about_}}), kPatience);
   if (!said.ok() || !said->is_object() || !said->contains("bytes")) {
-    return absl::InternalError(absl::StrCat(python_, " ended while it wrote the code (its output is above)"));
+    return Ended();
   }
   for (const nlohmann::json& note : (*said)["notes"]) notes->push_back(note.get<std::string>());
   for (size_t left = (*said)["bytes"].get<size_t>(); left > 0;) {
     const std::string text = worker_.Read(std::min<size_t>(left, 1 << 20), kPatience);
-    if (text.empty()) return absl::InternalError(absl::StrCat(python_, " ended while it wrote the code"));
+    if (text.empty()) return Ended();
     *out << text;
     left -= text.size();
   }

@@ -34,6 +34,7 @@ class CodeWriter {
 
  private:
   absl::Status Start();
+  absl::Status Ended() const;
   absl::Status Send(const nlohmann::ordered_json& request, const std::vector<std::string_view>& contents = {});
 
   const std::string format_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,21 @@ bool TellsStrides(const Trace& trace) {
 Fingerprint FingerprintOf(std::string_view bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {hash.high64, hash.low64};
+}
+
+absl::StatusOr<int> OneLevelOf(Trace* trace, const CallSelection& selection, const std::vector<int>& order,
+                               std::string_view why) {
+  if (selection.levels.size() > 1) return absl::InvalidArgumentError(std::string(why));
+  if (!selection.levels.empty()) return selection.levels.front();
+  const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
+  if (!counts.ok()) return counts.status();
+  std::set<int> levels;
+  for (size_t variant = 0; variant < counts->size(); ++variant) {
+    if ((*counts)[variant] == 0) continue;
+    levels.insert(ReadConfigHead(trace->identity(trace->config_of(static_cast<VariantId>(variant)))).level);
+  }
+  const auto found = std::find_if(order.begin(), order.end(), [&](int level) { return levels.contains(level); });
+  return found == order.end() ? order.front() : *found;
 }
 
 absl::Status ReplayPlan::Open(Trace* trace, bool last) {
