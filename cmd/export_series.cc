@@ -63,12 +63,12 @@ class StreamSeries final : public TextSeries {
   std::ostream* const out_;
 };
 
-int WriteStream(const WritesSeries& format, const std::vector<LabelledTrace>& traces, const CallSelection& selection,
+int WriteStream(const WritesSeries& series, const std::vector<LabelledTrace>& traces, const CallSelection& selection,
                 const TimingOptions& options, const std::string& output) {
   const absl::StatusOr<std::unique_ptr<Output>> out = Output::Open(output);
   if (!out.ok()) return Fail(kExitTrouble, out.status());
-  StreamSeries series(&(*out)->stream());
-  const std::unique_ptr<CallSink> sink = format.make(&series, options);
+  StreamSeries text(&(*out)->stream());
+  const std::unique_ptr<CallSink> sink = series.make(&text, options);
   absl::Status status = ExportTimeline(traces, selection, sink.get());
   if (status.ok()) status = sink->Finish();
   return (*out)->Finish(status);
@@ -110,7 +110,7 @@ absl::Status SeriesOptions::CheckUnused() const {
   return absl::OkStatus();
 }
 
-std::vector<std::string> SeriesOptions::Write(const WritesSeries& format, const std::vector<LabelledTrace>& traces,
+std::vector<std::string> SeriesOptions::Write(const WritesSeries& series, const std::vector<LabelledTrace>& traces,
                                               const CallSelection& selection, const std::string& output, bool force,
                                               int* exit_code) const {
   const bool stream = IsStream(output);
@@ -135,7 +135,7 @@ std::vector<std::string> SeriesOptions::Write(const WritesSeries& format, const 
   if (stream) {
     const fs::path temporary = fs::temp_directory_path(error);
     if (!error) options.temporary_folder = temporary.string();
-    *exit_code = WriteStream(format, traces, selection, options, output);
+    *exit_code = WriteStream(series, traces, selection, options, output);
     return {};
   }
   const fs::path path = output;

@@ -27,7 +27,7 @@ class SeriesOptions {
 
   // Writes the traces' calls into the file or folder `output`, or to standard output. Returns
   // the files' paths, none for standard output; errors are printed, and `exit_code` is set to the verb's.
-  std::vector<std::string> Write(const WritesSeries& format, const std::vector<LabelledTrace>& traces,
+  std::vector<std::string> Write(const WritesSeries& series, const std::vector<LabelledTrace>& traces,
                                  const CallSelection& selection, const std::string& output, bool force,
                                  int* exit_code) const;
 
