@@ -14,13 +14,8 @@ from python.module_testing import python
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-LEVELS = ["1", "0", "1,2"]
+LEVELS = ["0", "1,2"]
 SECTION = "---- "
-
-
-@functools.cache
-def plain(script, *arguments):
-    return untraced(script, *arguments)
 
 
 @functools.cache
@@ -57,7 +52,7 @@ SAME = [
 @pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("section", SAME)
 def test_the_same(section, levels):
-    theirs = by_section(plain("same_level_1.py").check().stdout)
+    theirs = by_section(untraced("same_level_1.py").check().stdout)
     ours = by_section(traced("same_level_1.py", levels).check().stdout)
     assert section in theirs
     assert ours.get(section) == theirs[section], difference(ours.get(section, ""), theirs[section])
@@ -76,16 +71,16 @@ def run_script(script, *arguments):
 run_script.folders = []  # each goes with this module
 
 
-@pytest.mark.parametrize("levels", ["1", "0", "0,1"])
+@pytest.mark.parametrize("levels", ["1", "0,1"])
 def test_as_many_graphs(levels):
-    theirs = plain("same_compiling.py").check().stdout
+    theirs = untraced("same_compiling.py").check().stdout
     ours = traced("same_compiling.py", levels).check().stdout
     assert ours == theirs, difference(ours, theirs)
 
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_trace_that_opens_recompiles_nothing(level):
-    theirs = plain("same_compiling.py").check().stdout
+    theirs = untraced("same_compiling.py").check().stdout
     ours = run_script("same_compiling.py", level).check().out
     assert ours == theirs, difference(ours, theirs)
 
@@ -139,10 +134,10 @@ def test_nothing_stays_in_the_slot_of_frame_evaluation(level):
 # ---- Stacks ----
 
 
-@pytest.mark.parametrize("levels", ["1", "0", "0,1,2"])
+@pytest.mark.parametrize("levels", ["1", "0,1,2"])
 def test_many_frames_and_then_recursion_in_c(levels):
     run = traced("deep_stacks.py", levels, 12000, 10000)
-    assert run.check().stdout == plain("deep_stacks.py", 12000, 10000).check().stdout
+    assert run.check().stdout == untraced("deep_stacks.py", 12000, 10000).check().stdout
     assert len(run.of("torch.nn.functional.relu")) <= len(levels.split(","))
     assert run.of("torch.add")
 
@@ -233,7 +228,7 @@ print(dict(seen))
 @pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("code", [SMALL_STACKS, THREADS, WATCHED_IMPORT])
 def test_the_same_of_short_programs(code, levels):
-    assert traced(code, levels).check().stdout == plain(code).check().stdout
+    assert traced(code, levels).check().stdout == untraced(code).check().stdout
 
 
 KEPT = """

@@ -15,7 +15,6 @@ EAGERLY = ["torch.relu", "torch.nn.functional.relu", "torch.norm", "torch.Tensor
 ENV = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 
 
-@functools.cache
 def plain(backend):
     return untraced("compiling.py", backend, env=ENV)
 
@@ -30,7 +29,7 @@ def run(backend, levels="1,2"):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("levels", ["1,2", "0", "0,1,2", "3,4"])
+@pytest.mark.parametrize("levels", ["1,2", "0,1,2", "3,4"])
 def test_same_graphs_breaks_and_results(backend, levels):
     assert run(backend, levels).stdout == plain(backend).check().stdout
     assert "'unique_graphs'" in plain(backend).stdout
@@ -105,7 +104,7 @@ def without_stamps(log):
     return re.sub(r"(?m)^([A-Z]\d{4}) [0-9:.]+ \d+ ", r"\1 ", log)
 
 
-@pytest.mark.parametrize("levels", ["1", "2", "1,2", "0", "0,1,2", "3,4"])
+@pytest.mark.parametrize("levels", ["1", "2", "0,1,2", "3,4"])
 def test_the_same_nodes(levels):
     ran = trace("compiled_nodes.py", levels=levels, env=ENV).check()
     expected = untraced("compiled_nodes.py", env=ENV).check()

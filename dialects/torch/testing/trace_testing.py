@@ -196,7 +196,12 @@ def trace_command(folder, words, levels="1,2", options=()):
 
 
 def untraced(script, *arguments, env=None):
-    """Runs the same program with plain python."""
+    """Runs the same program with plain python, once however often it is asked for."""
+    return _untraced(script, *arguments, env=tuple((env or {}).items()))
+
+
+@functools.cache
+def _untraced(script, *arguments, env):
     with tempfile.TemporaryDirectory(prefix="torchtrace-test-") as work:
         ended = subprocess.run(
             [sys.executable, *program(script, *arguments)],
@@ -204,7 +209,7 @@ def untraced(script, *arguments, env=None):
             text=True,
             errors="backslashreplace",
             cwd=work,
-            env=environment(env),
+            env=environment(dict(env)),
         )
     return Ended(ended.stdout, ended.stderr, ended.returncode)
 
