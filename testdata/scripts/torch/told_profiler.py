@@ -8,9 +8,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.testing._internal import common_utils
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo import core
 
 # Every sample looks in the stack for the test that it is for, which takes most of the time.
-common_utils.extract_test_fn = lambda: None
+common_utils.extract_test_fn = core.extract_test_fn = lambda: None
 
 torch.manual_seed(0)
 model = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
