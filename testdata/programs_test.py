@@ -145,23 +145,17 @@ class Runs:
 
 
 @pytest.fixture
-def runs_of(request, tmp_path, tmp_path_factory):
-    """The Runs of a program."""
-    folder = tmp_path_factory.getbasetemp()
+def runs_of(request, tmp_path_factory):
+    """Makes the Runs of a program, in a folder."""
+    shared = tmp_path_factory.getbasetemp()
     # Each worker of pytest-xdist has a folder of its own in that of all.
-    folder = folder.parent if hasattr(request.config, "workerinput") else folder
-
-    def make(name):
-        own = tmp_path / name
-        own.mkdir()
-        return Runs(own, PROGRAMS[name], folder / "programs" / name)
-
-    return make
+    shared = shared.parent if hasattr(request.config, "workerinput") else shared
+    return lambda name, folder: Runs(folder, PROGRAMS[name], shared / "programs" / name)
 
 
 @pytest.fixture
-def runs(request, runs_of):
-    return runs_of(getattr(request, "param", "seed_example"))
+def runs(request, tmp_path, runs_of):
+    return runs_of(getattr(request, "param", "seed_example"), tmp_path)
 
 
 told = operator.attrgetter("told")
@@ -321,7 +315,9 @@ def test_programs_with_everything_at_level_0(tmp_path, runs_of, monkeypatch):
     # Both use one list of everything in torch, which takes half a minute to make.
     monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("train_mlp", "compiled_step"):
-        _, calls, _, run = same_at_all_levels(runs_of(name), "--disable-torch-api-list")
+        (tmp_path / name).mkdir()
+        runs = runs_of(name, tmp_path / name)
+        _, calls, _, run = same_at_all_levels(runs, "--disable-torch-api-list")
         (part,) = run["api_list"]
         assert part["list"] == "everything" and part["apis"] > 20_000
         level0 = counter([call for each in calls.values() for call in each], 0)
