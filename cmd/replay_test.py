@@ -747,7 +747,7 @@ def test_resume(tmp_path):
     env = in_workers(tmp_path, "torch.__version__ = '99.0'")
     newer = replay(path, "--resume", kept, env=env)
     assert newer.status == 2 and "; this one is of " in newer.err and "torch 99.0" in newer.err
-    for name, said in (("/dev/full", "is not a regular file"), ("-", "results are kept in a file")):
+    for name, said in (("/dev/full", "is not a regular file"), ("-", "needs a file, not -")):
         wrong = replay(path, "--resume", name)
         assert wrong.status == 2 and said in wrong.err
     little = replay(path, "--max-memory", "1MB")

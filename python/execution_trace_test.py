@@ -426,7 +426,7 @@ def test_export_and_import(tmp_path):
         text=True,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "each is written as a new one" in ended.stderr
+    assert "each tensor is written as a new one" in ended.stderr
     nodes = read(tmp_path / "et.json")
     assert all(attributes(n)["op_schema"] for n in nodes if n["name"].startswith("aten::"))
 

@@ -138,7 +138,7 @@ def test_what_fails_is_disabled_once_and_named(tmp_path, member, where, quiet):
     "dialect, sentence",
     [
         ("nothing:Here", "the dialect nothing:Here cannot be imported: ModuleNotFoundError"),
-        ("numpy_dialect:Nope", "the dialect numpy_dialect:Nope is not there"),
+        ("numpy_dialect:Nope", "there is no dialect numpy_dialect:Nope"),
         ("json:JSONDecoder", "json:JSONDecoder is not a dialect"),
     ],
 )

@@ -71,6 +71,6 @@ def test_the_page_has_the_numbers_of_names():
     numbers = {row.split(" | ")[0][2:]: int(row.split(" | ")[1]) for row in table.splitlines()[2:]}
     first, last = [*numbers][0], [*numbers][-1]
     assert (
-        f"It has {numbers[first]:,} names for torch {first}, {numbers['2.13']:,} for 2.13 and "
-        f"{numbers[last]:,} for {last}"
+        f"for torch {first} ({numbers[first]:,} names) to {last} ({numbers[last]:,}; 2.13 has "
+        f"{numbers['2.13']:,})"
     ) in " ".join(page.split())

@@ -166,7 +166,12 @@ def program(script, *arguments):
 def environment(changes=None):
     """The environment for both ways of running."""
     own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "TORCHTRACE_NO_SELF_TEST": "1"}
-    env = {**os.environ, **own, **(changes or {})}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TORCHTRACE_") or name == "TORCHTRACE_RUNTIME_DIR"
+    }
+    env = {**inherited, **own, **(changes or {})}
     env["PYTHONPATH"] = str(SCRIPTS)
     return env
 
