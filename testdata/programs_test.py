@@ -311,9 +311,8 @@ def test_program(runs, name):
 
 # The calls of everything that a scan finds are hard to predict, so this checks only a few.
 @pytest.mark.timeout(900)
-def test_programs_with_everything_at_level_0(tmp_path, runs_of, monkeypatch):
+def test_programs_with_everything_at_level_0(tmp_path, runs_of):
     # Both use one list of everything in torch, which takes half a minute to make.
-    monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("train_mlp", "compiled_step"):
         (tmp_path / name).mkdir()
         runs = runs_of(name, tmp_path / name)
