@@ -172,6 +172,25 @@ TEST(Dedup, ProcessesOfOneLogAreToldApart) {
             "all.ttlog/all[2]: 1 call\n");
 }
 
+TEST(Dedup, ATimeIsUnknownIfThatOfSomeCallsIs) {
+  FakeTrace timed(nlohmann::json({{"clock", nlohmann::json::object()}}));
+  timed.Call(Call(1, "f", 2));
+  timed.Call(Call(1, "g", 2));
+  FakeTrace untimed;  // no clock, and no duration
+  untimed.Enter(Call(1, "f", 2));
+  untimed.Wait(-10);
+  untimed.Leave();
+  DedupOptions options;
+  options.times = true;
+  Dedup dedup(options);
+  ASSERT_TRUE(dedup.Add(&timed, "a").ok());
+  ASSERT_TRUE(dedup.Add(&untimed, "b").ok());
+  const std::vector<DedupConfig> configs = dedup.Finish();
+  ASSERT_EQ(configs.size(), 2u);
+  EXPECT_EQ(configs[0].time_ns, -1);
+  EXPECT_GT(configs[1].time_ns, 0);
+}
+
 // The sources of configs that become equal are added up.
 TEST(Dedup, ProvenanceOfCoarsened) {
   FakeTrace one;

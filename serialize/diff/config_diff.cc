@@ -76,9 +76,8 @@ double Distance(const FamilyNumber& a, const FamilyNumber& b) {
   if (a.kind != FamilyNumber::kFloat && b.kind != FamilyNumber::kFloat && a.integer == b.integer) return 0;
   const double x = ToDouble(a), y = ToDouble(b);
   if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
-  // 1 if it is not finite, or if the numbers differ but not as doubles.
   const double distance = std::abs(x - y) / std::max(std::abs(x), std::abs(y));
-  return std::isfinite(distance) && distance > 0 ? distance : 1;
+  return std::isfinite(distance) ? distance : 1;
 }
 
 int Compare(const FamilyNumber& a, const FamilyNumber& b) {

@@ -53,6 +53,12 @@ TEST(TextForm, FoldsWhatIsAlike) {
   EXPECT_EQ(list(numbers), "f(list[0, 1, 2, 3, 4, 5, ... 6 more])");
 }
 
+TEST(TextForm, BytesAreTextWhereTheyCanBe) {
+  Value value = TextValue("\x1f ~\x7f");
+  value.tag = ValueTag::kBytes;
+  EXPECT_EQ(FormatValue(value), R"(b"\x1f ~\x7f")");
+}
+
 TEST(TextForm, StaysOnOneLine) {
   for (const ValueSample& sample : ValueSamples()) {
     for (const char c : sample.text) EXPECT_GE(static_cast<unsigned char>(c), 0x20) << sample.name;
