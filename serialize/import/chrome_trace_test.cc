@@ -65,13 +65,14 @@ TEST(ChromeTrace, OverlapIsShortenedAndTold) {
 }
 
 TEST(ChromeTrace, OtherEventsAreLeftOut) {
-  EXPECT_EQ(LinesOfChrome(ChromeTrace(
-                absl::StrCat(R"({"ph": "X", "cat": "python_function", "name": "a::x", "ts": 0, "dur": 9},)",
-                             R"({"ph": "X", "cat": "user_annotation", "name": "a::x", "ts": 0, "dur": 9},)",
-                             R"({"ph": "s", "cat": "cpu_op", "name": "a::x"}, {"ph": "M"}, {},)",
-                             Op("autograd::engine::evaluate_function: AddBackward0", 1, 1), ",",
-                             Op("torch::autograd::AccumulateGrad", 1, 1), ",", Op("AddBackward0", 1, 1), ",",
-                             Op("record_param_comms", 1, 1), ",", Op("::", 1, 1), ",", Op("aten::add", 1, 1)))),
+  EXPECT_EQ(LinesOfChrome(
+                ChromeTrace(absl::StrCat(R"({"ph": "X", "cat": "python_function", "name": "a::x", "ts": 0, "dur": 9},)",
+                                         R"({"ph": "X", "cat": "user_annotation", "name": "a::x", "ts": 0, "dur": 9},)",
+                                         R"({"ph": "s", "cat": "cpu_op", "name": "a::x"}, {"ph": "M"}, {},)",
+                                         Op("autograd::engine::evaluate_function: AddBackward0", 1, 1), ",",
+                                         Op("torch::autograd::AccumulateGrad", 1, 1), ",", Op("AddBackward0", 1, 1),
+                                         ",", Op("record_param_comms", 1, 1), ",", Op("::", 1, 1), ",", Op("a::", 1, 1),
+                                         ",", Op("::a", 1, 1), ",", Op("aten::add", 1, 1)))),
             "aten::add(...) [1000, 2000]\n");
 }
 
