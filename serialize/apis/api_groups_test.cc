@@ -145,6 +145,8 @@ TEST(ApiGroups, TellWhatUsersWrote) {
       ApiGroups::Parse("a: [torch.a, '?torch.b']\nc:\n  groups: [a, nn]\n  names:\n  - d", "x").value();
   std::vector<WrittenName> written;
   EXPECT_THAT(groups.Expand({"%a"}).value(), ElementsAre("torch.a", "torch.b"));
+  // A mark alone is a glob of one character.
+  EXPECT_THAT(ApiGroups::Parse("g: ['?e', '?']", "x")->Expand({"%g"}).value(), ElementsAre("e", "?"));
   ASSERT_TRUE(groups.Expand({"%c", "torch.e"}, &written).ok());
   ASSERT_EQ(written.size(), 2u);
   EXPECT_EQ(written[0].where + written[0].text, "x:5: d");
