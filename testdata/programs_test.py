@@ -206,7 +206,7 @@ def check_modes(runs, witnessed, trace):
 
 def same_at_all_levels(runs, *options):
     """Checks that the program behaves the same at levels 0,1,2 and untraced. Returns the untraced
-    and the traced process, the calls by process, those of other threads, and run.json."""
+    process, the calls by process, those of other threads, and run.json."""
     untraced = runs.untraced()
     options = ("--levels", "0,1,2", "--formats", "none", *options)
     traced, trace = runs.traced("traced", *runs.program, options=options)
