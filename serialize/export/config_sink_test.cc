@@ -45,6 +45,9 @@ TEST(Exporters, AreFoundByNameAndSuffix) {
     EXPECT_EQ(*FindExporter(exporter->name), exporter);
     EXPECT_NE(ExporterNames().find(exporter->name), std::string::npos);
     EXPECT_NE(exporter->help, nullptr) << exporter->name;
+    // What an exporter without `write` would have.
+    const auto* const configs = std::get_if<WritesConfigs>(&exporter->write);
+    EXPECT_TRUE(configs == nullptr || configs->make != nullptr) << exporter->name;
   }
   EXPECT_FALSE(FindExporter("xml").ok());
   EXPECT_STREQ((*FindExporterOfFile("a.d/b.JSONL"))->name, "jsonl");

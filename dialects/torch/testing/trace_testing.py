@@ -13,6 +13,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.testing import whole_tool
+
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ROOT / "testdata" / "scripts" / "torch"
 TORCHTRACE = os.environ.get("TORCHTRACE", str(ROOT / ".build" / "bin" / "torchtrace"))
@@ -165,15 +167,8 @@ def program(script, *arguments):
 
 def environment(changes=None):
     """The environment for both ways of running."""
-    own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "TORCHTRACE_NO_SELF_TEST": "1"}
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("TORCHTRACE_") or name == "TORCHTRACE_RUNTIME_DIR"
-    }
-    env = {**inherited, **own, **(changes or {})}
-    env["PYTHONPATH"] = str(SCRIPTS)
-    return env
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+    return whole_tool.environment(own | (changes or {}) | {"PYTHONPATH": str(SCRIPTS)})
 
 
 def trace(script, *arguments, levels="1,2", options=(), env=None, limit_file_bytes=None):
