@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from python import warm_testing
 from tools.testing import whole_tool as tool
 
 LOGS = tool.ROOT / "testdata/logs/v1"
@@ -325,21 +326,20 @@ def test_a_full_disk():
 @pytest.mark.torch
 def test_a_larger_batch(tmp_path):
     """Each call has another batch size, and everything else is equal."""
-    script = tmp_path / "mlp.py"
-    script.write_text(
-        "import sys, torch\n"
-        "from torch import nn\n"
-        "model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "for _ in range(3):\n"
-        "    optimizer.zero_grad()\n"
-        "    loss = model(torch.randn(int(sys.argv[1]), 32)).sum()\n"
-        "    loss.backward()\n"
-        "    optimizer.step()\n"
-    )
+    program = """
+    import sys, torch, torchtrace
+    from torch import nn
+    with torchtrace.trace(sys.argv[1], levels=[1, 2]):
+        model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(torch.randn(int(sys.argv[2]), 32)).sum()
+            loss.backward()
+            optimizer.step()
+    """
     for name, batch in (("a", 8), ("again", 8), ("b", 16)):
-        run = ["run", "-qo", name, "-l", "1,2", "--python", tool.PYTHON, script, batch]
-        assert tool.torchtrace(*run, cwd=tmp_path).status == 0
+        warm_testing.python(program, tmp_path, name, str(batch)).check()
     for mode in ([], ["--sequence"]):
         assert diff("a", "again", *mode, cwd=tmp_path) == tool.Result(0, "", "")
     report = diff_json("a", "b", cwd=tmp_path)

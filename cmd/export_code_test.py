@@ -2,9 +2,12 @@
 
 import json
 import subprocess
+import textwrap
 
 import pytest
 
+from python import warm_testing
+from tools.testing import warm_python
 from tools.testing import whole_tool as tool
 
 PROGRAM = """
@@ -82,8 +85,9 @@ REACHING = [
 ]
 
 
-def python(*args, cwd):
-    done = subprocess.run([tool.PYTHON, *args], cwd=cwd, capture_output=True, text=True)
+def python(*args, cwd, python=None):
+    command = [python or warm_python.path(), *args]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -102,16 +106,25 @@ def pytest_run(folder):
     return python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_configs.py", cwd=folder)
 
 
-def export(folder, *args):
-    done = tool.torchtrace("export", *args, cwd=folder)
+def export(folder, *args, python=None):
+    """The default Python has imported torch; each format has a test with a real one."""
+    env = {"TORCHTRACE_PYTHON": python or warm_python.path()}
+    done = tool.torchtrace("export", *args, cwd=folder, env=env)
     assert done.status == 0, done.err
     return done
+
+
+def recorded(folder, program, levels):
+    """Traces the program into `out`, and returns what it prints."""
+    options = f"levels={levels}, ids=True, outputs=True, values='64KB', quiet=True"
+    trace = f"import torch, torchtrace\nwith torchtrace.trace('out', {options}):\n"
+    return warm_testing.python(trace + textwrap.indent(program, "    "), folder).check().out
 
 
 @pytest.mark.torch
 def test_a_script_does_what_the_program_did(traced):
     folder, printed = traced
-    done = export(folder, "python", "out", "--force", "-o", "script.py")
+    done = export(folder, "python", "out", "--force", "-o", "script.py", python=tool.PYTHON)
     assert "1 call raised, and the program went on" in done.err
     code = (folder / "script.py").read_text()
     for line in (
@@ -127,7 +140,7 @@ import torch, script
 with torch.no_grad():
     print(script.program(*script.inputs()).tolist())
 """
-    status, out, err = python("-c", code, cwd=folder)
+    status, out, err = python("-c", code, cwd=folder, python=tool.PYTHON)
     assert (status, out) == (0, printed), err
 
 
@@ -167,10 +180,7 @@ print(torch.mul(total, out).tolist())
 
 @pytest.mark.torch
 def test_gradient_modes_are_those_of_the_program(tmp_path):
-    (tmp_path / "program.py").write_text(MODES)
-    options = ["--ids", "--outputs", "--values", "64KB", "-l", "1,2", "-o", "out", "-q"]
-    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=tmp_path)
-    assert done.status == 0, done.err
+    told = recorded(tmp_path, MODES, "[1, 2]")
     for level in "12":
         export(tmp_path, "python", "out", "-l", level, "-o", f"script_{level}.py")
         export(tmp_path, "fx", "out", "-l", level, "-o", f"graph_{level}.py")
@@ -192,7 +202,7 @@ with torch.no_grad():
     print(script_2.program(*script_2.inputs()).tolist())
 """
     status, printed, err = python("-c", code, cwd=tmp_path)
-    assert (status, printed) == (0, done.out * 3), err
+    assert (status, printed) == (0, told * 3), err
     assert "with torch.no_grad():" in (tmp_path / "script_1.py").read_text()
     assert 'getattr(torch.ops.aten.random_, "from")(' in (tmp_path / "script_2.py").read_text()
     # A part of the calls begins in its recorded mode.
@@ -216,24 +226,21 @@ print(loss.dtype, total.item())
 
 @pytest.mark.torch
 def test_calls_are_made_under_their_autocast(tmp_path):
-    (tmp_path / "program.py").write_text(AUTOCAST)
-    options = ["--ids", "--outputs", "--values", "64KB", "-o", "out", "-q"]
-    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=tmp_path)
-    assert done.status == 0, done.err
-    export(tmp_path, "python", "out", "-o", "script.py")
+    told = recorded(tmp_path, AUTOCAST, "[1]")
+    export(tmp_path, "python", "out", "-o", "exported.py")
     export(tmp_path, "fx", "out", "-o", "graph.py")
     export(tmp_path, "pytest", "out", "-o", "calls_test.py")
     code = """
-import script, graph, torch
+import exported, graph, torch
 torch.manual_seed(0)
-expected = script.program(*script.inputs())
+expected = exported.program(*exported.inputs())
 torch.manual_seed(0)
 assert graph.graph_module()(*graph.example_inputs()).item() == expected.item()
 assert not torch.is_autocast_enabled("cpu") and torch.is_grad_enabled()
 print(torch.float32, expected.item())
 """
     status, printed, err = python("-c", code, cwd=tmp_path)
-    assert (status, printed) == (0, done.out), err
+    assert (status, printed) == (0, told), err
     status, printed, err = python("-m", "pytest", "-q", "calls_test.py", cwd=tmp_path)
     assert status == 0, printed + err
 
@@ -265,22 +272,18 @@ print(result.tolist())
 
 @pytest.mark.torch
 def test_memory_that_tensors_share(tmp_path):
-    (tmp_path / "program.py").write_text(MEMORY)
-    options = ["--ids", "--outputs", "--values", "64KB", "-l", "1", "-o", "out", "-q"]
-    options += ["--start-paused"]
-    done = tool.torchtrace("run", "--python", tool.PYTHON, *options, "program.py", cwd=tmp_path)
-    assert done.status == 0, done.err
-    told = export(tmp_path, "python", "out", "-o", "script.py").err
+    printed_by_program = recorded(tmp_path, "torchtrace.pause()\n" + MEMORY, "[1]")
+    told = export(tmp_path, "python", "out", "-o", "exported.py").err
     assert "profiler" not in told and "left out" in told
     export(tmp_path, "fx", "out", "-o", "module.py")
     code = """
-import torch, script, module
-for result in script.program(*script.inputs()), module.graph_module()(*module.example_inputs()):
+import torch, exported, module
+for result in exported.program(*exported.inputs()), module.graph_module()(*module.example_inputs()):
     print(result.tolist())
     assert result.requires_grad
 """
     status, printed, err = python("-c", code, cwd=tmp_path)
-    assert (status, printed) == (0, done.out * 2), err
+    assert (status, printed) == (0, printed_by_program * 2), err
 
 
 @pytest.mark.torch
@@ -338,7 +341,8 @@ with torch.no_grad():
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_file_makes_a_graph_module(traced, level):
     folder, printed = traced
-    export(folder, "fx", "out", "-l", level, "--force", "-o", f"graph_{level}.py")
+    real = tool.PYTHON if level == 1 else None
+    export(folder, "fx", "out", "-l", level, "--force", "-o", f"graph_{level}.py", python=real)
     code = f"""
 import torch, graph_{level} as g
 module = g.graph_module()
@@ -356,7 +360,7 @@ assert all(tensor.count_nonzero() == 0 for tensor in module.state_dict().values(
 @pytest.mark.torch
 def test_a_test_file_passes_where_the_program_ran(traced):
     folder, _ = traced
-    export(folder, "pytest", "out", "--force", "-o", "test_configs.py")
+    export(folder, "pytest", "out", "--force", "-o", "test_configs.py", python=tool.PYTHON)
     status, out, err = pytest_run(folder)
     assert status == 0 and " passed" in out, out + err
     code = (folder / "test_configs.py").read_text()

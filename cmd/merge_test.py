@@ -335,7 +335,7 @@ def test_ctrl_c_leaves_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_progress_on_a_terminal(tmp_path):
-    (tmp_path / "list").write_text(f"{SAMPLE}\n" * 40_000)
+    (tmp_path / "list").write_text(f"{SAMPLE}\n" * 10_000)
     main, other = pty.openpty()
     process = subprocess.Popen(
         [tool.TORCHTRACE, "merge", "--manifest", "list", "-o", "out", "--formats=none"],

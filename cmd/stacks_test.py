@@ -1,7 +1,10 @@
 """`torchtrace run --stacks`: the lines that calls come from."""
 
+import functools
 import json
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -79,6 +82,14 @@ def run(tmp_path, code, *options, module=False):
     return tmp_path / "out"
 
 
+@functools.cache
+def recorded():
+    """The folder of SCRIPT, traced with all stacks, and what deletes it."""
+    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
+    run(Path(keep.name), SCRIPT, "--stacks", "-l", "1,2", "--stack-format", "api")
+    return Path(keep.name), keep
+
+
 def calls(trace, *options):
     result = tool.torchtrace("dump", "--format", "jsonl", *options, trace, cwd="/")
     assert result.status == 0, result.err
@@ -105,22 +116,29 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize("levels", ["0", "1", "0,1,2"])
-@pytest.mark.parametrize("module", [False, True])
-def test_lines(tmp_path, levels, module):
-    out = run(tmp_path, SCRIPT, "--stacks=all", "-l", levels, module=module)
-    level = int(levels[0])
-    seen = [call for call in calls(out) if call["api"] == "torch.tensor" and call["level"] == level]
+def check_lines(folder, level):
+    every = calls(folder / "out")
+    seen = [call for call in every if call["api"] == "torch.tensor" and call["level"] == level]
     assert [call["function"] for call in seen] == FUNCTIONS
     for call in seen:
         assert call["line"] == first_argument(call), call
-        expected = "<string>" if call["args"] == [2] else str(tmp_path / "script.py")
+        expected = "<string>" if call["args"] == [2] else str(folder / "script.py")
         assert call["file"] == expected
 
 
-def test_every_call_has_a_stack_and_inner_ones_that_of_their_caller(tmp_path):
-    out = run(tmp_path, SCRIPT, "--stacks=all", "-l", "1,2")
-    all_calls = calls(out)
+@pytest.mark.parametrize("levels, module", [("0", False), ("1", True), ("0,1,2", True)])
+def test_lines(tmp_path, levels, module):
+    run(tmp_path, SCRIPT, "--stacks=all", "-l", levels, module=module)
+    for level in levels.split(",")[:2]:
+        check_lines(tmp_path, int(level))
+
+
+def test_lines_of_two_levels():
+    check_lines(recorded()[0], 1)
+
+
+def test_every_call_has_a_stack_and_inner_ones_that_of_their_caller():
+    all_calls = calls(recorded()[0] / "out")
     assert all_calls and all("line" in call for call in all_calls)
     by_number = {call["call"]: call for call in all_calls}
     inner = [call for call in all_calls if call["level"] == 2 and "parent" in call]
@@ -130,17 +148,29 @@ def test_every_call_has_a_stack_and_inner_ones_that_of_their_caller(tmp_path):
         assert (call["file"], call["line"]) == (parent["file"], parent["line"])
 
 
-def test_stacks_of_module_calls_and_backward(tmp_path):
-    code = """import torch
+MODULES = """import torch
 net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
 def train(x):
     loss = net(x).sum()
     loss.backward()
 train(torch.ones(1, 2))
+def deep(n):
+    return torch.zeros(1) if n == 0 else deep(n - 1)
+deep(400)
+for i in range(300):
+    exec(compile("\\n" * i + "torch.tensor(%d)" % (i + 1), f"file{i}.py", "exec"))
 """
-    out = run(tmp_path, code, "--stacks=all", "-l", "1,2")
+
+
+@functools.cache
+def recorded_modules():
+    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
+    return run(Path(keep.name), MODULES, "--stacks=all", "-l", "1,2"), keep
+
+
+def test_stacks_of_module_calls_and_backward():
     seen = {}
-    for call in calls(out, "--stacks=short"):
+    for call in calls(recorded_modules()[0], "--stacks=short"):
         seen.setdefault(call["api"], call)
     assert seen["torch.nn.functional.linear"]["line"] == 4
     assert seen["torch.nn.functional.relu"]["line"] == 4
@@ -191,8 +221,8 @@ for _ in range(2):
     assert lines == [([3], 3)] * 3 + [([3], None)] * 2 + [([4], 5)] * 2
 
 
-def test_stats_by_line_add_up(tmp_path):
-    out = run(tmp_path, SCRIPT, "--stacks", "-l", "1,2")
+def test_stats_by_line_add_up():
+    out = recorded()[0] / "out"
     report = tool.torchtrace("stats", "--by", "line", "--format", "json", out, cwd="/")
     report = json.loads(report.out)
     assert sum(row["calls"] for row in report["lines"]) == report["total_calls"] == len(calls(out))
@@ -201,7 +231,8 @@ def test_stats_by_line_add_up(tmp_path):
 
 
 def test_stacks_yaml(tmp_path):
-    out = run(tmp_path, SCRIPT, "--stacks", "-l", "1,2", "--stack-format", "api")
+    folder, _ = recorded()
+    out = folder / "out"
     stacks = yaml.safe_load((out / "api_stacks.yaml").read_text())
     assert set(stacks) == set((out / "api_apis.txt").read_text().splitlines())
     for api in stacks.values():
@@ -222,14 +253,14 @@ def test_stacks_yaml(tmp_path):
         "api_stacks_level_2.yaml",
     ]
     stacks = yaml.safe_load((tmp_path / "again/api_stacks_level_1.yaml").read_text())
-    script = tmp_path / "script.py"
+    script = folder / "script.py"
     assert [f'  File "{script}", line 41, in <module>\n    torch.tensor(line())'] in stacks[
         "torch.tensor"
     ]["3stacks"]
 
 
 def test_filter_and_merge_keep_them(tmp_path):
-    out = run(tmp_path, SCRIPT, "--stacks=all", "-l", "1,2")
+    out = recorded()[0] / "out"
 
     def places(trace):
         return [
@@ -290,25 +321,18 @@ def test_same_program(tmp_path):
     assert "stacks" in str(info)
 
 
-def test_deep_stacks_are_cut_and_counted(tmp_path):
-    code = """import torch
-def deep(n):
-    return torch.ones(1) if n == 0 else deep(n - 1)
-deep(400)
-"""
-    out = run(tmp_path, code, "--stacks=all")
-    (call,) = [call for call in calls(out, "--stacks") if call["api"] == "torch.ones"]
-    assert call["stack"] == ["script.py:3 in deep"] * 256
-    assert json.loads((out / "run.json").read_text())["cut"] == {"stacks": 1}
+def test_deep_stacks_are_cut_and_counted():
+    out, _ = recorded_modules()
+    (call,) = [call for call in calls(out, "--stacks") if call["api"] == "torch.zeros"]
+    assert call["stack"] == ["script.py:8 in deep"] * 256
+    # One for each call: with an operator on level 2.
+    levels = [call["level"] for call in calls(out) if call.get("function") == "deep"]
+    cut = json.loads((out / "run.json").read_text())["cut"]
+    assert cut == {"stacks": len(levels)} and set(levels) == {1, 2}
 
 
-def test_code_that_comes_and_goes(tmp_path):
-    code = """import torch
-for i in range(300):
-    exec(compile("\\n" * i + "torch.tensor(%d)" % (i + 1), f"file{i}.py", "exec"))
-"""
-    out = run(tmp_path, code, "--stacks=all", "-l", "1,2")
-    seen = [call for call in calls(out) if call["api"] == "torch.tensor"]
+def test_code_that_comes_and_goes():
+    seen = [call for call in calls(recorded_modules()[0]) if call["api"] == "torch.tensor"]
     assert [(call["file"], call["line"]) for call in seen] == [
         (f"file{i}.py", i + 1) for i in range(300)
     ]

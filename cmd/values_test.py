@@ -1,12 +1,17 @@
 """--outputs, --ids, --int-ranges, --values: what is recorded of calls as well as their configs."""
 
 import base64
+import functools
 import json
 import os
 import struct
+import tempfile
+import textwrap
+from pathlib import Path
 
 import pytest
 
+from python import warm_testing
 from tools.testing import whole_tool as tool
 
 pytestmark = pytest.mark.torch
@@ -38,6 +43,23 @@ def record(folder, *options):
     )
     assert (done.status, done.out) == (0, "True\n"), done.err
     return calls(folder)
+
+
+def traced(folder, program, options):
+    """Records the program by torchtrace.trace(), and returns what it prints."""
+    code = f"import torchtrace\nwith torchtrace.trace('out', force=True, {options}):\n"
+    ended = warm_testing.python(code + textwrap.indent(program, "    "), folder).check()
+    assert ended.err == ""
+    return ended.out
+
+
+@functools.cache
+def with_everything():
+    """The folder of a trace of PROGRAM's operators, and what deletes it."""
+    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
+    options = "levels=2, ids=True, outputs=True, int_ranges='all', values='1KB'"
+    assert traced(Path(keep.name), PROGRAM, options) == "True\n"
+    return Path(keep.name), keep
 
 
 def calls(folder, trace="out"):
@@ -78,8 +100,12 @@ def test_outputs_of_all_levels(tmp_path):
     assert 'Tensor([3, 1], "float32"))  -> Tensor([3, 1], "float32")' in text
 
 
-def test_identities(tmp_path):
-    found = record(tmp_path, "-l", "2", "--ids", "--outputs")
+def numbers(note):
+    return [note[key] for key in ("tensor", "storage", "offset")]
+
+
+def test_identities():
+    found = calls(with_everything()[0])
     (arange,) = named(found, "aten::arange", 2)
     base = arange["result_tensors"][0]
     view = named(found, "aten::slice.Tensor", 2)[0]["result_tensors"][0]
@@ -88,7 +114,7 @@ def test_identities(tmp_path):
     # The number of a result is that of a later argument; in place it stays the same.
     relu = named(found, "aten::relu", 2)[0]["result_tensors"][0]
     add = named(found, "aten::add_.Tensor", 2)[0]
-    assert add["tensors"][0] == relu == add["result_tensors"][0]
+    assert numbers(add["tensors"][0]) == numbers(relu) == numbers(add["result_tensors"][0])
     # Memory is reused, numbers aren't.
     exp = [call["tensors"][0] for call in named(found, "aten::exp", 2)]
     assert len({one["tensor"] for one in exp}) == len({one["storage"] for one in exp}) == 50
@@ -156,17 +182,23 @@ def test_ranges_of_first_calls(tmp_path):
 
 
 def test_ranges_of_all_calls_or_none(tmp_path):
-    found = run_integers(tmp_path, "--int-ranges")
+    assert traced(tmp_path, INTEGERS, "levels=2, int_ranges='all'") == ""
+    found = calls(tmp_path)
     assert noted(found, "aten::embedding")[::2] == [
         [(40000 + step, 40031 + step, True)] for step in range(5)
     ]
-    for options in (
-        {"env": {"TORCHTRACE_INT_RANGES": "0"}},
-        {"env": {"TORCHTRACE_INT_RANGES": "all"}, "off": "--no-int-ranges"},
-    ):
-        off = [options.pop("off")] if "off" in options else []
-        found = run_integers(tmp_path, *off, **options)
-        assert all("tensors" not in call for call in found)
+    found = run_integers(tmp_path, "--no-int-ranges", env={"TORCHTRACE_INT_RANGES": "all"})
+    assert found and all("tensors" not in call for call in found)
+    chosen = []
+    for *options, variable in (["0"], ["--no-int-ranges", "all"], ["all"], ["--int-ranges", "0"]):
+        done = tool.torchtrace(
+            *("run", "--python", tool.PYTHON, "-qfo", "out", *options, "-c", "pass"),
+            cwd=tmp_path,
+            env={"TORCHTRACE_INT_RANGES": variable},
+        )
+        assert done.status == 0, done.err
+        chosen.append(json.loads((tmp_path / "out/run.json").read_text()).get("int_ranges"))
+    assert chosen == [None, None, "all", "all"]
 
 
 def test_memory_that_is_gone_is_not_read(tmp_path):
@@ -187,19 +219,18 @@ def test_memory_that_is_gone_is_not_read(tmp_path):
 
 
 def test_merge_and_filter_keep_all(tmp_path):
-    found = record(tmp_path, "-l", "2", "--outputs", "--ids", "--int-ranges", "--values", "1KB")
+    whole = with_everything()[0] / "out"
 
     def kept(trace):
         keys = ("api", "tensors", "result", "result_tensors", "outcome")
         return [[call.get(key) for key in keys] for call in calls(tmp_path, trace)]
 
-    own = kept("out")
+    own = kept(whole)
     assert any(call[1] and call[2] and call[3] for call in own)
-    for verb in (["merge", "out", "-o", "merged"], ["filter", "out", "--level", "2", "-o", "some"]):
+    for verb in (["merge", whole, "-o", "merged"], ["filter", whole, "--level=2", "-o", "some"]):
         done = tool.torchtrace(*verb, "-q", cwd=tmp_path)
         assert done.status == 0, done.err
         assert kept(verb[-1]) == own
-    assert len(found) == len(own)
 
 
 def test_sizes_are_checked(tmp_path):
@@ -255,14 +286,13 @@ print(int(peak.split()[1]) > 1 << 20)
 
 def test_identities_leave_the_program_as_it_is(tmp_path):
     (tmp_path / "program.py").write_text(SAME_PROGRAM)
-    for levels in ("2", "1,2,4"):
-        done = tool.torchtrace(
-            *("run", "--python", tool.PYTHON, "-qf", "-l", levels, "--ids", "--outputs"),
-            *("--int-ranges", "--values", "4KB", "-o", "out", "program.py"),
-            cwd=tmp_path,
-        )
-        assert done.status == 0, done.err
-        assert done.out == "['aten.add.Tensor']\nTrue\nFalse\n"
+    done = tool.torchtrace(
+        *("run", "--python", tool.PYTHON, "-qf", "-l", "1,2,4", "--ids", "--outputs"),
+        *("--int-ranges", "--values", "4KB", "-o", "out", "program.py"),
+        cwd=tmp_path,
+    )
+    assert done.status == 0, done.err
+    assert done.out == "['aten.add.Tensor']\nTrue\nFalse\n"
     numbers = [
         note["tensor"]
         for call in named(calls(tmp_path), "aten::mul.Tensor", 2)

@@ -1,16 +1,20 @@
 """APITracer as users of api_tracer call it, and the names of APIs."""
 
+import functools
 import json
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
 import pytest
 import yaml
 
 from python import module_testing as testing
+from python import warm_testing
 
-python = testing.python
+fresh, python = testing.python, warm_testing.python
 
 pytestmark = pytest.mark.torch
 
@@ -59,7 +63,7 @@ def files(folder):
 
 
 def test_the_example_of_api_tracer(tmp_path):
-    python(EXAMPLE.format(levels="[1, 2]", more=""), tmp_path).check()
+    fresh(EXAMPLE.format(levels="[1, 2]", more=""), tmp_path).check()
     out = tmp_path / "trace_output"
     assert (out / "api_trace_level_1.txt").read_text() == LEVEL_1
     assert "aten::add.Tensor" in (out / "api_apis_level_2.txt").read_text()
@@ -103,34 +107,45 @@ def test_errors(tmp_path, arguments, error):
     assert not (tmp_path / "trace_output").exists()
 
 
-STEP = """import torch, torchtrace
+STEP = """import os, torch, torchtrace
 def step(x):
     return torch.add(x, 1)
-with torchtrace.APITracer(levels=[1, 2], record_stack=True, stack_format="{form}"):
-    for _ in range(5):
-        step(torch.ones(2))
-torchtrace.APITracer.parse_stacks_from_trace("trace_output", "parsed", "_x")
+for form in "short", "api", "full":
+    with torchtrace.APITracer(levels=[1, 2], record_stack=True, stack_format=form):
+        for _ in range(5):
+            step(torch.ones(2))
+    torchtrace.APITracer.parse_stacks_from_trace("trace_output", f"parsed_{form}", "_x")
+    os.rename("trace_output", form)
 """
+
+
+@functools.cache
+def stacks_in_all_forms():
+    """The folder of a program that recorded its stacks in each form."""
+    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
+    folder = Path(keep.name)
+    fresh(STEP, folder).check()
+    return folder, keep
 
 
 @pytest.mark.parametrize(
     "form, frames",
     [
-        ("short", ["script.py:3 in step", "script.py:6 in <module>"]),
+        ("short", ["script.py:3 in step", "script.py:7 in <module>"]),
         ("api", ["__main__.script.py.step", "__main__.script.py.<module>"]),
         (
             "full",
             [
                 '  File "{script}", line 3, in step\n    return torch.add(x, 1)',
-                '  File "{script}", line 6, in <module>\n    step(torch.ones(2))',
+                '  File "{script}", line 7, in <module>\n    step(torch.ones(2))',
             ],
         ),
     ],
 )
-def test_record_stack(tmp_path, form, frames):
-    python(STEP.format(form=form), tmp_path).check()
-    frames = [frame.format(script=tmp_path / "script.py") for frame in frames]
-    out = tmp_path / "trace_output"
+def test_record_stack(form, frames):
+    folder, _ = stacks_in_all_forms()
+    frames = [frame.format(script=folder / "script.py") for frame in frames]
+    out = folder / form
     stacks = yaml.safe_load((out / "api_stacks_level_1.yaml").read_text())
     assert stacks == {
         "torch.add": {"3stacks": [frames] * 3},
@@ -141,7 +156,7 @@ def test_record_stack(tmp_path, form, frames):
     calls = yaml.safe_load((out / "api_trace_level_1.yaml").read_text())
     assert [call["stack"] for call in calls if call["api"] == "torch.add"] == [frames] * 5
     assert [call["id"] for call in calls] == sorted(call["id"] for call in calls)
-    parsed = yaml.safe_load((tmp_path / "parsed/api_stacks_x.yaml").read_text())
+    parsed = yaml.safe_load((folder / f"parsed_{form}/api_stacks_x.yaml").read_text())
     assert {"torch.add", "aten::add.Tensor"} <= set(parsed)
 
 

@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 
-from python.module_testing import TORCHTRACE, python
+from python.module_testing import TORCHTRACE
+from python.warm_testing import python
 
 pytestmark = pytest.mark.torch
 

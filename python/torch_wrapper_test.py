@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from python import module_testing as testing
+from python import warm_testing
 
-python = testing.python
+python = warm_testing.python
 
 pytestmark = pytest.mark.torch
 

@@ -40,8 +40,8 @@ PROGRAMS = {
     "seed_example": ["seed_example.py"],
     "train_mlp": ["train_mlp.py"],
     "train_transformer": ["train_transformer.py"],
-    "train_lightning": ["train_lightning.py"],
-    "train_lightning_workers": ["train_lightning.py", "--workers", "2"],
+    # Of one worker, the batches arrive in order.
+    "train_lightning": ["train_lightning.py", "--workers", "1"],
     "train_gcn": ["train_gcn.py"],
     "encoder_eval": ["encoder_eval.py"],
     "compiled_step": ["compiled_step.py"],
@@ -58,9 +58,6 @@ CHANGED_BY_MODES = ("encoder_eval", "compiled_step")
 # Under any dispatch mode the gradient of some samples of prod raises, and that of some samples of
 # linalg.eig doesn't, which changes the program's further calls.
 CHANGED_BY_DISPATCH_MODE = ("opinfo_samples",)
-
-# The batches of two workers are unpacked in the order in which they arrive.
-ORDER_VARIES = ("train_lightning_workers",)
 
 # Calls that torch.multiprocessing makes for a tensor that a worker sends: in a thread of its queue,
 # where modes are off.
@@ -240,16 +237,13 @@ def witnessed_alone(runs, kind, untraced):
     return folder
 
 
-def check_operators(name, main, witnessed):
+def check_operators(main, witnessed):
     """The operators are those that PyTorch's profiler saw."""
     operators = comparison.operators_below_autograd(
         comparison.read_lines(witnessed / "operators.jsonl")
     )
     level2 = [call for call in main if call.level == 2]
-    if name in ORDER_VARIES:
-        assert comparison.same_counts(level2, operators)
-    else:
-        assert comparison.first_difference(level2, operators) is None
+    assert comparison.first_difference(level2, operators) is None
     opened, closed = comparison.ranges(level2)
     assert opened == closed
 
@@ -288,7 +282,7 @@ def test_program(runs, name):
     # Without level 0, the other levels see the same.
     if name in CHANGED_BY_MODES:
         witnessed = witnessed_alone(runs, "counts", untraced)
-        check_operators(name, main, witnessed)
+        check_operators(main, witnessed)
         check_counts_of_functions(main, witnessed)
         done, again = runs.traced("again", *runs.program)
         assert (done.returncode, done.stdout, done.stderr) == (0, untraced.stdout, untraced.stderr)
@@ -297,16 +291,14 @@ def test_program(runs, name):
         assert below == [call for call in main if call.level > 0]
         return
     witnessed = witnessed_alone(runs, "functions", untraced)
-    check_operators(name, main, witnessed)
-    if name not in ORDER_VARIES:
-        check_functions(main, witnessed)
+    check_operators(main, witnessed)
+    check_functions(main, witnessed)
     witnessed = runs.folder / "modes"
     witnessed.mkdir()
     done, again = runs.traced("again", str(WITNESS), "modes", str(witnessed), *runs.program)
     assert done.returncode == 0, done.stderr
     check_modes(runs, witnessed, again)
-    if name not in ORDER_VARIES:
-        assert (done.stdout == untraced.stdout) == (name not in CHANGED_BY_DISPATCH_MODE)
+    assert (done.stdout == untraced.stdout) == (name not in CHANGED_BY_DISPATCH_MODE)
 
 
 # The calls of everything that a scan finds are hard to predict, so this checks only a few.

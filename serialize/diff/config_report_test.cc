@@ -129,7 +129,8 @@ TEST(ConfigReport, NearestOfAFamily) {
     }
     pairs.push_back(pair);
   }
-  EXPECT_THAT(pairs, testing::UnorderedElementsAre("changed 8>16", "changed 8>16", "changed 7>8", "added"));
+  // In the order of their numbers, the last size first.
+  EXPECT_THAT(pairs, testing::ElementsAre("added", "changed 7>8", "changed 8>16", "changed 8>16"));
 }
 
 TEST(ConfigReport, OtherFamiliesAreNoPairs) {

@@ -377,14 +377,6 @@ def first_difference(recorded, operators):
     return f"too many: {records[at : at + 3]}" if at < len(records) else None
 
 
-def same_counts(recorded, operators):
-    """Like first_difference, for a program whose order depends on other processes."""
-    told = collections.Counter(operator.name for operator in operators)
-    for opening in (OPEN_RANGE, CLOSE_RANGE):
-        told[opening] = ranges(recorded)[0]
-    return +told == collections.Counter(call.api for call in recorded)
-
-
 def ranges(recorded):
     """The number of opened ranges, and the number of closed ones."""
     apis = collections.Counter(call.api for call in recorded)

@@ -20,15 +20,18 @@ from testdata.programs import comparison
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 WITNESS = ROOT / "testdata" / "programs" / "witness.py"
-PROGRAMS = [
-    "told_operators.py",
-    "told_overrides.py",
-    "told_modes.py",
-    "told_autograd.py",
-    "told_opinfo.py",
-    "told_distributed.py",
-    "told_threads.py",
-]
+# The scripts of each run in one process: most of the time goes by until torch is there.
+PROGRAMS = {
+    # They pickle, which reads properties, and differs for tensors with own state.
+    "pickling": ["told_threads.py", "told_operators.py"],
+    "calling": [
+        "told_overrides.py",
+        "told_modes.py",
+        "told_autograd.py",
+        "told_opinfo.py",
+        "told_distributed.py",
+    ],
+}
 MAX_SHOWN = 40
 # Where the two are known to differ: docs/internals/DESIGN.md, "What levels 1 and 2 do not see".
 KNOWN = re.compile(
@@ -43,14 +46,17 @@ KNOWN = re.compile(
     # Inside functions that make tensors without calling a mode.
     r"|dlpack|Buffer|nested jagged"
 )
-# Scripts that pickle, which reads properties, and differs for tensors with own state.
-PICKLING = ("told_operators.py", "told_threads.py")
 
 
-def witness(script):
-    """Runs the script under the mode. Returns its output and {label: calls}."""
+def words(program):
+    return ["one_by_one.py", *" , ".join(PROGRAMS[program]).split()]
+
+
+def witness(program):
+    """Runs the program under the mode. Returns its output and {label: calls}."""
     with tempfile.TemporaryDirectory(prefix="torchtrace-test-") as folder:
-        command = [sys.executable, str(WITNESS), "told", folder, str(SCRIPTS / script)]
+        script, *arguments = words(program)
+        command = [sys.executable, str(WITNESS), "told", folder, str(SCRIPTS / script), *arguments]
         ended = subprocess.run(
             command, cwd=folder, env=environment(), capture_output=True, text=True
         )
@@ -59,14 +65,14 @@ def witness(script):
 
 
 @functools.cache
-def told(script):
-    return witness(script)
+def told(program):
+    return witness(program)
 
 
 @functools.cache
-def traced(script, getters=False):
+def traced(program, getters=False):
     options = ["--formats", "none"] + ["--include-getters"] * getters
-    return trace(script, levels="1", options=options).check()
+    return trace(*words(program), levels="1", options=options).check()
 
 
 def told_of(run):
@@ -132,38 +138,37 @@ def without_getters(sections):
     }
 
 
-@pytest.mark.parametrize("script", PROGRAMS)
-def test_same_calls(script):
-    _, theirs = told(script)
-    check(recorded(traced(script)), without_getters(theirs))
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_same_calls(program):
+    _, theirs = told(program)
+    check(recorded(traced(program)), without_getters(theirs))
 
 
-@pytest.mark.parametrize("script", PROGRAMS)
-def test_same_calls_with_getters(script):
-    _, theirs = told(script)
-    check(recorded(traced(script, getters=True)), theirs)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_same_calls_with_getters(program):
+    _, theirs = told(program)
+    check(recorded(traced(program, getters=True)), theirs)
 
 
-@pytest.mark.parametrize("script", [each for each in PROGRAMS if each not in PICKLING])
-def test_getters_are_counted(script):
-    _, theirs = told(script)
+def test_getters_are_counted():
+    _, theirs = told("calling")
     getters = sum(call.api.endswith(".__get__") for calls in theirs.values() for call in calls)
-    ours = traced(script, getters=True)
+    ours = traced("calling", getters=True)
     getters += sum(call.api.endswith(".__get__") for call in ours.level(1))
     getters -= sum(call.api.endswith(".__get__") for call in told_of(ours))
-    assert traced(script).run["excluded_getters"] == getters > 0
+    assert traced("calling").run["excluded_getters"] == getters > 0
 
 
-@pytest.mark.parametrize("script", PROGRAMS)
-def test_same_output(script):
-    assert traced(script).stdout == told(script)[0]
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_same_output(program):
+    assert traced(program).stdout == told(program)[0]
 
 
 @functools.cache
 def strict():
     """{label: calls recorded} of what failed before it reached a mode in told_overrides.py."""
-    _, theirs = told("told_overrides.py")
-    ours = recorded(traced("told_overrides.py"))
+    _, theirs = told("calling")
+    ours = recorded(traced("calling"))
     failed = (label for label, calls in theirs.items() if calls and comparison.label_of(calls[0]))
     return {label: ours[label] for label in failed}
 

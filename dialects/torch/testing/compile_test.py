@@ -10,44 +10,69 @@ from dialects.torch.testing.trace_testing import trace, untraced
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 BACKENDS = ["eager", "aot_eager", "inductor"]
+LEVELS = ["1,2", "0,1,2", "3,4"]
+READ = LEVELS[:2]  # at level 3 there are a million frames of Dynamo's
 EAGERLY = ["torch.relu", "torch.nn.functional.relu", "torch.norm", "torch.Tensor.sum"]
 # Kernels are compiled once, but no graphs are cached: that would change the counters.
 ENV = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+# In one process: most of the time goes by until Dynamo is there.
+PROGRAM = ("one_by_one.py", "compiling.py", *BACKENDS, ",", "compiled_nodes.py")
 
 
-def plain(backend):
-    return untraced("compiling.py", backend, env=ENV)
+def plain():
+    return untraced(*PROGRAM, env=ENV).check()
 
 
 @functools.cache
-def traced(backend, levels):
-    return trace("compiling.py", backend, levels=levels, env=ENV)
+def traced(levels):
+    return trace(*PROGRAM, levels=levels, env=ENV)
 
 
-def run(backend, levels="1,2"):
-    return traced(backend, levels).check()
+def run(levels="1,2"):
+    return traced(levels).check()
+
+
+def printed(text, script):
+    """What a script printed, without the times and processes of log lines."""
+    (part,) = re.findall(rf"(?ms)^---- {script}\n(.*?)(?=^---- |\Z)", text)
+    return re.sub(r"(?m)^([A-Z]\d{4}) [0-9:.]+ \d+ ", r"\1 ", part).splitlines()
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_same_graphs_breaks_and_results(levels):
+    expected = printed(plain().stdout, "compiling.py")
+    assert printed(run(levels).stdout, "compiling.py") == expected
+    assert sum("'unique_graphs'" in line for line in expected) == len(BACKENDS)
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_the_same_nodes(levels):
+    script = "compiled_nodes.py"
+    assert printed(run(levels).stdout, script) == printed(plain().stdout, script)
+    assert printed(run(levels).program_stderr, script) == printed(plain().stderr, script)
+
+
+def section(levels, backend, name):
+    return run(levels).section(f"{backend}: {name}")
+
+
+def section_apis(levels, backend, name, level):
+    return run(levels).section_apis(f"{backend}: {name}", level)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("levels", ["1,2", "0,1,2", "3,4"])
-def test_same_graphs_breaks_and_results(backend, levels):
-    assert run(backend, levels).stdout == plain(backend).check().stdout
-    assert "'unique_graphs'" in plain(backend).stdout
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("levels", ["1,2", "0,1,2"])
+@pytest.mark.parametrize("levels", READ)
 def test_what_pytorch_calls_while_compiling_is_not_recorded(backend, levels):
-    first = run(backend, levels).section("first call")
-    second = run(backend, levels).section("second call")
+    first = section(levels, backend, "first call")
+    second = section(levels, backend, "second call")
     assert [call.text for call in first] == [call.text for call in second]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("levels", ["1,2", "0,1,2"])
+@pytest.mark.parametrize("levels", READ)
 def test_what_pytorch_calls_for_the_backward_graph_is_not_recorded(backend, levels):
-    first = run(backend, levels).section("first backward")
-    second = run(backend, levels).section("second backward")
+    first = section(levels, backend, "first backward")
+    second = section(levels, backend, "second backward")
     assert [call.text for call in first] == [call.text for call in second]
     # The backward graph itself is called back.
     level_1 = [call for call in first if call.level == 1]
@@ -60,53 +85,43 @@ def test_what_pytorch_calls_for_the_backward_graph_is_not_recorded(backend, leve
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_level_0_around_compiling(backend):
-    for section in ("before", "after", "in a thread", "at the end"):
-        apis = run(backend, "0,1,2").section_apis(section, 0)
+    for name in ("before", "after", "in a thread", "at the end"):
+        apis = section_apis("0,1,2", backend, name, 0)
         assert apis[:2] == ["torch.relu", "torch.nn.functional.relu"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_calls_are_recorded_around_compiling(backend):
-    for section in ("before", "after", "at the end"):
-        assert run(backend).section_apis(section, 1)[:4] == EAGERLY
-        assert run(backend).section_apis(section, 2)[:2] == ["aten::relu", "aten::relu"]
+@pytest.mark.parametrize("levels", READ)
+def test_calls_are_recorded_around_compiling(backend, levels):
+    for name in ("before", "after", "at the end"):
+        assert section_apis(levels, backend, name, 1)[:4] == EAGERLY
+        assert section_apis(levels, backend, name, 2)[:2] == ["aten::relu", "aten::relu"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_calls_are_recorded_on_other_threads(backend):
-    assert run(backend).section_apis("in a thread", 1)[:4] == EAGERLY
-    assert run(backend).section_apis("in a thread after", 1) == EAGERLY * 2
+@pytest.mark.parametrize("levels", READ)
+def test_calls_are_recorded_on_other_threads(backend, levels):
+    assert section_apis(levels, backend, "in a thread", 1)[:4] == EAGERLY
+    assert section_apis(levels, backend, "in a thread after", 1) == EAGERLY * 2
 
 
 def test_a_compiled_graph_of_a_backend_that_fuses_nothing_is_seen():
-    apis = run("eager").section_apis("second call", 2)
+    apis = section_apis("1,2", "eager", "second call", 2)
     assert "aten::native_layer_norm" in apis
     assert "aten::addmm" in apis
 
 
 def test_a_graph_break():
-    first = run("eager").section_apis("graph break's first call", 2)
+    first = section_apis("1,2", "eager", "graph break's first call", 2)
     assert first == ["aten::sin", "aten::cos"]
-    assert run("eager").section_apis("graph break's second call", 2) == first
+    assert section_apis("1,2", "eager", "graph break's second call", 2) == first
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_fused_kernels_are_named_as_not_seen(backend):
-    (sentence,) = [each for each in run(backend).run["not_seen"] if "torch.compile" in each]
+@pytest.mark.parametrize("levels", LEVELS)
+def test_fused_kernels_are_named_as_not_seen(levels):
+    (sentence,) = [each for each in run(levels).run["not_seen"] if "torch.compile" in each]
     assert "fused" in sentence
 
 
 def test_without_compile_nothing_is_said_of_it():
     assert trace("import torch\ntorch.ones(1)").check().run["not_seen"] == []
-
-
-def without_stamps(log):
-    return re.sub(r"(?m)^([A-Z]\d{4}) [0-9:.]+ \d+ ", r"\1 ", log)
-
-
-@pytest.mark.parametrize("levels", ["1", "2", "0,1,2", "3,4"])
-def test_the_same_nodes(levels):
-    ran = trace("compiled_nodes.py", levels=levels, env=ENV).check()
-    expected = untraced("compiled_nodes.py", env=ENV).check()
-    assert ran.stdout.splitlines() == expected.stdout.splitlines()
-    assert without_stamps(ran.program_stderr) == without_stamps(expected.stderr)

@@ -82,7 +82,7 @@ def test_calls_of_a_thread_do_not_nest_in_another_one():
 def test_a_thread_ends_with_an_exception():
     (call,) = [call for call in threads().calls if call.outcome == "raised"][:1]
     assert (call.api, call.exception) == ("torch.add", "RuntimeError")
-    assert threads().stdout == untraced("threads.py").check().stdout
+    assert threads().stdout == "RuntimeError\n[4.0, 4.0]\n"
 
 
 def test_level_2_alone_sees_threads():
@@ -92,19 +92,19 @@ def test_level_2_alone_sees_threads():
 
 
 def test_threads_that_live_on_or_end_at_the_end():
-    for _ in range(3):
+    for _ in range(2):
         run = trace("daemons.py").check()
         assert run.stdout == "20\n"
         assert count(run.calls, "torch.nn.functional.relu") == 40
 
 
-# Spawned workers are slow: each imports torch.
-EPOCHS = {"fork": 2, "spawn": 1}
+# How many workers and epochs. Spawned workers are slow: each imports torch.
+LOADERS = {"fork": (2, 2), "spawn": (1, 1)}
 
 
 @functools.cache
 def loader_run(start):
-    return trace("loader.py", start, EPOCHS[start])
+    return trace("loader.py", start, *LOADERS[start])
 
 
 def test_fork_workers_have_logs_of_their_own():
@@ -124,10 +124,10 @@ def test_fork_workers_have_logs_of_their_own():
     assert not run.run["damage"]["damaged"]
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_workers_compute_the_same(start):
-    run = loader_run(start).check()
-    assert run.stdout == untraced("loader.py", start, EPOCHS[start]).check().stdout
+def test_workers_compute_the_same():
+    plain = untraced("loader.py", "fork", *LOADERS["fork"]).check().stdout
+    assert loader_run("fork").check().stdout == plain
+    assert loader_run("spawn").check().stdout == plain.splitlines(keepends=True)[0]
 
 
 def test_spawn_workers_are_left_alone():
@@ -185,9 +185,9 @@ def kill_at_a_random_moment(delay):
         return len(numbers), read_calls(folder)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_kill_9_loses_no_call(seed):
-    announced, calls = kill_at_a_random_moment(random.Random(seed).uniform(0.005, 0.3))
+    announced, calls = kill_at_a_random_moment(random.Random(seed).uniform(0.005, 0.1))
     assert announced > 0
     adds = [call for call in calls if call.api == "torch.add"]
     operators = [call for call in calls if call.api == "aten::add.Tensor"]
@@ -279,10 +279,10 @@ def test_a_folder_that_cannot_be_made():
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
 
 
-def test_two_million_calls_in_flat_memory():
+def test_a_million_calls_in_flat_memory():
     run = trace("many.py", levels="1", options=["--formats", "none", "-q"]).check()
-    assert int(run.stdout) < 16 << 10  # KiB
-    assert run.run["counts"]["calls"] == 2_000_001
+    assert int(run.stdout) < 8 << 10  # KiB
+    assert run.run["counts"]["calls"] == 1_000_001
 
 
 def test_python_is_the_one_under_test():
@@ -290,28 +290,26 @@ def test_python_is_the_one_under_test():
     assert run.stdout == sys.executable + "\n"
 
 
-@pytest.mark.parametrize("levels", ["1", "2", "1,2"])
-def test_threads_that_c_made_and_that_call_python(levels):
-    traced = trace("c_threads.py", "python", levels=levels).check()
-    assert traced.stdout == "[3.0, 3.0, 3.0]\n"
-    if "1" in levels:
-        assert traced.apis(1).count("torch.nn.functional.relu") == 3
-    if "2" in levels:
-        assert traced.apis(2).count("aten::relu") == 3
+ON_THREADS = "operators called on threads that C++ made"
+IN_REGIONS = "operators called in parallel regions"
+ZEROS = "[0.0, 0.0, 0.0, 0.0]\n"
 
 
-@pytest.mark.parametrize(
-    ("where", "what"),
-    [
-        ("thread", "on threads that C++ made"),
-        ("early", "on threads that C++ made"),
-        ("region", "in parallel regions"),
-    ],
-)
-def test_operators_on_threads_that_c_made_are_named(where, what):
-    traced = trace("c_threads.py", where, levels="1,2").check()
-    assert traced.stdout == "[0.0, 0.0, 0.0, 0.0]\n"
-    assert any(f"operators called {what}" in text for text in traced.run["not_seen"])
+def test_threads_that_c_made():
+    """Some call Python, and then one calls an operator alone."""
+    traced = trace("c_threads.py", "python", "thread").check()
+    assert traced.stdout == "[3.0, 3.0, 3.0]\n" + ZEROS
+    assert traced.apis(1).count("torch.nn.functional.relu") == 3
+    assert traced.apis(2).count("aten::relu") == 3
+    assert any(ON_THREADS in text for text in traced.run["not_seen"])
+    assert not any(IN_REGIONS in text for text in traced.run["not_seen"])
+
+
+def test_an_early_thread_that_c_made_and_a_parallel_region():
+    traced = trace("c_threads.py", "early", "region").check()
+    assert traced.stdout == ZEROS * 2
+    for what in (ON_THREADS, IN_REGIONS):
+        assert any(what in text for text in traced.run["not_seen"])
 
 
 def test_a_thread_that_python_ends_inside_an_operator():

@@ -115,8 +115,7 @@ def test_forked_processes_tell_themselves_their_ranks(tmp_path, how):
     "workers",
     [
         "",
-        "; os.fork() or os._exit(0)",
-        "; import subprocess; subprocess.run([sys.executable, '-V'])",
+        "; os.fork() or os._exit(0); import subprocess; subprocess.run([sys.executable, '-V'])",
     ],
 )
 def test_a_process_tells_itself_its_rank(tmp_path, workers):

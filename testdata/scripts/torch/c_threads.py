@@ -1,5 +1,5 @@
 """Threads that C made: some call back into Python, some call one operator alone; one of these is
-there before torch."""
+there before torch. Arguments: which of them."""
 
 import ctypes
 import pathlib
@@ -39,10 +39,9 @@ def compiled():
         return ctypes.CDLL(f"{folder}/c.so")
 
 
-which = sys.argv[1]
-call = (ctypes.c_void_p * 2)()
-if which == "early":
-    thread = start(compiled().one, call)
+early = (ctypes.c_void_p * 2)()
+if "early" in sys.argv:
+    early_thread = start(compiled().one, early)
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -57,19 +56,27 @@ def call_python(_):
     return None
 
 
-if which == "python":
-    for _ in range(3):
-        join(start(ctypes.cast(call_python, ctypes.c_void_p), None), None)
-    print(done)
-else:
-    cpu = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+def zero(call):
+    """Has the waiting `call` fill a tensor, which it returns."""
     tensor = torch.ones(4)
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    cpu = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     call[1] = pointer(torch._C._aoti.unsafe_alloc_void_ptr_from_tensor(tensor), None)
     call[0] = ctypes.cast(cpu.aoti_torch_zero_, ctypes.c_void_p)
+    return tensor
+
+
+for which in sys.argv[1:]:
+    if which == "python":
+        for _ in range(3):
+            join(start(ctypes.cast(call_python, ctypes.c_void_p), None), None)
+        print(done)
+        continue
+    call = early if which == "early" else (ctypes.c_void_p * 2)()
+    tensor = zero(call)
     if which == "region":
         compiled().region(call)
     else:
-        join(thread if which == "early" else start(compiled().one, call), None)
+        join(early_thread if which == "early" else start(compiled().one, call), None)
     print(tensor.tolist())

@@ -1,4 +1,4 @@
-"""torch.compile; arguments: the backend. Prints Dynamo's counters."""
+"""torch.compile with each of the backends that the arguments name; prints Dynamo's counters."""
 
 import sys
 import threading
@@ -6,23 +6,6 @@ import threading
 import torch
 from marks import mark
 from torch._dynamo.utils import counters
-
-backend = sys.argv[1]
-torch.manual_seed(0)
-x = torch.randn(3, 4, requires_grad=True)
-model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.LayerNorm(4))
-
-
-def function(x):
-    y = model(x)
-    z = torch.nn.functional.dropout(y, 0.0)
-    return (torch.norm(z) + z.norm()).sum()
-
-
-def breaking(x):
-    y = torch.sin(x)
-    torch._dynamo.graph_break()
-    return torch.cos(y)
 
 
 def eagerly(x):
@@ -32,52 +15,73 @@ def eagerly(x):
     x.sum()
 
 
-def forget_gradients():
-    model.zero_grad()
-    x.grad = None
+def breaking(x):
+    y = torch.sin(x)
+    torch._dynamo.graph_break()
+    return torch.cos(y)
 
 
-compiled = torch.compile(function, backend=backend)
-mark("before")
-eagerly(x)
-mark("first call")
-result = compiled(x)
-mark("first backward")
-result.backward()
-mark("after")
-eagerly(x)
-forget_gradients()
-mark("second call")
-result = compiled(x)
-mark("second backward")
-result.backward()
-mark("graph break")
-broken = torch.compile(breaking, backend=backend)
-mark("graph break's first call")
-broken(x)
-mark("graph break's second call")
-broken(x)
-mark("threads")
+def compile_with(backend):
+    def section(name):
+        mark(f"{backend}: {name}")
 
+    def forget_gradients():
+        model.zero_grad()
+        x.grad = None
 
-def work():
-    mark("in a thread")
+    def function(x):
+        y = model(x)
+        z = torch.nn.functional.dropout(y, 0.0)
+        return (torch.norm(z) + z.norm()).sum()
+
+    torch._dynamo.reset()
+    counters.clear()
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, requires_grad=True)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.LayerNorm(4))
+    compiled = torch.compile(function, backend=backend)
+    section("before")
     eagerly(x)
-    compiled(x)
-    mark("in a thread after")
+    section("first call")
+    result = compiled(x)
+    section("first backward")
+    result.backward()
+    section("after")
     eagerly(x)
+    forget_gradients()
+    section("second call")
+    result = compiled(x)
+    section("second backward")
+    result.backward()
+    section("graph break")
+    broken = torch.compile(breaking, backend=backend)
+    section("graph break's first call")
+    broken(x)
+    section("graph break's second call")
+    broken(x)
+    section("threads")
+
+    def work():
+        section("in a thread")
+        eagerly(x)
+        compiled(x)
+        section("in a thread after")
+        eagerly(x)
+
+    for _ in range(2):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    section("other shape")
+    compiled(torch.randn(5, 4, requires_grad=True)).backward()
+    section("at the end")
+    eagerly(x)
+    section("end")
+    print(backend, result.item().hex(), x.grad.double().sum().item().hex())
+    print(dict(counters["stats"]))
+    print(dict(counters["frames"]))
+    print(dict(counters["graph_break"]))
 
 
-for _ in range(2):
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-mark("other shape")
-compiled(torch.randn(5, 4, requires_grad=True)).backward()
-mark("at the end")
-eagerly(x)
-mark("end")
-print(result.item().hex(), x.grad.double().sum().item().hex())
-print(dict(counters["stats"]))
-print(dict(counters["frames"]))
-print(dict(counters["graph_break"]))
+for each in sys.argv[1:]:
+    compile_with(each)

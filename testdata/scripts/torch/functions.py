@@ -1,4 +1,4 @@
-"""Calls twenty APIs a thousand times each: ten written in Python and ten in C++."""
+"""Calls twenty APIs 300 times each: ten written in Python and ten in C++."""
 
 import torch
 import torch.nn.functional as F
@@ -47,18 +47,18 @@ KEYWORDS = [
 ]
 
 
-def thousand(calls):
+def often(calls):
     for call in calls:
-        for _ in range(1000):
+        for _ in range(300):
             call()
 
 
 mark("python")
-thousand(PYTHON)
+often(PYTHON)
 mark("c++")
-thousand(CPP)
+often(CPP)
 mark("keywords")
-thousand(KEYWORDS)
+often(KEYWORDS)
 
 
 def recurse(depth):
@@ -83,9 +83,9 @@ for backend in ("eager", "aot_eager"):
     for _ in range(3):
         compiled(x)
 mark("python after compiling")
-thousand(PYTHON)
+often(PYTHON)
 mark("c++ after compiling")
-thousand(CPP)
+often(CPP)
 mark("keywords after compiling")
-thousand(KEYWORDS)
+often(KEYWORDS)
 mark("end")

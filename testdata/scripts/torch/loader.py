@@ -1,4 +1,5 @@
-"""A DataLoader with worker processes; arguments: how they start, how many epochs."""
+"""A DataLoader with worker processes; arguments: how they start, how many of them, how many epochs.
+Prints a sum after each epoch."""
 
 import sys
 
@@ -18,14 +19,15 @@ class Numbers(Dataset):
 def main():
     mark("before")
     torch.cos(torch.ones(2))
-    loader = DataLoader(Numbers(), 5, num_workers=2, multiprocessing_context=sys.argv[1])
+    start, workers, epochs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    loader = DataLoader(Numbers(), 5, num_workers=workers, multiprocessing_context=start)
     total = 0
-    for epoch in range(int(sys.argv[2])):
+    for epoch in range(epochs):
         for batch in loader:
             total += torch.cos(batch).double().sum().item()
+        print(total.hex())
     mark("after")
     torch.cos(torch.ones(2))
-    print(total.hex())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Two million calls; prints how much the peak memory grew after the first tenth."""
+"""A million calls; prints how much the peak memory grew after the first tenth."""
 
 import torch
 
-CALLS = 2_000_000
+CALLS = 1_000_000
 
 
 def peak():

@@ -38,7 +38,7 @@ alarms = 0
 end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
     try:
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00002, 0.002))
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00002, 0.0005))
         calls()
     except Alarm:
         alarms += 1

@@ -1,5 +1,5 @@
 """How often Dynamo compiles, with checkpoints, under strict settings, around traces of its own.
-Argument: the levels of the traces that it opens, or none."""
+Arguments: the levels of the traces that it opens in turn, or none."""
 
 import contextlib
 import sys
@@ -105,14 +105,13 @@ counter = CompileCounter()
 model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.LayerNorm(3))
 warm = torch.compile(lambda tensor: F.softmax(model(tensor), 1).sum(), backend=counter)
 print(warm(x).item(), counter.frame_count)
-for _ in range(3):
+for number in range(6):
     opened = contextlib.nullcontext()
     if levels:
         import torchtrace
 
-        opened = torchtrace.trace(
-            levels=[int(each) for each in levels], formats="none", force=True, output="inner"
-        )
+        level = int(levels[number % len(levels)])
+        opened = torchtrace.trace(levels=[level], formats="none", force=True, output="inner")
     with opened:
         F.relu(x)
         print(warm(x).item(), counter.frame_count)

@@ -1,5 +1,6 @@
 """What programs could see of a function mode on their stack. Prints it all; nothing may differ."""
 
+import _thread
 import cProfile
 import contextlib
 import gc
@@ -528,5 +529,64 @@ def change_in_relu(tensor):
 
 change_in_relu(x)
 print(torch._C._len_torch_function_stack())
+
+# ---- Threads ----
+title("small stacks")
+
+
+def recurse(n):
+    return 0 if n == 0 else 1 + recurse(n - 1)
+
+
+for kilobytes in (64, 128, 512):
+    threading.stack_size(kilobytes << 10)
+    thread = threading.Thread(target=lambda: print(recurse(950)))
+    thread.start()
+    thread.join()
+threading.stack_size(0)
+
+
+class Depth:
+    def measure(self, *arguments, done):
+        self.reached = 0
+        try:
+            self.descend()
+        except RecursionError:
+            pass
+        print(self.reached, arguments)
+        done.release()
+
+    def descend(self):
+        self.reached += 1
+        self.descend()
+
+    __call__ = measure
+
+
+title("starts of threads")
+done = threading.Lock()
+done.acquire()
+for function in (Depth().measure, Depth()):
+    _thread.start_new_thread(function, (1, 2), {"done": done})
+    done.acquire()
+    thread = threading.Thread(target=function, args=(3,), kwargs={"done": done})
+    thread.start()
+    thread.join()
+    done.acquire()
+
+
+def fail(error):
+    raise error
+
+
+def unraisable(what):
+    print(what.object is fail, what.exc_type.__name__, what.err_msg)
+    done.release()
+
+
+sys.unraisablehook = unraisable
+for error in (SystemExit(), ValueError()):
+    _thread.start_new_thread(fail, (error,))
+done.acquire()
 
 title("end")

@@ -321,4 +321,4 @@ def train():
 
 attempt("train", train)
 attempt("LBFGS", lambda: torch.optim.LBFGS(model.parameters()).step(lambda: model(t).sum()))
-mark("end")
+mark("end of autograd")

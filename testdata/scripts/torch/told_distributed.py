@@ -58,7 +58,9 @@ attempt("broadcast_object_list", dist.broadcast_object_list, [1, "a"])
 attempt("gather_object", lambda: dist.gather_object({"a": 1}, [None]))
 attempt("new_group", lambda: dist.all_reduce(x.clone(), group=dist.new_group([0])))
 attempt("rank", lambda: (dist.get_rank(), dist.get_world_size(), dist.is_initialized()))
-attempt("functional", lambda: dist._functional_collectives.all_reduce(x, "sum", group) + 1)
+attempt(
+    "functional all_reduce", lambda: dist._functional_collectives.all_reduce(x, "sum", group) + 1
+)
 attempt("nn", lambda: __import__("torch.distributed.nn").distributed.nn.all_reduce(x.clone()))
 
 
@@ -70,4 +72,4 @@ def data_parallel():
 
 attempt("DistributedDataParallel", data_parallel)
 attempt("destroy", dist.destroy_process_group)
-mark("end")
+mark("end of distributed")

@@ -502,4 +502,4 @@ attempt("a function of PyTorch's with its own code again", F.softmin, x, 0)
 import asks_in_module
 
 attempt("after a module that asks", calls, x)
-mark("end")
+mark("end of modes")

@@ -598,4 +598,4 @@ attempt(
     "MultiheadAttention", lambda: torch.nn.MultiheadAttention(3, 3)(sequence, sequence, sequence)
 )
 attempt("Transformer layer", lambda: torch.nn.TransformerEncoderLayer(3, 3, 4)(sequence))
-mark("end")
+mark("end of operators")

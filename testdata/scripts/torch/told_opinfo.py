@@ -79,4 +79,4 @@ for op in op_db:
         attempt(
             f"{label} failing {number}", op.op, copied(sample.input), *sample.args, **sample.kwargs
         )
-mark("end")
+mark("end of opinfo")

@@ -87,4 +87,4 @@ for function, dummy in get_testing_overrides().items():
     made = set()
     for kind, args, kwargs in calls(parameters):
         attempt(f"{label}: {kind}", function, *args, **kwargs)
-mark("end")
+mark("end of overrides")

@@ -115,4 +115,4 @@ if pid == 0:
     os._exit(0)
 os.waitpid(pid, 0)
 work("the main thread at the end")
-mark("end")
+mark("end of threads")
