@@ -23,6 +23,10 @@ void* operator new(size_t bytes) {
   if (void* const memory = malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++g_allocations;
+  return malloc(bytes);
+}
 void operator delete(void* memory) noexcept { free(memory); }
 void operator delete(void* memory, size_t) noexcept { free(memory); }
 

@@ -418,6 +418,13 @@ TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
 }
 
 // Records while sessions begin, end, pause and stop, and processes are forked.
+// ASan's allocator may be locked for ever in a process that was forked while other threads ran.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kForksAmongThreads = false;
+#else
+constexpr bool kForksAmongThreads = true;
+#endif
+
 TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -436,7 +443,7 @@ TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
   for (int i = 0; i < 40; ++i) {
     Recorder::Get()->SetPaused(i % 3 == 0);
     Recorder::Get()->SetTags(absl::StrCat(R"({"step":)", i, "}"));
-    if (i % 4 == 0) {
+    if (i % 4 == 0 && kForksAmongThreads) {
       EXPECT_TRUE(InChild([] {
         Call("child");
         return true;
