@@ -195,21 +195,19 @@ def room_tests(name = "tests", deps = [], files = ["*_test.cc"], exclude = [], c
 
 def fuzzer(name, deps = [], data = []):
     """`NAME_fuzzer.cc` with libFuzzer, which brings main(), and `NAME_fuzz_test.cc`, which runs it on `data`."""
+    deps = [":" + _room_name()] + deps + ["//serialize/testing"]
     cc_binary(
         name = name + "_fuzz",
         testonly = True,
         srcs = native.glob([name + "_fuzzer.*"]),
         tags = ["manual"],
-        deps = [":" + _room_name()] + deps,
+        deps = deps,
     )
     cc_test(
         name = name + "_fuzz_test",
         srcs = native.glob([name + "_fuzzer.*"]) + [name + "_fuzz_test.cc"],
         data = data,
-        deps = [":" + _room_name()] + deps + [
-            "//serialize/testing",
-            "@googletest//:gtest_main",
-        ],
+        deps = deps + ["@googletest//:gtest_main"],
     )
 
 def api_names(name, api_list, more = []):

@@ -258,6 +258,9 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   // Opened in a scope that is closed before any call: a function around __enter__, whose key is free again.
   open(10, "around"), open(11, "step"), close(10), enter("work"), open(10, "around"), enter("more"), close(10);
   thread.Leave(), thread.Leave(), open(10, "around"), close(11), close(10);
+  // A scope whose key is free again while a call in it is open.
+  open(12, "kept"), enter("long"), close(12), open(12, "again"), enter("in"), thread.Leave(), close(12);
+  enter("out"), thread.Leave(), thread.Leave();
   open(5, "hidden"), enter("shown"), thread.Leave(), close(5);
   // A generator's scope ends with the call in which it began.
   enter("next"), open(6, "generator"), enter("work"), thread.Leave(), thread.Raise("StopIteration");
@@ -284,7 +287,8 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
       Tree(folder),
       "__enter__()step*(work()__exit__(inner()))after()"
       "empty*()first*(second*(both()one()))"
-      "around*()step*(work(around*(more())))around*()shown()next(generator*(work()))of a thread*()not closed*(last()!");
+      "around*()step*(work(around*(more())))around*()kept*(long(again*(in())out()))"
+      "shown()next(generator*(work()))of a thread*()not closed*(last()!");
 }
 
 TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {
