@@ -659,7 +659,7 @@ def test_the_program_ends_in_an_open_trace(tmp_path):
             child = 0 if end == "pass" else os.fork()
             if child == 0:
                 break
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
         torchtrace.start(f"out{{number}}", levels=[1, 2])
         torch.ones(1)
         exec(end)
