@@ -201,7 +201,7 @@ def fuzzer(name, deps = [], data = []):
         testonly = True,
         srcs = native.glob([name + "_fuzzer.*"]),
         tags = ["manual"],
-        deps = deps,
+        deps = deps + ["@googletest//:gtest"],
     )
     cc_test(
         name = name + "_fuzz_test",
