@@ -283,12 +283,11 @@ TEST(RecorderTest, ScopesThatAreOpenedAndClosedInCallsNest) {
   Call(Described("f"));
   EndSession();
   EXPECT_EQ(Tree(next), "");
-  EXPECT_EQ(
-      Tree(folder),
-      "__enter__()step*(work()__exit__(inner()))after()"
-      "empty*()first*(second*(both()one()))"
-      "around*()step*(work(around*(more())))around*()kept*(long(again*(in())out()))"
-      "shown()next(generator*(work()))of a thread*()not closed*(last()!");
+  EXPECT_EQ(Tree(folder),
+            "__enter__()step*(work()__exit__(inner()))after()"
+            "empty*()first*(second*(both()one()))"
+            "around*()step*(work(around*(more())))around*()kept*(long(again*(in())out()))"
+            "shown()next(generator*(work()))of a thread*()not closed*(last()!");
 }
 
 TEST(RecorderTest, ProgramClosesAllDescriptorsAndOpensItsOwn) {
