@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import textwrap
 
 import pytest
 
@@ -116,9 +115,8 @@ def export(folder, *args, python=None):
 
 def recorded(folder, program, levels):
     """Traces the program into `out`, and returns what it prints."""
-    options = f"levels={levels}, ids=True, outputs=True, values='64KB', quiet=True"
-    trace = f"import torch, torchtrace\nwith torchtrace.trace('out', {options}):\n"
-    return warm_testing.python(trace + textwrap.indent(program, "    "), folder).check().out
+    options = f"levels={levels}, ids=True, outputs=True, values='64KB'"
+    return warm_testing.traced(program, folder, options).out
 
 
 @pytest.mark.torch

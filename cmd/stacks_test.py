@@ -1,10 +1,7 @@
 """`torchtrace run --stacks`: the lines that calls come from."""
 
-import functools
 import json
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 import yaml
@@ -82,12 +79,11 @@ def run(tmp_path, code, *options, module=False):
     return tmp_path / "out"
 
 
-@functools.cache
-def recorded():
-    """The folder of SCRIPT, traced with all stacks, and what deletes it."""
-    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
-    run(Path(keep.name), SCRIPT, "--stacks", "-l", "1,2", "--stack-format", "api")
-    return Path(keep.name), keep
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A trace of SCRIPT with all stacks."""
+    folder = tmp_path_factory.mktemp("recorded")
+    return run(folder, SCRIPT, "--stacks", "-l", "1,2", "--stack-format", "api")
 
 
 def calls(trace, *options):
@@ -133,12 +129,12 @@ def test_lines(tmp_path, levels, module):
         check_lines(tmp_path, int(level))
 
 
-def test_lines_of_two_levels():
-    check_lines(recorded()[0], 1)
+def test_lines_of_two_levels(recorded):
+    check_lines(recorded.parent, 1)
 
 
-def test_every_call_has_a_stack_and_inner_ones_that_of_their_caller():
-    all_calls = calls(recorded()[0] / "out")
+def test_every_call_has_a_stack_and_inner_ones_that_of_their_caller(recorded):
+    all_calls = calls(recorded)
     assert all_calls and all("line" in call for call in all_calls)
     by_number = {call["call"]: call for call in all_calls}
     inner = [call for call in all_calls if call["level"] == 2 and "parent" in call]
@@ -162,15 +158,14 @@ for i in range(300):
 """
 
 
-@functools.cache
-def recorded_modules():
-    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
-    return run(Path(keep.name), MODULES, "--stacks=all", "-l", "1,2"), keep
+@pytest.fixture(scope="module")
+def recorded_modules(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("modules"), MODULES, "--stacks=all", "-l", "1,2")
 
 
-def test_stacks_of_module_calls_and_backward():
+def test_stacks_of_module_calls_and_backward(recorded_modules):
     seen = {}
-    for call in calls(recorded_modules()[0], "--stacks=short"):
+    for call in calls(recorded_modules, "--stacks=short"):
         seen.setdefault(call["api"], call)
     assert seen["torch.nn.functional.linear"]["line"] == 4
     assert seen["torch.nn.functional.relu"]["line"] == 4
@@ -221,8 +216,8 @@ for _ in range(2):
     assert lines == [([3], 3)] * 3 + [([3], None)] * 2 + [([4], 5)] * 2
 
 
-def test_stats_by_line_add_up():
-    out = recorded()[0] / "out"
+def test_stats_by_line_add_up(recorded):
+    out = recorded
     report = tool.torchtrace("stats", "--by", "line", "--format", "json", out, cwd="/")
     report = json.loads(report.out)
     assert sum(row["calls"] for row in report["lines"]) == report["total_calls"] == len(calls(out))
@@ -230,9 +225,8 @@ def test_stats_by_line_add_up():
     assert "script.py:30 in plain\n" in text
 
 
-def test_stacks_yaml(tmp_path):
-    folder, _ = recorded()
-    out = folder / "out"
+def test_stacks_yaml(tmp_path, recorded):
+    out = recorded
     stacks = yaml.safe_load((out / "api_stacks.yaml").read_text())
     assert set(stacks) == set((out / "api_apis.txt").read_text().splitlines())
     for api in stacks.values():
@@ -253,14 +247,14 @@ def test_stacks_yaml(tmp_path):
         "api_stacks_level_2.yaml",
     ]
     stacks = yaml.safe_load((tmp_path / "again/api_stacks_level_1.yaml").read_text())
-    script = folder / "script.py"
+    script = out.parent / "script.py"
     assert [f'  File "{script}", line 41, in <module>\n    torch.tensor(line())'] in stacks[
         "torch.tensor"
     ]["3stacks"]
 
 
-def test_filter_and_merge_keep_them(tmp_path):
-    out = recorded()[0] / "out"
+def test_filter_and_merge_keep_them(tmp_path, recorded):
+    out = recorded
 
     def places(trace):
         return [
@@ -321,8 +315,8 @@ def test_same_program(tmp_path):
     assert "stacks" in str(info)
 
 
-def test_deep_stacks_are_cut_and_counted():
-    out, _ = recorded_modules()
+def test_deep_stacks_are_cut_and_counted(recorded_modules):
+    out = recorded_modules
     (call,) = [call for call in calls(out, "--stacks") if call["api"] == "torch.zeros"]
     assert call["stack"] == ["script.py:8 in deep"] * 256
     # One for each call: with an operator on level 2.
@@ -331,8 +325,8 @@ def test_deep_stacks_are_cut_and_counted():
     assert cut == {"stacks": len(levels)} and set(levels) == {1, 2}
 
 
-def test_code_that_comes_and_goes():
-    seen = [call for call in calls(recorded_modules()[0]) if call["api"] == "torch.tensor"]
+def test_code_that_comes_and_goes(recorded_modules):
+    seen = [call for call in calls(recorded_modules) if call["api"] == "torch.tensor"]
     assert [(call["file"], call["line"]) for call in seen] == [
         (f"file{i}.py", i + 1) for i in range(300)
     ]

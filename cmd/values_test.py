@@ -1,13 +1,9 @@
 """--outputs, --ids, --int-ranges, --values: what is recorded of calls as well as their configs."""
 
 import base64
-import functools
 import json
 import os
 import struct
-import tempfile
-import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -45,21 +41,14 @@ def record(folder, *options):
     return calls(folder)
 
 
-def traced(folder, program, options):
-    """Records the program by torchtrace.trace(), and returns what it prints."""
-    code = f"import torchtrace\nwith torchtrace.trace('out', force=True, {options}):\n"
-    ended = warm_testing.python(code + textwrap.indent(program, "    "), folder).check()
-    assert ended.err == ""
-    return ended.out
-
-
-@functools.cache
-def with_everything():
-    """The folder of a trace of PROGRAM's operators, and what deletes it."""
-    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
+@pytest.fixture(scope="module")
+def with_everything(tmp_path_factory):
+    """The folder of a trace of PROGRAM's operators."""
+    folder = tmp_path_factory.mktemp("everything")
     options = "levels=2, ids=True, outputs=True, int_ranges='all', values='1KB'"
-    assert traced(Path(keep.name), PROGRAM, options) == "True\n"
-    return Path(keep.name), keep
+    ended = warm_testing.traced(PROGRAM, folder, options)
+    assert (ended.out, ended.err) == ("True\n", "")
+    return folder
 
 
 def calls(folder, trace="out"):
@@ -104,8 +93,8 @@ def numbers(note):
     return [note[key] for key in ("tensor", "storage", "offset")]
 
 
-def test_identities():
-    found = calls(with_everything()[0])
+def test_identities(with_everything):
+    found = calls(with_everything)
     (arange,) = named(found, "aten::arange", 2)
     base = arange["result_tensors"][0]
     view = named(found, "aten::slice.Tensor", 2)[0]["result_tensors"][0]
@@ -182,7 +171,8 @@ def test_ranges_of_first_calls(tmp_path):
 
 
 def test_ranges_of_all_calls_or_none(tmp_path):
-    assert traced(tmp_path, INTEGERS, "levels=2, int_ranges='all'") == ""
+    ended = warm_testing.traced(INTEGERS, tmp_path, "levels=2, int_ranges='all'")
+    assert (ended.out, ended.err) == ("", "")
     found = calls(tmp_path)
     assert noted(found, "aten::embedding")[::2] == [
         [(40000 + step, 40031 + step, True)] for step in range(5)
@@ -218,8 +208,8 @@ def test_memory_that_is_gone_is_not_read(tmp_path):
     assert "tensors" not in view and os.path.getsize(tmp_path / "integers") == 0
 
 
-def test_merge_and_filter_keep_all(tmp_path):
-    whole = with_everything()[0] / "out"
+def test_merge_and_filter_keep_all(tmp_path, with_everything):
+    whole = with_everything / "out"
 
     def kept(trace):
         keys = ("api", "tensors", "result", "result_tensors", "outcome")

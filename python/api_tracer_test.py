@@ -1,12 +1,9 @@
 """APITracer as users of api_tracer call it, and the names of APIs."""
 
-import functools
 import json
 import subprocess
 import sys
-import tempfile
 import textwrap
-from pathlib import Path
 
 import pytest
 import yaml
@@ -119,13 +116,12 @@ for form in "short", "api", "full":
 """
 
 
-@functools.cache
-def stacks_in_all_forms():
+@pytest.fixture(scope="module")
+def stacks_in_all_forms(tmp_path_factory):
     """The folder of a program that recorded its stacks in each form."""
-    keep = tempfile.TemporaryDirectory(prefix="torchtrace-test-")
-    folder = Path(keep.name)
+    folder = tmp_path_factory.mktemp("forms")
     fresh(STEP, folder).check()
-    return folder, keep
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -142,8 +138,8 @@ def stacks_in_all_forms():
         ),
     ],
 )
-def test_record_stack(form, frames):
-    folder, _ = stacks_in_all_forms()
+def test_record_stack(stacks_in_all_forms, form, frames):
+    folder = stacks_in_all_forms
     frames = [frame.format(script=folder / "script.py") for frame in frames]
     out = folder / form
     stacks = yaml.safe_load((out / "api_stacks_level_1.yaml").read_text())

@@ -12,3 +12,10 @@ def python(code, folder, *args, env=None):
     script.write_text(textwrap.dedent(code))
     environment = {"PYTHONPATH": str(module_testing.PACKAGE), **(env or {})}
     return module_testing._execute([warm_python.path(), script, *args], folder, environment)
+
+
+def traced(program, folder, options):
+    """Traces the program into `out`, with these arguments of torchtrace.trace()."""
+    window = f"with torchtrace.trace('out', force=True, quiet=True, {options}):\n"
+    code = "import torchtrace\n" + window + textwrap.indent(program, "    ")
+    return python(code, folder).check()

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import pytest
 
-from tools.testing import warm_python
 from tools.testing import whole_tool as tool
 
 LAUNCH = tool.SCRIPTS / "launch"
@@ -387,17 +386,10 @@ def test_exec_replaces_the_program(tmp_path):
     assert_same(["-c", "import os; os.execv('/nowhere', ['x'])"], tmp_path)
 
 
-# No item is the hundredth: the one worker ends well, where -1 is for two workers.
 @pytest.mark.torch
-@pytest.mark.parametrize(("method", "bad"), [("fork", "-1"), ("spawn", "100"), ("fork", "5")])
+@pytest.mark.parametrize(("method", "bad"), [("fork", "-1"), ("spawn", "-1"), ("fork", "5")])
 def test_data_loader(tmp_path, method, bad):
-    words = [LAUNCH / "torch_loader.py", method, bad]
-    if (method, bad) != ("fork", "-1"):
-        assert_same(words, tmp_path)
-        return
-    untraced = tool.execute([warm_python.path(), *words], tmp_path)
-    traced = tool.torchtrace("run", "-qo", "trace", "--python", tool.PYTHON, *words, cwd=tmp_path)
-    check(untraced, traced)
+    assert_same([LAUNCH / "torch_loader.py", method, bad], tmp_path)
 
 
 # ---- imports ----

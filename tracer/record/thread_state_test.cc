@@ -417,7 +417,6 @@ TEST(ThreadStateTest, ManyThreadsDescribeAtOnce) {
   EXPECT_THAT(trace->processes()[0].damage.sentences, IsEmpty());
 }
 
-// Records while sessions begin, end, pause and stop, and processes are forked.
 // ASan's allocator may be locked for ever in a process that was forked while other threads ran.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kForksAmongThreads = false;
@@ -425,6 +424,7 @@ constexpr bool kForksAmongThreads = false;
 constexpr bool kForksAmongThreads = true;
 #endif
 
+// Records while sessions begin, end, pause and stop, and processes are forked.
 TEST(ThreadStateTest, ThreadsRecordWhileAllElseChanges) {
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;

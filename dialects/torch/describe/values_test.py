@@ -2,12 +2,10 @@
 
 import functools
 import json
-import subprocess
 
 import pytest
 
-from dialects.torch.testing.trace_testing import SCRIPTS, environment, tagged, tensor, trace
-from tools.testing import warm_python
+from dialects.torch.testing.trace_testing import tagged, tensor, trace, untraced
 
 pytestmark = pytest.mark.torch
 
@@ -230,21 +228,12 @@ HOSTILE_VALUES = {
 
 
 @functools.cache
-def run(script, levels="1,2"):
-    return trace(script, levels=levels)
+def run(script):
+    return trace(script, levels="1,2")
 
 
 def traced(script):
     return run(script).check()
-
-
-@functools.cache
-def untraced(script):
-    """What the program prints, in a Python that has imported torch."""
-    command = [warm_python.path(), SCRIPTS / script]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @functools.cache
@@ -273,7 +262,7 @@ def test_c_functions_have_names():
 
 
 def test_describing_adds_no_guard():
-    assert traced("values.py").stdout == untraced("values.py")
+    assert traced("values.py").stdout == untraced("values.py").check().stdout
 
 
 def test_what_is_cut_is_counted():
@@ -293,24 +282,24 @@ def test_hostile_value(label):
 
 
 def test_hostile_values_are_not_asked():
-    plain = untraced("hostile_values.py")
-    assert traced("hostile_values.py").stdout == plain
-    assert plain.splitlines()[0] == "[]"
-    assert plain.splitlines()[-1] == "[]"
+    plain = untraced("hostile_values.py").check()
+    assert traced("hostile_values.py").stdout == plain.stdout
+    assert plain.stdout.splitlines()[0] == "[]"
+    assert plain.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("levels", ["0", "1,2"])
 def test_describing_leaves_nothing_in_values(levels):
-    plain = untraced("passive_values.py").splitlines()
+    plain = untraced("passive_values.py").check().stdout.splitlines()
     assert plain[:2] == ["sizes stay True", "dictionaries of a parameter []"]
-    assert run("passive_values.py", levels).check().stdout.splitlines()[:2] == plain[:2]
+    assert trace("passive_values.py", levels=levels).check().stdout.splitlines()[:2] == plain[:2]
 
 
 def test_no_finalizer_changes_what_is_described():
-    of_level_0 = run("passive_values.py", "0").check()
+    of_level_0 = trace("passive_values.py", levels="0").check()
     (call,) = of_level_0.of("torch.nn.functional.relu")
     assert len(call.args[0]["value"]) == 300
-    assert of_level_0.stdout == untraced("passive_values.py")
+    assert of_level_0.stdout == untraced("passive_values.py").check().stdout
 
 
 ALL_NOTES = ("--outputs", "--ids", "--values", "64KB", "--int-ranges=all")
