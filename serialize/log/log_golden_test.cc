@@ -187,6 +187,7 @@ const std::map<std::string, std::function<void(const std::string&)>> kLogs = {
 std::string DumpLog(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<Trace>> trace = OpenLogs(path);
   if (!trace.ok()) return trace.status().ToString();
+  EXPECT_EQ(CompareReadings(path), "");
   std::string dump;
   EXPECT_TRUE((*trace)->Count().ok());
   for (const ProcessInfo& process : (*trace)->processes()) absl::StrAppend(&dump, process.metadata->dump(), "\n");

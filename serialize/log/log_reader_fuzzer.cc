@@ -77,6 +77,31 @@ std::string BuildLog(uint32_t version, std::string_view input) {
   return log;
 }
 
+// Reads damage in one pass as well as it can: calls that it finds must be open and their counts right.
+void ReadLogOnce(const std::string& path) {
+  const absl::StatusOr<std::unique_ptr<Trace>> opened = OpenLogs(path);
+  if (!opened.ok()) return;
+  Trace& trace = **opened;
+  std::vector<uint64_t> seen;
+  std::vector<bool> open;  // by call
+  const absl::Status status = trace.ReadThreads([&](const CallRecord& record) {
+    Require(record.config == trace.config_of(record.variant), "the variant's config");
+    if (record.kind == CallRecord::kEnter) {
+      Require(record.call == open.size(), "numbered calls");
+      Require(record.parent == kNoCall || open.at(record.parent), "a parent that is open");
+      seen.resize(std::max<size_t>(seen.size(), record.variant + 1));
+      ++seen[record.variant];
+      open.push_back(true);
+    } else {
+      Require(open.at(record.call), "an end of an open call");
+      open[record.call] = false;
+    }
+  });
+  Require(status.ok(), "reading without an error");
+  seen.resize(trace.variant_count());
+  Require(seen == trace.Count().value(), "the same counts");
+}
+
 void ReadLog(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<Trace>> opened = OpenLogs(path);
   if (!opened.ok()) return;
@@ -128,5 +153,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                           pwrite(file, log.data(), log.size(), 0) == static_cast<ssize_t>(log.size()),
                       "a file in memory");
   torchtrace::ReadLog(absl::StrCat("/proc/self/fd/", file));
+  torchtrace::ReadLogOnce(absl::StrCat("/proc/self/fd/", file));
   return 0;
 }

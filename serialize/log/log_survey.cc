@@ -9,6 +9,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "serialize/log/call_reader.h"
+#include "serialize/log/thread_calls.h"
+#include "serialize/log/thread_reader.h"
 
 namespace torchtrace {
 namespace {
@@ -20,13 +22,16 @@ constexpr size_t kMaxSentences = 100;
 
 class Surveyor {
  public:
-  Surveyor(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts)
+  Surveyor(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs, std::vector<uint64_t>* counts,
+           const SurveyVisit* visit)
       : log_(log),
         process_(log.processes()[process]),
         is_first_(process == 0),
         end_(end),
         configs_(configs),
-        counts_(counts) {}
+        counts_(counts),
+        visit_(visit),
+        definitions_(&log, configs, visit == nullptr ? nullptr : visit->stacks) {}
 
   LogSurvey Run(const std::function<void(uint64_t bytes)>& progress) {
     if (log_.superblock_damaged() && is_first_) {
@@ -39,6 +44,10 @@ class Surveyor {
     }
     TellOfTheFile();
     if (log_.many_processes()) TellOfMissingFrames();
+    for (VisitedThread& thread : visited_) {
+      std::sort(thread.waiting.begin(), thread.waiting.end(), IsBefore);
+      ReadSegments(thread.waiting, &thread.calls);
+    }
     for (LogThread& thread : survey_.threads) Arrange(&thread);
     std::sort(survey_.threads.begin(), survey_.threads.end(),
               [](const LogThread& a, const LogThread& b) { return a.number < b.number; });
@@ -143,15 +152,17 @@ class Surveyor {
     CallReader reader(&log_.file(), log_.frames()[index].payload_offset(), 0, bytes);
     auto kind = reader.Next();
     if (kind != CallReader::kThread) return 0;
-    variants_.clear();
+    frame_.Clear();
     frame_counts_.clear();
     LogThread* thread = nullptr;
+    ThreadCalls* calls = nullptr;  // of the thread; null: the segment isn't visited here
     LogSegment segment;
     const auto end_segment = [&] {
       if (thread == nullptr) return;
       segment.end = static_cast<uint32_t>(reader.offset());
       thread->calls += segment.calls;
       thread->segments.push_back(segment);
+      if (visit_ != nullptr) EndVisit(segment, calls != nullptr, &VisitedOf(*thread));
       thread = nullptr;
     };
     for (bool more = true; more; kind = more ? reader.Next() : kind) {
@@ -174,7 +185,7 @@ class Surveyor {
           }
           break;
         case CallReader::kDefine:
-          variants_.push_back(configs_->Intern(reader.identity(), reader.facets()));
+          frame_.Define(reader, configs_);
           frame_counts_.push_back(0);
           survey_.definition_bytes += reader.next_offset() - reader.offset();
           break;
@@ -191,6 +202,7 @@ class Surveyor {
           segment.time = reader.time();
           segment.calls_before = reader.thread().calls_before;
           segment.open_calls = reader.thread().open_calls;
+          calls = visit_ == nullptr ? nullptr : BeginVisit(segment, *thread);
           other_bytes_ += reader.next_offset() - reader.offset();
           break;
         case CallReader::kDropped:
@@ -201,9 +213,15 @@ class Surveyor {
           survey_.schemas.insert_or_assign(std::string(reader.schema_name()), std::string(reader.schema()));
           other_bytes_ += reader.next_offset() - reader.offset();
           break;
-        case CallReader::kTags:
         case CallReader::kCode:
+          if (visit_ != nullptr) frame_.DefineCode(reader, visit_->stacks);
+          other_bytes_ += reader.next_offset() - reader.offset();
+          break;
         case CallReader::kPlace:
+          if (visit_ != nullptr) frame_.DefinePlace(reader, visit_->stacks);
+          other_bytes_ += reader.next_offset() - reader.offset();
+          break;
+        case CallReader::kTags:
         case CallReader::kStack:
         case CallReader::kFacts:
         case CallReader::kNotes:
@@ -214,11 +232,15 @@ class Surveyor {
         default:
           more = false;
       }
+      if (calls != nullptr && more && calls->Take(kind, reader, frame_)) {
+        Show(calls);
+        calls->Apply();
+      }
     }
     end_segment();
     counts_->resize(configs_->variant_count());
-    for (size_t i = 0; i < variants_.size(); ++i) {
-      (*counts_)[variants_[i]] += frame_counts_[i];
+    for (size_t i = 0; i < frame_counts_.size(); ++i) {
+      (*counts_)[frame_.variants()[i].id] += frame_counts_[i];
       survey_.calls += frame_counts_[i];
     }
     record_bytes_ += reader.offset();
@@ -236,15 +258,60 @@ class Surveyor {
     return thread;
   }
 
-  // Sorts the segments into program order, which differs from the file's when a
-  // thread continued in a frame that another left half full. Counts the calls that
-  // stayed open and those that are missing in between.
+  // A thread whose calls are visited, with the segments that can't be visited yet: others of the thread come first.
+  struct VisitedThread {
+    ThreadCalls calls;
+    std::vector<LogSegment> waiting;
+  };
+
+  VisitedThread& VisitedOf(const LogThread& thread) { return visited_[thread_index_[thread.number]]; }
+
+  // Null: the segment must wait.
+  ThreadCalls* BeginVisit(const LogSegment& segment, const LogThread& thread) {
+    if (visited_.size() < survey_.threads.size()) {
+      visited_.push_back(
+          {ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number), visit_->clock, visit_->tags), {}});
+    }
+    ThreadCalls& calls = VisitedOf(thread).calls;
+    // Only the first thread of a forked process begins inside of calls.
+    const bool is_first = segment.calls_before == 0 && visited_.size() == 1 && thread.segments.empty();
+    if (!is_first && !calls.Continues(segment)) return nullptr;
+    calls.Begin(segment);
+    return &calls;
+  }
+
+  void EndVisit(const LogSegment& segment, bool visited, VisitedThread* thread) {
+    std::vector<LogSegment>& waiting = thread->waiting;
+    if (!visited) {
+      waiting.push_back(segment);
+      definitions_.Expect(segment);
+      return;
+    }
+    for (;;) {
+      const auto next = std::find_if(waiting.begin(), waiting.end(),
+                                     [&](const LogSegment& other) { return thread->calls.Continues(other); });
+      if (next == waiting.end()) return;
+      ReadSegments({*next}, &thread->calls);
+      waiting.erase(next);
+    }
+  }
+
+  void ReadSegments(const std::vector<LogSegment>& segments, ThreadCalls* calls) {
+    for (ThreadReader reader(&segments, &definitions_, calls); reader.state() != ThreadReader::kDone;) {
+      if (reader.state() == ThreadReader::kRecord) Show(calls);
+      reader.Advance();
+    }
+  }
+
+  void Show(ThreadCalls* calls) {
+    CallRecord& record = calls->record();
+    if (record.kind == CallRecord::kEnter) record.call = (*visit_->calls)++;
+    (*visit_->visitor)(record);
+  }
+
+  // Sorts the segments into program order. Counts the calls that stayed open and those that are missing in between.
   void Arrange(LogThread* thread) {
-    const auto order = [](const LogSegment& s) {
-      return std::tuple(s.calls_before, UINT64_MAX - s.open_calls, s.time, s.frame, s.begin);
-    };
-    std::sort(thread->segments.begin(), thread->segments.end(),
-              [&](const LogSegment& a, const LogSegment& b) { return order(a) < order(b); });
+    std::sort(thread->segments.begin(), thread->segments.end(), IsBefore);
     // Open calls, outermost first, as runs of calls with known entries and of
     // calls without.
     struct Run {
@@ -300,7 +367,7 @@ class Surveyor {
       // The end metadata counts every thread's calls.
       uint64_t lost = 0;
       for (const auto& [number, calls] : end_.thread_calls) {
-        lost += calls - std::min(calls, ThreadCalls(number));
+        lost += calls - std::min(calls, CallsOf(number));
       }
       if (lost > 0 && !damaged) Say(absl::StrCat("frames are missing: ", lost, " calls lost"));
       damage.lost_calls = std::max(damage.lost_calls, lost);
@@ -311,7 +378,7 @@ class Surveyor {
     }
   }
 
-  uint64_t ThreadCalls(uint64_t number) const {
+  uint64_t CallsOf(uint64_t number) const {
     const auto found = std::lower_bound(survey_.threads.begin(), survey_.threads.end(), number,
                                         [](const LogThread& thread, uint64_t n) { return thread.number < n; });
     return found == survey_.threads.end() || found->number != number ? 0 : found->calls;
@@ -323,6 +390,9 @@ class Surveyor {
   const LogEnd& end_;
   ConfigTable* const configs_;
   std::vector<uint64_t>* const counts_;
+  const SurveyVisit* const visit_;  // or null
+  LogDefinitions definitions_;      // of segments that wait
+  std::vector<VisitedThread> visited_;  // as survey_.threads
   LogSurvey survey_;
   absl::flat_hash_map<uint64_t, size_t> thread_index_;
   uint64_t record_bytes_ = 0;
@@ -331,12 +401,18 @@ class Surveyor {
   uint64_t lost_by_threads_ = 0;  // by thread records
   uint64_t untold_ = 0;           // sentences beyond kMaxSentences
   bool uncertain_ = false;        // lost calls that no header counts
-  // Of the frame being read, by definition.
-  std::vector<VariantId> variants_;
-  std::vector<uint64_t> frame_counts_;
+  FrameDefinitions frame_;               // of the frame being read
+  std::vector<uint64_t> frame_counts_;  // the same, by definition
 };
 
 }  // namespace
+
+bool IsBefore(const LogSegment& a, const LogSegment& b) {
+  const auto order = [](const LogSegment& s) {
+    return std::tuple(s.calls_before, UINT64_MAX - s.open_calls, s.time, s.frame, s.begin);
+  };
+  return order(a) < order(b);
+}
 
 uint64_t SurvivingCalls(uint64_t open, uint64_t lost, const LogSegment& next) {
   // Each lost call may have replaced one that ended.
@@ -349,8 +425,9 @@ uint64_t CallsBetween(const LogSegment* before, const LogSegment& next) {
 }
 
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
-                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress) {
-  return Surveyor(log, process, end, configs, counts).Run(progress);
+                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress,
+                    const SurveyVisit* visit) {
+  return Surveyor(log, process, end, configs, counts, visit).Run(progress);
 }
 
 }  // namespace torchtrace

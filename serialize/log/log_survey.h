@@ -1,6 +1,7 @@
 // LogSurvey is one pass over the calls of one process of a log in file order: the counts,
 // where each thread's records are, and what was lost. Reading in time order builds
-// on it. Memory grows with the frames and threads, not with the calls.
+// on it; reading without an order between threads is done on the way. Memory grows with
+// the frames and threads, not with the calls.
 
 #ifndef TORCHTRACE_SERIALIZE_LOG_LOG_SURVEY_H_
 #define TORCHTRACE_SERIALIZE_LOG_LOG_SURVEY_H_
@@ -40,6 +41,10 @@ struct LogThread {
   std::vector<LogSegment> segments;  // in program order
 };
 
+// Program order of two segments of one thread. It differs from the file's when a thread continued in a frame that
+// another left half full.
+bool IsBefore(const LogSegment& a, const LogSegment& b);
+
 // How many of the `open` calls at the end of a segment are certainly still open
 // when the thread's next segment begins, outermost first; `lost` calls were
 // entered in between.
@@ -59,10 +64,22 @@ struct LogSurvey {
   Damage damage;                               // of call frames
 };
 
+// Visits the calls of a survey's process: those of one thread in program order.
+struct SurveyVisit {
+  uint32_t process = 0;  // index into Trace::processes()
+  const LogClock* clock = nullptr;
+  TagTable* tags = nullptr;
+  StackTable* stacks = nullptr;
+  uint64_t* calls = nullptr;  // the number of the next call
+  const std::function<void(const CallRecord&)>* visitor = nullptr;
+};
+
 // `process` is an index into log.processes(). Adds definitions to `configs`, and calls to `counts` by VariantId.
-// Calls `progress`, unless null, with the bytes of each frame after reading it.
+// Calls `progress`, unless null, with the bytes of each frame after reading it. `visit`, unless null: what it points to
+// must outlive the survey.
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
-                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress = nullptr);
+                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress = nullptr,
+                    const SurveyVisit* visit = nullptr);
 
 }  // namespace torchtrace
 

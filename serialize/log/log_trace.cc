@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "serialize/log/log_metadata.h"
 #include "serialize/log/log_reader.h"
 #include "serialize/log/log_survey.h"
+#include "serialize/log/thread_calls.h"
 #include "serialize/log/thread_reader.h"
 
 namespace torchtrace {
@@ -54,7 +56,8 @@ struct ProcessLog {
   LogClock clock;
   LogEnd end;
   Damage source_damage;
-  int64_t shift_ns = 0;  // added to make its times comparable with the others'
+  uint32_t group = 0;    // of ProcessOrder
+  int64_t shift_ns = 0;  // added to make its times comparable with the others' of the group
   std::vector<LogThread> threads;
 };
 
@@ -114,12 +117,12 @@ class LogTrace : public Trace {
       logs.push_back(std::move(logs_[i]));
       infos.push_back(std::move(infos_[i]));
     };
-    for (const std::vector<uint32_t>& group : order.groups) {
-      for (const uint32_t i : group) {
+    for (uint32_t group = 0; group < order.groups.size(); ++group) {
+      for (const uint32_t i : order.groups[group]) {
+        logs_[indices[i]].group = group;
         logs_[indices[i]].shift_ns = order.shift_ns[i];
         take(indices[i]);
       }
-      group_ends_.push_back(logs.size());
     }
     for (uint32_t i = 0; i < logs_.size(); ++i) {
       if (logs_[i].reader == nullptr) take(i);
@@ -137,6 +140,11 @@ class LogTrace : public Trace {
 
   absl::Status Read(const Visitor& visitor) override;
   absl::Status ReadCounted(const Visitor& visitor) override { return Read(visitor); }
+  absl::Status ReadThreads(const ThreadsVisitor& visitor) override;
+  CallOrder OrderOf(const CallRecord& call) const override {
+    const ProcessLog& log = logs_[call.process];
+    return {log.group, call.time_ns + log.shift_ns, uint64_t{call.process} << 32 | call.thread};
+  }
 
   size_t config_count() const override { return configs_.config_count(); }
   size_t variant_count() const override { return configs_.variant_count(); }
@@ -148,15 +156,16 @@ class LogTrace : public Trace {
   const std::vector<ProcessInfo>& processes() const override { return infos_; }
 
  private:
-  struct VariantHead {
-    ConfigId config;
-    uint8_t level;
-  };
   struct Stream {
+    Stream(uint32_t process, const LogThread& thread, const ProcessLog& log, TagTable* tags, LogDefinitions* definitions)
+        : calls(process, static_cast<uint32_t>(thread.number), &log.clock, tags),
+          reader(&thread.segments, definitions, &calls),
+          shift_ns(log.shift_ns) {}
+    int64_t time_ns() const { return calls.time_ns() + shift_ns; }
+
+    ThreadCalls calls;
     ThreadReader reader;
-    uint32_t process;
-    uint32_t thread;
-    int64_t shift_ns;
+    const int64_t shift_ns;
   };
   struct Turn {
     int64_t time_ns;
@@ -167,34 +176,24 @@ class LogTrace : public Trace {
     friend bool operator>(const Turn& a, const Turn& b) { return b < a; }
   };
 
-  void Survey();
-  absl::Status ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor);
-  void AddHeads() {
-    for (auto i = static_cast<VariantId>(heads_.size()); i < configs_.variant_count(); ++i) {
-      heads_.push_back({configs_.config_of(i), LevelOf(configs_.config_of(i))});
-    }
-  }
-  uint8_t LevelOf(ConfigId config) const {
-    const std::string_view identity = configs_.identity(config);
-    return identity.empty() ? 0 : static_cast<uint8_t>(identity[0]);
-  }
+  // `visitor`: of all calls, or null.
+  void Survey(const ThreadsVisitor* visitor = nullptr);
+  absl::Status ReadStreams(std::deque<Stream>& streams, uint64_t* calls, const Visitor& visitor);
 
   ReadingObserver* const observer_;  // or null
   ConfigTable configs_;
   TagTable tags_;
   StackTable stacks_;
-  std::vector<uint64_t> counts_;    // by variant
-  std::vector<VariantHead> heads_;  // by variant
+  std::vector<uint64_t> counts_;  // by variant
   std::vector<std::unique_ptr<LogReader>> readers_;
-  std::vector<ProcessLog> logs_;    // in order
+  std::vector<ProcessLog> logs_;    // in order, those of a group together
   std::vector<ProcessInfo> infos_;  // of each of them
-  std::vector<size_t> group_ends_;  // in logs_, which are read group by group
   bool surveyed_ = false;
 };
 
-void LogTrace::Survey() {
+void LogTrace::Survey(const ThreadsVisitor* visitor) {
   if (std::exchange(surveyed_, true)) return;
-  uint64_t bytes = 0, all_bytes = 0;
+  uint64_t bytes = 0, all_bytes = 0, calls = 0;
   for (const ProcessInfo& info : infos_) all_bytes += info.file_bytes;
   const auto progress = [&](uint64_t more) {
     bytes += more;
@@ -203,7 +202,9 @@ void LogTrace::Survey() {
   for (size_t i = 0; i < logs_.size(); ++i) {
     ProcessLog& log = logs_[i];
     if (log.reader == nullptr) continue;
-    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress);
+    const SurveyVisit visit = {static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor};
+    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
+                                 visitor == nullptr ? nullptr : &visit);
     if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
     ProcessInfo& info = infos_[i];
     info.calls = survey.calls;
@@ -225,44 +226,48 @@ void LogTrace::Survey() {
   }
 }
 
+absl::Status LogTrace::ReadThreads(const ThreadsVisitor& visitor) {
+  if (surveyed_) return Trace::ReadThreads(visitor);
+  Survey(&visitor);
+  return absl::OkStatus();
+}
+
 absl::Status LogTrace::Read(const Visitor& visitor) {
   Survey();
-  AddHeads();
   size_t threads = 1;
   for (const ProcessLog& log : logs_) threads += log.threads.size();
   const uint64_t window_bytes = std::clamp(kWindowsBytes / threads, kMinWindowBytes, CallReader::kWindowBytes);
-  absl::flat_hash_map<const LogReader*, std::unique_ptr<FrameDefinitions>> definitions;
+  absl::flat_hash_map<const LogReader*, std::unique_ptr<LogDefinitions>> definitions;
   for (const ProcessLog& log : logs_) {
     if (log.reader == nullptr) continue;
-    std::unique_ptr<FrameDefinitions>& of_log = definitions[log.reader];
-    if (of_log == nullptr)
-      of_log = std::make_unique<FrameDefinitions>(log.reader, &configs_, &tags_, &stacks_, window_bytes);
-    of_log->AddThreads(log.threads);
+    std::unique_ptr<LogDefinitions>& of_log = definitions[log.reader];
+    if (of_log == nullptr) {
+      of_log = std::make_unique<LogDefinitions>(log.reader, &configs_, &stacks_, window_bytes);
+    }
+    for (const LogThread& thread : log.threads) {
+      for (const LogSegment& segment : thread.segments) of_log->Expect(segment);
+    }
   }
   uint64_t calls = 0;
-  size_t begin = 0;
-  for (const size_t end : group_ends_) {
-    std::vector<Stream> streams;
-    for (size_t i = begin; i < end; ++i) {
-      const ProcessLog& log = logs_[i];
-      for (const LogThread& thread : log.threads) {
-        streams.push_back({ThreadReader(&thread, &log.clock, definitions[log.reader].get()), static_cast<uint32_t>(i),
-                           static_cast<uint32_t>(thread.number), log.shift_ns});
+  for (uint32_t i = 0; i < logs_.size();) {
+    std::deque<Stream> streams;
+    const uint32_t group = logs_[i].group;
+    for (; i < logs_.size() && logs_[i].group == group; ++i) {
+      for (const LogThread& thread : logs_[i].threads) {
+        streams.emplace_back(i, thread, logs_[i], &tags_, definitions[logs_[i].reader].get());
       }
     }
     if (absl::Status status = ReadStreams(streams, &calls, visitor); !status.ok()) return status;
-    begin = end;
   }
   return absl::OkStatus();
 }
 
-absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls, const Visitor& visitor) {
+absl::Status LogTrace::ReadStreams(std::deque<Stream>& streams, uint64_t* calls, const Visitor& visitor) {
   // A heap of the threads' turns, earliest on top. A thread is opened when its
   // time comes, so that only threads that ran at the same time are open together.
   std::vector<Turn> turns;
   for (uint32_t i = 0; i < streams.size(); ++i) {
-    const Stream& stream = streams[i];
-    if (stream.reader.state() != ThreadReader::kDone) turns.push_back({stream.reader.time_ns() + stream.shift_ns, i});
+    if (streams[i].reader.state() != ThreadReader::kDone) turns.push_back({streams[i].time_ns(), i});
   }
   std::make_heap(turns.begin(), turns.end(), std::greater<>());
 
@@ -270,60 +275,25 @@ absl::Status LogTrace::ReadStreams(std::vector<Stream>& streams, uint64_t* calls
   uint64_t all_calls = 0;
   for (const ProcessInfo& info : infos_) all_calls += info.calls;
   uint32_t until_told = kRecordsPerTelling;
-  CallRecord record;
   while (!turns.empty()) {
     std::pop_heap(turns.begin(), turns.end(), std::greater<>());
     Turn turn = turns.back();
     turns.pop_back();
     Stream& stream = streams[turn.stream];
     ThreadReader& reader = stream.reader;
-    record.process = stream.process;
-    record.thread = stream.thread;
+    CallRecord& record = stream.calls.record();
     // Usually one thread works: continue with it until another one's turn.
     do {
-      const ThreadReader::State state = reader.state();
-      record.time_ns = reader.time_ns();
-      if (state == ThreadReader::kEnter) {
-        const ThreadReader::OpenCall* const parent = reader.innermost();
-        record.kind = CallRecord::kEnter;
-        record.variant = reader.variant();
-        if (record.variant >= heads_.size()) AddHeads();  // the file has changed
-        record.call = call_number++;
-        record.tags = reader.tags();
-        record.stack = reader.stack();
-        record.facts = reader.facts();
-        record.notes = reader.notes();
-        record.result = {};
-        record.parent = parent == nullptr ? kNoCall : parent->call;
-        record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth(), UINT32_MAX));
-        record.duration_ns = 0;
-        record.exception = {};
-      } else if (state != ThreadReader::kSegment) {
-        const ThreadReader::OpenCall& call = *reader.innermost();
-        record.kind = state == ThreadReader::kLeave ? CallRecord::kLeave : CallRecord::kRaise;
-        record.variant = call.variant;
-        record.call = call.call;
-        record.tags = kNoTags;
-        record.stack = kNoStack;
-        record.facts = RecordFacts();
-        record.notes = {};
-        record.result = reader.result();
-        record.parent = reader.outer_call();
-        record.depth = static_cast<uint32_t>(std::min<uint64_t>(reader.depth() - 1, UINT32_MAX));
-        record.duration_ns = record.time_ns - call.time_ns;
-        record.exception = state == ThreadReader::kRaise ? reader.exception() : std::string_view();
-      }
-      if (state != ThreadReader::kSegment) {
-        record.config = heads_[record.variant].config;
-        record.level = heads_[record.variant].level;
+      if (reader.state() == ThreadReader::kRecord) {
+        if (record.kind == CallRecord::kEnter) record.call = call_number++;
         if (absl::Status status = visitor(record); !status.ok()) return status;
         if (--until_told == 0) {
           until_told = kRecordsPerTelling;
           if (observer_ != nullptr) observer_->OnRead(ReadingObserver::kCalls, call_number, all_calls);
         }
       }
-      reader.Advance(record.call);
-      turn.time_ns = reader.time_ns() + stream.shift_ns;
+      reader.Advance();
+      turn.time_ns = stream.time_ns();
     } while (reader.state() != ThreadReader::kDone && (turns.empty() || turn < turns.front()));
     if (reader.state() == ThreadReader::kDone) continue;
     turns.push_back(turn);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,10 @@ std::unique_ptr<Trace> Open(const std::string& path) {
   return *std::move(trace);
 }
 
-std::string Dump(const std::string& path) { return DumpTrace(Open(path).get()); }
+std::string Dump(const std::string& path) {
+  EXPECT_EQ(CompareReadings(path), "");
+  return DumpTrace(Open(path).get());
+}
 
 void ZeroFrame(const std::string& path, uint64_t offset) {
   std::string bytes = ReadFile(path);
@@ -122,6 +126,45 @@ process: calls 4, open 0, closed 1
   thread 1: os id 101, name thread-1, calls 2
   thread 2: os id 102, name thread-2, calls 1
 )");
+}
+
+// Threads and processes whose calls alternate.
+TEST(TraceTest, OrderOfThreadsThatAreReadOneByOne) {
+  const std::string folder = TestFolder();
+  std::filesystem::create_directories(folder + "/log");
+  for (const int process : {0, 1}) {
+    SampleLog log(absl::StrCat(folder, "/log/p", process, ".ttlog"));
+    log.Wait(static_cast<uint64_t>(5 * process));
+    for (uint64_t i = 0; i < 20; ++i) {
+      log.Enter(i % 3, 1, absl::StrCat("f", i, process));
+      if (i % 4 != 0) log.Leave(i % 3);
+    }
+    log.CloseFrames();
+    log.End();
+  }
+  const auto ordered = Open(folder);
+  std::vector<std::string> calls;
+  ASSERT_TRUE(ordered
+                  ->Read([&](const CallRecord& record) {
+                    if (record.kind == CallRecord::kEnter) calls.emplace_back(ordered->identity(record.config));
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  const auto trace = Open(folder);
+  std::vector<std::string> as_read;
+  std::map<CallOrder, std::string> sorted;
+  ASSERT_TRUE(trace
+                  ->ReadThreads([&](const CallRecord& record) {
+                    if (record.kind != CallRecord::kEnter) return;
+                    as_read.emplace_back(trace->identity(record.config));
+                    sorted[trace->OrderOf(record)] = as_read.back();
+                  })
+                  .ok());
+  EXPECT_NE(as_read, calls);
+  std::vector<std::string> in_order;
+  for (const auto& [order, call] : sorted) in_order.push_back(call);
+  EXPECT_EQ(in_order, calls);
+  EXPECT_EQ(calls.size(), 40u);
 }
 
 TEST(TraceTest, ManyThreadsOneAfterAnotherInOneFrame) {

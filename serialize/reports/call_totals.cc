@@ -13,12 +13,27 @@ constexpr uint32_t kMaxDepth = 1'000'000;
 
 class Summer {
  public:
-  Summer(Trace* trace, const SumOptions& options) : options_(options), by_place_(options.place != nullptr) {
+  Summer(Trace* trace, const SumOptions& options)
+      : trace_(*trace), options_(options), by_place_(options.place != nullptr) {
     Grow(trace->config_count());
     if (options.selection != nullptr) selector_.emplace(trace, *options.selection);
   }
 
   absl::Status Prepare() { return selector_.has_value() ? selector_->Prepare() : absl::OkStatus(); }
+
+  // Asks for the rows of new configs.
+  void Grow(size_t configs) {
+    for (size_t config = rows_.size(); config < configs; ++config) {
+      rows_.push_back(options_.row(static_cast<ConfigId>(config)));
+      costs_.push_back(rows_.back() != kNoRow && options_.costs != nullptr &&
+                       options_.costs(static_cast<ConfigId>(config)));
+      lacks_.push_back(rows_.back() != kNoRow && options_.lacks != nullptr &&
+                       options_.lacks(static_cast<ConfigId>(config)));
+    }
+    totals_.configs.resize(configs);
+    seen_at_.resize(configs, kNoPlace);
+    configs_on_.resize(configs);
+  }
 
   void Add(const CallRecord& call) {
     if (call.config >= totals_.configs.size()) Grow(call.config + size_t{1});
@@ -61,18 +76,6 @@ class Summer {
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
     std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
   };
-
-  void Grow(size_t configs) {
-    for (size_t config = rows_.size(); config < configs; ++config) {
-      rows_.push_back(options_.row(static_cast<ConfigId>(config)));
-      costs_.push_back(rows_.back() != kNoRow && options_.costs != nullptr &&
-                       options_.costs(static_cast<ConfigId>(config)));
-      lacks_.push_back(rows_.back() != kNoRow && options_.lacks != nullptr &&
-                       options_.lacks(static_cast<ConfigId>(config)));
-    }
-    totals_.configs.resize(configs);
-    seen_at_.resize(configs, kNoPlace);
-  }
 
   ThreadState& ThreadOf(const CallRecord& call) {
     const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
@@ -121,13 +124,14 @@ class Summer {
       thread->open.push_back(open);
     }
     if (!accepted) return;
-    CallTotal& total = totals_.configs[call.config];
-    Count(call, &total);
+    Count(call, thread, &configs_on_[call.config], &totals_.configs[call.config]);
     thread->calls += call.count;
-    if (open.costs && thread->open_costs[call.level]++ == 0) total.outermost += call.count;
+    if (open.costs && thread->open_costs[call.level]++ == 0) {
+      totals_.configs[call.config].outermost += call.count;
+    }
     if (!by_place_) return;
     PlaceTotal& place = PlaceAt(open.place);
-    Count(call, &place.total);
+    Count(call, thread, &places_on_[open.place], &place.total);
     // Fast path: a configuration is usually called again from the same place.
     if (seen_at_[call.config] == open.place) return;
     seen_at_[call.config] = open.place;
@@ -141,12 +145,18 @@ class Summer {
   }
 
   PlaceTotal& PlaceAt(PlaceId place) {
-    if (place >= totals_.places.size()) totals_.places.resize(place + size_t{1});
+    if (place >= totals_.places.size()) {
+      totals_.places.resize(place + size_t{1});
+      places_on_.resize(totals_.places.size());
+    }
     return totals_.places[place];
   }
 
-  static void Count(const CallRecord& call, CallTotal* total) {
-    if (total->calls == 0) total->first = call.call;
+  // `counted_on`: the thread of the last call of `total`. Calls of one thread come in order.
+  void Count(const CallRecord& call, const ThreadState* thread, const ThreadState** counted_on, CallTotal* total) {
+    if (std::exchange(*counted_on, thread) != thread) {
+      total->first = std::min(total->first, {options_.trace, trace_.OrderOf(call)});
+    }
     total->calls += call.count;
     total->timed = total->timed || IsTimed(call);
   }
@@ -176,6 +186,7 @@ class Summer {
     total->timed = total->timed || IsTimed(call);
   }
 
+  const Trace& trace_;
   const SumOptions& options_;
   const bool by_place_;
   std::optional<CallSelector> selector_;
@@ -183,7 +194,9 @@ class Summer {
   std::vector<bool> costs_;     // by ConfigId
   std::vector<bool> lacks_;     // the same
   TraceTotals totals_;
-  std::vector<PlaceId> seen_at_;  // by ConfigId: where it was called last
+  std::vector<PlaceId> seen_at_;                // by ConfigId: where it was called last
+  std::vector<const ThreadState*> configs_on_;  // by ConfigId: the thread that called it last
+  std::vector<const ThreadState*> places_on_;   // by PlaceId: the thread that called there last
   bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
@@ -195,17 +208,18 @@ class Summer {
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options) {
   Summer summer(trace, options);
   if (absl::Status s = summer.Prepare(); !s.ok()) return s;
-  const auto add = [&summer](const CallRecord& call) -> absl::Status {
-    summer.Add(call);
-    return absl::OkStatus();
-  };
-  const absl::Status read =
-      options.selection == nullptr ? trace->ReadCounted(add) : ReadFor(*options.selection, trace, add);
+  const absl::Status read = options.selection == nullptr
+                                ? trace->ReadThreads([&summer](const CallRecord& call) { summer.Add(call); })
+                                : ReadFor(*options.selection, trace, [&summer](const CallRecord& call) -> absl::Status {
+                                    summer.Add(call);
+                                    return absl::OkStatus();
+                                  });
   if (!read.ok()) return read;
+  summer.Grow(trace->config_count());
   return summer.Take();
 }
 
-absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<uint32_t(ConfigId)>& row) {
+absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const SumOptions& options) {
   const absl::StatusOr<std::vector<uint64_t>> counts = trace->Count();
   if (!counts.ok()) return counts.status();
   TraceTotals totals;
@@ -215,10 +229,10 @@ absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<uint3
   }
   for (ConfigId config = 0; config < totals.configs.size(); ++config) {
     CallTotal& total = totals.configs[config];
-    if (total.calls == 0 || row(config) == kNoRow) {
+    if (total.calls == 0 || options.row(config) == kNoRow) {
       total = CallTotal();
     } else {
-      total.first = config;
+      total.first = {options.trace, {0, 0, config}};
     }
   }
   return totals;

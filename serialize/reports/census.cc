@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -33,8 +33,10 @@ struct CensusTally {
 
 struct CensusThread {
   const StatsTrace* trace;
-  std::string process;
+  uint32_t process_index;
   uint64_t number;
+  FirstCall first;
+  std::string process;
   std::string name;
   CensusTally all;
   std::vector<CensusTally> operators;  // by index into operators_; may be shorter
@@ -55,8 +57,8 @@ class Census {
         filter_(options.filter) {}
 
   absl::Status Run() {
-    for (const StatsTrace& trace : traces_) {
-      if (absl::Status s = Add(trace); !s.ok()) return s;
+    for (size_t i = 0; i < traces_.size(); ++i) {
+      if (absl::Status s = Add(i); !s.ok()) return s;
     }
     Sort();
     return Write();
@@ -74,42 +76,41 @@ class Census {
     uint32_t index = kNoOperator;  // into operators_
   };
 
-  absl::Status Add(const StatsTrace& trace) {
-    // Counting fills in the configs and the threads.
-    const absl::StatusOr<std::vector<uint64_t>> counted = trace.trace->Count();
-    if (!counted.ok()) return counted.status();
+  absl::Status Add(size_t number) {
+    const StatsTrace& trace = traces_[number];
     std::vector<ConfigKind> kinds;
-    const auto add_kinds = [&] {
-      for (auto id = static_cast<ConfigId>(kinds.size()); id < trace.trace->config_count(); ++id) {
-        kinds.push_back(KindOf(ReadConfigHead(trace.trace->identity(id))));
-      }
-    };
-    add_kinds();
-    if (absl::Status s = CheckLevels(trace); !s.ok()) return s;
-    std::map<std::pair<uint32_t, uint32_t>, size_t> index;  // into threads_
+    const size_t first_thread = threads_.size();
+    absl::flat_hash_map<std::pair<uint32_t, uint32_t>, size_t> index;  // into threads_
     std::pair<uint32_t, uint32_t> last_key;
     size_t last = SIZE_MAX;
-    return trace.trace->ReadCounted([&](const CallRecord& call) -> absl::Status {
+    const absl::Status read = trace.trace->ReadThreads([&](const CallRecord& call) {
       const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
       if (last == SIZE_MAX || key != last_key) {
         const auto [at, fresh] = index.try_emplace(key, threads_.size());
-        if (fresh) threads_.push_back(NewThread(trace, call));
+        if (fresh) {
+          threads_.push_back(
+              {&trace, call.process, call.thread, {number, trace.trace->OrderOf(call)}, "", "", {}, {}, {}});
+        }
         last = at->second;
         last_key = key;
       }
       CensusThread& thread = threads_[last];
-      if (call.config >= kinds.size()) add_kinds();
+      for (auto id = static_cast<ConfigId>(kinds.size()); id <= call.config; ++id) {
+        kinds.push_back(KindOf(ReadConfigHead(trace.trace->identity(id))));
+      }
       // A record at the same depth or above means that this call is no longer open.
       if (thread.api_depth.has_value() && call.depth <= *thread.api_depth) thread.api_depth.reset();
-      if (call.kind != CallRecord::kEnter) return absl::OkStatus();
+      if (call.kind != CallRecord::kEnter) return;
       const ConfigKind& kind = kinds[call.config];
       if (kind.level == kFunctionLevel && !thread.api_depth.has_value()) thread.api_depth = call.depth;
-      if (kind.index == kNoOperator) return absl::OkStatus();
+      if (kind.index == kNoOperator) return;
       if (kind.index >= thread.operators.size()) thread.operators.resize(operators_.size());
       CensusTally& tally = thread.operators[kind.index];
       (thread.api_depth.has_value() ? tally.inside : tally.outside) += call.count;
-      return absl::OkStatus();
     });
+    if (!read.ok()) return read;
+    for (size_t i = first_thread; i < threads_.size(); ++i) NameThread(&threads_[i]);
+    return CheckLevels(trace);
   }
 
   ConfigKind KindOf(const ConfigHead& head) {
@@ -129,14 +130,15 @@ class Census {
         ": a census compares level 2 with level 1; record with --levels 1,2"));
   }
 
-  static CensusThread NewThread(const StatsTrace& trace, const CallRecord& call) {
-    const ProcessInfo& process = trace.trace->processes()[call.process];
-    CensusThread thread{&trace, ProcessName(process), call.thread, "", {}, {}, {}};
-    if (const ThreadInfo* const info = FindThread(process, call.thread)) thread.name = info->name;
-    return thread;
+  static void NameThread(CensusThread* thread) {
+    const ProcessInfo& process = thread->trace->trace->processes()[thread->process_index];
+    thread->process = ProcessName(process);
+    if (const ThreadInfo* const info = FindThread(process, thread->number)) thread->name = info->name;
   }
 
   void Sort() {
+    std::sort(threads_.begin(), threads_.end(),
+              [](const CensusThread& a, const CensusThread& b) { return a.first < b.first; });
     for (CensusThread& thread : threads_) {
       for (size_t i = 0; i < thread.operators.size(); ++i) {
         operators_[i].all.Add(thread.operators[i]);
@@ -226,7 +228,7 @@ class Census {
   const uint64_t top_;
   GlobMemo filter_;
   std::vector<Operator> operators_;
-  std::map<std::string, size_t> operator_index_;
+  absl::flat_hash_map<std::string, size_t> operator_index_;
   std::vector<CensusThread> threads_;  // by first call
   std::vector<uint32_t> order_;        // of the operators that are shown
   size_t operator_count_ = 0;

@@ -3,6 +3,8 @@
 #ifndef TORCHTRACE_SERIALIZE_REPORTS_REPORTS_H_
 #define TORCHTRACE_SERIALIZE_REPORTS_REPORTS_H_
 
+#include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,6 +32,14 @@
 
 namespace torchtrace {
 
+// The first call of a total. Calls of a later trace come after those of the earlier ones.
+struct FirstCall {
+  size_t trace = SIZE_MAX;  // none
+  CallOrder order = {};
+
+  friend auto operator<=>(const FirstCall&, const FirstCall&) = default;
+};
+
 // Calls and times, summed per config or per place: all groupings of `torchtrace stats` are made from these.
 struct CallTotal {
   uint64_t calls = 0;
@@ -38,7 +48,7 @@ struct CallTotal {
   uint64_t lacking = 0;         // calls of unknown cost: innermost ones, not inside a call that costs something
   int64_t time_ns = 0;          // between entry and end, of the calls that are not inside another call of their row
   int64_t self_time_ns = 0;     // without the recorded calls inside
-  uint64_t first = UINT64_MAX;  // number of the first call
+  FirstCall first = {};
   bool timed = false;           // some of them have times
   Durations durations = {};     // of the calls that time_ns counts, if SumOptions asks for them
 
@@ -50,7 +60,7 @@ struct CallTotal {
     lacking += other.lacking;
     time_ns += other.time_ns;
     self_time_ns += other.self_time_ns;
-    first = first < other.first ? first : other.first;
+    first = std::min(first, other.first);
     timed = timed || other.timed;
   }
 };
@@ -86,12 +96,13 @@ struct SumOptions {
   // Only selected calls count. `row` checks names and levels.
   const CallSelection* selection = nullptr;
   bool durations = false;
+  size_t trace = 0;  // of FirstCall
 };
 absl::StatusOr<TraceTotals> SumCalls(Trace* trace, const SumOptions& options);
 
-// Only the numbers of calls of each config, from Trace::Count: several times faster. `first` is
-// the config's id: ids are in the order of the definitions.
-absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const std::function<uint32_t(ConfigId)>& row);
+// Only the numbers of calls of each config, from Trace::Count: several times faster. The first call is in the order of
+// the definitions. Takes `row` and `trace`.
+absl::StatusOr<TraceTotals> CountConfigs(Trace* trace, const SumOptions& options);
 
 // The formats of stats, census and coverage (report_table.h).
 enum class StatsFormat : uint8_t { kText, kJson, kCsv, kMarkdown };

@@ -35,18 +35,28 @@ class StatsPlaces {
 
   static bool Has(StatsBy by) { return by >= StatsBy::kThread; }
 
-  // For SumOptions::place of a trace that was counted. Valid until the next call of Of.
+  // For SumOptions::place. Valid until the next call of Of.
   std::function<PlaceId(const CallRecord&, PlaceId)> Of(size_t trace);
 
-  // Call it after the last trace. InvalidArgument if no call of any trace has such a place.
+  // Call it after reading the last trace. InvalidArgument if no call of any trace has such a place.
   absl::Status Finish();
 
+  // Valid after Finish.
   const std::vector<StatsPlace>& all() const { return places_; }
 
  private:
+  // A trace only knows the names of its threads when it was read.
+  struct PlaceOfThread {
+    PlaceId place;
+    size_t trace;
+    uint32_t process;
+    uint32_t thread;
+  };
+
   PlaceId Number(StatsPlace place);
   PlaceId Nowhere();
-  StatsPlace OfProcess(size_t trace, const CallRecord& call) const;
+  StatsPlace OfProcess(size_t trace, uint32_t process) const;
+  StatsPlace OfThread(const PlaceOfThread& thread) const;
   std::function<PlaceId(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
   std::function<PlaceId(const CallRecord&, PlaceId)> OfLines(size_t trace);
   std::function<PlaceId(const CallRecord&, PlaceId)> OfModules(size_t trace);
@@ -56,6 +66,7 @@ class StatsPlaces {
   const std::vector<StatsTrace>& traces_;
   std::vector<StatsPlace> places_;
   absl::flat_hash_map<std::string, PlaceId> numbers_;  // by labels
+  std::vector<PlaceOfThread> threads_;
   std::optional<PlaceId> nowhere_;
   std::set<std::string> other_tags_;
 };

@@ -203,10 +203,7 @@ class StatsReport {
 
   absl::Status Add(size_t number) {
     Trace* const trace = traces_[number].trace;
-    // Counting fills in the configs, to match each against the filters once, before the reading.
-    const absl::StatusOr<std::vector<uint64_t>> counted = trace->Count();
-    if (!counted.ok()) return counted.status();
-    std::vector<size_t> ids(trace->config_count());  // of the accepted configs, into configs_
+    std::vector<size_t> ids;  // of the accepted configs, into configs_
     SumOptions sums;
     sums.row = [&](ConfigId id) {
       const std::string_view identity = trace->identity(id);
@@ -222,16 +219,14 @@ class StatsReport {
     }
     if (options_.ChoosesCalls()) sums.selection = &options_;
     sums.durations = options_.all_times;
-    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums.row);
+    sums.trace = number;
+    absl::StatusOr<TraceTotals> totals = reads_ ? SumCalls(trace, sums) : CountConfigs(trace, sums);
     if (!totals.ok()) return totals.status();
     has_times_ = has_times_ || (options_.times && totals->has_times);
     if (totals->untimed > 0) untimed_.emplace_back(number, totals->untimed);
-    // Calls of a later trace come after those of the earlier ones.
-    const uint64_t first_call = calls_before_;
     for (ConfigId id = 0; id < totals->configs.size(); ++id) {
-      CallTotal& total = totals->configs[id];
+      const CallTotal& total = totals->configs[id];
       if (total.calls == 0) continue;
-      total.first += first_call;
       GlobalConfig& config = configs_[ids[id]];
       config.all.Add(total);
       if (!side_by_side_) continue;
@@ -240,16 +235,14 @@ class StatsReport {
     }
     place_rows_.resize(std::max(place_rows_.size(), totals->places.size()));
     for (PlaceId place = 0; place < totals->places.size(); ++place) {
-      PlaceTotal& total = totals->places[place];
+      const PlaceTotal& total = totals->places[place];
       if (total.total.calls == 0) continue;
-      total.total.first += first_call;
       PlaceRow& row = place_rows_[place];
       AddToTally(total, ids, &row.all);
       if (!side_by_side_) continue;
       row.traces.resize(traces_.size());
       AddToTally(total, ids, &row.traces[number]);
     }
-    for (const ProcessInfo& process : trace->processes()) calls_before_ += process.calls;
     return absl::OkStatus();
   }
 
@@ -637,7 +630,6 @@ class StatsReport {
   std::deque<std::string> coarse_;                              // owns coarsened identities
   absl::flat_hash_map<std::string_view, size_t> config_index_;  // identities into configs_
   absl::flat_hash_map<std::string, uint32_t> row_index_;        // into rows_
-  uint64_t calls_before_ = 0;
   bool has_times_ = false;
   std::vector<std::pair<size_t, uint64_t>> untimed_;  // traces, and how many of their calls have no times
   StatsSort sort_ = StatsSort::kCalls;

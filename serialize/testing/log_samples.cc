@@ -6,12 +6,14 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialize/base/bytes.h"
 #include "serialize/forms/forms.h"
+#include "serialize/log/log_trace.h"
 #include "serialize/model/tensor_notes.h"
 #include "serialize/model/value.h"
 
@@ -304,6 +306,80 @@ std::string DumpTrace(Trace* trace) {
     }
   }
   return dump;
+}
+
+namespace {
+
+// A hash of all records of each thread, and how many there are. Calls are numbered by thread.
+class ThreadHashes {
+ public:
+  explicit ThreadHashes(const Trace& trace) : trace_(trace) {}
+
+  void Add(const CallRecord& record) {
+    Thread& thread = threads_[{record.process, record.thread}];
+    const auto number = [&](uint64_t call) { return call == kNoCall ? kNoCall : thread.numbers.at(call); };
+    if (record.kind == CallRecord::kEnter) thread.numbers.emplace(record.call, thread.numbers.size());
+    ++thread.records;
+    thread.hash = absl::HashOf(
+        thread.hash, static_cast<int>(record.kind), record.level, record.depth, trace_.identity(record.config),
+        trace_.facets(record.variant), number(record.call), record.count, trace_.tags(record.tags), record.notes,
+        record.result.values, record.result.notes, number(record.parent), record.time_ns, record.duration_ns,
+        record.exception, record.facts.scope, record.facts.thread, record.facts.sequence, record.facts.forward_thread,
+        record.facts.id);
+    for (StackId at = record.stack; at != kNoStack; at = trace_.stacks().place(at).caller) {
+      const StackPlace& place = trace_.stacks().place(at);
+      const StackCode& code = trace_.stacks().code(place.code);
+      thread.hash = absl::HashOf(thread.hash, place.line, code.file, code.function, code.module, code.library);
+    }
+  }
+
+  std::string Compare(const ThreadHashes& other) const {
+    if (threads_.size() != other.threads_.size()) {
+      return absl::StrCat(threads_.size(), " threads, not ", other.threads_.size());
+    }
+    for (const auto& [key, thread] : threads_) {
+      const auto at = other.threads_.find(key);
+      if (at != other.threads_.end() && at->second.hash == thread.hash) continue;
+      return absl::StrCat("process ", key.first, " thread ", key.second, ": ", thread.records, " records, and ",
+                          at == other.threads_.end() ? 0 : at->second.records, " others");
+    }
+    return "";
+  }
+
+ private:
+  struct Thread {
+    std::map<uint64_t, uint64_t> numbers;
+    uint64_t records = 0;
+    uint64_t hash = 0;
+  };
+
+  const Trace& trace_;
+  std::map<std::pair<uint32_t, uint32_t>, Thread> threads_;
+};
+
+}  // namespace
+
+std::string CompareReadings(const std::string& path) {
+  const auto one_pass = OpenLogs(path);
+  const auto ordered = OpenLogs(path);
+  if (!one_pass.ok() || !ordered.ok()) return one_pass.status() == ordered.status() ? "" : "only one can be opened";
+  ThreadHashes threads(**one_pass), all(**ordered);
+  absl::Status status = (*one_pass)->ReadThreads([&](const CallRecord& record) { threads.Add(record); });
+  status.Update((*ordered)->Read([&](const CallRecord& record) {
+    all.Add(record);
+    return absl::OkStatus();
+  }));
+  if (!status.ok()) return status.ToString();
+  if ((*one_pass)->Count().value() != (*ordered)->Count().value()) return "other counts";
+  for (size_t i = 0; i < (*ordered)->processes().size(); ++i) {
+    const ProcessInfo& a = (*one_pass)->processes()[i];
+    const ProcessInfo& b = (*ordered)->processes()[i];
+    if (a.calls != b.calls || a.open_calls != b.open_calls || a.threads.size() != b.threads.size() ||
+        a.damage.sentences != b.damage.sentences) {
+      return absl::StrCat("process ", i, " has other numbers");
+    }
+  }
+  return threads.Compare(all);
 }
 
 std::string TestFolder() {

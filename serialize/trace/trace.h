@@ -4,6 +4,7 @@
 #ifndef TORCHTRACE_SERIALIZE_TRACE_TRACE_H_
 #define TORCHTRACE_SERIALIZE_TRACE_TRACE_H_
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -181,6 +182,15 @@ struct CallRecord {
   }
 };
 
+// The place of a record in the trace's order, as Trace::Read visits it.
+struct CallOrder {
+  uint32_t group = 0;  // processes whose times can be compared
+  int64_t time_ns = 0;
+  uint64_t number = 0;
+
+  friend auto operator<=>(const CallOrder&, const CallOrder&) = default;
+};
+
 class Trace {
  public:
   virtual ~Trace() = default;
@@ -195,6 +205,18 @@ class Trace {
   // The same, but calls that the trace only has a number of are one record with a
   // count; Read repeats them, and fails if there are too many for that.
   virtual absl::Status ReadCounted(const Visitor& visitor) = 0;
+
+  // The same, but only the records of one thread are in order, `parent` and `call` number the calls of this reading, and
+  // a log is read only once. Numbers in processes() are valid after it.
+  using ThreadsVisitor = std::function<void(const CallRecord&)>;
+  virtual absl::Status ReadThreads(const ThreadsVisitor& visitor) {
+    return ReadCounted([&visitor](const CallRecord& call) -> absl::Status {
+      visitor(call);
+      return absl::OkStatus();
+    });
+  }
+  // For records of ReadThreads. Equal only for records of one thread.
+  virtual CallOrder OrderOf(const CallRecord& call) const { return {0, 0, call.call}; }
 
   // Returns the numbers of calls by VariantId, without times or order: several times
   // faster. Further calls return the same result.
