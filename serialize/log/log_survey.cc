@@ -390,18 +390,18 @@ class Surveyor {
   const LogEnd& end_;
   ConfigTable* const configs_;
   std::vector<uint64_t>* const counts_;
-  const SurveyVisit* const visit_;  // or null
-  LogDefinitions definitions_;      // of segments that wait
+  const SurveyVisit* const visit_;      // or null
+  LogDefinitions definitions_;          // of segments that wait
   std::vector<VisitedThread> visited_;  // as survey_.threads
   LogSurvey survey_;
   absl::flat_hash_map<uint64_t, size_t> thread_index_;
   uint64_t record_bytes_ = 0;
   uint64_t other_bytes_ = 0;
-  uint64_t lost_by_frames_ = 0;   // by the headers of damaged frames
-  uint64_t lost_by_threads_ = 0;  // by thread records
-  uint64_t untold_ = 0;           // sentences beyond kMaxSentences
-  bool uncertain_ = false;        // lost calls that no header counts
-  FrameDefinitions frame_;               // of the frame being read
+  uint64_t lost_by_frames_ = 0;         // by the headers of damaged frames
+  uint64_t lost_by_threads_ = 0;        // by thread records
+  uint64_t untold_ = 0;                 // sentences beyond kMaxSentences
+  bool uncertain_ = false;              // lost calls that no header counts
+  FrameDefinitions frame_;              // of the frame being read
   std::vector<uint64_t> frame_counts_;  // the same, by definition
 };
 

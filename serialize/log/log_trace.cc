@@ -157,7 +157,8 @@ class LogTrace : public Trace {
 
  private:
   struct Stream {
-    Stream(uint32_t process, const LogThread& thread, const ProcessLog& log, TagTable* tags, LogDefinitions* definitions)
+    Stream(uint32_t process, const LogThread& thread, const ProcessLog& log, TagTable* tags,
+           LogDefinitions* definitions)
         : calls(process, static_cast<uint32_t>(thread.number), &log.clock, tags),
           reader(&thread.segments, definitions, &calls),
           shift_ns(log.shift_ns) {}

@@ -44,7 +44,7 @@ class FrameDefinitions {
 
   uint64_t end_ = 0;
   std::vector<Variant> variants_;
-  std::vector<uint32_t> codes_;   // of the StackTable, by the code's number in the frame
+  std::vector<uint32_t> codes_;  // of the StackTable, by the code's number in the frame
   std::vector<StackId> places_;  // by the place's number
 };
 

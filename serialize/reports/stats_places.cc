@@ -51,7 +51,7 @@ std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::Of(size_t trace)
 }
 
 absl::Status StatsPlaces::Finish() {
-  for (const PlaceOfThread& thread : threads_) places_[thread.place] = OfThread(thread);
+  for (const PlaceOfThread& thread : threads_) NameThread(thread);
   SeveralModels several_models;
   for (const StatsPlace& place : places_) several_models.Add(place.model);
   for (StatsPlace& place : places_) {
@@ -95,8 +95,8 @@ PlaceId StatsPlaces::Nowhere() {
   return *nowhere_;
 }
 
-StatsPlace StatsPlaces::OfProcess(size_t trace, uint32_t number) const {
-  const ProcessInfo& process = traces_[trace].trace->processes()[number];
+StatsPlace StatsPlaces::OfProcess(size_t trace, const CallRecord& call) const {
+  const ProcessInfo& process = traces_[trace].trace->processes()[call.process];
   StatsPlace place;
   if (grouping_.by == StatsBy::kRank || grouping_.by == StatsBy::kLabel) {
     ReportCell value(nullptr, "none");
@@ -118,31 +118,32 @@ StatsPlace StatsPlaces::OfProcess(size_t trace, uint32_t number) const {
   absl::StrAppend(&place.text, name);
   place.labels.emplace_back(name);
   place.labels.emplace_back(process.path);
-  if (grouping_.by == StatsBy::kProcess) place.labels.emplace_back(DescribeEnd(process));
+  if (grouping_.by == StatsBy::kProcess) {
+    place.labels.emplace_back(DescribeEnd(process));
+  } else {
+    place.labels.emplace_back(call.thread);
+    absl::StrAppend(&place.text, " thread ", call.thread);
+  }
   return place;
 }
 
-StatsPlace StatsPlaces::OfThread(const PlaceOfThread& of) const {
-  StatsPlace place = OfProcess(of.trace, of.process);
+void StatsPlaces::NameThread(const PlaceOfThread& of) {
+  StatsPlace& place = places_[of.place];
   const ThreadInfo* const thread = FindThread(traces_[of.trace].trace->processes()[of.process], of.thread);
-  place.labels.emplace_back(of.thread);
   place.labels.emplace_back(thread == nullptr ? ordered_json() : ordered_json(thread->os_id));
   place.labels.emplace_back(thread == nullptr ? "" : thread->name);
-  absl::StrAppend(&place.text, " thread ", of.thread);
   if (thread != nullptr && !thread->name.empty()) absl::StrAppend(&place.text, " ", FormatApi(thread->name));
-  return place;
 }
 
 std::function<PlaceId(const CallRecord&, PlaceId)> StatsPlaces::OfProcesses(size_t trace) {
   auto known = std::make_shared<absl::flat_hash_map<std::pair<uint32_t, uint32_t>, PlaceId>>();
   return [this, trace, known](const CallRecord& call, PlaceId) {
-    const auto [at, fresh] = known->try_emplace({call.process, call.thread}, static_cast<PlaceId>(places_.size()));
+    const auto [at, fresh] = known->try_emplace({call.process, call.thread});
     if (!fresh) return at->second;
-    if (grouping_.by == StatsBy::kThread) {
-      places_.emplace_back();
+    const size_t places = places_.size();
+    at->second = Number(OfProcess(trace, call));
+    if (grouping_.by == StatsBy::kThread && places_.size() > places) {
       threads_.push_back({at->second, trace, call.process, call.thread});
-    } else {
-      at->second = Number(OfProcess(trace, call.process));
     }
     return at->second;
   };

@@ -45,7 +45,7 @@ class StatsPlaces {
   const std::vector<StatsPlace>& all() const { return places_; }
 
  private:
-  // A trace only knows the names of its threads when it was read.
+  // A trace knows the names of its threads when it was read.
   struct PlaceOfThread {
     PlaceId place;
     size_t trace;
@@ -55,8 +55,8 @@ class StatsPlaces {
 
   PlaceId Number(StatsPlace place);
   PlaceId Nowhere();
-  StatsPlace OfProcess(size_t trace, uint32_t process) const;
-  StatsPlace OfThread(const PlaceOfThread& thread) const;
+  StatsPlace OfProcess(size_t trace, const CallRecord& call) const;
+  void NameThread(const PlaceOfThread& thread);
   std::function<PlaceId(const CallRecord&, PlaceId)> OfProcesses(size_t trace);
   std::function<PlaceId(const CallRecord&, PlaceId)> OfLines(size_t trace);
   std::function<PlaceId(const CallRecord&, PlaceId)> OfModules(size_t trace);

@@ -320,12 +320,12 @@ class ThreadHashes {
     const auto number = [&](uint64_t call) { return call == kNoCall ? kNoCall : thread.numbers.at(call); };
     if (record.kind == CallRecord::kEnter) thread.numbers.emplace(record.call, thread.numbers.size());
     ++thread.records;
-    thread.hash = absl::HashOf(
-        thread.hash, static_cast<int>(record.kind), record.level, record.depth, trace_.identity(record.config),
-        trace_.facets(record.variant), number(record.call), record.count, trace_.tags(record.tags), record.notes,
-        record.result.values, record.result.notes, number(record.parent), record.time_ns, record.duration_ns,
-        record.exception, record.facts.scope, record.facts.thread, record.facts.sequence, record.facts.forward_thread,
-        record.facts.id);
+    thread.hash =
+        absl::HashOf(thread.hash, static_cast<int>(record.kind), record.level, record.depth,
+                     trace_.identity(record.config), trace_.facets(record.variant), number(record.call), record.count,
+                     trace_.tags(record.tags), record.notes, record.result.values, record.result.notes,
+                     number(record.parent), record.time_ns, record.duration_ns, record.exception, record.facts.scope,
+                     record.facts.thread, record.facts.sequence, record.facts.forward_thread, record.facts.id);
     for (StackId at = record.stack; at != kNoStack; at = trace_.stacks().place(at).caller) {
       const StackPlace& place = trace_.stacks().place(at);
       const StackCode& code = trace_.stacks().code(place.code);

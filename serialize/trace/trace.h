@@ -206,8 +206,8 @@ class Trace {
   // count; Read repeats them, and fails if there are too many for that.
   virtual absl::Status ReadCounted(const Visitor& visitor) = 0;
 
-  // The same, but only the records of one thread are in order, `parent` and `call` number the calls of this reading, and
-  // a log is read only once. Numbers in processes() are valid after it.
+  // The same, but only the records of one thread are in order, `parent` and `call` number the calls of this reading,
+  // and a log is read only once. Numbers in processes() are valid after it.
   using ThreadsVisitor = std::function<void(const CallRecord&)>;
   virtual absl::Status ReadThreads(const ThreadsVisitor& visitor) {
     return ReadCounted([&visitor](const CallRecord& call) -> absl::Status {
@@ -222,7 +222,7 @@ class Trace {
   // faster. Further calls return the same result.
   virtual absl::StatusOr<std::vector<uint64_t>> Count() = 0;
 
-  // Valid after Read or Count.
+  // Valid after a reading or Count.
   virtual size_t config_count() const = 0;
   virtual size_t variant_count() const = 0;
   virtual std::string_view identity(ConfigId config) const = 0;  // config.h
@@ -237,7 +237,7 @@ class Trace {
   virtual const StackTable& stacks() const = 0;
 
   // In the order of log_metadata.h: by start. Path, metadata, closed and file_bytes are valid from the
-  // beginning, the rest after Read or Count.
+  // beginning, the rest after a reading or Count.
   virtual const std::vector<ProcessInfo>& processes() const = 0;
 
   // The log of a process of processes(), for TraceWriter::CopyCalls.
