@@ -52,8 +52,8 @@ ThreadCalls::ThreadCalls(uint32_t process, uint32_t thread, const LogClock* cloc
 
 void ThreadCalls::Begin(const LogSegment& segment) {
   tags_now_ = kNoTags;
-  ForgetEntry();
-  ForgetResult();
+  extras_ = {};
+  has_extras_ = false;
   MoveTime(segment.time);
   const uint64_t lost = segment.calls_before - std::min(segment.calls_before, calls_);
   calls_ = segment.calls_before;
@@ -81,19 +81,18 @@ void ThreadCalls::Enter(const CallReader& reader, const FrameDefinitions::Varian
   record_.config = variant.config;
   record_.variant = variant.id;
   record_.tags = tags_now_;
-  record_.stack = stack_;
-  record_.facts = facts_;
-  record_.notes = notes_;
-  record_.result = {};
   record_.parent = open_.empty() ? kNoCall : open_.back().call;
   record_.time_ns = time_ns_;
   record_.duration_ns = 0;
   record_.exception = {};
+  if (has_extras_) [[unlikely]] {
+    ShowExtras(/*entry=*/true);
+  }
 }
 
 bool ThreadCalls::End(CallReader::Kind kind, const CallReader& reader) {
   if (open_.empty() || open_.back().call == kNoCall) {
-    ForgetResult();
+    if (has_extras_) ForgetExtras(/*entry=*/false);
     Pop();
     return false;
   }
@@ -106,14 +105,13 @@ bool ThreadCalls::End(CallReader::Kind kind, const CallReader& reader) {
   record_.variant = call.variant.id;
   record_.call = call.call;
   record_.tags = kNoTags;
-  record_.stack = kNoStack;
-  record_.facts = RecordFacts();
-  record_.notes = {};
-  record_.result = {values_, result_notes_};
   record_.parent = open_.size() < 2 ? kNoCall : open_[open_.size() - 2].call;
   record_.time_ns = time_ns_;
   record_.duration_ns = time_ns_ - call.time_ns;
   record_.exception = kind == CallReader::kRaise ? reader.text() : std::string_view();
+  if (has_extras_) [[unlikely]] {
+    ShowExtras(/*entry=*/false);
+  }
   return true;
 }
 
@@ -121,56 +119,54 @@ void ThreadCalls::TakeExtra(CallReader::Kind kind, const CallReader& reader, con
   switch (kind) {
     case CallReader::kTags:
       tags_now_ = tags_->Intern(reader.text());
-      break;
+      return;
     case CallReader::kStack:
-      stack_ = definitions.stack(reader.count());
+      extras_.stack = definitions.stack(reader.count());
       break;
     case CallReader::kFacts:
-      facts_ = reader.facts_of_call();
+      extras_.facts = reader.facts_of_call();
       break;
     case CallReader::kNotes:
-      notes_ = reader.text();
+      extras_.notes = reader.text();
       break;
     case CallReader::kResult:
-      values_ = reader.result().values;
-      result_notes_ = reader.result().notes;
+      extras_.values = reader.result().values;
+      extras_.result_notes = reader.result().notes;
       break;
     default:
-      break;
+      return;
   }
+  has_extras_ = true;
 }
 
-void ThreadCalls::Apply() {
-  if (record_.kind != CallRecord::kEnter) {
-    ForgetResult();
-    Pop();
-    return;
-  }
-  open_.push_back({record_.call, time_ns_, {record_.variant, record_.config, record_.level}, 0});
-  ++depth_;
-  ++calls_;
-  ForgetEntry();
-}
-
-void ThreadCalls::ForgetEntry() {
-  stack_ = kNoStack;
-  facts_ = RecordFacts();
-  notes_.clear();
-}
-
-void ThreadCalls::ForgetResult() {
-  values_.clear();
-  result_notes_.clear();
-}
-
-void ThreadCalls::Pop() {
-  if (open_.empty()) return;
-  --depth_;
-  if (open_.back().unknown > 1) {
-    --open_.back().unknown;
+void ThreadCalls::ShowExtras(bool entry) {
+  if (entry) {
+    record_.stack = extras_.stack;
+    record_.facts = extras_.facts;
+    record_.notes = extras_.notes;
   } else {
-    open_.pop_back();
+    record_.result = {extras_.values, extras_.result_notes};
   }
+  shows_extras_ = true;
+}
+
+// Of the entry or end that was read.
+void ThreadCalls::ForgetExtras(bool entry) {
+  if (entry) {
+    extras_.stack = kNoStack;
+    extras_.facts = RecordFacts();
+    extras_.notes.clear();
+  } else {
+    extras_.values.clear();
+    extras_.result_notes.clear();
+  }
+  record_.stack = kNoStack;
+  record_.facts = RecordFacts();
+  record_.notes = {};
+  record_.result = {};
+  shows_extras_ = false;
+  has_extras_ = extras_.stack != kNoStack || extras_.facts != RecordFacts() || !extras_.notes.empty() ||
+                !extras_.values.empty() || !extras_.result_notes.empty();
 }
 
 }  // namespace torchtrace

@@ -79,7 +79,18 @@ class ThreadCalls {
   }
   // Its views are valid until the reader moves. Set the number of a call that is entered before Apply.
   CallRecord& record() { return record_; }
-  void Apply();
+  void Apply() {
+    if (record_.kind == CallRecord::kEnter) {
+      open_.push_back({record_.call, time_ns_, {record_.variant, record_.config, record_.level}, 0});
+      ++depth_;
+      ++calls_;
+    } else {
+      Pop();
+    }
+    if (has_extras_ || shows_extras_) [[unlikely]] {
+      ForgetExtras(record_.kind == CallRecord::kEnter);
+    }
+  }
 
   // Clocks of different cores may differ a little; then time stays where it is. A larger step back means a damaged
   // frame without a checksum; follow it, so that the damage doesn't affect the times of all later records.
@@ -99,26 +110,41 @@ class ThreadCalls {
     uint64_t unknown = 0;  // for kNoCall: number of calls whose entry isn't in the log
   };
 
+  // What few calls have beside their times, and record_ has only of those.
+  struct Extras {
+    // Of the next call.
+    StackId stack = kNoStack;
+    RecordFacts facts = {};
+    std::string notes = {};
+    // Of the next end; empty: unknown.
+    std::string values = {};
+    std::string result_notes = {};
+  };
+
   void Enter(const CallReader& reader, const FrameDefinitions::Variant& variant);
   bool End(CallReader::Kind kind, const CallReader& reader);
   void TakeExtra(CallReader::Kind kind, const CallReader& reader, const FrameDefinitions& definitions);
-  void ForgetEntry();
-  void ForgetResult();
-  void Pop();
+  void ShowExtras(bool entry);
+  void ForgetExtras(bool entry);
+  void Pop() {
+    if (open_.empty()) return;
+    --depth_;
+    if (open_.back().unknown > 1) {
+      --open_.back().unknown;
+    } else {
+      open_.pop_back();
+    }
+  }
 
   const LogClock* const clock_;
   TagTable* const tags_;
   CallRecord record_;
   int64_t time_ns_ = 0;
-  uint64_t calls_ = 0;  // entered, including lost ones
-  // Of the next call.
-  uint32_t tags_now_ = kNoTags;
-  StackId stack_ = kNoStack;
-  RecordFacts facts_;
-  std::string notes_;
-  // Of the next end; empty: unknown.
-  std::string values_;
-  std::string result_notes_;
+  uint64_t calls_ = 0;           // entered, including lost ones
+  uint32_t tags_now_ = kNoTags;  // of the next calls
+  Extras extras_;
+  bool has_extras_ = false;     // extras_ may have some
+  bool shows_extras_ = false;   // record_ has some
   std::vector<OpenCall> open_;  // outermost first
   uint64_t depth_ = 0;          // calls in open_
 };

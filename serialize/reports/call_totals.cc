@@ -49,7 +49,10 @@ class Summer {
   }
 
   TraceTotals Take() {
-    for (auto& [key, thread] : threads_) Close(0, &thread);
+    for (auto& [key, thread] : threads_) {
+      for (OpenCall& call : thread.open) call.row = kNoRow;
+      Close(0, &thread);
+    }
     totals_.has_times = totals_.has_times || empty_;
     for (const auto& [key, thread] : threads_) totals_.untimed += thread.timed ? 0 : thread.calls;
     return std::move(totals_);
@@ -72,18 +75,24 @@ class Summer {
     uint64_t calls = 0;                                   // accepted
     bool timed = false;                                   // some record has a time other than 0
     std::vector<OpenCall> open;                           // by depth
-    absl::flat_hash_map<uint32_t, uint32_t> open_rows;    // how many calls of the row are open
     std::array<uint32_t, UINT8_MAX + 1> open_costs = {};  // by level
     std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
   };
 
   ThreadState& ThreadOf(const CallRecord& call) {
     const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
-    if (last_ == nullptr || key != last_key_) {
+    if (last_ == nullptr || key != last_key_) [[unlikely]] {
+      if (last_ != nullptr) CountOpenRows(*last_, -1);
       last_key_ = key;
       last_ = &threads_[key];
+      CountOpenRows(*last_, 1);
     }
     return *last_;
+  }
+  void CountOpenRows(const ThreadState& thread, int change) {
+    for (const OpenCall& call : thread.open) {
+      if (call.row != kNoRow) open_rows_[call.row] += static_cast<uint32_t>(change);
+    }
   }
 
   // Calls at this depth and deeper have ended, even if their ends are missing.
@@ -94,7 +103,7 @@ class Summer {
         --thread->open_lacks[call.level];
         if (thread->open_costs[call.level] == 0) totals_.configs[call.config].lacking += call.count;
       }
-      if (call.row != kNoRow) --thread->open_rows[call.row];
+      if (call.row != kNoRow) --open_rows_[call.row];
       if (call.costs) --thread->open_costs[call.level];
     }
   }
@@ -111,7 +120,8 @@ class Summer {
       Close(call.depth, thread);
       if (accepted) {
         open.row = by_place_ ? open.place : rows_[call.config];
-        open.outermost = thread->open_rows[open.row]++ == 0;
+        if (open.row >= open_rows_.size()) open_rows_.resize(open.row + size_t{1});
+        open.outermost = open_rows_[open.row]++ == 0;
         open.level = call.level;
         open.costs = costs_[call.config];
         open.lacks = lacks_[call.config];
@@ -201,6 +211,7 @@ class Summer {
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
   ThreadState* last_ = nullptr;
+  std::vector<uint32_t> open_rows_;  // how many calls of the row are open on the last thread
 };
 
 }  // namespace
