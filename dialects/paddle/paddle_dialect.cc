@@ -45,7 +45,9 @@ class PaddleDialect : public FrameworkDialect {
     // Never destroyed: calls may be under way when the hook is uninstalled.
     static auto* const calls = new python_dialect::RecordedCalls<paddle_dialect::DescribePaddle>;
     std::vector<std::unique_ptr<TracingHook>> hooks;
-    hooks.push_back(std::make_unique<python_dialect::FrameSlotHook>(kSetattrLevel, paddle_dialect::kCore));
+    if (python_dialect::NeedsFrameEvaluation(kSetattrLevel)) {
+      hooks.push_back(std::make_unique<python_dialect::FrameSlotHook>(kSetattrLevel, paddle_dialect::kCore));
+    }
     hooks.push_back(std::make_unique<python_dialect::SetattrHook>(
         calls, python_dialect::FrameworkEntries(package(), kDefaultApis, options)));
     return hooks;

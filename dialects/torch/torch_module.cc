@@ -168,7 +168,8 @@ class Module final : public TorchModule {
       return std::find(options.levels.begin(), options.levels.end(), level) != options.levels.end();
     };
     for (const int level : {kFunctionLevel, kSetattrLevel, kFrameLevel}) {
-      if (!wanted(level) || (level == kFrameLevel && !options.traces_python_frames())) continue;
+      if (!wanted(level) || !python_dialect::NeedsFrameEvaluation(level)) continue;
+      if (level == kFrameLevel && !options.traces_python_frames()) continue;
       hooks->push_back(std::make_unique<python_dialect::FrameSlotHook>(level, "torch._C._dynamo.eval_frame"));
       break;
     }

@@ -87,6 +87,9 @@ inline vectorcallfunc FunctionVectorcall() {
 #endif
 }
 
+// Whether calls from bytecode ignore a function's `vectorcall`, unless there is a frame evaluation function (PEP 523).
+inline constexpr bool kCallsSkipVectorcall = PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000;
+
 // The specialising interpreter enters a function whose version it knows directly, without reading its `vectorcall`.
 // This hides the version of `function`, whose `vectorcall` is not FunctionVectorcall() from now on. `*number` belongs
 // to the function and is 0 at first; `replace(place, number)` stores a number in a way that can be undone.

@@ -215,7 +215,7 @@ constexpr FrameObserver kObserver = {Begin, End};
 
 bool CallMayBegin(const RecordingOptions& options) {
   CallsOfThread& calls = t_calls;
-  if (!calls.from_before.empty() && !FrameIsEvaluated()) EndThoseGone();
+  if (!calls.from_before.empty() && EvaluatedFrame() == nullptr) EndThoseGone();
   return calls.closed == 0 && (options.frame_depth == 0 || calls.depth < options.frame_depth);
 }
 

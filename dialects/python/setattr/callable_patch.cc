@@ -5,6 +5,7 @@
 #include "dialects/python/setattr/call_through.h"
 #include "dialects/python/setattr/patch_list.h"
 #include "dialects/python/setattr/patches.h"
+#include "dialects/python/setattr/running_calls.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
 
@@ -153,7 +154,10 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
     }
     // The entries of C functions come after all others.
     if (layer == kFrameLayer && IsEntry(*pointer)) return false;
-    if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && !IsEntry(*pointer)) return false;
+    if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && *pointer != WatchedVectorcall() &&
+        !IsEntry(*pointer)) {
+      return false;
+    }
     CallableEntry* const entry = TakeEntry(layer, callable, api, *pointer);
     patches->Replace(pointer, kVectorcalls[layer]);
     if (PyFunction_Check(callable)) HideFunction(reinterpret_cast<PyFunctionObject*>(callable), entry, patches);
@@ -170,6 +174,17 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
   }
   TakeEntry(layer, callable, api, nullptr);
   return true;
+}
+
+vectorcallfunc* PointerBelowEntries(PyFunctionObject* function) {
+  vectorcallfunc* pointer = &function->vectorcall;
+  for (;;) {
+    const auto* const found = std::find(std::begin(kVectorcalls), std::end(kVectorcalls), *pointer);
+    CallableEntry* const entry =
+        found == std::end(kVectorcalls) ? nullptr : g_entries[found - std::begin(kVectorcalls)].Find(function);
+    if (entry == nullptr) return pointer;
+    pointer = &entry->original;
+  }
 }
 
 bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, PatchList* patches) {

@@ -24,7 +24,7 @@ struct Frames {
   size_t taken_bytes = 0;                   // C stack of frames that would use none untraced
   const InterpreterFrame* frame = nullptr;  // the one that Evaluate evaluates
 };
-// See WhenInnermostCallEnds.
+// See WhenEvaluatedFrameEnds.
 struct Awaited {
   const InterpreterFrame* frame;
   void (*ended)(PyObject* result);
@@ -127,25 +127,9 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
 
 }  // namespace
 
-bool InnermostCall(RunningCall* call) {
-  if (!FramesAreKnown()) return false;
-  const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
-  if (frame == nullptr || frame != t_frames.now.frame || !IsOfCall(frame)) return false;
-  call->frame_ = frame;
-  return true;
-}
+const void* EvaluatedFrame() { return t_frames.now.frame; }
 
-PyObject* RunningCall::Code() const {
-  return reinterpret_cast<PyObject*>(CodeOf(static_cast<const InterpreterFrame*>(frame_)));
-}
-
-PyObject* RunningCall::Function() const { return FunctionOf(static_cast<const InterpreterFrame*>(frame_)); }
-
-PyObject* RunningCall::Local(Py_ssize_t index) const {
-  return LocalOf(static_cast<const InterpreterFrame*>(frame_), index);
-}
-
-void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
+void WhenEvaluatedFrameEnds(void (*ended)(PyObject* result)) {
   // nothrow: an exception would pass through Python's C code.
   auto* const awaited = new (std::nothrow) Awaited{t_frames.now.frame, ended, t_frames.awaited};
   if (awaited == nullptr) {
@@ -154,8 +138,6 @@ void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
   }
   t_frames.awaited = awaited;
 }
-
-bool FrameIsEvaluated() { return t_frames.now.frame != nullptr; }
 
 void ObserveFrames(const FrameObserver* observer) {
   g_observer = observer;

@@ -1,9 +1,10 @@
-// Makes calls of Python functions from Python code go through the function's `vectorcall` pointer, where native entries
-// are, and gives access to the running call.
+// A frame evaluation function (PEP 523) that only calls CPython's own. Every call of a Python function costs more while
+// it is set, so it is only used where nothing else will do:
 //
-// CPython 3.11 runs a call from bytecode to a Python function in the caller's C frame and ignores that pointer, unless
-// a frame evaluation function (PEP 523) is set. Ours only calls CPython's own. Other versions use the pointer; there we
-// need the function only for access to running calls.
+// - On CPython 3.11 for native entries: a call from bytecode to a Python function runs in the caller's C frame there and
+//   ignores the function's `vectorcall` pointer, where the entries are, unless such a function is set.
+// - Before 3.12 for running_calls.h.
+// - For level 3, which sees all frames.
 //
 // A program may notice that, from 3.11 on, each call uses C stack. Once a thread's frames have used an eighth of its
 // stack, or 1 MiB, more than they would untraced, calls are made as CPython would make them, and 3.11's calls of Python
@@ -17,6 +18,8 @@
 #include <string>
 #include <utility>
 
+#include "serialize/model/levels.h"
+#include "tracer/cpython/objects.h"
 #include "tracer/framework_dialect.h"
 #include "tracer/record/export.h"
 
@@ -27,24 +30,15 @@ namespace torchtrace::python_dialect {
 void UseFrameEvaluation();
 void ReleaseFrameEvaluation();
 
-// A running call of a Python function: the innermost on its thread. Returns borrowed references.
-class TORCHTRACE_EXPORT RunningCall {
- public:
-  PyObject* Code() const;
-  // A function with that code, null if there is none: see FunctionOf in tracer/cpython/frames.h.
-  PyObject* Function() const;
-  // Its local variables, parameters first; null for one that has no value.
-  PyObject* Local(Py_ssize_t index) const;
+// Whether a level needs it.
+inline constexpr bool NeedsFrameEvaluation(int level) {
+  return level == kFrameLevel || kCallsSkipVectorcall || (level == kFunctionLevel && PY_VERSION_HEX < 0x030C0000);
+}
 
- private:
-  friend bool InnermostCall(RunningCall* call);
-  const void* frame_ = nullptr;
-};
-// False if the call is unknown: there is no frame, or our function doesn't evaluate it. Needs the GIL.
-TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
-// After InnermostCall has returned true: calls `ended` when that call ends, with its result; null means that a Python
-// error is set. Use it once for each call.
-TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
+// The frame that our function evaluates innermost on this thread, an InterpreterFrame; null: none.
+const void* EvaluatedFrame();
+// Calls `ended` when that frame ends, with its result; null means that a Python error is set.
+void WhenEvaluatedFrameEnds(void (*ended)(PyObject* result));
 
 // Sees all evaluated frames: calls of functions, bodies of modules and classes, steps of generators. `frame`: an
 // InterpreterFrame, see tracer/cpython/frames.h.
@@ -54,8 +48,6 @@ struct FrameObserver {
   // `begun`: what `begin` returned, 0 if it wasn't called. `result`: null means that a Python error is set.
   void (*end)(const void* frame, int begun, PyObject* result);
 };
-// Whether our function evaluates a frame on this thread.
-bool FrameIsEvaluated();
 // Sets the only observer; null removes it, but its `end` is still called for frames that have begun. Never freed.
 void ObserveFrames(const FrameObserver* observer);
 

@@ -13,6 +13,7 @@
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/patches.h"
 #include "serialize/model/value.h"
+#include "tracer/cpython/objects.h"
 #include "tracer/python/import_watch.h"
 
 namespace torchtrace::python_dialect {
@@ -120,7 +121,7 @@ bool NativeEntries::Patch(const Target& target, const TracedApi* api, const Trac
   switch (target.kind) {
     case Target::kCallable:
       if (!PatchCallable(layer, target.object, api, &patches_)) return false;
-      if (!std::exchange(needs_frames_, true)) UseFrameEvaluation();
+      if (kCallsSkipVectorcall && !std::exchange(needs_frames_, true)) UseFrameEvaluation();
       if (options_.constructors && PyType_Check(target.object)) {
         PatchConstructor(layer, reinterpret_cast<PyTypeObject*>(target.object), api, &patches_);
       }

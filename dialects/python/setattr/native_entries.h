@@ -76,7 +76,7 @@ class TORCHTRACE_EXPORT NativeEntries : public std::enable_shared_from_this<Nati
   std::vector<std::string> missing_;
   std::vector<std::string> closed_;  // found, but no entry can be made
   bool installed_ = false;
-  bool needs_frames_ = false;  // some entries are in Python functions
+  bool needs_frames_ = false;  // uses frame evaluation: some entries are in Python functions
 };
 
 // Level 0: the calls of a list of names of any library, by native entries. docs/SETATTR.md.

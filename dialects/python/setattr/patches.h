@@ -22,6 +22,9 @@ bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, con
 // code's.
 bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches);
 
+// Where the function keeps what its entries call last: its own `vectorcall`, or what the entry below all others calls.
+vectorcallfunc* PointerBelowEntries(PyFunctionObject* function);
+
 // For a class's own constructor in Python, which also constructs instances of subclasses; these are no calls of the
 // class itself, but are reported as such.
 bool PatchConstructor(int layer, PyTypeObject* type, const TracedApi* api, PatchList* patches);

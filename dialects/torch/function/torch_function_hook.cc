@@ -15,8 +15,8 @@
 
 #include "dialects/python/describe/argument_form.h"
 #include "dialects/python/setattr/attribute_path.h"
-#include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/recorded_calls.h"
+#include "dialects/python/setattr/running_calls.h"
 #include "dialects/torch/common/api_names.h"
 #include "dialects/torch/common/thread_starts.h"
 #include "dialects/torch/describe/describe.h"
@@ -122,6 +122,7 @@ void EndFunction(PyObject* result) {
 constexpr std::string_view kAsks = "torch._C._has_torch_function";
 
 constexpr char kHandler[] = "torch.overrides.handle_torch_function";
+constexpr char kHandlerName[] = "handle_torch_function";
 
 // In the column `told` (torch_function_hook.h): the function calls no mode.
 constexpr std::string_view kNobody = "nobody";
@@ -138,7 +139,7 @@ class ProgramFunctions {
  public:
   static void Asked(const TracedApi& question, const CallArguments& arguments) {
     python_dialect::RunningCall call;
-    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call) || !HandsOn(call.Code())) return;
+    if (IsOfNothing(question, arguments) || !python_dialect::InnermostCall(&call)) return;
     PyObject* const function = call.Function();
     if (function == nullptr) return;
     const Api& api = ApiNames::Loaded()->Resolve(function);
@@ -157,17 +158,6 @@ class ProgramFunctions {
     if (question.name != kAsks || arguments.count != 1) return arguments.count == 0;
     PyObject* const sequence = arguments.positional[0];
     return (PyTuple_Check(sequence) || PyList_Check(sequence)) && Py_SIZE(sequence) == 0;
-  }
-
-  static bool HandsOn(PyObject* code) {
-    static PyObject* const handler = PyUnicode_InternFromString("handle_torch_function");
-    // Not the code of a module or class, which may import the name.
-    if ((reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_NEWLOCALS) == 0) return false;
-    PyObject* const names = reinterpret_cast<PyCodeObject*>(code)->co_names;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
-      if (PyTuple_GET_ITEM(names, i) == handler) return true;  // names in code are interned
-    }
-    return false;
   }
 };
 
@@ -341,6 +331,8 @@ bool IsOfC(const std::string& function) { return function.starts_with("torch._C.
 }  // namespace
 
 absl::Status TorchFunctionHook::Install() {
+  // Before the entries, which are to be called first.
+  if (absl::Status status = python_dialect::WatchCalls(kHandlerName); !status.ok()) return status;
   FunctionCalls& calls = Calls(torch_);
   calls.include_getters = include_getters_;
   EntryOptions options;
@@ -352,7 +344,10 @@ absl::Status TorchFunctionHook::Install() {
   options.names.emplace_back(kRunsBackward);
   options.names.insert(options.names.end(), std::begin(kScripted), std::end(kScripted));
   entries_ = std::make_shared<NativeEntries>(&calls, std::move(options));
-  if (absl::Status status = entries_->Install(); !status.ok()) return status;
+  if (absl::Status status = entries_->Install(); !status.ok()) {
+    python_dialect::UnwatchCalls();
+    return status;
+  }
   AddThreadArmer(ArmNothing);
   return absl::OkStatus();
 }
@@ -360,6 +355,7 @@ absl::Status TorchFunctionHook::Install() {
 void TorchFunctionHook::Uninstall() {
   if (entries_ == nullptr) return;
   entries_->Uninstall();
+  python_dialect::UnwatchCalls();
   RemoveThreadArmer(ArmNothing);
 }
 
