@@ -7,6 +7,9 @@ RECORDING_SHARE = 0.5
 PYTHON_TRACER_TIMES = 30
 # Share of viztracer's cost.
 FUNCTIONS_SHARE = 0.5
+# Of Python's own calls. On 3.11 a frame evaluation function is needed.
+PYTHON_RATIO = 1.05
+PYTHON_RATIO_311 = 1.2
 BYTES_PER_EVENT = 8
 RENDERED_PER_SECOND = 1e6
 EVENTS_READ_PER_SECOND = 10e6

@@ -44,6 +44,7 @@ class Run:
 SECTIONS = {
     "steps": steps.section,
     "functions": steps.functions_section,
+    "python": steps.python_section,
     "training": process_sections.training,
     "loop": process_sections.loop,
     "render": process_sections.render,

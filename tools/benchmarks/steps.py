@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,17 @@ from tables import microseconds, progress, ratio
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = ("add", "mlp", "transformer")
 FUNCTION_WORKLOADS = ("fib", "transformer", "loader")
+PYTHON_WORKLOADS = ("fib", "dataset", "tokenizer")
+TITLES = {
+    "add": "torch.add on 4x4",
+    "mlp": "MLP train step",
+    "transformer": "transformer train step",
+    "fib": "fib(18)",
+    "loader": "DataLoader epoch",
+    "dataset": "DataLoader over Python",
+    "tokenizer": "tokenizer",
+}
+PYTHON_SUBJECTS = ("torchtrace, 0", "torchtrace, 1", "torchtrace, 2")
 # How often another checkout's process and ours alternate.
 BEFORE_TURNS = 4
 # Subjects measured together in one process, by prefixes of their names.
@@ -70,14 +82,45 @@ def steps_of(run, workload):
 
 def functions_section(run):
     """What it costs to see the functions written in Python, beside viztracer."""
-    names = ("torchtrace, 3", "viztracer")
-    ratios, bases = {}, {}
+    ratios, bases = alone(run, "functions", FUNCTION_WORKLOADS, ("torchtrace, 3", "viztracer"))
+    function_table(
+        run, "functions", "Functions of Python, as a multiple of the untraced step", ratios, bases
+    )
     for workload in FUNCTION_WORKLOADS:
-        progress(f"functions: {workload}")
+        run.budgets.at_most(
+            f"level 3, added to {TITLES[workload]}, of what viztracer adds",
+            budgets_module.FUNCTIONS_SHARE,
+            (ratios[workload]["torchtrace, 3"] - 1) / (ratios[workload]["viztracer"] - 1),
+            "{:.2f} of it".format,
+        )
+
+
+def python_section(run):
+    """What levels 0 to 2 add to Python code that calls little of torch."""
+    version = ".".join(platform.python_version_tuple()[:2])
+    ratios, bases = alone(run, "python", PYTHON_WORKLOADS, PYTHON_SUBJECTS)
+    function_table(
+        run,
+        f"python-{version}",
+        f"Python {version}'s own code, as a multiple of the untraced step",
+        ratios,
+        bases,
+    )
+    limit = budgets_module.PYTHON_RATIO_311 if version == "3.11" else budgets_module.PYTHON_RATIO
+    run.budgets.at_most(
+        f"fib(18), level 0 to 2, Python {version}", limit, max(ratios["fib"].values()), ratio
+    )
+
+
+def alone(run, section, workloads, subjects):
+    """Ratios {workload: {subject: ratio}} and seconds {workload: untraced} of these subjects."""
+    ratios, bases = {}, {}
+    for workload in workloads:
+        progress(f"{section}: {workload}")
         command = command_of(HERE, workload, run.options.runtime, run.options.bench_module)
-        rounds = ["--rounds", str(run.options.rounds), "--subjects", *names]
+        rounds = ["--rounds", str(run.options.rounds), "--subjects", *subjects]
         result = overhead([*command, *rounds], run.options.native_threads)
-        run.results.setdefault("functions", {})[workload] = result
+        run.results.setdefault(section, {})[workload] = result
         untraced = [
             statistics.median(times[run.clock] for times in times_of_round)
             for times_of_round in result["untraced"]
@@ -90,20 +133,14 @@ def functions_section(run):
             )
             for name in result["rounds"][0]
         }
-    titles = ["fib(18)", "transformer train step", "DataLoader epoch"]
-    table = run.table(
-        "functions", "Functions of Python, as a multiple of the untraced step", ["", *titles]
-    )
-    table.add("untraced", *(f"{1e3 * bases[each]:.2f} ms" for each in FUNCTION_WORKLOADS))
-    for name in ratios["fib"]:
-        table.add(name, *(ratio(ratios[each][name]) for each in FUNCTION_WORKLOADS))
-    for workload, title in zip(FUNCTION_WORKLOADS, titles, strict=True):
-        run.budgets.at_most(
-            f"level 3, added to {title}, of what viztracer adds",
-            budgets_module.FUNCTIONS_SHARE,
-            (ratios[workload]["torchtrace, 3"] - 1) / (ratios[workload]["viztracer"] - 1),
-            "{:.2f} of it".format,
-        )
+    return ratios, bases
+
+
+def function_table(run, key, title, ratios, bases):
+    table = run.table(key, title, ["", *(TITLES[name] for name in ratios)])
+    table.add("untraced", *(f"{1e3 * base:.2f} ms" for base in bases.values()))
+    for name in next(iter(ratios.values())):
+        table.add(name, *(ratio(each[name]) for each in ratios.values()))
 
 
 def command_of(folder, workload, runtime, bench_module):
@@ -132,7 +169,7 @@ def step_tables(run, untraced, ratios):
     table = run.table(
         "steps",
         "A step, as a multiple of the untraced one",
-        ["", "torch.add on 4x4", "MLP train step", "transformer train step"],
+        ["", *(TITLES[name] for name in WORKLOADS)],
     )
     table.add(
         "untraced",
@@ -146,7 +183,7 @@ def step_tables(run, untraced, ratios):
     added = run.table(
         "recording",
         "What recording adds, as a multiple of what empty hooks add, levels 1,2",
-        ["", "torch.add on 4x4", "MLP train step", "transformer train step"],
+        ["", *(TITLES[name] for name in WORKLOADS)],
     )
 
     def of(workload, name):

@@ -111,25 +111,101 @@ def make_loader():
     return step
 
 
+class Lines(torch.utils.data.Dataset):
+    """Samples that Python code makes of lines of text."""
+
+    def __init__(self, count):
+        self.lines = [f"{n},{n * n % 97},{n % 7}" for n in range(count)]
+
+    def __len__(self):
+        return len(self.lines)
+
+    def fields(self, line):
+        return [self.number(field) for field in line.split(",")]
+
+    def number(self, field):
+        return self.scaled(int(field))
+
+    def scaled(self, number):
+        return number / 97
+
+    def __getitem__(self, index):
+        return self.fields(self.lines[index])
+
+
+def make_dataset():
+    """An epoch of a DataLoader over a dataset in Python: 512 samples, batch 64."""
+    loader = torch.utils.data.DataLoader(Lines(512), batch_size=64, collate_fn=torch.tensor)
+
+    def step():
+        for _ in loader:
+            pass
+
+    return step
+
+
+class Tokenizer:
+    """Byte pairs, in Python."""
+
+    def __init__(self, text):
+        words = text.split()
+        pairs = sorted({pair for word in words for pair in self.pairs(tuple(word))})
+        self.ranks = {pair: rank for rank, pair in enumerate(pairs)}
+        self.numbers = {}
+
+    def pairs(self, parts):
+        return list(zip(parts, parts[1:], strict=False))
+
+    def rank(self, pair):
+        return self.ranks.get(pair, len(self.ranks))
+
+    def best(self, parts):
+        return min(self.pairs(parts), key=self.rank, default=None)
+
+    def merged(self, parts, pair):
+        at = self.pairs(parts).index(pair)
+        return (*parts[:at], parts[at] + parts[at + 1], *parts[at + 2 :])
+
+    def word(self, word):
+        parts = tuple(word)
+        while (pair := self.best(parts)) is not None and self.rank(pair) < len(self.ranks):
+            parts = self.merged(parts, pair)
+        return [self.number(part) for part in parts]
+
+    def number(self, part):
+        return self.numbers.setdefault(part, len(self.numbers))
+
+
+def make_tokenizer():
+    """The tokens of a short text by merging pairs of letters."""
+    text = "the quick brown fox jumps over the lazy dog and runs away from them " * 4
+    tokenizer = Tokenizer(text)
+
+    def step():
+        for word in text.split():
+            tokenizer.word(word)
+
+    return step
+
+
 class Workload:
     """How to run a program: `steps` timed ones in a measurement, `slow_steps` for a tracer that
     takes many times as long."""
 
-    def __init__(self, make, title, unit_s, unit, steps, slow_steps):
+    def __init__(self, make, steps, slow_steps):
         self.make = make
-        self.title = title
-        self.unit_s = unit_s  # a step's time divided by this is in `unit`
-        self.unit = unit
         self.steps = steps
         self.slow_steps = slow_steps
 
 
 WORKLOADS = {
-    "add": Workload(make_add, "torch.add on 4x4", 1e-3, "us", 20, 3),
-    "mlp": Workload(make_mlp, "MLP train step", 1e-3, "ms", 60, 10),
-    "transformer": Workload(make_transformer, "transformer train step", 1e-3, "ms", 8, 2),
-    "fib": Workload(make_fib, "fib(18)", 1e-3, "ms", 20, 20),
-    "loader": Workload(make_loader, "DataLoader epoch", 1e-3, "ms", 20, 20),
+    "add": Workload(make_add, 20, 3),
+    "mlp": Workload(make_mlp, 60, 10),
+    "transformer": Workload(make_transformer, 8, 2),
+    "fib": Workload(make_fib, 20, 20),
+    "loader": Workload(make_loader, 20, 20),
+    "dataset": Workload(make_dataset, 20, 20),
+    "tokenizer": Workload(make_tokenizer, 20, 20),
 }
 
 

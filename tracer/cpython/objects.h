@@ -90,6 +90,43 @@ inline vectorcallfunc FunctionVectorcall() {
 // Whether calls from bytecode ignore a function's `vectorcall`, unless there is a frame evaluation function (PEP 523).
 inline constexpr bool kCallsSkipVectorcall = PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000;
 
+// Calls `Changed(function, code)` with each function that is created, and with each that gets another code, until
+// UnwatchFunctions; VisitFunctions, with those that there are. -1: Python can't (before 3.12), or has no place for one
+// more watcher; then a Python error may be set.
+inline constexpr bool kFunctionsAreWatched = PY_VERSION_HEX >= 0x030C0000;
+using FunctionObserver = void (*)(PyFunctionObject* function, PyCodeObject* code);
+template <FunctionObserver kChanged>
+int WatchFunctions() {
+#if PY_VERSION_HEX >= 0x030C0000
+  return PyFunction_AddWatcher([](PyFunction_WatchEvent event, PyFunctionObject* function, PyObject* value) {
+    if (event == PyFunction_EVENT_CREATE) kChanged(function, reinterpret_cast<PyCodeObject*>(function->func_code));
+    if (event == PyFunction_EVENT_MODIFY_CODE) kChanged(function, reinterpret_cast<PyCodeObject*>(value));
+    return 0;
+  });
+#else
+  return -1;
+#endif
+}
+inline void UnwatchFunctions([[maybe_unused]] int watcher) {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (PyFunction_ClearWatcher(watcher) != 0) PyErr_Clear();
+#endif
+}
+template <FunctionObserver kVisit>
+void VisitFunctions() {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyUnstable_GC_VisitObjects(
+      [](PyObject* object, void*) {
+        if (PyFunction_Check(object)) {
+          auto* const function = reinterpret_cast<PyFunctionObject*>(object);
+          kVisit(function, reinterpret_cast<PyCodeObject*>(function->func_code));
+        }
+        return 1;  // go on
+      },
+      nullptr);
+#endif
+}
+
 // The specialising interpreter enters a function whose version it knows directly, without reading its `vectorcall`.
 // This hides the version of `function`, whose `vectorcall` is not FunctionVectorcall() from now on. `*number` belongs
 // to the function and is 0 at first; `replace(place, number)` stores a number in a way that can be undone.

@@ -1,7 +1,8 @@
 // A frame evaluation function (PEP 523) that only calls CPython's own. Every call of a Python function costs more while
 // it is set, so it is only used where nothing else will do:
 //
-// - On CPython 3.11 for native entries: a call from bytecode to a Python function runs in the caller's C frame there and
+// - On CPython 3.11 for native entries: a call from bytecode to a Python function runs in the caller's C frame there
+// and
 //   ignores the function's `vectorcall` pointer, where the entries are, unless such a function is set.
 // - Before 3.12 for running_calls.h.
 // - For level 3, which sees all frames.
@@ -32,7 +33,7 @@ void ReleaseFrameEvaluation();
 
 // Whether a level needs it.
 inline constexpr bool NeedsFrameEvaluation(int level) {
-  return level == kFrameLevel || kCallsSkipVectorcall || (level == kFunctionLevel && PY_VERSION_HEX < 0x030C0000);
+  return level == kFrameLevel || kCallsSkipVectorcall || (level == kFunctionLevel && !kFunctionsAreWatched);
 }
 
 // The frame that our function evaluates innermost on this thread, an InterpreterFrame; null: none.

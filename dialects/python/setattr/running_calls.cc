@@ -25,8 +25,6 @@ bool NamesIt(PyCodeObject* code) {
   return false;
 }
 
-#if PY_VERSION_HEX >= 0x030C0000
-
 // By number, as greenlets leave and enter calls in any order.
 struct WatchedCall {
   PyObject* function = nullptr;  // borrowed
@@ -63,35 +61,17 @@ void Replace(PyFunctionObject* function, vectorcallfunc from, vectorcallfunc to)
   vectorcallfunc* const place = PointerBelowEntries(function);
   if (*place != from) return;
   *place = to;
-  // Clears its version: else the specialising interpreter would not read the pointer.
-  PyFunction_SetVectorcall(function, function->vectorcall);
+  // The pointer has changed, and the specialising interpreter must read it.
+  uint32_t number = 0;
+  HideFromSpecialization(function, &number, [](uint32_t*, uint32_t) {});
 }
 
-int Changed(PyFunction_WatchEvent event, PyFunctionObject* function, PyObject* value) {
-  PyObject* const code = event == PyFunction_EVENT_CREATE        ? function->func_code
-                         : event == PyFunction_EVENT_MODIFY_CODE ? value
-                                                                 : nullptr;
-  if (code != nullptr && NamesIt(reinterpret_cast<PyCodeObject*>(code))) {
-    Replace(function, FunctionVectorcall(), EnterWatched);
-  }
-  return 0;
+void Watch(PyFunctionObject* function, PyCodeObject* code) {
+  if (NamesIt(code)) Replace(function, FunctionVectorcall(), EnterWatched);
 }
-
-int WatchExisting(PyObject* object, void*) {
-  if (PyFunction_Check(object)) Changed(PyFunction_EVENT_CREATE, reinterpret_cast<PyFunctionObject*>(object), nullptr);
-  return 1;  // go on
-}
-
-int UnwatchExisting(PyObject* object, void*) {
-  if (PyFunction_Check(object)) {
-    Replace(reinterpret_cast<PyFunctionObject*>(object), EnterWatched, FunctionVectorcall());
-  }
-  return 1;
-}
+void Unwatch(PyFunctionObject* function, PyCodeObject*) { Replace(function, EnterWatched, FunctionVectorcall()); }
 
 int g_watcher = -1;
-
-#endif
 
 }  // namespace
 
@@ -102,27 +82,27 @@ absl::Status WatchCalls(const char* name) {
     return absl::ResourceExhaustedError("out of memory");
   }
   Py_XSETREF(g_name, interned);
-#if PY_VERSION_HEX >= 0x030C0000
-  if (g_watcher < 0) g_watcher = PyFunction_AddWatcher(Changed);
+  if (!kFunctionsAreWatched) {
+    UseFrameEvaluation();
+    return absl::OkStatus();
+  }
+  if (g_watcher < 0) g_watcher = WatchFunctions<Watch>();
   if (g_watcher < 0) {
     PyErr_Clear();
     return absl::InternalError("other code watches functions, and Python has no place for one more watcher");
   }
-  PyUnstable_GC_VisitObjects(WatchExisting, nullptr);
-#else
-  UseFrameEvaluation();
-#endif
+  VisitFunctions<Watch>();
   return absl::OkStatus();
 }
 
 void UnwatchCalls() {
   if (g_name == nullptr) return;
-#if PY_VERSION_HEX >= 0x030C0000
-  if (g_watcher >= 0 && PyFunction_ClearWatcher(std::exchange(g_watcher, -1)) != 0) PyErr_Clear();
-  PyUnstable_GC_VisitObjects(UnwatchExisting, nullptr);
-#else
-  ReleaseFrameEvaluation();
-#endif
+  if (kFunctionsAreWatched) {
+    if (g_watcher >= 0) UnwatchFunctions(std::exchange(g_watcher, -1));
+    VisitFunctions<Unwatch>();
+  } else {
+    ReleaseFrameEvaluation();
+  }
   Py_CLEAR(g_name);
 }
 
@@ -130,12 +110,9 @@ bool InnermostCall(RunningCall* call) {
   if (!FramesAreKnown()) return false;
   const InterpreterFrame* const frame = InnermostFrame(PyThreadState_Get());
   if (frame == nullptr || !IsOfCall(frame)) return false;
-#if PY_VERSION_HEX >= 0x030C0000
-  if (FunctionOf(frame) != t_watched.innermost.function) return false;
-#else
-  if (frame != EvaluatedFrame()) return false;
-#endif
-  if (!NamesIt(CodeOf(frame))) return false;
+  const bool known =
+      kFunctionsAreWatched ? FunctionOf(frame) == t_watched.innermost.function : frame == EvaluatedFrame();
+  if (!known || !NamesIt(CodeOf(frame))) return false;
   call->frame_ = frame;
   return true;
 }
@@ -147,7 +124,7 @@ PyObject* RunningCall::Local(Py_ssize_t index) const {
 }
 
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
-#if PY_VERSION_HEX >= 0x030C0000
+  if (!kFunctionsAreWatched) return WhenEvaluatedFrameEnds(ended);
   // nothrow: an exception would pass through Python's C code.
   auto* const awaited = new (std::nothrow) Awaited{t_watched.innermost.number, ended, t_watched.awaited};
   if (awaited == nullptr) {
@@ -155,17 +132,8 @@ void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
     return ended(nullptr);
   }
   t_watched.awaited = awaited;
-#else
-  WhenEvaluatedFrameEnds(ended);
-#endif
 }
 
-vectorcallfunc WatchedVectorcall() {
-#if PY_VERSION_HEX >= 0x030C0000
-  return EnterWatched;
-#else
-  return nullptr;
-#endif
-}
+vectorcallfunc WatchedVectorcall() { return EnterWatched; }
 
 }  // namespace torchtrace::python_dialect

@@ -38,7 +38,7 @@ TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
 // error is set. Use it once for each call.
 TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 
-// The `vectorcall` of watched functions; null where there is none.
+// The `vectorcall` of watched functions, from 3.12 on.
 vectorcallfunc WatchedVectorcall();
 
 }  // namespace torchtrace::python_dialect
