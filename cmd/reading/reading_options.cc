@@ -1,6 +1,7 @@
 #include "cmd/reading/reading_options.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ class ReadingProgress::Observer : public ReadingObserver {
   void OnRead(Unit unit, uint64_t done, uint64_t total) override {
     progress_->Show(what_, unit == kBytes ? Progress::kBytes : Progress::kCalls, done, total);
   }
+  size_t threads() const override { return std::thread::hardware_concurrency(); }
 
  private:
   const std::string what_;

@@ -88,26 +88,28 @@ void LogFile::Take(int fd) const {
   if (pool_ != nullptr) place_ = pool_->open_.insert(pool_->open_.end(), this);
 }
 
-// False when the file is gone or was replaced by another one.
-bool LogFile::Wake() const {
-  if (fd_ >= 0) return true;
+// It is gone if it was removed or replaced by another one.
+int LogFile::Wake() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (fd_ >= 0) return fd_;
   if (pool_ != nullptr) pool_->MakeRoom();
   const int fd = OpenToRead(path_);
-  if (fd < 0) return false;
+  if (fd < 0) return -1;
   struct stat file;
   if (fstat(fd, &file) != 0 || file.st_dev != device_ || file.st_ino != inode_) {
     close(fd);
-    return false;
+    return -1;
   }
   Take(fd);
-  return true;
+  return fd;
 }
 
 size_t LogFile::ReadAt(uint64_t offset, void* to, size_t bytes) const {
-  if (!Wake()) return 0;
+  const int fd = Wake();
+  if (fd < 0) return 0;
   size_t done = 0;
   while (done < bytes) {
-    const ssize_t count = pread(fd_, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
+    const ssize_t count = pread(fd, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     done += static_cast<size_t>(count);

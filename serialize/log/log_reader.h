@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ class LogFilePool {
 // mapped: a mapped file that shrinks while it is read (a writer returns space, a
 // user truncates it) kills its reader; here it is a short read.
 // It holds a descriptor only while it is used, because a run may leave more logs
-// than a process may have open files. Files that share a pool take turns. Not thread-safe.
+// than a process may have open files. Files that share a pool take turns. Several threads may read the same file.
 class LogFile {
  public:
   // NotFound, PermissionDenied or FailedPrecondition (a folder, a device), with
@@ -73,7 +74,8 @@ class LogFile {
   LogFile(std::string path, bool reopens, std::shared_ptr<LogFilePool> pool, const struct stat& file);
   void Take(int fd) const;
   void Close() const;
-  bool Wake() const;
+  // The open descriptor, or -1.
+  int Wake() const;
 
   const std::string path_;
   const bool reopens_;  // by path_
@@ -81,6 +83,7 @@ class LogFile {
   const uint64_t device_;
   const uint64_t inode_;
   const std::shared_ptr<LogFilePool> pool_;            // null: no limit
+  mutable std::mutex mutex_;                           // for Wake
   mutable int fd_ = -1;                                // -1 while it rests
   mutable std::list<const LogFile*>::iterator place_;  // in the pool, while it is open
 };

@@ -1,13 +1,16 @@
 #include "serialize/log/log_survey.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "serialize/base/ahead.h"
 #include "serialize/log/call_reader.h"
 #include "serialize/log/thread_calls.h"
 #include "serialize/log/thread_reader.h"
@@ -19,6 +22,109 @@ namespace {
 constexpr uint64_t kMinEnterBytes = 2;
 // More sentences would not be read.
 constexpr size_t kMaxSentences = 100;
+constexpr size_t kFramesOfAThread = 4;
+
+// What one frame says, whatever is in the others.
+struct FrameSurvey {
+  struct Segment {
+    LogSegment segment;
+    uint64_t thread = 0;
+    uint64_t os_id = 0;
+    std::string name;
+  };
+  struct Definition {
+    std::string identity;
+    std::string facets;
+    uint64_t calls = 0;
+  };
+
+  FramePayload payload;
+  uint64_t end = 0;  // of the usable records
+  uint64_t calls = 0;
+  bool has_lost_records = false;
+  std::vector<Segment> segments;
+  std::vector<Definition> definitions;
+  std::vector<std::pair<std::string, uint64_t>> dropped;
+  std::vector<std::pair<std::string, std::string>> schemas;
+  uint64_t definition_bytes = 0;
+  uint64_t other_bytes = 0;  // neither definitions nor events
+};
+
+// `visit(kind, reader)` is called for each usable record.
+template <typename Visit>
+void SurveyRecords(const LogReader& log, uint32_t index, const Visit& visit, FrameSurvey* frame) {
+  CallReader reader(&log.file(), log.frames()[index].payload_offset(), 0, frame->payload.bytes);
+  auto kind = reader.Next();
+  if (kind != CallReader::kThread) return;
+  std::vector<FrameSurvey::Definition>& definitions = frame->definitions;
+  LogSegment* segment = nullptr;
+  const auto end_segment = [&] {
+    if (segment != nullptr) segment->end = static_cast<uint32_t>(reader.offset());
+  };
+  for (;; kind = reader.Next()) {
+    switch (kind) {
+      case CallReader::kEnter:
+        if (reader.definition() >= definitions.size()) break;
+        ++definitions[reader.definition()].calls;
+        ++segment->calls;
+        ++segment->left_open;
+        visit(kind, reader);
+        continue;
+      case CallReader::kLeave:
+      case CallReader::kRaise:
+        if (segment->left_open > 0) {
+          --segment->left_open;
+        } else {
+          ++segment->ends_of_earlier;
+        }
+        visit(kind, reader);
+        continue;
+      case CallReader::kDefine:
+        definitions.push_back({std::string(reader.identity()), std::string(reader.facets())});
+        frame->definition_bytes += reader.next_offset() - reader.offset();
+        visit(kind, reader);
+        continue;
+      case CallReader::kThread: {
+        const CallReader::ThreadRecord& thread = reader.thread();
+        if (thread.number >= UINT32_MAX) break;
+        end_segment();
+        frame->segments.push_back({{}, thread.number, thread.os_id, std::string(thread.name)});
+        segment = &frame->segments.back().segment;
+        segment->frame = index;
+        segment->begin = static_cast<uint32_t>(reader.offset());
+        segment->time = reader.time();
+        segment->calls_before = thread.calls_before;
+        segment->open_calls = thread.open_calls;
+        frame->other_bytes += reader.next_offset() - reader.offset();
+        visit(kind, reader);
+        continue;
+      }
+      case CallReader::kEnd:
+      case CallReader::kBroken:
+        break;
+      default:
+        if (kind == CallReader::kDropped) frame->dropped.emplace_back(reader.text(), reader.count());
+        if (kind == CallReader::kSchema) frame->schemas.emplace_back(reader.schema_name(), reader.schema());
+        frame->other_bytes += reader.next_offset() - reader.offset();
+        visit(kind, reader);
+        continue;
+    }
+    break;
+  }
+  end_segment();
+  for (const FrameSurvey::Segment& each : frame->segments) frame->calls += each.segment.calls;
+  frame->end = reader.offset();
+}
+
+template <typename Visit>
+FrameSurvey SurveyFrame(const LogReader& log, uint32_t index, const Visit& visit) {
+  FrameSurvey frame;
+  frame.payload = log.Verify(log.frames()[index]);
+  if (frame.payload.trust == FramePayload::kUseless) return frame;
+  SurveyRecords(log, index, visit, &frame);
+  frame.has_lost_records = frame.payload.trust == FramePayload::kUnverified && log.HasLostRecords(log.frames()[index]);
+  return frame;
+}
 
 class Surveyor {
  public:
@@ -33,18 +139,28 @@ class Surveyor {
         visit_(visit),
         definitions_(&log, configs, visit == nullptr ? nullptr : visit->stacks) {}
 
-  LogSurvey Run(const std::function<void(uint64_t bytes)>& progress) {
+  LogSurvey Run(const std::function<void(uint64_t bytes)>& progress, size_t threads) {
     if (log_.superblock_damaged() && is_first_) {
       Say("the superblock at byte 0 is damaged; the frames after it were read");
     }
-    for (const uint32_t i : process_.frames) {
-      const LogFrame& frame = log_.frames()[i];
-      if (frame.type() == FrameType::kCalls) ReadFrame(i);
-      if (progress != nullptr) progress(frame.header.capacity_bytes);
+    const auto is_of_calls = [this](uint32_t i) { return log_.frames()[i].type() == FrameType::kCalls; };
+    std::vector<uint32_t> frames;
+    std::copy_if(process_.frames.begin(), process_.frames.end(), std::back_inserter(frames), is_of_calls);
+    {
+      // Few frames are not worth a thread. Calls are visited on this one.
+      threads = visit_ == nullptr ? std::min(threads, frames.size() / kFramesOfAThread) : 0;
+      Ahead<FrameSurvey> surveys(frames.size(), threads, [&](size_t i) {
+        return visit_ == nullptr ? SurveyFrame(log_, frames[i], [](CallReader::Kind, const CallReader&) {})
+                                 : VisitFrame(frames[i]);
+      });
+      for (const uint32_t i : process_.frames) {
+        if (is_of_calls(i)) Add(i, surveys.Next());
+        if (progress != nullptr) progress(log_.frames()[i].header.capacity_bytes);
+      }
     }
     TellOfTheFile();
     if (log_.many_processes()) TellOfMissingFrames();
-    for (VisitedThread& thread : visited_) {
+    for (auto& [number, thread] : visited_) {
       std::sort(thread.waiting.begin(), thread.waiting.end(), IsBefore);
       ReadSegments(thread.waiting, &thread.calls);
     }
@@ -111,16 +227,16 @@ class Surveyor {
     }
   }
 
-  void ReadFrame(uint32_t index) {
+  void Add(uint32_t index, const FrameSurvey& read) {
     const LogFrame& frame = log_.frames()[index];
-    const FramePayload payload = log_.Verify(frame);
+    const FramePayload& payload = read.payload;
     if (payload.trust == FramePayload::kUseless) {
       Say(payload.calls ? absl::StrCat(payload.note, ": ", *payload.calls, " calls lost") : payload.note);
       return Lose(payload.calls, payload.bytes);
     }
-    const uint64_t calls_before = survey_.calls;
-    const uint64_t end = ReadRecords(index, payload.bytes);
-    const uint64_t calls = survey_.calls - calls_before;
+    AddRecords(read);
+    const uint64_t end = read.end;
+    const uint64_t calls = read.calls;
     if (!payload.note.empty()) {
       Say(payload.calls && *payload.calls != calls
               ? absl::StrCat(payload.note, ": ", calls, " of its ", *payload.calls, " calls were read")
@@ -140,153 +256,100 @@ class Surveyor {
     }
     if (end < committed) {
       Lose(std::nullopt, committed - end);
-    } else if (log_.HasLostRecords(frame)) {
+    } else if (read.has_lost_records) {
       Say(absl::StrCat("the open frame at byte ", frame.offset, " has records after its commit word, at byte ",
                        frame.payload_offset() + end));
       uncertain_ = true;
     }
   }
 
-  // Returns the end of the usable records.
-  uint64_t ReadRecords(uint32_t index, uint64_t bytes) {
-    CallReader reader(&log_.file(), log_.frames()[index].payload_offset(), 0, bytes);
-    auto kind = reader.Next();
-    if (kind != CallReader::kThread) return 0;
-    frame_.Clear();
-    frame_counts_.clear();
-    LogThread* thread = nullptr;
-    ThreadCalls* calls = nullptr;  // of the thread; null: the segment isn't visited here
-    LogSegment segment;
-    const auto end_segment = [&] {
-      if (thread == nullptr) return;
-      segment.end = static_cast<uint32_t>(reader.offset());
-      thread->calls += segment.calls;
-      thread->segments.push_back(segment);
-      if (visit_ != nullptr) EndVisit(segment, calls != nullptr, &VisitedOf(*thread));
-      thread = nullptr;
-    };
-    for (bool more = true; more; kind = more ? reader.Next() : kind) {
-      switch (kind) {
-        case CallReader::kEnter:
-          if (reader.definition() >= frame_counts_.size()) {
-            more = false;
-            break;
-          }
-          ++frame_counts_[reader.definition()];
-          ++segment.calls;
-          ++segment.left_open;
-          break;
-        case CallReader::kLeave:
-        case CallReader::kRaise:
-          if (segment.left_open > 0) {
-            --segment.left_open;
-          } else {
-            ++segment.ends_of_earlier;
-          }
-          break;
-        case CallReader::kDefine:
-          frame_.Define(reader, configs_);
-          frame_counts_.push_back(0);
-          survey_.definition_bytes += reader.next_offset() - reader.offset();
-          break;
-        case CallReader::kThread:
-          end_segment();
-          thread = ThreadOf(reader.thread());
-          if (thread == nullptr) {
-            more = false;
-            break;
-          }
-          segment = LogSegment();
-          segment.frame = index;
-          segment.begin = static_cast<uint32_t>(reader.offset());
-          segment.time = reader.time();
-          segment.calls_before = reader.thread().calls_before;
-          segment.open_calls = reader.thread().open_calls;
-          calls = visit_ == nullptr ? nullptr : BeginVisit(segment, *thread);
-          other_bytes_ += reader.next_offset() - reader.offset();
-          break;
-        case CallReader::kDropped:
-          survey_.dropped[std::string(reader.text())] += reader.count();
-          other_bytes_ += reader.next_offset() - reader.offset();
-          break;
-        case CallReader::kSchema:
-          survey_.schemas.insert_or_assign(std::string(reader.schema_name()), std::string(reader.schema()));
-          other_bytes_ += reader.next_offset() - reader.offset();
-          break;
-        case CallReader::kCode:
-          if (visit_ != nullptr) frame_.DefineCode(reader, visit_->stacks);
-          other_bytes_ += reader.next_offset() - reader.offset();
-          break;
-        case CallReader::kPlace:
-          if (visit_ != nullptr) frame_.DefinePlace(reader, visit_->stacks);
-          other_bytes_ += reader.next_offset() - reader.offset();
-          break;
-        case CallReader::kTags:
-        case CallReader::kStack:
-        case CallReader::kFacts:
-        case CallReader::kNotes:
-        case CallReader::kResult:
-        case CallReader::kUnknown:
-          other_bytes_ += reader.next_offset() - reader.offset();
-          break;
-        default:
-          more = false;
-      }
-      if (calls != nullptr && more && calls->Take(kind, reader, frame_)) {
-        Show(calls);
-        calls->Apply();
-      }
+  void AddRecords(const FrameSurvey& read) {
+    for (const FrameSurvey::Segment& of_thread : read.segments) {
+      const auto [found, is_new] = thread_index_.try_emplace(of_thread.thread, survey_.threads.size());
+      if (is_new) survey_.threads.emplace_back().number = of_thread.thread;
+      LogThread& thread = survey_.threads[found->second];
+      thread.os_id = of_thread.os_id;
+      thread.name = of_thread.name;
+      thread.calls += of_thread.segment.calls;
+      thread.segments.push_back(of_thread.segment);
     }
-    end_segment();
-    counts_->resize(configs_->variant_count());
-    for (size_t i = 0; i < frame_counts_.size(); ++i) {
-      (*counts_)[frame_.variants()[i].id] += frame_counts_[i];
-      survey_.calls += frame_counts_[i];
+    for (const FrameSurvey::Definition& definition : read.definitions) {
+      const VariantId variant = configs_->Intern(definition.identity, definition.facets);
+      counts_->resize(configs_->variant_count());
+      (*counts_)[variant] += definition.calls;
     }
-    record_bytes_ += reader.offset();
-    return reader.offset();
-  }
-
-  // Null for an impossible thread number.
-  LogThread* ThreadOf(const CallReader::ThreadRecord& record) {
-    if (record.number >= UINT32_MAX) return nullptr;
-    const auto [found, is_new] = thread_index_.try_emplace(record.number, survey_.threads.size());
-    if (is_new) survey_.threads.emplace_back().number = record.number;
-    LogThread* const thread = &survey_.threads[found->second];
-    thread->os_id = record.os_id;
-    thread->name = record.name;
-    return thread;
+    for (const auto& [reason, count] : read.dropped) survey_.dropped[reason] += count;
+    for (const auto& [name, schema] : read.schemas) survey_.schemas.insert_or_assign(name, schema);
+    survey_.calls += read.calls;
+    survey_.definition_bytes += read.definition_bytes;
+    other_bytes_ += read.other_bytes;
+    record_bytes_ += read.end;
   }
 
   // A thread whose calls are visited, with the segments that can't be visited yet: others of the thread come first.
   struct VisitedThread {
+    explicit VisitedThread(ThreadCalls of_thread) : calls(std::move(of_thread)) {}
+
     ThreadCalls calls;
     std::vector<LogSegment> waiting;
   };
 
-  VisitedThread& VisitedOf(const LogThread& thread) { return visited_[thread_index_[thread.number]]; }
+  FrameSurvey VisitFrame(uint32_t index) {
+    FrameDefinitions definitions;
+    ThreadCalls* calls = nullptr;  // null: the segment must wait
+    std::vector<bool> visited;     // by segment
+    const FrameSurvey frame = SurveyFrame(log_, index, [&](CallReader::Kind kind, const CallReader& reader) {
+      switch (kind) {
+        case CallReader::kThread:
+          calls = BeginVisit(reader);
+          visited.push_back(calls != nullptr);
+          break;
+        case CallReader::kDefine:
+          definitions.Define(reader, configs_);
+          break;
+        case CallReader::kCode:
+          definitions.DefineCode(reader, visit_->stacks);
+          break;
+        case CallReader::kPlace:
+          definitions.DefinePlace(reader, visit_->stacks);
+          break;
+        default:
+          if (calls != nullptr && calls->Take(kind, reader, definitions)) {
+            Show(calls);
+            calls->Apply();
+          }
+      }
+    });
+    for (size_t i = 0; i < visited.size(); ++i) {
+      if (visited[i]) continue;
+      visited_.at(frame.segments[i].thread).waiting.push_back(frame.segments[i].segment);
+      definitions_.Expect(frame.segments[i].segment);
+    }
+    for (size_t i = 0; i < visited.size(); ++i) {
+      if (visited[i]) VisitWaiting(&visited_.at(frame.segments[i].thread));
+    }
+    return frame;
+  }
 
   // Null: the segment must wait.
-  ThreadCalls* BeginVisit(const LogSegment& segment, const LogThread& thread) {
-    if (visited_.size() < survey_.threads.size()) {
-      visited_.push_back(
-          {ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number), visit_->clock, visit_->tags), {}});
-    }
-    ThreadCalls& calls = VisitedOf(thread).calls;
+  ThreadCalls* BeginVisit(const CallReader& reader) {
+    const CallReader::ThreadRecord& thread = reader.thread();
+    const auto [at, is_new] = visited_.try_emplace(
+        thread.number, ThreadCalls(visit_->process, static_cast<uint32_t>(thread.number), visit_->clock, visit_->tags));
+    ThreadCalls& calls = at->second.calls;
+    LogSegment segment;
+    segment.time = reader.time();
+    segment.calls_before = thread.calls_before;
+    segment.open_calls = thread.open_calls;
     // Only the first thread of a forked process begins inside of calls.
-    const bool is_first = segment.calls_before == 0 && visited_.size() == 1 && thread.segments.empty();
+    const bool is_first = segment.calls_before == 0 && visited_.size() == 1 && is_new;
     if (!is_first && !calls.Continues(segment)) return nullptr;
     calls.Begin(segment);
     return &calls;
   }
 
-  void EndVisit(const LogSegment& segment, bool visited, VisitedThread* thread) {
+  void VisitWaiting(VisitedThread* thread) {
     std::vector<LogSegment>& waiting = thread->waiting;
-    if (!visited) {
-      waiting.push_back(segment);
-      definitions_.Expect(segment);
-      return;
-    }
     for (;;) {
       const auto next = std::find_if(waiting.begin(), waiting.end(),
                                      [&](const LogSegment& other) { return thread->calls.Continues(other); });
@@ -390,19 +453,17 @@ class Surveyor {
   const LogEnd& end_;
   ConfigTable* const configs_;
   std::vector<uint64_t>* const counts_;
-  const SurveyVisit* const visit_;      // or null
-  LogDefinitions definitions_;          // of segments that wait
-  std::vector<VisitedThread> visited_;  // as survey_.threads
+  const SurveyVisit* const visit_;             // or null
+  LogDefinitions definitions_;                 // of segments that wait
+  std::map<uint64_t, VisitedThread> visited_;  // by number
   LogSurvey survey_;
   absl::flat_hash_map<uint64_t, size_t> thread_index_;
   uint64_t record_bytes_ = 0;
   uint64_t other_bytes_ = 0;
-  uint64_t lost_by_frames_ = 0;         // by the headers of damaged frames
-  uint64_t lost_by_threads_ = 0;        // by thread records
-  uint64_t untold_ = 0;                 // sentences beyond kMaxSentences
-  bool uncertain_ = false;              // lost calls that no header counts
-  FrameDefinitions frame_;              // of the frame being read
-  std::vector<uint64_t> frame_counts_;  // the same, by definition
+  uint64_t lost_by_frames_ = 0;   // by the headers of damaged frames
+  uint64_t lost_by_threads_ = 0;  // by thread records
+  uint64_t untold_ = 0;           // sentences beyond kMaxSentences
+  bool uncertain_ = false;        // lost calls that no header counts
 };
 
 }  // namespace
@@ -425,9 +486,9 @@ uint64_t CallsBetween(const LogSegment* before, const LogSegment& next) {
 }
 
 LogSurvey SurveyLog(const LogReader& log, size_t process, const LogEnd& end, ConfigTable* configs,
-                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress,
+                    std::vector<uint64_t>* counts, const std::function<void(uint64_t bytes)>& progress, size_t threads,
                     const SurveyVisit* visit) {
-  return Surveyor(log, process, end, configs, counts, visit).Run(progress);
+  return Surveyor(log, process, end, configs, counts, visit).Run(progress, threads);
 }
 
 }  // namespace torchtrace

@@ -204,8 +204,9 @@ void LogTrace::Survey(const ThreadsVisitor* visitor) {
     ProcessLog& log = logs_[i];
     if (log.reader == nullptr) continue;
     const SurveyVisit visit = {static_cast<uint32_t>(i), &log.clock, &tags_, &stacks_, &calls, visitor};
-    LogSurvey survey = SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
-                                 visitor == nullptr ? nullptr : &visit);
+    LogSurvey survey =
+        SurveyLog(*log.reader, log.process, log.end, &configs_, &counts_, progress,
+                  observer_ == nullptr ? 0 : observer_->threads(), visitor == nullptr ? nullptr : &visit);
     if (i + 1 == logs_.size() || logs_[i + 1].reader != log.reader) log.reader->file().Rest();
     ProcessInfo& info = infos_[i];
     info.calls = survey.calls;

@@ -167,6 +167,36 @@ TEST(TraceTest, OrderOfThreadsThatAreReadOneByOne) {
   EXPECT_EQ(calls.size(), 40u);
 }
 
+TEST(TraceTest, OtherThreadsHelpToCount) {
+  struct Helped : ReadingObserver {
+    void OnRead(Unit, uint64_t done, uint64_t total) override {
+      ++frames;
+      EXPECT_LE(done, total);
+    }
+    size_t threads() const override { return 3; }
+    uint64_t frames = 0;
+  };
+  const std::string path = TestFolder() + "/a.ttlog";
+  SampleLog log(path);
+  uint64_t lost = 0;
+  for (uint64_t i = 0; i < 100; ++i) {
+    log.NewFrame(i % 5);
+    if (i == 50) lost = log.frame_offset(i % 5);
+    for (uint64_t call = 0; call < 10; ++call) log.Call(i % 5, 1, absl::StrCat("f", (i * call) % 17));
+  }
+  log.CloseFrames();
+  log.End();
+  for (const bool damaged : {false, true}) {
+    if (damaged) ZeroFrame(path, lost);
+    const auto alone = Open(path);
+    Helped observer;
+    const auto helped = OpenLogs(path, &observer).value();
+    EXPECT_EQ(helped->Count().value(), alone->Count().value());
+    EXPECT_EQ(DumpTrace(helped.get()), DumpTrace(alone.get()));
+    EXPECT_GE(observer.frames, 100u - damaged);
+  }
+}
+
 TEST(TraceTest, ManyThreadsOneAfterAnotherInOneFrame) {
   const std::string path = TestFolder() + "/a.ttlog";
   constexpr uint64_t kThreads = 2000;

@@ -83,7 +83,7 @@ struct ProcessMetadata {
 
 ProcessMetadata ParseProcessMetadata(const nlohmann::json& metadata);
 
-// Receives the progress of reading a trace, to show it to the user. Each pass over a trace starts again at 0.
+// Who reads a trace: receives the progress, to show it to the user. Each pass over a trace starts again at 0.
 class ReadingObserver {
  public:
   enum Unit : uint8_t { kBytes, kCalls };
@@ -92,6 +92,9 @@ class ReadingObserver {
 
   // Called now and then, from the thread that reads. `total` is 0 if unknown.
   virtual void OnRead(Unit unit, uint64_t done, uint64_t total) = 0;
+
+  // How many other threads may help to read.
+  virtual size_t threads() const { return 0; }
 };
 
 // What is missing from a log or damaged in it.
