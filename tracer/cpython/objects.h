@@ -29,6 +29,15 @@ inline bool PythonIsEnding() {
 #endif
 }
 
+// The thread state that holds the GIL; null if none does.
+inline PyThreadState* CurrentThread() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return PyThreadState_GetUnchecked();
+#else
+  return _PyThreadState_UncheckedGet();
+#endif
+}
+
 // ---- types ----
 
 // The namespace of a type: since 3.12 that of CPython's static types is elsewhere, one for each interpreter.
@@ -90,17 +99,17 @@ inline vectorcallfunc FunctionVectorcall() {
 // Whether calls from bytecode ignore a function's `vectorcall`, unless there is a frame evaluation function (PEP 523).
 inline constexpr bool kCallsSkipVectorcall = PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000;
 
-// Calls `Changed(function, code)` with each function that is created, and with each that gets another code, until
-// UnwatchFunctions; VisitFunctions, with those that there are. -1: Python can't (before 3.12), or has no place for one
-// more watcher; then a Python error may be set.
+// Tells of functions since 3.12, until UnwatchFunctions: `kChanged` is called with each that is being created or is
+// about to get another code, and with that code; `kGone`, with each that is being freed. -1: Python can't, or has no
+// place for one more watcher; then a Python error may be set.
 inline constexpr bool kFunctionsAreWatched = PY_VERSION_HEX >= 0x030C0000;
-using FunctionObserver = void (*)(PyFunctionObject* function, PyCodeObject* code);
-template <FunctionObserver kChanged>
+template <void (*kChanged)(PyFunctionObject*, PyCodeObject*), void (*kGone)(PyFunctionObject*)>
 int WatchFunctions() {
 #if PY_VERSION_HEX >= 0x030C0000
   return PyFunction_AddWatcher([](PyFunction_WatchEvent event, PyFunctionObject* function, PyObject* value) {
     if (event == PyFunction_EVENT_CREATE) kChanged(function, reinterpret_cast<PyCodeObject*>(function->func_code));
     if (event == PyFunction_EVENT_MODIFY_CODE) kChanged(function, reinterpret_cast<PyCodeObject*>(value));
+    if (event == PyFunction_EVENT_DESTROY) kGone(function);
     return 0;
   });
 #else
@@ -112,18 +121,12 @@ inline void UnwatchFunctions([[maybe_unused]] int watcher) {
   if (PyFunction_ClearWatcher(watcher) != 0) PyErr_Clear();
 #endif
 }
-template <FunctionObserver kVisit>
-void VisitFunctions() {
+
+// Calls `visit(object, data)` with all objects that the garbage collector knows, except, in some versions, those of
+// gc.freeze(); since 3.12.
+inline void VisitObjects([[maybe_unused]] int (*visit)(PyObject*, void*), [[maybe_unused]] void* data) {
 #if PY_VERSION_HEX >= 0x030C0000
-  PyUnstable_GC_VisitObjects(
-      [](PyObject* object, void*) {
-        if (PyFunction_Check(object)) {
-          auto* const function = reinterpret_cast<PyFunctionObject*>(object);
-          kVisit(function, reinterpret_cast<PyCodeObject*>(function->func_code));
-        }
-        return 1;  // go on
-      },
-      nullptr);
+  PyUnstable_GC_VisitObjects(visit, data);
 #endif
 }
 
@@ -141,6 +144,13 @@ void HideFromSpecialization([[maybe_unused]] PyFunctionObject* function, [[maybe
   static uint32_t next = 0x80000000u;
   if (*number == 0) *number = next++;
   replace(&function->func_version, *number);
+#endif
+}
+
+// The same for functions that are made of `code` from now on: since 3.12 they get its version.
+inline void HideFutureFunctions([[maybe_unused]] PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030C0000
+  code->co_version = 0;
 #endif
 }
 

@@ -24,7 +24,7 @@ thread_local char t_name[kThreadNameBytes];
 bool HasGil() {
   if (Py_IsInitialized() == 0 || PythonIsEnding()) return false;
   PyThreadState* const own = PyGILState_GetThisThreadState();
-  return own != nullptr && own == _PyThreadState_UncheckedGet();
+  return own != nullptr && own == CurrentThread();
 }
 
 void Keep(std::string_view name) {

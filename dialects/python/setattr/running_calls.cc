@@ -4,7 +4,10 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "dialects/python/describe/object_names.h"
 #include "dialects/python/setattr/frame_evaluation.h"
 #include "dialects/python/setattr/patches.h"
 #include "tracer/cpython/frames.h"
@@ -57,19 +60,90 @@ PyObject* EnterWatched(PyObject* function, PyObject* const* arguments, size_t fl
 }
 
 // Replaces one of the two pointers by the other.
-void Replace(PyFunctionObject* function, vectorcallfunc from, vectorcallfunc to) {
+bool Replace(PyFunctionObject* function, vectorcallfunc from, vectorcallfunc to) {
   vectorcallfunc* const place = PointerBelowEntries(function);
-  if (*place != from) return;
+  if (*place != from) return false;
   *place = to;
   // The pointer has changed, and the specialising interpreter must read it.
   uint32_t number = 0;
   HideFromSpecialization(function, &number, [](uint32_t*, uint32_t) {});
+  return true;
+}
+
+// Those that call EnterWatched.
+absl::flat_hash_set<PyFunctionObject*>& WatchedFunctions() {
+  static auto* const functions = new absl::flat_hash_set<PyFunctionObject*>;
+  return *functions;
 }
 
 void Watch(PyFunctionObject* function, PyCodeObject* code) {
-  if (NamesIt(code)) Replace(function, FunctionVectorcall(), EnterWatched);
+  if (!NamesIt(code)) return;
+  if (Replace(function, FunctionVectorcall(), EnterWatched)) WatchedFunctions().insert(function);
+  HideFutureFunctions(code);
 }
-void Unwatch(PyFunctionObject* function, PyCodeObject*) { Replace(function, EnterWatched, FunctionVectorcall()); }
+void Forget(PyFunctionObject* function) {
+  if (function->vectorcall != FunctionVectorcall()) WatchedFunctions().erase(function);
+}
+
+// Watches the functions that are reached from modules: their own, those of classes, those that a decorator wraps. Calls
+// no Python code.
+class ModuleFunctions {
+ public:
+  void WatchAll() {
+    PyObject *name, *module;
+    for (Py_ssize_t at = 0; PyDict_Next(PyImport_GetModuleDict(), &at, &name, &module);) {
+      if (PyModule_Check(module)) AddValues(PyModule_GetDict(module));
+    }
+    while (!objects_.empty()) {
+      PyObject* const object = objects_.back();
+      objects_.pop_back();
+      Visit(object);
+    }
+  }
+
+ private:
+  void AddValues(PyObject* dict) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; dict != nullptr && PyDict_Next(dict, &at, &key, &value);) Add(value);
+  }
+  void Add(PyObject* object) {
+    if (object != nullptr && seen_.insert(object).second) objects_.push_back(object);
+  }
+
+  void Visit(PyObject* object) {
+    if (PyFunction_Check(object)) {
+      auto* const function = reinterpret_cast<PyFunctionObject*>(object);
+      Watch(function, reinterpret_cast<PyCodeObject*>(function->func_code));
+      AddValues(function->func_dict);  // __wrapped__
+      PyObject* const cells = function->func_closure;
+      for (Py_ssize_t i = 0; cells != nullptr && i < PyTuple_GET_SIZE(cells); ++i) {
+        Add(PyCell_GET(PyTuple_GET_ITEM(cells, i)));
+      }
+    } else if (PyType_Check(object)) {
+      AddValues(DictOf(reinterpret_cast<PyTypeObject*>(object)));
+    } else if (Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type) {
+      Add(StructMember(object, "__func__"));
+    } else if (Py_TYPE(object) == &PyProperty_Type) {
+      for (const char* const accessor : {"fget", "fset", "fdel"}) Add(StructMember(object, accessor));
+    }
+  }
+
+  absl::flat_hash_set<PyObject*> seen_;
+  std::vector<PyObject*> objects_;
+};
+
+// Whether gc.freeze() has put objects where VisitObjects may not look.
+bool AnythingIsFrozen() {
+  PyObject* const gc = PyDict_GetItemString(PyImport_GetModuleDict(), "gc");
+  PyObject* const get = gc == nullptr || !PyModule_Check(gc)
+                            ? nullptr
+                            : PyDict_GetItemString(PyModule_GetDict(gc), "get_freeze_count");
+  PyObject* const count = get == nullptr || !PyCFunction_Check(get) ? nullptr : PyObject_CallNoArgs(get);
+  const bool frozen = count != nullptr && PyLong_AsLong(count) > 0;
+  PyErr_Clear();
+  Py_XDECREF(count);
+  return frozen;
+}
 
 int g_watcher = -1;
 
@@ -86,12 +160,21 @@ absl::Status WatchCalls(const char* name) {
     UseFrameEvaluation();
     return absl::OkStatus();
   }
-  if (g_watcher < 0) g_watcher = WatchFunctions<Watch>();
+  if (g_watcher < 0) g_watcher = WatchFunctions<Watch, Forget>();
   if (g_watcher < 0) {
     PyErr_Clear();
     return absl::InternalError("other code watches functions, and Python has no place for one more watcher");
   }
-  VisitFunctions<Watch>();
+  VisitObjects(
+      [](PyObject* object, void*) {
+        if (PyFunction_Check(object)) {
+          auto* const function = reinterpret_cast<PyFunctionObject*>(object);
+          Watch(function, reinterpret_cast<PyCodeObject*>(function->func_code));
+        }
+        return 1;  // go on
+      },
+      nullptr);
+  if (AnythingIsFrozen()) ModuleFunctions().WatchAll();
   return absl::OkStatus();
 }
 
@@ -99,7 +182,8 @@ void UnwatchCalls() {
   if (g_name == nullptr) return;
   if (kFunctionsAreWatched) {
     if (g_watcher >= 0) UnwatchFunctions(std::exchange(g_watcher, -1));
-    VisitFunctions<Unwatch>();
+    for (PyFunctionObject* const function : WatchedFunctions()) Replace(function, EnterWatched, FunctionVectorcall());
+    WatchedFunctions().clear();
   } else {
     ReleaseFrameEvaluation();
   }

@@ -447,7 +447,9 @@ def stack():
 
 title("popping an empty stack")
 # In a process of its own: whoever takes a mode that is not the program's ends what it does.
-child = os.fork()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of a fork among threads, with the process's number
+    child = os.fork()
 if child == 0:
     for pop in (torch._C._pop_torch_function_stack, torch.overrides._pop_mode):
         try:
