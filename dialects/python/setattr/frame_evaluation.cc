@@ -15,9 +15,9 @@
 #include "tracer/cpython/frames.h"
 #include "tracer/python/python_patch.h"
 #include "tracer/record/recorder.h"
+#include "tracer/record/static_tls.h"
 
 namespace torchtrace::python_dialect {
-namespace {
 
 struct Frames {
   uintptr_t innermost = 0;                  // the address of Evaluate's frame
@@ -25,17 +25,19 @@ struct Frames {
   const InterpreterFrame* frame = nullptr;  // the one that Evaluate evaluates
 };
 // See WhenEvaluatedFrameEnds.
-struct Awaited {
+struct AwaitedFrame {
   const InterpreterFrame* frame;
   void (*ended)(PyObject* result);
-  Awaited* outer;
+  AwaitedFrame* outer;
 };
 struct ThreadFrames {
   Frames now;
   size_t most_bytes = 0;  // the limit of taken_bytes; 0: not known yet
-  Awaited* awaited = nullptr;
+  AwaitedFrame* awaited = nullptr;
 };
-thread_local ThreadFrames t_frames;
+constinit thread_local ThreadFrames t_frames TORCHTRACE_STATIC_TLS;
+
+namespace {
 
 // Most C stack that a direct call from one Python frame to the next uses in any build of Python (1,064 in Debian's
 // 3.14). If more is used, the call goes through C code, which uses it untraced too.
@@ -118,7 +120,7 @@ PyObject* Evaluate(PyThreadState* thread, InterpreterFrame* frame, int throwing)
   }
   frames.now = before;
   if (frames.awaited != nullptr && frames.awaited->frame == frame) [[unlikely]] {
-    const std::unique_ptr<Awaited> awaited(std::exchange(frames.awaited, frames.awaited->outer));
+    const std::unique_ptr<AwaitedFrame> awaited(std::exchange(frames.awaited, frames.awaited->outer));
     awaited->ended(result);
   }
   if (g_end != nullptr) g_end(frame, begun, result);
@@ -131,7 +133,7 @@ const void* EvaluatedFrame() { return t_frames.now.frame; }
 
 void WhenEvaluatedFrameEnds(void (*ended)(PyObject* result)) {
   // nothrow: an exception would pass through Python's C code.
-  auto* const awaited = new (std::nothrow) Awaited{t_frames.now.frame, ended, t_frames.awaited};
+  auto* const awaited = new (std::nothrow) AwaitedFrame{t_frames.now.frame, ended, t_frames.awaited};
   if (awaited == nullptr) {
     Recorder::Get()->Stop("std::bad_alloc");
     return ended(nullptr);

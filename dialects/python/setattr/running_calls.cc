@@ -13,8 +13,27 @@
 #include "tracer/cpython/frames.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/record/recorder.h"
+#include "tracer/record/static_tls.h"
 
 namespace torchtrace::python_dialect {
+
+// By number, as greenlets leave and enter calls in any order.
+struct WatchedCall {
+  PyObject* function = nullptr;  // borrowed
+  uint64_t number = 0;
+};
+struct AwaitedCall {
+  uint64_t number;
+  void (*ended)(PyObject* result);
+  AwaitedCall* outer;
+};
+struct WatchedCalls {
+  WatchedCall innermost;
+  uint64_t calls = 0;
+  AwaitedCall* awaited = nullptr;
+};
+constinit thread_local WatchedCalls t_watched TORCHTRACE_STATIC_TLS;
+
 namespace {
 
 PyObject* g_name = nullptr;  // interned; null: nothing is watched
@@ -28,23 +47,6 @@ bool NamesIt(PyCodeObject* code) {
   return false;
 }
 
-// By number, as greenlets leave and enter calls in any order.
-struct WatchedCall {
-  PyObject* function = nullptr;  // borrowed
-  uint64_t number = 0;
-};
-struct Awaited {
-  uint64_t number;
-  void (*ended)(PyObject* result);
-  Awaited* outer;
-};
-struct WatchedCalls {
-  WatchedCall innermost;
-  uint64_t calls = 0;
-  Awaited* awaited = nullptr;
-};
-thread_local WatchedCalls t_watched;
-
 PyObject* EnterWatched(PyObject* function, PyObject* const* arguments, size_t flags, PyObject* names) {
   WatchedCalls& watched = t_watched;
   const WatchedCall around = watched.innermost;
@@ -53,7 +55,7 @@ PyObject* EnterWatched(PyObject* function, PyObject* const* arguments, size_t fl
   PyObject* const result = FunctionVectorcall()(function, arguments, flags, names);
   watched.innermost = around;
   if (watched.awaited != nullptr && watched.awaited->number == number) [[unlikely]] {
-    const std::unique_ptr<Awaited> awaited(std::exchange(watched.awaited, watched.awaited->outer));
+    const std::unique_ptr<AwaitedCall> awaited(std::exchange(watched.awaited, watched.awaited->outer));
     awaited->ended(result);
   }
   return result;
@@ -160,6 +162,7 @@ absl::Status WatchCalls(const char* name) {
     UseFrameEvaluation();
     return absl::OkStatus();
   }
+  FunctionVectorcall();  // the first call makes a function
   if (g_watcher < 0) g_watcher = WatchFunctions<Watch, Forget>();
   if (g_watcher < 0) {
     PyErr_Clear();
@@ -210,7 +213,7 @@ PyObject* RunningCall::Local(Py_ssize_t index) const {
 void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
   if (!kFunctionsAreWatched) return WhenEvaluatedFrameEnds(ended);
   // nothrow: an exception would pass through Python's C code.
-  auto* const awaited = new (std::nothrow) Awaited{t_watched.innermost.number, ended, t_watched.awaited};
+  auto* const awaited = new (std::nothrow) AwaitedCall{t_watched.innermost.number, ended, t_watched.awaited};
   if (awaited == nullptr) {
     Recorder::Get()->Stop("std::bad_alloc");
     return ended(nullptr);
