@@ -1,5 +1,6 @@
 """torchtrace.trace() and the related functions, in programs as users write them."""
 
+import collections
 import subprocess
 import textwrap
 
@@ -235,6 +236,51 @@ def test_what_a_program_has_put_in_a_functions_place_is_not_that_function(tmp_pa
     assert ended.apis("other") == ["torch.Tensor.mul"]
     assert ended.apis("wrapper") == ["torch.Tensor.cos", "torch.nn.functional.relu"]
     assert ended.apis("itself") == ["torch.nn.functional.relu"]
+
+
+def test_functions_that_ask_for_overrides_are_seen_wherever_they_are(tmp_path):
+    ended = python(
+        """
+        import functools, gc, torch, torchtrace
+        from torch.overrides import handle_torch_function, has_torch_function
+
+        def made():
+            def asks(x):
+                if has_torch_function((x,)):
+                    return handle_torch_function(asks, (x,), x)
+            return asks
+
+        def decorated(function):
+            @functools.wraps(function)
+            def around(*args):
+                return function(*args)
+            return around
+
+        class Asking:
+            static = staticmethod(made())
+
+        kept, wrapped = made(), decorated(made())
+        x = torch.ones(2)
+
+        def rounds():
+            for _ in range(50):
+                made()(x)
+                kept(x)
+                wrapped(x)
+                Asking.static(x)
+
+        rounds()
+        with torchtrace.trace("warm"):
+            rounds()
+        gc.freeze()
+        with torchtrace.trace("frozen"):
+            rounds()
+        """,
+        tmp_path,
+    ).check()
+    for folder in ("warm", "frozen"):
+        names = collections.Counter(api.rpartition(".")[2] for api in ended.apis(folder))
+        assert names["asks"] + names["kept"] == names.total() == 200
 
 
 def test_a_folder_in_use_is_refused(tmp_path):

@@ -50,11 +50,7 @@ TESTS = {
         "python/hot_loop_test.py",
         "python/level_0_test.py",
     ],
-    "level 1": [
-        "dialects/torch/function/function_test.py",
-        "dialects/torch/function/function_oracle_test.py",
-        "dialects/torch/function/function_symptoms_test.py",
-    ],
+    "level 1": ["dialects/torch/function/function_test.py"],
     "level 2": ["dialects/torch/dispatch/dispatch_test.py"],
     "module": ["python/trace_test.py"],
     "threads": ["dialects/torch/testing/thread_test.py"],
