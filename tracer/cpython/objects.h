@@ -99,7 +99,7 @@ inline vectorcallfunc FunctionVectorcall() {
 // Whether calls from bytecode ignore a function's `vectorcall`, unless there is a frame evaluation function (PEP 523).
 inline constexpr bool kCallsSkipVectorcall = PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000;
 
-// Tells of functions since 3.12, until UnwatchFunctions: `kChanged` is called with each that is being created or is
+// Reports functions since 3.12, until UnwatchFunctions: `kChanged` is called with each that is being created or is
 // about to get another code, and with that code; `kGone`, with each that is being freed. -1: Python can't, or has no
 // place for one more watcher; then a Python error may be set.
 inline constexpr bool kFunctionsAreWatched = PY_VERSION_HEX >= 0x030C0000;

@@ -137,9 +137,8 @@ class ModuleFunctions {
 // Whether gc.freeze() has put objects where VisitObjects may not look.
 bool AnythingIsFrozen() {
   PyObject* const gc = PyDict_GetItemString(PyImport_GetModuleDict(), "gc");
-  PyObject* const get = gc == nullptr || !PyModule_Check(gc)
-                            ? nullptr
-                            : PyDict_GetItemString(PyModule_GetDict(gc), "get_freeze_count");
+  PyObject* const get =
+      gc == nullptr || !PyModule_Check(gc) ? nullptr : PyDict_GetItemString(PyModule_GetDict(gc), "get_freeze_count");
   PyObject* const count = get == nullptr || !PyCFunction_Check(get) ? nullptr : PyObject_CallNoArgs(get);
   const bool frozen = count != nullptr && PyLong_AsLong(count) > 0;
   PyErr_Clear();

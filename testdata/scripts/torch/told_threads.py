@@ -104,7 +104,9 @@ def begin(worker):
     torch.neg(x)
 
 
-for batch in DataLoader(Data(), batch_size=2, num_workers=2, worker_init_fn=begin, multiprocessing_context="fork"):
+for batch in DataLoader(
+    Data(), batch_size=2, num_workers=2, worker_init_fn=begin, multiprocessing_context="fork"
+):
     pass
 mark("after the workers")
 torch.neg(x)
