@@ -373,7 +373,8 @@ int RunProgram(const RunOptions& options, const std::vector<std::string>& progra
 
   const absl::StatusOr<FoundPython> found = FindPython(options.python, EnvironmentOfWheel());
   if (!found.ok()) return Fail(kExitNotStarted, found.status());
-  const absl::StatusOr<PythonInfo> python = AskPython(*found);
+  const std::filesystem::path cache = CacheFolder();
+  const absl::StatusOr<PythonInfo> python = AskPython(*found, cache.empty() ? "" : (cache / "python").string());
   if (!python.ok()) return Fail(kExitNotStarted, python.status());
   const std::vector<std::string> package_folders = PackageFolders(*python, options.python_args);
   const std::string package_version = InstalledVersion(dialect, package_folders);

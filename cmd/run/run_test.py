@@ -418,3 +418,31 @@ import importlib.util
 print(importlib.util.find_spec("json"), importlib.util.find_spec("torch") is torch.__spec__)
 """
     assert_same(["-c", code], tmp_path, options=("-l", "1,2"))
+
+
+def test_what_a_python_answers_is_kept_until_it_changes(tmp_path):
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = tmp_path / "venv"
+    for name in ("bin/python3", "pyvenv.cfg"):
+        (environment / name).parent.mkdir(parents=True, exist_ok=True)
+    (environment / "bin/python3").symlink_to(os.path.realpath(tool.PYTHON))
+    (environment / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+
+    def run():
+        words = ("run", "-qf", "--formats", "none", "-o", "t", "--python", str(environment))
+        return tool.torchtrace(*words, "-c", "pass", cwd=tmp_path, env=cache)
+
+    first = run()
+    assert first.status == 0, first.err
+    (kept,) = (tmp_path / "cache/torchtrace/python").iterdir()
+    answer = kept.read_bytes()
+    other = answer.replace(b"\0cpython\0", b"\0jython\0")
+    kept.write_bytes(other)
+    assert "is jython; torchtrace traces" in run().err
+    kept.write_bytes(b"no answer")
+    assert run().status == 0
+    assert kept.read_bytes() == answer
+    # Another environment, as far as its file says.
+    kept.write_bytes(other)
+    (environment / "pyvenv.cfg").write_text("include-system-site-packages = true\n")
+    assert run().status == 0

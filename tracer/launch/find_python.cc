@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -22,9 +23,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "serialize/base/bytes.h"
+#include "serialize/base/files.h"
 
 extern char** environ;
 namespace torchtrace {
@@ -195,11 +199,17 @@ std::string Environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-bool IsOnPath(const std::string& name) {
+// The file that a command of this name starts; empty if there is none.
+std::string OnPath(const std::string& name) {
   for (const auto folder : absl::StrSplit(Environment("PATH"), ':')) {
-    if (IsExecutableFile(absl::StrCat(folder.empty() ? "." : folder, "/", name))) return true;
+    std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", name);
+    if (IsExecutableFile(candidate)) return candidate;
   }
-  return false;
+  return "";
+}
+
+std::string FileOf(const std::string& command) {
+  return command.find('/') != std::string::npos ? command : OnPath(command);
 }
 
 // `name`: a file, a name on PATH, or an environment's folder.
@@ -210,7 +220,7 @@ absl::StatusOr<FoundPython> FindNamed(const std::string& name, const std::string
     if (IsExecutableFile(python)) return FoundPython{std::move(python), source};
     return absl::NotFoundError(absl::StrCat("no Python at ", python, ", which ", source, " names"));
   }
-  const bool found = name.find('/') != std::string::npos ? IsExecutableFile(name) : IsOnPath(name);
+  const bool found = name.find('/') != std::string::npos ? IsExecutableFile(name) : !OnPath(name).empty();
   if (found) return FoundPython{name, source};
   return absl::NotFoundError(absl::StrCat("no Python at ", name, ", which ", source, " names"));
 }
@@ -222,13 +232,47 @@ bool IsProgram(const std::string& path) {
   return magic[0] == '\x7f' && magic[1] == 'E';
 }
 
-bool StartsProgram(const std::string& path) {
-  if (path.find('/') != std::string::npos) return IsProgram(path);
-  for (const auto folder : absl::StrSplit(Environment("PATH"), ':')) {
-    const std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", path);
-    if (IsExecutableFile(candidate)) return IsProgram(candidate);
+// Changes when the file does.
+std::string Stamp(const std::string& path) {
+  struct stat info;
+  if (path.empty() || stat(path.c_str(), &info) != 0) return "none";
+  return absl::StrJoin({static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino), int64_t{info.st_size},
+                        int64_t{info.st_mtim.tv_sec}, int64_t{info.st_mtim.tv_nsec}},
+                       " ");
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();  // doesn't throw if reading fails
+  return text.str();
+}
+
+// The name of the file for the answer of the Python at `path`, which changes with what the answer depends on, except
+// its libpython; empty if that is unknown, because the path is relative or a script such as pyenv's shims.
+std::string NameOfKept(const std::string& path) {
+  if (!absl::StartsWith(path, "/") || !IsProgram(path)) return "";
+  const fs::path folder = fs::path(path).parent_path();
+  std::string facts = absl::StrCat(kQuestion, path, "\n", Stamp(path));
+  for (const fs::path& place : {folder, folder.parent_path()}) {
+    absl::StrAppend(&facts, "\n", ReadFile(place / "pyvenv.cfg"));
   }
-  return false;
+  for (const char* const name : {"HOME", "LD_LIBRARY_PATH", "LD_PRELOAD"}) {
+    absl::StrAppend(&facts, "\n", Environment(name));
+  }
+  return absl::StrCat(absl::Hex(Hash64(facts.data(), facts.size()), absl::kZeroPad16));
+}
+
+// Fields of an answer (kQuestion).
+constexpr size_t kLibraryField = 6;
+constexpr size_t kFields = 8;  // and at least one more
+
+std::vector<std::string> ReadKept(const std::string& file) {
+  std::vector<std::string> fields = absl::StrSplit(ReadFile(file), '\0');
+  const std::string stamp = fields[0];
+  fields.erase(fields.begin());
+  if (fields.size() <= kFields || stamp != Stamp(fields[kLibraryField])) fields.clear();
+  return fields;
 }
 
 std::string LastLine(const std::string& text) {
@@ -320,34 +364,46 @@ absl::StatusOr<FoundPython> FindPython(const std::string& option, const std::str
   if (std::string path = (fs::current_path(error) / ".venv/bin/python3").string(); IsExecutableFile(path)) {
     return FoundPython{std::move(path), ".venv"};
   }
-  if (IsOnPath("python3")) return FoundPython{"python3", "PATH"};
+  if (!OnPath("python3").empty()) return FoundPython{"python3", "PATH"};
   return absl::NotFoundError("found no Python: no --python, no environment is active, and python3 is not on PATH");
 }
 
-absl::StatusOr<PythonInfo> AskPython(const FoundPython& python) {
-  const absl::StatusOr<CommandResult> result = RunCommand({python.path, "-I", "-S", "-c", kQuestion});
-  if (!result.ok()) return result.status();
+absl::StatusOr<PythonInfo> AskPython(const FoundPython& python, const std::string& kept) {
   const std::string where = absl::StrCat(python.path, " (named by ", python.source, ")");
-  if (result->exit_code != 0) {
-    std::string said = LastLine(result->standard_error);
-    // A program that isn't Python may quote our code in its error.
-    if (said.find("import os, site, sys") != std::string::npos) said.clear();
-    return absl::FailedPreconditionError(absl::StrCat(
-        where, " does not work as a Python 3: ", said.empty() ? absl::StrCat("exit code ", result->exit_code) : said));
+  const std::string name = kept.empty() ? "" : NameOfKept(FileOf(python.path));
+  const std::string file = name.empty() ? "" : absl::StrCat(kept, "/", name);
+  std::vector<std::string> fields = file.empty() ? std::vector<std::string>() : ReadKept(file);
+  if (fields.empty()) {
+    const absl::StatusOr<CommandResult> result = RunCommand({python.path, "-I", "-S", "-c", kQuestion});
+    if (!result.ok()) return result.status();
+    if (result->exit_code != 0) {
+      std::string said = LastLine(result->standard_error);
+      // A program that isn't Python may quote our code in its error.
+      if (said.find("import os, site, sys") != std::string::npos) said.clear();
+      return absl::FailedPreconditionError(absl::StrCat(
+          where,
+          " does not work as a Python 3: ", said.empty() ? absl::StrCat("exit code ", result->exit_code) : said));
+    }
+    fields = absl::StrSplit(result->standard_output, '\0');
+    if (fields.size() <= kFields) return absl::FailedPreconditionError(absl::StrCat(where, " is not a Python 3"));
+    if (!file.empty()) {
+      // If it can't be written, the next run asks again.
+      std::error_code error;
+      fs::create_directories(kept, error);
+      WriteOutputFile(file, absl::StrCat(Stamp(fields[kLibraryField]), std::string(1, '\0'), result->standard_output))
+          .IgnoreError();
+    }
   }
-  const std::vector<std::string> fields = absl::StrSplit(result->standard_output, '\0');
-  constexpr size_t kFields = 8;  // and at least one more
-  if (fields.size() <= kFields) return absl::FailedPreconditionError(absl::StrCat(where, " is not a Python 3"));
   if (absl::Status status = CheckTraceable(where, fields[0], fields[1], fields[2]); !status.ok()) return status;
   PythonInfo info;
   info.version = fields[1];
   info.executable = fields[3];
   info.program = fields[4];
   info.uses_libpython = !fields[5].empty();
-  info.libpython = fields[6];
+  info.libpython = fields[kLibraryField];
   info.user_site_folder = fields[7];
   info.site_folders.assign(fields.begin() + kFields, fields.end() - 1);
-  info.argv0 = StartsProgram(python.path) ? python.path : info.executable;
+  info.argv0 = IsProgram(FileOf(python.path)) ? python.path : info.executable;
   return info;
 }
 

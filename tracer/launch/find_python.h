@@ -48,8 +48,9 @@ struct PythonInfo {
   std::string libpython;         // the shared library that it uses, or comes with; may be empty
 };
 
-// FailedPrecondition: torchtrace can't trace this Python (python_versions.txt), or it is none.
-absl::StatusOr<PythonInfo> AskPython(const FoundPython& python);
+// FailedPrecondition: torchtrace can't trace this Python (python_versions.txt), or it is none. `kept`: a folder of
+// earlier answers, which are used as long as nothing that they depend on has changed; empty: none are kept.
+absl::StatusOr<PythonInfo> AskPython(const FoundPython& python, const std::string& kept = "");
 
 // FindPython, then AskPython.
 absl::StatusOr<PythonInfo> FindAndAskPython(const std::string& option, const std::string& own_environment);
