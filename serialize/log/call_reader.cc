@@ -56,6 +56,20 @@ bool CallReader::TakeString(uint64_t bytes, std::string_view* text) {
   return true;
 }
 
+bool CallReader::LongVarint(uint64_t* value) {
+  uint64_t result = 0;
+  for (int i = 0; i < kMaxVarintBytes; ++i) {
+    const auto next = static_cast<uint64_t>(static_cast<uint8_t>(at_[i]));
+    result |= (next & 0x7f) << (7 * i);
+    if (next >= 0x80) continue;
+    if (i == kMaxVarintBytes - 1 && next > 1) return false;
+    *value = result;
+    at_ += i + 1;
+    return true;
+  }
+  return false;
+}
+
 CallReader::Kind CallReader::NextWithBody(uint64_t head) {
   uint64_t bytes;
   std::string_view body;

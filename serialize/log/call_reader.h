@@ -73,7 +73,7 @@ class CallReader {
 
   // Moves to the next record. Views stay valid until the next call. Must not be
   // called after kEnd or kBroken.
-  Kind Next() {
+  [[gnu::always_inline]] Kind Next() {
     if (end_ - at_ < kSlackBytes && file_at_ < file_end_) Fill(at_, kSlackBytes);
     start_ = at_;
     if (at_ == end_) return kEnd;
@@ -119,7 +119,7 @@ class CallReader {
   static constexpr ptrdiff_t kSlackBytes = 32;
 
   // Needs kMaxVarintBytes readable bytes.
-  bool Varint(uint64_t* value) {
+  [[gnu::always_inline]] bool Varint(uint64_t* value) {
     const auto byte = [this](int i) { return static_cast<uint64_t>(static_cast<uint8_t>(at_[i])); };
     const uint64_t first = byte(0);
     if (first < 0x80) {
@@ -127,20 +127,16 @@ class CallReader {
       at_ += 1;
       return true;
     }
-    uint64_t result = first & 0x7f;
-    for (int i = 1; i < kMaxVarintBytes; ++i) {
-      const uint64_t next = byte(i);
-      result |= (next & 0x7f) << (7 * i);
-      if (next < 0x80) {
-        if (i == kMaxVarintBytes - 1 && next > 1) return false;
-        *value = result;
-        at_ += i + 1;
-        return true;
-      }
+    if (const uint64_t second = byte(1); second < 0x80) {
+      *value = (first & 0x7f) | second << 7;
+      at_ += 2;
+      return true;
     }
-    return false;
+    return LongVarint(value);
   }
 
+  // The same for three bytes and more.
+  bool LongVarint(uint64_t* value);
   Kind NextWithBody(uint64_t head);
   bool TakeString(uint64_t bytes, std::string_view* text);
   // Moves the window so that it starts at `keep` and holds `bytes` from there, or

@@ -299,6 +299,12 @@ class Surveyor {
     ThreadCalls* calls = nullptr;  // null: the segment must wait
     std::vector<bool> visited;     // by segment
     const FrameSurvey frame = SurveyFrame(log_, index, [&](CallReader::Kind kind, const CallReader& reader) {
+      if (kind <= CallReader::kRaise) [[likely]] {
+        if (calls == nullptr || !calls->Take(kind, reader, definitions)) return;
+        Show(calls);
+        calls->Apply();
+        return;
+      }
       switch (kind) {
         case CallReader::kThread:
           calls = BeginVisit(reader);
@@ -314,10 +320,7 @@ class Surveyor {
           definitions.DefinePlace(reader, visit_->stacks);
           break;
         default:
-          if (calls != nullptr && calls->Take(kind, reader, definitions)) {
-            Show(calls);
-            calls->Apply();
-          }
+          if (calls != nullptr) calls->Take(kind, reader, definitions);
       }
     });
     for (size_t i = 0; i < visited.size(); ++i) {

@@ -23,16 +23,14 @@ class Summer {
 
   // Asks for the rows of new configs.
   void Grow(size_t configs) {
-    for (size_t config = rows_.size(); config < configs; ++config) {
-      rows_.push_back(options_.row(static_cast<ConfigId>(config)));
-      costs_.push_back(rows_.back() != kNoRow && options_.costs != nullptr &&
-                       options_.costs(static_cast<ConfigId>(config)));
-      lacks_.push_back(rows_.back() != kNoRow && options_.lacks != nullptr &&
-                       options_.lacks(static_cast<ConfigId>(config)));
+    for (auto id = static_cast<ConfigId>(configs_.size()); id < configs; ++id) {
+      ConfigState config;
+      config.row = options_.row(id);
+      config.costs = config.row != kNoRow && options_.costs != nullptr && options_.costs(id);
+      config.lacks = config.row != kNoRow && options_.lacks != nullptr && options_.lacks(id);
+      configs_.push_back(config);
     }
     totals_.configs.resize(configs);
-    seen_at_.resize(configs, kNoPlace);
-    configs_on_.resize(configs);
   }
 
   void Add(const CallRecord& call) {
@@ -79,6 +77,14 @@ class Summer {
     std::array<uint32_t, UINT8_MAX + 1> open_lacks = {};  // the same
   };
 
+  struct ConfigState {
+    uint32_t row = kNoRow;
+    PlaceId seen_at = kNoPlace;       // where it was called last
+    const ThreadState* on = nullptr;  // the thread that called it last
+    bool costs = false;
+    bool lacks = false;
+  };
+
   ThreadState& ThreadOf(const CallRecord& call) {
     const std::pair<uint32_t, uint32_t> key(call.process, call.thread);
     if (last_ == nullptr || key != last_key_) [[unlikely]] {
@@ -110,7 +116,8 @@ class Summer {
 
   void Enter(const CallRecord& call, ThreadState* thread) {
     OpenCall open;
-    const bool accepted = rows_[call.config] != kNoRow && (!selector_.has_value() || selector_->Accepts(call));
+    ConfigState& config = configs_[call.config];
+    const bool accepted = config.row != kNoRow && (!selector_.has_value() || selector_->Accepts(call));
     open.accepted = accepted;
     if (by_place_) {
       const uint32_t around = std::min<uint32_t>(call.depth, static_cast<uint32_t>(thread->open.size()));
@@ -119,12 +126,12 @@ class Summer {
     if (call.depth < kMaxDepth) {
       Close(call.depth, thread);
       if (accepted) {
-        open.row = by_place_ ? open.place : rows_[call.config];
+        open.row = by_place_ ? open.place : config.row;
         if (open.row >= open_rows_.size()) open_rows_.resize(open.row + size_t{1});
         open.outermost = open_rows_[open.row]++ == 0;
         open.level = call.level;
-        open.costs = costs_[call.config];
-        open.lacks = lacks_[call.config];
+        open.costs = config.costs;
+        open.lacks = config.lacks;
         open.config = call.config;
         open.count = call.count;
         if (open.costs || open.lacks) Excuse(call.level, thread);
@@ -134,7 +141,7 @@ class Summer {
       thread->open.push_back(open);
     }
     if (!accepted) return;
-    Count(call, thread, &configs_on_[call.config], &totals_.configs[call.config]);
+    Count(call, thread, &config.on, &totals_.configs[call.config]);
     thread->calls += call.count;
     if (open.costs && thread->open_costs[call.level]++ == 0) {
       totals_.configs[call.config].outermost += call.count;
@@ -143,8 +150,7 @@ class Summer {
     PlaceTotal& place = PlaceAt(open.place);
     Count(call, thread, &places_on_[open.place], &place.total);
     // Fast path: a configuration is usually called again from the same place.
-    if (seen_at_[call.config] == open.place) return;
-    seen_at_[call.config] = open.place;
+    if (std::exchange(config.seen_at, open.place) == open.place) return;
     place.configs.insert(call.config);
   }
 
@@ -183,7 +189,7 @@ class Summer {
       Close(call.depth, thread);
       if (call.depth > 0) thread->open[call.depth - 1].inside_ns += time_ns;
     }
-    if (rows_[call.config] == kNoRow || !open.accepted) return;
+    if (configs_[call.config].row == kNoRow || !open.accepted) return;
     AddEnd(call, time_ns, open, &totals_.configs[call.config]);
     if (open.place != kNoPlace) AddEnd(call, time_ns, open, &PlaceAt(open.place).total);
   }
@@ -200,13 +206,9 @@ class Summer {
   const SumOptions& options_;
   const bool by_place_;
   std::optional<CallSelector> selector_;
-  std::vector<uint32_t> rows_;  // by ConfigId
-  std::vector<bool> costs_;     // by ConfigId
-  std::vector<bool> lacks_;     // the same
+  std::vector<ConfigState> configs_;  // by ConfigId
   TraceTotals totals_;
-  std::vector<PlaceId> seen_at_;                // by ConfigId: where it was called last
-  std::vector<const ThreadState*> configs_on_;  // by ConfigId: the thread that called it last
-  std::vector<const ThreadState*> places_on_;   // by PlaceId: the thread that called there last
+  std::vector<const ThreadState*> places_on_;  // by PlaceId: the thread that called there last
   bool empty_ = true;
   std::map<std::pair<uint32_t, uint32_t>, ThreadState> threads_;
   std::pair<uint32_t, uint32_t> last_key_;
