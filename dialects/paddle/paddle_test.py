@@ -1,6 +1,7 @@
 """Programs of another framework than torch: traced, read, and the same as untraced."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -232,8 +233,7 @@ print("disabled still", not gc.isenabled())
 
 
 def test_trace_within_a_program(tmp_path):
-    runtime = Path(tool.TORCHTRACE).parents[1] / "runtime"
-    folder = next(runtime.glob("py*"))
+    folder = Path(tool.TORCHTRACE).parents[1] / "runtime" / ("py%d.%d" % sys.version_info[:2])
     code = """
 import paddle, torchtrace
 with torchtrace.trace("out", dialect="paddle"):

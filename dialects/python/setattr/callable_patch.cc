@@ -5,7 +5,6 @@
 #include "dialects/python/setattr/call_through.h"
 #include "dialects/python/setattr/patch_list.h"
 #include "dialects/python/setattr/patches.h"
-#include "dialects/python/setattr/running_calls.h"
 #include "tracer/cpython/objects.h"
 #include "tracer/python/python_patch.h"
 
@@ -127,6 +126,8 @@ bool IsEntry(vectorcallfunc function) {
   return std::find(std::begin(kVectorcalls), std::end(kVectorcalls), function) != std::end(kVectorcalls);
 }
 
+vectorcallfunc g_also = nullptr;
+
 // The entry for `callable`, new or reused.
 CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, vectorcallfunc original) {
   CallableEntry* entry = g_entries[layer].Find(callable);
@@ -139,6 +140,8 @@ CallableEntry* TakeEntry(int layer, PyObject* callable, const TracedApi* api, ve
 }
 
 }  // namespace
+
+void PatchAlso(vectorcallfunc vectorcall) { g_also = vectorcall; }
 
 bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches) {
   vectorcallfunc* const pointer = OwnPointer(callable);
@@ -154,8 +157,7 @@ bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchLis
     }
     // The entries of C functions come after all others.
     if (layer == kFrameLayer && IsEntry(*pointer)) return false;
-    if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && *pointer != WatchedVectorcall() &&
-        !IsEntry(*pointer)) {
+    if (PyFunction_Check(callable) && *pointer != FunctionVectorcall() && *pointer != g_also && !IsEntry(*pointer)) {
       return false;
     }
     CallableEntry* const entry = TakeEntry(layer, callable, api, *pointer);

@@ -22,6 +22,9 @@ bool PatchProperty(int layer, PyGetSetDef* definition, const TracedApi* get, con
 // code's.
 bool PatchCallable(int layer, PyObject* callable, const TracedApi* api, PatchList* patches);
 
+// Functions with this `vectorcall` are patched too, like those with CPython's.
+void PatchAlso(vectorcallfunc vectorcall);
+
 // Where the function keeps what its entries call last: its own `vectorcall`, or what the entry below all others calls.
 vectorcallfunc* PointerBelowEntries(PyFunctionObject* function);
 

@@ -162,6 +162,7 @@ absl::Status WatchCalls(const char* name) {
     return absl::OkStatus();
   }
   FunctionVectorcall();  // the first call makes a function
+  PatchAlso(EnterWatched);
   if (g_watcher < 0) g_watcher = WatchFunctions<Watch, Forget>();
   if (g_watcher < 0) {
     PyErr_Clear();
@@ -219,7 +220,5 @@ void WhenInnermostCallEnds(void (*ended)(PyObject* result)) {
   }
   t_watched.awaited = awaited;
 }
-
-vectorcallfunc WatchedVectorcall() { return EnterWatched; }
 
 }  // namespace torchtrace::python_dialect

@@ -38,9 +38,6 @@ TORCHTRACE_EXPORT bool InnermostCall(RunningCall* call);
 // error is set. Use it once for each call.
 TORCHTRACE_EXPORT void WhenInnermostCallEnds(void (*ended)(PyObject* result));
 
-// The `vectorcall` of watched functions, from 3.12 on.
-vectorcallfunc WatchedVectorcall();
-
 }  // namespace torchtrace::python_dialect
 
 #endif  // TORCHTRACE_DIALECTS_PYTHON_SETATTR_RUNNING_CALLS_H_
