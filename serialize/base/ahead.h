@@ -22,7 +22,8 @@ class Ahead {
  public:
   // `make(0)` to `make(count - 1)` are called, at once on `threads` threads; at most so many items and one more wait
   // for their use. Without threads, or where none can be started, Next makes the item.
-  Ahead(size_t count, size_t threads, std::function<T(size_t)> make) : count_(count), make_(std::move(make)) {
+  Ahead(size_t count, size_t threads, std::function<T(size_t)> make)
+      : count_(count), most_ahead_(threads), make_(std::move(make)) {
     for (size_t i = 0; i < threads && i < count; ++i) {
       try {
         threads_.emplace_back([this] { Work(); });
@@ -57,7 +58,7 @@ class Ahead {
   void Work() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      room_.wait(lock, [this] { return begun_ >= count_ || begun_ <= used_ + threads_.size(); });
+      room_.wait(lock, [this] { return begun_ >= count_ || begun_ <= used_ + most_ahead_; });
       if (begun_ >= count_) return;
       const size_t number = begun_++;
       lock.unlock();
@@ -69,6 +70,7 @@ class Ahead {
   }
 
   const size_t count_;
+  const size_t most_ahead_;  // of the item that is used next
   const std::function<T(size_t)> make_;
   std::mutex mutex_;
   std::condition_variable made_;
