@@ -41,17 +41,25 @@ def section(run):
         run.results.setdefault("steps", {})[workload] = results
         ratios[workload] = {}
         for prefix, result in results:
-            bases = [
-                statistics.median(times[run.clock] for times in times_of_round)
-                for times_of_round in result["untraced"]
-            ]
-            untraced.setdefault(workload, statistics.median(bases))
-            for name in result["rounds"][0]:
-                ratios[workload][prefix + name] = statistics.median(
-                    times[name][run.clock] / base
-                    for times, base in zip(result["rounds"], bases, strict=True)
-                )
+            base, of_subjects = ratios_of(run, result)
+            untraced.setdefault(workload, base)
+            ratios[workload] |= {prefix + name: each for name, each in of_subjects.items()}
     step_tables(run, untraced, ratios)
+
+
+def ratios_of(run, result):
+    """Of overhead.py's result: the untraced seconds, and {subject: its multiple of them}."""
+    bases = [
+        statistics.median(times[run.clock] for times in times_of_round)
+        for times_of_round in result["untraced"]
+    ]
+    return statistics.median(bases), {
+        name: statistics.median(
+            times[name][run.clock] / base
+            for times, base in zip(result["rounds"], bases, strict=True)
+        )
+        for name in result["rounds"][0]
+    }
 
 
 def steps_of(run, workload):
@@ -121,18 +129,7 @@ def alone(run, section, workloads, subjects):
         rounds = ["--rounds", str(run.options.rounds), "--subjects", *subjects]
         result = overhead([*command, *rounds], run.options.native_threads)
         run.results.setdefault(section, {})[workload] = result
-        untraced = [
-            statistics.median(times[run.clock] for times in times_of_round)
-            for times_of_round in result["untraced"]
-        ]
-        bases[workload] = statistics.median(untraced)
-        ratios[workload] = {
-            name: statistics.median(
-                times[name][run.clock] / base
-                for times, base in zip(result["rounds"], untraced, strict=True)
-            )
-            for name in result["rounds"][0]
-        }
+        bases[workload], ratios[workload] = ratios_of(run, result)
     return ratios, bases
 
 
