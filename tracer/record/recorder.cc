@@ -308,7 +308,7 @@ void Recorder::EndThread(ThreadRecorder* thread) {
     thread->writer_ = CallWriter();
   });
   thread->CloseFrame();
-  thread->ClearTable();
+  thread->ClearTables();
   thread_count_.fetch_sub(1, std::memory_order_relaxed);
   {
     std::lock_guard<std::mutex> lock(mutex_);

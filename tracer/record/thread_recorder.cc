@@ -21,6 +21,19 @@ std::string SystemThreadName() {
 
 }  // namespace
 
+ThreadRecorder::Again ThreadRecorder::EnterAgain(const CallKey& key, const RecordFacts* facts) {
+  if (waiting_scopes_ != 0) [[unlikely]]
+    BeginScopes(waiting_scopes_);
+  if (SessionState::epoch() != epoch_) [[unlikely]]
+    return Again::kUnknown;
+  const std::string_view bytes = key.bytes();
+  const auto* const known = keys_.Find(Hash64(bytes.data(), bytes.size()), bytes);
+  if (known == nullptr || known->frame != frame_number_ || !writer_.FitsEvent()) [[unlikely]]
+    return known != nullptr && known->definition == kExcluded ? Again::kLeftOut : Again::kUnknown;
+  WriteEnter(known->definition, facts, {}, 0);
+  return Again::kEntered;
+}
+
 bool ThreadRecorder::IsUpToDate() { return SessionState::epoch() == epoch_ || CatchUp(); }
 
 void ThreadRecorder::RaiseInnermost(std::string_view exception) {
@@ -49,7 +62,7 @@ void ThreadRecorder::BeginSession(uint64_t session, uint64_t number) {
   stack_ = stacks_wanted_ == 0 ? nullptr : options_->make_stack();
   first_notes_wanted_ = options_->recording.int_ranges == WhichCalls::kFirst ? kFirstNotes : 0;
   // Each session has its own filter.
-  ClearTable();
+  ClearTables();
 }
 
 bool ThreadRecorder::CatchUp() {
@@ -90,41 +103,64 @@ bool ThreadRecorder::CatchUp() {
   return recording;
 }
 
-InternTable::Entry* ThreadRecorder::MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                              uint32_t identity_bytes, CallExtras* extras) {
-  return recorder_->OrStop([&]() -> InternTable::Entry* {
+ThreadRecorder::ConfigEntry* ThreadRecorder::MakeReady(ConfigEntry* entry, uint64_t hash, std::string_view config,
+                                                       uint32_t identity_bytes, CallExtras* extras,
+                                                       const CallKey* key) {
+  return recorder_->OrStop([&]() -> ConfigEntry* {
     if (SessionState::epoch() != epoch_) {
       if (!CatchUp()) return nullptr;
-      entry = table_.Find(hash, config);
+      entry = configs_.Find(hash, config);
     }
     if (entry == nullptr) entry = Intern(hash, config, identity_bytes);
-    return Prepare(entry, extras) ? entry : nullptr;
+    const bool ready = Prepare(entry, extras);
+    if (key != nullptr && key->valid()) Remember(*key, *entry);
+    return ready ? entry : nullptr;
   });
 }
 
-InternTable::Entry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
-  // Clearing the table is safe at any time: a configuration that comes again is defined again. Only a thread that holds
-  // more than its share does it; there always is one when all together hold too much.
-  const uint64_t most = options_->max_intern_bytes;
-  if (recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
-      table_.bytes() > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1)) {
-    recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
-    ClearTable();
+void ThreadRecorder::Remember(const CallKey& key, const ConfigEntry& entry) {
+  const std::string_view bytes = key.bytes();
+  const uint64_t hash = Hash64(bytes.data(), bytes.size());
+  auto* known = keys_.Find(hash, bytes);
+  if (known == nullptr) {
+    if (HoldsTooMuch()) return;
+    known = keys_.Insert(hash, bytes);
+    CountTables();
   }
-  InternTable::Entry* const entry = table_.Insert(hash, config, identity_bytes);
-  CountTable();
+  known->frame = entry.frame;
+  known->definition = entry.definition;
+}
+
+bool ThreadRecorder::HoldsTooMuch() const {
+  const uint64_t most = options_->max_intern_bytes;
+  return recorder_->intern_bytes_.load(std::memory_order_relaxed) > most &&
+         counted_bytes_ > most / std::max<uint64_t>(recorder_->thread_count_.load(std::memory_order_relaxed), 1);
+}
+
+ThreadRecorder::ConfigEntry* ThreadRecorder::Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes) {
+  // Clearing the tables is safe at any time: a configuration that comes again is defined again. Only a thread that
+  // holds more than its share does it; there always is one when all together hold too much.
+  if (HoldsTooMuch()) {
+    recorder_->intern_resets_.fetch_add(1, std::memory_order_relaxed);
+    ClearTables();
+  }
+  ConfigEntry* const entry = configs_.Insert(hash, config);
+  entry->identity_bytes = identity_bytes;
+  CountTables();
   if (!Included(ReadConfigHead(config).api)) entry->definition = kExcluded;
   return entry;
 }
 
-void ThreadRecorder::CountTable() {
-  recorder_->intern_bytes_.fetch_add(table_.bytes() - counted_bytes_, std::memory_order_relaxed);
-  counted_bytes_ = table_.bytes();
+void ThreadRecorder::CountTables() {
+  const uint64_t bytes = configs_.memory() + keys_.memory();
+  recorder_->intern_bytes_.fetch_add(bytes - counted_bytes_, std::memory_order_relaxed);
+  counted_bytes_ = bytes;
 }
 
-void ThreadRecorder::ClearTable() {
-  table_.Clear();
-  CountTable();
+void ThreadRecorder::ClearTables() {
+  configs_.Clear();
+  keys_.Clear();
+  CountTables();
 }
 
 bool ThreadRecorder::Included(std::string_view api) const {
@@ -134,25 +170,27 @@ bool ThreadRecorder::Included(std::string_view api) const {
   return include.empty() || std::any_of(include.begin(), include.end(), matches);
 }
 
-bool ThreadRecorder::Prepare(InternTable::Entry* entry, CallExtras* extras) {
+bool ThreadRecorder::Prepare(ConfigEntry* entry, CallExtras* extras) {
   if (entry->definition == kExcluded || recorder_->stopped()) return false;
   const bool takes_notes = extras->first_notes != nullptr && entry->notes < first_notes_wanted_;
   if (takes_notes) extras->notes = extras->first_notes->Take();
   const bool takes_stack = entry->stacks < stacks_wanted_;
   RecordedPlace* const stack = takes_stack ? stack_->Take() : nullptr;
   const bool defined = entry->defined_in == frame_number_ && frame_number_ != 0;
-  const std::string_view api = ReadConfigHead(entry->identity()).api;
+  const std::string_view config = entry->bytes();
+  const std::string_view api = ReadConfigHead(config).api;
   const std::string schema = defined ? std::string() : recorder_->NewSchema(api);
   const uint64_t schema_bytes = schema.empty() ? 0 : CallWriter::kMaxRecordOverhead + api.size() + schema.size();
   const uint64_t event_bytes = CallWriter::kMaxEventBytes + NotesBytes(*extras);
-  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + entry->config_bytes + schema_bytes;
+  const uint64_t bytes = CallWriter::kMaxRecordOverhead + event_bytes + config.size() + schema_bytes;
   if (!writer_.Fits((defined ? event_bytes : bytes) + StackBytes(stack, frame_number_)) &&
       !NextFrame(bytes + StackBytes(stack, 0))) {
     return false;
   }
   if (entry->defined_in != frame_number_) {
     if (!schema.empty()) writer_.Schema(api, schema);
-    entry->definition = static_cast<uint32_t>(writer_.Define(entry->identity(), entry->facets()));
+    entry->definition = static_cast<uint32_t>(
+        writer_.Define(config.substr(0, entry->identity_bytes), config.substr(entry->identity_bytes)));
     entry->defined_in = frame_number_;
   }
   entry->frame = frame_number_;

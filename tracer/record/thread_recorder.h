@@ -13,6 +13,7 @@
 #include "serialize/base/bytes.h"
 #include "serialize/log/call_writer.h"
 #include "serialize/model/call_extras.h"
+#include "tracer/record/call_key.h"
 #include "tracer/record/clock.h"
 #include "tracer/record/export.h"
 #include "tracer/record/intern_table.h"
@@ -76,11 +77,16 @@ class ThreadCount {
 
 class TORCHTRACE_EXPORT ThreadRecorder {
  public:
-  // Records that a call was entered. `config` is its identity followed by its
-  // facets (serialize/model/config.h); the first `identity_bytes` are the identity.
-  // False: the call is filtered out or recording has stopped; then there must
-  // be no Leave.
-  bool Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras = {});
+  // Records that a call was entered. `config` is its identity followed by its facets (serialize/model/config.h); the
+  // first `identity_bytes` are the identity. False: the call is filtered out or recording has stopped; then there must
+  // be no Leave. `key`: remembered for EnterAgain if it is valid; null: none.
+  bool Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras = {},
+             const CallKey* key = nullptr);
+
+  // Does the same as Enter did for a call of this valid key, if that is remembered and the call needs no more than that
+  // (no stack, no definition in a new frame). kUnknown: nothing was done, the call has to be described.
+  enum class Again : char { kUnknown, kEntered, kLeftOut };
+  Again EnterAgain(const CallKey& key, const RecordFacts* facts);
 
   // The same for a call that began before the thread's first record of the session, outermost first. Only LeaveOpenCall
   // ends it.
@@ -128,8 +134,26 @@ class TORCHTRACE_EXPORT ThreadRecorder {
     bool raised = false;
   };
 
+  // A configuration that the thread knows.
+  struct ConfigState {
+    uint32_t frame;       // number of the frame that last defined it; 0 while the next call takes a stack or notes
+    uint32_t definition;  // its number in that frame
+    uint32_t defined_in;  // number of the frame that last defined it, always
+    uint16_t stacks;      // how many stacks of its calls were taken
+    uint16_t notes;       // how many first notes of its calls were taken
+    uint32_t identity_bytes;
+  };
+  using ConfigEntry = InternTable<ConfigState>::Entry;
+  // A call's key that it knows, with the state of its configuration when the key was last used: once that needs no more
+  // stacks or notes, only a new frame changes it.
+  struct KeyState {
+    uint32_t frame;
+    uint32_t definition;
+  };
+
   // `time`: 0 means now.
-  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras);
+  bool EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras, const CallKey* key);
+  void WriteEnter(uint32_t definition, const RecordFacts* facts, std::string_view notes, uint64_t time);
   void LeaveInnermost(const CallResult& result = {});
   void RaiseInnermost(std::string_view exception);
   // The scope that is the innermost open call; null: that is no scope.
@@ -149,15 +173,18 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // The slow path of Enter. Returns the entry of the call's configuration, defined in a frame with room for an event
   // and the notes; null: the call isn't recorded. `entry`: the result of Find, null if it wasn't called. `config`
   // becomes invalid if first notes are taken.
-  InternTable::Entry* MakeReady(InternTable::Entry* entry, uint64_t hash, std::string_view config,
-                                uint32_t identity_bytes, CallExtras* extras);
-  InternTable::Entry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
-  // Counts the table's size in the process's budget.
-  void CountTable();
-  void ClearTable();
+  ConfigEntry* MakeReady(ConfigEntry* entry, uint64_t hash, std::string_view config, uint32_t identity_bytes,
+                         CallExtras* extras, const CallKey* key);
+  void Remember(const CallKey& key, const ConfigEntry& entry);
+  // Whether all threads' tables hold more than the budget, and this thread's more than its share.
+  bool HoldsTooMuch() const;
+  ConfigEntry* Intern(uint64_t hash, std::string_view config, uint32_t identity_bytes);
+  // Counts the tables' size in the process's budget.
+  void CountTables();
+  void ClearTables();
   bool Included(std::string_view api) const;
   // Defines `entry` in a frame with room for an event and the notes; takes first notes if more are wanted.
-  bool Prepare(InternTable::Entry* entry, CallExtras* extras);
+  bool Prepare(ConfigEntry* entry, CallExtras* extras);
   static uint64_t NotesBytes(const CallExtras& extras) {
     return extras.notes.empty() ? 0 : extras.notes.size() + CallWriter::kMaxRecordOverhead;
   }
@@ -176,19 +203,24 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   // after the frame that it may have to begin for the call's end. Otherwise the call was removed here.
   bool OwnsInnermostCall();
 
-  Recorder* const recorder_;
-  uint64_t epoch_ = kNoEpoch;
-  uint64_t session_ = 0;  // of the counts and the frame below
-  CallWriter writer_;
+  // First what every call needs, in as few lines of the caches as it fits.
+  alignas(64) uint64_t epoch_ = kNoEpoch;
+  uint64_t session_ = 0;       // of the counts and the frame below
+  size_t waiting_scopes_ = 0;  // how many scopes haven't begun
   uint32_t frame_number_ = 0;  // of writer_'s frame, unique in the process; 0: none
-  InternTable table_;
-  uint64_t counted_bytes_ = 0;                      // of the table, as counted in the process's budget
-  std::shared_ptr<const RecorderOptions> options_;  // the session's
+  InternTable<KeyState> keys_;
+  CallWriter writer_;
   ThreadCount calls_;
-  ThreadCount getters_;
   uint64_t open_calls_ = 0;
   uint64_t before_calls_ = 0;  // those of EnterOpenCall, the outermost of open_calls_
-  uint64_t stale_calls_ = 0;   // open calls that were entered in earlier sessions
+  std::vector<Scope> scopes_;  // the open ones; those that haven't begun come last
+
+  Recorder* const recorder_;
+  InternTable<ConfigState> configs_;
+  uint64_t counted_bytes_ = 0;                      // of the tables, as counted in the process's budget
+  std::shared_ptr<const RecorderOptions> options_;  // the session's
+  ThreadCount getters_;
+  uint64_t stale_calls_ = 0;  // open calls that were entered in earlier sessions
   uint64_t number_ = 0;
   uint64_t os_id_ = 0;
   uint32_t next_frame_bytes_ = 0;
@@ -199,32 +231,37 @@ class TORCHTRACE_EXPORT ThreadRecorder {
   uint32_t stacks_wanted_ = 0;          // for each configuration
   uint32_t first_notes_wanted_ = 0;     // for each configuration
   std::vector<RecordedPlace*> unwritten_;
-  std::vector<Scope> scopes_;  // the open ones; those that haven't begun come last
-  size_t waiting_scopes_ = 0;  // how many of them haven't begun
 };
 
-inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras) {
+inline bool ThreadRecorder::Enter(std::string_view config, uint32_t identity_bytes, const CallExtras& extras,
+                                  const CallKey* key) {
   if (waiting_scopes_ != 0) [[unlikely]]
     BeginScopes(waiting_scopes_);
-  return EnterAt(0, config, identity_bytes, extras);
+  return EnterAt(0, config, identity_bytes, extras, key);
 }
 
-inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes,
-                                    CallExtras extras) {
+inline bool ThreadRecorder::EnterAt(uint64_t time, std::string_view config, uint32_t identity_bytes, CallExtras extras,
+                                    const CallKey* key) {
   const uint64_t hash = Hash64(config.data(), config.size());
-  InternTable::Entry* entry = nullptr;
+  ConfigEntry* entry = nullptr;
   if (SessionState::epoch() == epoch_) [[likely]]
-    entry = table_.Find(hash, config);
-  if (entry == nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(NotesBytes(extras))) [[unlikely]] {
-    entry = MakeReady(entry, hash, config, identity_bytes, &extras);
+    entry = configs_.Find(hash, config);
+  if (entry == nullptr || key != nullptr || entry->frame != frame_number_ || !writer_.FitsEvent(NotesBytes(extras)))
+      [[unlikely]] {
+    entry = MakeReady(entry, hash, config, identity_bytes, &extras, key);
     if (entry == nullptr) return false;
   }
-  if (extras.facts != nullptr && !extras.facts->plain()) writer_.Facts(*extras.facts);
-  if (!extras.notes.empty()) writer_.Notes(extras.notes);
-  writer_.Enter(entry->definition, time == 0 ? ClockNow() : time);
+  WriteEnter(entry->definition, extras.facts, extras.notes, time);
+  return true;
+}
+
+[[gnu::always_inline]] inline void ThreadRecorder::WriteEnter(uint32_t definition, const RecordFacts* facts,
+                                                              std::string_view notes, uint64_t time) {
+  if (facts != nullptr && !facts->plain()) writer_.Facts(*facts);
+  if (!notes.empty()) writer_.Notes(notes);
+  writer_.Enter(definition, time == 0 ? ClockNow() : time);
   calls_.Increment();
   ++open_calls_;
-  return true;
 }
 
 inline bool ThreadRecorder::OwnsInnermostCall() {

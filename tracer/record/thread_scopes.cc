@@ -54,7 +54,7 @@ void ThreadRecorder::BeginScopes(size_t count) {
     scopes_.erase(first, last);
     waiting_scopes_ -= count;
     for (Scope& scope : beginning) {
-      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, {&scope.facts, scope.notes})) continue;
+      if (!EnterAt(scope.time, scope.config, scope.identity_bytes, {&scope.facts, scope.notes}, nullptr)) continue;
       scope.depth = open_calls_;
       scopes_.insert(scopes_.end() - static_cast<ptrdiff_t>(waiting_scopes_), std::move(scope));
     }

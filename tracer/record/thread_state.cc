@@ -16,6 +16,7 @@ struct Scratch {
     ++t_thread.suspended;
   }
   ConfigBuilder config;
+  CallKey key;
 };
 
 }  // namespace
@@ -25,6 +26,7 @@ bool ThreadState::Attach() {
   if (recorder == nullptr) return false;
   static thread_local Scratch scratch;
   config = &scratch.config;
+  key = &scratch.key;
   return true;
 }
 

@@ -8,9 +8,11 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/functional/function_ref.h"
 #include "serialize/model/config_builder.h"
+#include "tracer/record/call_key.h"
 #include "tracer/record/export.h"
 #include "tracer/record/recorder.h"
 #include "tracer/record/static_tls.h"
@@ -22,6 +24,7 @@ struct ThreadState {
 
   ThreadRecorder* recorder = nullptr;  // null until the first call, and when the thread ends
   ConfigBuilder* config = nullptr;     // null until the first call
+  CallKey* key = nullptr;              // null until the first call
   int suspended = 0;                   // not 0: the running code isn't the program's, or the thread ends
   bool describing = false;             // a call's description is under way
 
@@ -37,12 +40,22 @@ struct ThreadState {
   // Describes a call by `describe(config)` and records that it was entered. True: Leave or Raise must end it. No error
   // of the description reaches the program: if memory runs out, recording stops; if something can't be described, the
   // call is recorded without its arguments and counted. `describe` may be called twice. `facts`: for calls of level 4.
-  bool Enter(Describe describe, const RecordFacts* facts = nullptr) {
-    const std::string_view bytes = Described(describe);
-    if (bytes.empty()) return false;
-    DescribedAgain again(this, describe);
-    return recorder->Enter(bytes, config->identity_bytes(),
-                           {facts, config->notes(), config->offers_first_notes() ? &again : nullptr});
+  // If `describe` also takes a CallKey*, calls whose key is known are not described. That must not throw.
+  template <typename DescribeCall>
+  bool Enter(const DescribeCall& describe, const RecordFacts* facts = nullptr) {
+    // If a description runs code of the program, its calls would fill the same scratch.
+    if (!Recording() || describing) return false;
+    if constexpr (std::is_invocable_v<const DescribeCall&, CallKey*>) {
+      describe(key);
+      if (key->valid()) [[likely]] {
+        const ThreadRecorder::Again again = recorder->EnterAgain(*key, facts);
+        if (again != ThreadRecorder::Again::kUnknown) [[likely]]
+          return again == ThreadRecorder::Again::kEntered;
+      }
+      return EnterDescribed([&](ConfigBuilder* config) { describe(config); }, facts, key);
+    } else {
+      return EnterDescribed(describe, facts, nullptr);
+    }
   }
 
   // The same with a kept description from ConfigBuilder::Finish.
@@ -52,7 +65,9 @@ struct ThreadState {
 
   // Describes a scope in the same way (ThreadRecorder::OpenScope). True: CloseScope must end it.
   bool OpenScope(uint64_t key, Describe describe, const RecordFacts& facts) {
-    const std::string_view bytes = Described(describe);
+    if (!Recording() || describing) return false;
+    bool whole = false;
+    const std::string_view bytes = Described(describe, &whole);
     if (!bytes.empty()) recorder->OpenScope(key, bytes, config->identity_bytes(), {&facts, config->notes()});
     return !bytes.empty();
   }
@@ -62,12 +77,9 @@ struct ThreadState {
   }
   // The same with the result, which `describe(config)` describes, from BeginResult on. Calls `describe` only if results
   // are recorded.
-  void Leave(Describe describe) {
-    if (recorder == nullptr) return;
-    if (!Recorder::WantsResults() || suspended != 0 || describing) [[likely]]
-      return recorder->Leave();
-    const bool described = Guarded([&] { describe(config); }, [] { return "calls without their result"; });
-    recorder->Leave(described ? config->FinishResult() : CallResult());
+  template <typename DescribeResult>
+  void Leave(const DescribeResult& describe) {
+    Recorder::WantsResults() ? LeaveWithResult(describe) : Leave();
   }
   void Raise(std::string_view exception) {
     if (recorder != nullptr) recorder->Raise(exception);
@@ -99,13 +111,28 @@ struct ThreadState {
 
   TORCHTRACE_EXPORT bool Attach();
 
-  // Empty: nothing is recorded.
-  std::string_view Described(Describe describe) {
-    // If a description runs code of the program, its calls would fill the same scratch.
-    if (!Recording() || describing) return {};
+  bool EnterDescribed(Describe describe, const RecordFacts* facts, const CallKey* call_key) {
+    bool whole = false;
+    const std::string_view bytes = Described(describe, &whole);
+    if (bytes.empty()) return false;
+    if (!whole) call_key = nullptr;
+    DescribedAgain again(this, describe);
+    return recorder->Enter(bytes, config->identity_bytes(),
+                           {facts, config->notes(), config->offers_first_notes() ? &again : nullptr}, call_key);
+  }
+
+  void LeaveWithResult(Describe describe) {
+    if (recorder == nullptr) return;
+    if (suspended != 0 || describing) return recorder->Leave();
+    const bool described = Guarded([&] { describe(config); }, [] { return "calls without their result"; });
+    recorder->Leave(described ? config->FinishResult() : CallResult());
+  }
+
+  // Empty: nothing is recorded. Sets `whole`: nothing is missing.
+  std::string_view Described(Describe describe, bool* whole) {
     std::string_view bytes;
     config->bytes()->clear();
-    Guarded(
+    *whole = Guarded(
         [&] {
           describe(config);
           bytes = config->Finish();

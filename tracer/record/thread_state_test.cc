@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -165,6 +166,126 @@ TEST(ThreadStateTest, FirstNotesAreOfTheFirstCallsOfEachConfig) {
   EXPECT_EQ(entered, 3 * kCalls);
   const int first = static_cast<int>(kFirstNotes);
   EXPECT_THAT(notes, UnorderedElementsAre(Pair(1, first), Pair(3, first), Pair(4, first)));
+}
+
+// Describes calls of `head` with an integer, by a key too.
+class KeyedCall {
+ public:
+  explicit KeyedCall(const std::string& api) : head_(ConfigBuilder::EncodeHead(1, api)) {}
+
+  bool Make(int64_t argument) {
+    const bool recorded = t_thread.Enter([&](auto* call) {
+      if constexpr (std::is_same_v<decltype(call), ConfigBuilder*>) {
+        ++described;
+      }
+      call->Begin(head_);
+      call->Positional(1);
+      if constexpr (std::is_same_v<decltype(call), ConfigBuilder*>) {
+        if (fails) throw std::runtime_error("no sizes");
+      }
+      call->values().Int(argument);
+      call->Keywords(0);
+      if constexpr (std::is_same_v<decltype(call), ConfigBuilder*>) {
+        if (offers_notes) call->OfferFirstNotes();
+        if (call->takes_first_notes()) call->Note({.range = TensorNote::Range{argument, argument}});
+      }
+    });
+    if (recorded) t_thread.Leave();
+    return recorded;
+  }
+
+  int described = 0;
+  bool fails = false;
+  bool offers_notes = false;
+
+ private:
+  const std::string head_;
+};
+
+TEST(ThreadStateTest, CallsOfKnownKeysAreNotDescribed) {
+  RecorderOptions options;
+  options.log_folder = NewFolder();
+  options.recording.quiet = true;
+  options.recording.exclude = {"hidden"};
+  options.max_frame_bytes = 64 << 10;
+  const std::string folder = options.log_folder;
+  ASSERT_TRUE(Recorder::Start(std::move(options)).ok());
+  KeyedCall seen("seen"), noted("noted"), hidden("hidden");
+  noted.offers_notes = true;
+  constexpr int64_t kCalls = 50'000;
+  for (int64_t i = 0; i < kCalls; ++i) {
+    EXPECT_TRUE(seen.Make(i % 10));
+    EXPECT_TRUE(noted.Make(i % 2));
+    EXPECT_FALSE(hidden.Make(i % 3));
+  }
+  // Without a key, and known already.
+  EXPECT_TRUE(Call("seen", 3));
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  std::map<std::string, int64_t> next, notes;
+  const absl::Status status = trace->Read([&](const CallRecord& call) {
+    if (call.kind != CallRecord::kEnter) return absl::OkStatus();
+    const Config config = ParseConfig(trace->identity(call.config)).value();
+    const int64_t number = next[config.api]++;
+    const int64_t wanted = number == kCalls ? 3 : number % (config.api == "seen" ? 10 : 2);
+    EXPECT_EQ(FormatValue(config.args[0]), std::to_string(wanted));
+    notes[config.api] += static_cast<int64_t>(ReadTensorNotes(call.notes).size());
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(next, UnorderedElementsAre(Pair("seen", kCalls + 1), Pair("noted", kCalls)));
+  EXPECT_THAT(notes, UnorderedElementsAre(Pair("seen", 0), Pair("noted", int64_t{2} * kFirstNotes)));
+  EXPECT_EQ(hidden.described, 3);
+  // In each frame again.
+  EXPECT_GE(seen.described, 20);
+  EXPECT_LE(seen.described, 300);
+
+  Start();
+  seen.described = 0;
+  EXPECT_TRUE(seen.Make(1));
+  EXPECT_TRUE(seen.Make(1));
+  EXPECT_TRUE(hidden.Make(1));
+  EXPECT_EQ(seen.described, 1);
+  EXPECT_TRUE(InChild([&] { return seen.Make(1) && seen.Make(1) && seen.described == 2; }));
+  EndSession();
+}
+
+TEST(ThreadStateTest, AFailedDescriptionIsNotThatOfItsKey) {
+  const std::string folder = Start();
+  KeyedCall call("f");
+  call.fails = true;
+  EXPECT_TRUE(call.Make(1));
+  call.fails = false;
+  EXPECT_TRUE(call.Make(1));
+  EXPECT_TRUE(call.Make(1));
+  EXPECT_EQ(call.described, 2);
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  std::vector<std::string> arguments;
+  const absl::Status status = trace->Read([&](const CallRecord& call) {
+    if (call.kind == CallRecord::kEnter) {
+      arguments.push_back(FormatValue(ParseConfig(trace->identity(call.config)).value().args[0]));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(arguments, ElementsAre(R"(object("not described"))", "1", "1"));
+}
+
+TEST(ThreadStateTest, KeysCountInTheBudgetOfMemory) {
+  RecorderOptions options;
+  options.log_folder = NewFolder();
+  options.recording.quiet = true;
+  options.max_intern_bytes = 1 << 20;
+  const std::string folder = options.log_folder;
+  ASSERT_TRUE(Recorder::Start(std::move(options)).ok());
+  KeyedCall call("f");
+  constexpr int64_t kCalls = 30'000;
+  for (int64_t i = 0; i < kCalls; ++i) ASSERT_TRUE(call.Make(i) && call.Make(i));
+  EndSession();
+  const auto trace = OpenLogs(folder).value();
+  EXPECT_EQ(ReadCalls(folder).begin()->second.size(), size_t{2} * kCalls);
+  EXPECT_GT((*trace->processes()[0].metadata)["end"]["intern_resets"], 1);
 }
 
 TEST(ThreadStateTest, NothingIsDescribedWhilePausedOrSuspended) {

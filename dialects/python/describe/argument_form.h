@@ -57,8 +57,8 @@ class ArgumentForm {
   }
 
   // Describes the call as it is passed on. See DescribeCall.
-  template <typename Describe>
-  void DescribeCall(std::string_view head, const Bound& bound, ConfigBuilder* config, Describe&& describe) const {
+  template <typename Call, typename Describe>
+  void DescribeCall(std::string_view head, const Bound& bound, Call* config, Describe&& describe) const {
     config->Begin(head);
     size_t positional = positional_;
     if (star_) positional += static_cast<size_t>(bound.rest_count) - 1;
@@ -80,8 +80,8 @@ class ArgumentForm {
     std::string keyword;   // empty: positional
   };
 
-  template <typename Describe>
-  void DescribeItem(const Item& item, const Bound& bound, ConfigBuilder* config, Describe&& describe) const {
+  template <typename Call, typename Describe>
+  void DescribeItem(const Item& item, const Bound& bound, Call* config, Describe&& describe) const {
     const auto tuple = [&](Py_ssize_t size, auto&& item) {
       config->Container(ValueTag::kTuple, static_cast<size_t>(size), [&](size_t i) { describe(item(i)); });
     };

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <unordered_map>
 
 #include "serialize/base/text.h"
 
@@ -174,27 +175,31 @@ std::string TypeName(PyTypeObject* type) {
   return Dotted(ModuleOf(type), TextOf(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname));
 }
 
-PyObject* PybindEntries(PyTypeObject* type) {
-  PyObject* const dict = DictOf(type);
-  PyObject* const entries = dict == nullptr ? nullptr : FindInDict(dict, "__entries");
-  return entries != nullptr && PyDict_Check(entries) ? entries : nullptr;
-}
-
 namespace {
 
-// The suffix that identifies an enumeration's member; empty for other objects.
-std::string MemberOfEnum(PyObject* object, PyTypeObject* type) {
+TypeFacts LookUp(PyTypeObject* type) {
+  TypeFacts facts = {.name = TypeName(type)};
   PyObject* const dict = DictOf(type);
-  if (dict != nullptr && FindInDict(dict, "_member_map_") != nullptr) {
+  // Enumerations have a metaclass.
+  if (dict == nullptr || Py_TYPE(type) == &PyType_Type) return facts;
+  facts.python_enum = FindInDict(dict, "_member_map_") != nullptr;
+  PyObject* const entries = FindInDict(dict, "__entries");
+  if (entries != nullptr && PyDict_Check(entries)) facts.entries = entries;
+  return facts;
+}
+
+// The suffix that identifies an enumeration's member; empty for other objects.
+std::string MemberOfEnum(PyObject* object, const TypeFacts& facts) {
+  if (facts.python_enum) {
     PyObject* const name = InstanceAttribute(object, "_name_");
     if (name != nullptr && PyUnicode_Check(name)) return "." + TextOf(name);
     PyObject* const value = InstanceAttribute(object, "_value_");
     return value != nullptr && PyLong_Check(value) ? "(" + IntDigits(value) + ")" : "";
   }
-  if (PyObject* const entries = PybindEntries(type)) {
+  if (facts.entries != nullptr) {
     PyObject *name, *entry;
     Py_ssize_t position = 0;
-    while (PyDict_Next(entries, &position, &name, &entry)) {
+    while (PyDict_Next(facts.entries, &position, &name, &entry)) {
       if (PyTuple_Check(entry) && PyTuple_GET_SIZE(entry) > 0 && PyTuple_GET_ITEM(entry, 0) == object) {
         return "." + TextOf(name);
       }
@@ -205,10 +210,28 @@ std::string MemberOfEnum(PyObject* object, PyTypeObject* type) {
 
 }  // namespace
 
+const TypeFacts& FactsOf(PyTypeObject* type) {
+  struct Known {
+    unsigned int version = 0;
+    TypeFacts facts;
+  };
+  // By address, and checked by version: a type may be gone.
+  static auto* const types = new std::unordered_map<PyTypeObject*, Known>();
+  static auto* const uncached = new TypeFacts();
+  constexpr size_t kMaxTypes = 1000;
+  const unsigned int version = TypeVersion(type);
+  if (version == 0) return *uncached = LookUp(type);
+  const auto found = types->find(type);
+  if (found != types->end() && found->second.version == version) return found->second.facts;
+  if (types->size() >= kMaxTypes) types->clear();
+  Known& known = (*types)[type];
+  known = {version, LookUp(type)};
+  return known.facts;
+}
+
 std::string ObjectName(PyObject* object) {
-  PyTypeObject* const type = Py_TYPE(object);
-  // Enumerations have a metaclass.
-  return Py_TYPE(type) == &PyType_Type ? TypeName(type) : TypeName(type) + MemberOfEnum(object, type);
+  const TypeFacts& facts = FactsOf(Py_TYPE(object));
+  return facts.name + MemberOfEnum(object, facts);
 }
 
 std::string CallableName(PyObject* callable) {

@@ -53,12 +53,23 @@ PyObject* StructMember(PyObject* object, std::string_view name);
 // its metaclass.
 std::string TypeName(PyTypeObject* type);
 
+// No two types have the same version, and a changed type gets a new one. 0: it has none now.
+inline unsigned int TypeVersion(const PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
+}
+
+// What is known of a type, looked up once for each version of it.
+struct TypeFacts {
+  std::string name;              // TypeName
+  bool python_enum = false;      // its members know their names
+  PyObject* entries = nullptr;   // borrowed: {name: (member, documentation)} of a pybind11 enumeration
+};
+// Valid until the next call.
+const TypeFacts& FactsOf(PyTypeObject* type);
+
 // The name of any object's type, followed by the member if the object is one of a Python or pybind11 enumeration:
 // "pkg.Color.RED", or "pkg.Flag(5)" if the value has no name.
 std::string ObjectName(PyObject* object);
-
-// {name: (member, documentation)} of pybind11's enumerations; borrowed, null for other types.
-PyObject* PybindEntries(PyTypeObject* type);
 
 // "module.qualname" of a function, builtin, method descriptor or bound method; the type's name for any other object. If
 // a function can't be found under its name, the name under which it was defined.

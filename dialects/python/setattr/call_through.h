@@ -41,11 +41,11 @@ PyObject* CallThrough(const Layer& layer, const TracedApi& api, const CallArgume
     observer->CountGetter();
     return call();
   }
-  const int deeper = layer.outermost ? 1 : 0;
-  if ((deeper != 0 && t_depth > 0) || !observer->Begin(api, arguments)) return call();
-  t_depth += deeper;
+  const bool outermost = layer.outermost;
+  if ((outermost && t_depth > 0) || !observer->Begin(api, arguments)) return call();
+  if (outermost) ++t_depth;
   PyObject* const result = call();
-  t_depth -= deeper;
+  if (outermost) --t_depth;
   observer->End(result);
   return result;
 }

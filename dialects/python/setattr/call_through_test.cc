@@ -44,7 +44,7 @@ class CallThroughTest : public ::testing::Test {
   Layer layer_{.observer = &observer_};
   const TracedApi function_{.name = "function"};
   const TracedApi other_{.name = "other"};
-  const TracedApi getter_{.name = "getter", .getter = true};
+  const TracedApi getter_{.getter = true, .name = "getter"};
 };
 
 TEST_F(CallThroughTest, TellsAboutTheCall) {

@@ -11,7 +11,7 @@
 namespace torchtrace::python_dialect {
 namespace {
 
-struct MethodEntry {
+struct alignas(64) MethodEntry {
   const Layer* layer = nullptr;
   const TracedApi* api = nullptr;
   PyCFunction original = nullptr;

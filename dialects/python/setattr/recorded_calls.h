@@ -39,8 +39,10 @@ void EndCall(PyObject* result, Describe&& describe = nullptr) {
   t_thread.Raise(type == nullptr ? "SystemError" : TypeName(reinterpret_cast<PyTypeObject*>(type)));
 }
 
-// Records every call under its own name, at level 0. `kDescribe` appends the description of an argument.
-template <void (*kDescribe)(PyObject* value, ConfigBuilder* config)>
+// Records every call under its own name, at level 0. `kDescribe` appends the description of an argument; `kAddToKey`
+// adds it to a call's key. Null: calls have no keys.
+template <void (*kDescribe)(PyObject* value, ConfigBuilder* config),
+          void (*kAddToKey)(PyObject* value, CallKey* key) = nullptr>
 class RecordedCalls : public EntryDialect {
  public:
   bool Begin(const TracedApi& api, const CallArguments& arguments) override { return Record(api.head, arguments); }
@@ -54,9 +56,24 @@ class RecordedCalls : public EntryDialect {
  protected:
   // `head`: level and API (ConfigBuilder::EncodeHead). True: EndCall follows.
   static bool Record(std::string_view head, const CallArguments& arguments) {
-    return t_thread.Enter([&](ConfigBuilder* config) {
-      DescribeCall(head, arguments, config, [config](PyObject* value) { kDescribe(value, config); });
-    });
+    return Enter([&](auto* call, auto&& describe) { DescribeCall(head, arguments, call, describe); });
+  }
+
+  // `describe_call(call, describe)` describes the call to `call`, a ConfigBuilder or a CallKey, and its arguments by
+  // `describe(value)`.
+  template <typename DescribeCall>
+  static bool Enter(const DescribeCall& describe_call) {
+    return t_thread.Enter([&](auto* call) { describe_call(call, [call](PyObject* value) { Describe(value, call); }); });
+  }
+
+ private:
+  static void Describe(PyObject* value, ConfigBuilder* config) { kDescribe(value, config); }
+  static void Describe(PyObject* value, CallKey* key) {
+    if constexpr (kAddToKey == nullptr) {
+      key->Fail();
+    } else {
+      kAddToKey(value, key);
+    }
   }
 };
 

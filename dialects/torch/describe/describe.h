@@ -6,10 +6,12 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
+#include <cstdint>
 #include <string_view>
 
 #include "dialects/python/describe/object_names.h"  // IWYU pragma: export
 #include "serialize/model/config_builder.h"
+#include "tracer/record/call_key.h"
 
 namespace torchtrace::torch_dialect {
 
@@ -18,13 +20,22 @@ namespace torchtrace::torch_dialect {
 void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigBuilder* config,
                     std::string_view device = {});
 
+// The same to a call's key: fails for tensors that are not strided, and for those of which more than their fields
+// matters (functorch, symbolic sizes, notes). `subclass`: a number of torch.Tensor's subclass, 0 for none.
+void DescribeTensor(const at::Tensor& tensor, uint32_t subclass, CallKey* key);
+
 // Describes a number that PyTorch wrapped into a 0-d tensor (`x + 1e-12`) as a number. False, and nothing appended, for
 // any other tensor.
 bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config);
+bool DescribeWrappedNumber(const at::Tensor& tensor, CallKey* key);
 
 // "float32", "cuda:0", "strided", "channels_last"; "unknown" for what this version of torch has no name for.
 std::string_view DtypeName(c10::ScalarType type);
 std::string DeviceName(c10::Device device);
+inline void DescribeDevice(c10::Device device, CallKey* key) {
+  key->Named(ValueTag::kDevice,
+             uint64_t{static_cast<uint8_t>(device.type())} << 8 | static_cast<uint8_t>(device.index()));
+}
 std::string_view LayoutName(c10::Layout layout);
 std::string_view MemoryFormatName(c10::MemoryFormat format);
 
@@ -40,6 +51,7 @@ bool IsTensorType(const PyTypeObject* type);
 
 // Describes any Python object, torch's objects too, as dialects/python/describe/value_describer.h says. Needs the GIL.
 void DescribePython(PyObject* value, ConfigBuilder* config);
+void AddPythonToKey(PyObject* value, CallKey* key);
 
 // A tensor argument (of torch.Tensor or a subclass), with its subclass.
 void DescribePythonTensor(PyObject* tensor, ConfigBuilder* config);

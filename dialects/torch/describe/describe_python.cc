@@ -7,7 +7,6 @@
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <unordered_map>
 #include <vector>
 
 #include "dialects/python/describe/value_describer.h"
@@ -116,27 +115,6 @@ bool AreLaidOutAsBuilt() {
          fits("torch", "memory_format", sizeof(THPMemoryFormat));
 }
 
-// Names of tensor subclasses. The cache checks a type's version, since a cached type may be gone: no two types have the
-// same version, and a changed type gets a new one. Valid until the next call.
-const std::string& SubclassName(PyTypeObject* type) {
-  struct Known {
-    unsigned int version;
-    std::string name;
-  };
-  static auto* const names = new std::unordered_map<PyTypeObject*, Known>();
-  static auto* const uncached = new std::string();
-  constexpr size_t kMaxTypes = 1000;
-  const unsigned int version =
-      (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? static_cast<unsigned int>(type->tp_version_tag) : 0;
-  if (version == 0) return *uncached = TypeName(type);
-  const auto found = names->find(type);
-  if (found != names->end() && found->second.version == version) return found->second.name;
-  if (names->size() >= kMaxTypes) names->clear();
-  Known& known = (*names)[type];
-  known = {version, TypeName(type)};
-  return known.name;
-}
-
 }  // namespace
 
 bool InitDescribePython() {
@@ -168,6 +146,40 @@ bool VisitTensorsOfPython(void (*visit)(const at::Tensor& tensor)) {
 
 void DescribePython(PyObject* value, ConfigBuilder* config) { ValueDescriber<TorchValues>(config).Value(value); }
 
+void AddPythonToKey(PyObject* value, CallKey* key) {
+  PyTypeObject* const type = Py_TYPE(value);
+  if (type == g_types.tensor) return DescribeTensor(THPVariable_Unpack(value), 0, key);
+  if (type == &PyLong_Type) {
+    int overflow;
+    const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return overflow == 0 ? key->Int(number) : key->Fail();
+  }
+  if (value == Py_None) return key->None();
+  if (type == &PyBool_Type) return key->Bool(value == Py_True);
+  if (type == &PyFloat_Type) return key->Float(PyFloat_AS_DOUBLE(value));
+  if (type == g_types.parameter) {
+    const uint32_t version = TypeVersion(type);
+    return version == 0 ? key->Fail() : DescribeTensor(THPVariable_Unpack(value), version, key);
+  }
+  if (type == &PyUnicode_Type) {
+    return IsText(value) && PyUnicode_IS_ASCII(value) ? key->String(AsciiText(value)) : key->Fail();
+  }
+  const auto sequence = [&](ValueTag tag) {
+    key->Container(tag, static_cast<size_t>(Py_SIZE(value)), [&](size_t i) {
+      PyObject* const item = PySequence_Fast_ITEMS(value)[i];
+      AddPythonToKey(item == nullptr ? Py_None : item, key);
+    });
+  };
+  if (type == &PyTuple_Type) return sequence(ValueTag::kTuple);
+  if (type == &PyList_Type) return sequence(ValueTag::kList);
+  if (THPSize_Check(value)) return sequence(ValueTag::kSize);
+  if (THPDtype_Check(value)) {
+    return key->Named(ValueTag::kDtype, static_cast<uint8_t>(reinterpret_cast<THPDtype*>(value)->scalar_type));
+  }
+  if (THPDevice_Check(value)) return DescribeDevice(reinterpret_cast<THPDevice*>(value)->device, key);
+  key->Fail();
+}
+
 void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   PyTypeObject* const type = Py_TYPE(object);
@@ -176,7 +188,7 @@ void DescribePythonTensor(PyObject* object, ConfigBuilder* config) {
   // A fake tensor is a meta tensor that plays one on another device.
   PyObject* const fake = type == g_types.parameter ? nullptr : InstanceAttribute(object, "_fake_device");
   if (fake != nullptr && THPDevice_Check(fake)) device = DeviceName(reinterpret_cast<THPDevice*>(fake)->device);
-  DescribeTensor(tensor, SubclassName(type), config, device);
+  DescribeTensor(tensor, FactsOf(type).name, config, device);
 }
 
 }  // namespace torchtrace::torch_dialect

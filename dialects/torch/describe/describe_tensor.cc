@@ -20,9 +20,10 @@ struct Fields : c10::TensorImpl {
   }
 };
 
+constexpr auto kOtherLayoutKeys = c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks;
+
 c10::Layout LayoutOf(const c10::TensorImpl& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
-  constexpr auto kOtherLayoutKeys = c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks;
   if (!keys.has_any(kOtherLayoutKeys)) return c10::kStrided;
   if (keys.has_any(c10::sparse_ks)) return c10::kSparse;
   // Only the tensor knows which compressed layout it has; without a custom layout policy the answer comes from C++. A
@@ -131,7 +132,37 @@ void DescribeTensor(const at::Tensor& tensor, std::string_view subclass, ConfigB
     NoteTensor(tensor, config);
 }
 
-bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) {
+void DescribeTensor(const at::Tensor& tensor, uint32_t subclass, CallKey* key) {
+  if (!tensor.defined()) return key->Named(ValueTag::kUndefined, 0);
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  constexpr c10::DispatchKeySet kUnusual =
+      kOtherLayoutKeys | c10::functorch_transforms_ks |
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor});
+  const std::optional<c10::Device>& device = Fields::DeviceOf(impl);
+  if (impl.key_set().has_any(kUnusual) || impl.has_symbolic_sizes_strides() || !device.has_value() ||
+      g_tensor_notes_wanted.load(std::memory_order_relaxed)) {
+    return key->Fail();
+  }
+  const c10::IntArrayRef sizes = impl.sizes_default();
+  const bool strided = !impl.is_contiguous_default(c10::MemoryFormat::Contiguous);
+  const bool grad = impl.requires_grad();
+  const uint64_t fields = uint64_t{strided} | uint64_t{grad} << 1 | uint64_t{subclass != 0} << 2 |
+                          uint64_t{static_cast<uint8_t>(ScalarTypeOf(impl))} << 8 |
+                          uint64_t{static_cast<uint8_t>(device->type())} << 16 |
+                          uint64_t{static_cast<uint8_t>(device->index())} << 24 | uint64_t{sizes.size()} << 32;
+  uint64_t* words = key->Tensor(fields, sizes.size() * (strided ? 2 : 1) + (subclass != 0 ? 1 : 0));
+  if (words == nullptr) return;
+  for (const int64_t size : sizes) *words++ = static_cast<uint64_t>(size);
+  if (strided) {
+    for (const int64_t stride : impl.strides_default()) *words++ = static_cast<uint64_t>(stride);
+  }
+  if (subclass != 0) *words = subclass;
+}
+
+namespace {
+
+template <typename Call>
+bool DescribeNumber(const at::Tensor& tensor, Call* call) {
   if (!tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (!impl.is_wrapped_number() || impl.is_python_dispatch() || !impl.has_storage() ||
@@ -141,7 +172,7 @@ bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) {
   const auto* const start = static_cast<const char*>(impl.unsafe_storage().data());
   if (start == nullptr) return false;
   const char* const data = start + impl.itemsize() * static_cast<size_t>(impl.storage_offset());
-  ConfigBuilder::Writer values = config->values();
+  auto&& values = call->values();
   switch (ScalarTypeOf(impl)) {
     case c10::ScalarType::Double:
       values.Float(*reinterpret_cast<const double*>(data));
@@ -161,6 +192,11 @@ bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) {
       return false;
   }
 }
+
+}  // namespace
+
+bool DescribeWrappedNumber(const at::Tensor& tensor, ConfigBuilder* config) { return DescribeNumber(tensor, config); }
+bool DescribeWrappedNumber(const at::Tensor& tensor, CallKey* key) { return DescribeNumber(tensor, key); }
 
 std::string_view DtypeName(c10::ScalarType type) { return DtypeOf(type).name; }
 

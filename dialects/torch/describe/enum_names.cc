@@ -44,7 +44,8 @@ std::string PybindValueName(PyObject* value, PyTypeObject* type) {
   const pybind11::detail::type_info* const info = InfoOf(type);
   const void* const held = info == nullptr || info->type != type ? nullptr : ValueOf(value);
   if (held == nullptr) return "";
-  if (PyObject* const entries = PybindEntries(type)) {
+  const TypeFacts& facts = FactsOf(type);
+  if (PyObject* const entries = facts.entries) {
     PyObject *name, *entry;
     Py_ssize_t position = 0;
     while (PyDict_Next(entries, &position, &name, &entry)) {
@@ -52,11 +53,11 @@ std::string PybindValueName(PyObject* value, PyTypeObject* type) {
       PyObject* const member = PyTuple_GET_ITEM(entry, 0);
       const void* const known = Py_TYPE(member) == type ? ValueOf(member) : nullptr;
       if (known == nullptr || std::memcmp(known, held, info->type_size) != 0) continue;
-      return TypeName(type) + "." + TextOf(name);
+      return facts.name + "." + TextOf(name);
     }
     return "";
   }
-  return info->type_size == sizeof(c10d::ReduceOp) && TypeName(type) == kReduceOp
+  return info->type_size == sizeof(c10d::ReduceOp) && facts.name == kReduceOp
              ? NameOf(*static_cast<const c10d::ReduceOp*>(held))
              : "";
 }

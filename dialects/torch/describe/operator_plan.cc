@@ -141,7 +141,9 @@ std::string SchemaTextOf(std::string_view api) {
 }
 
 std::unique_ptr<OperatorPlan> OperatorPlans::Make(const c10::FunctionSchema& schema, int level) {
+  static std::atomic<uint64_t> last_number{0};
   auto plan = std::make_unique<OperatorPlan>();
+  plan->number = uint64_t{1} << 63 | ++last_number;
   std::string shown = schema.name();
   if (!schema.overload_name().empty()) shown += "." + schema.overload_name();
   plan->head = ConfigBuilder::EncodeHead(level, shown);
@@ -169,12 +171,39 @@ void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* con
   Describer(kind, config).Value(value);
 }
 
+void DescribeArgument(IntKind kind, const c10::IValue& value, CallKey* key) {
+  if (value.isTensor()) return DescribeArgument(kind, value.toTensor(), key);
+  if (value.isInt()) return key->Int(value.toInt());
+  if (value.isNone()) return key->None();
+  if (value.isBool()) return key->Bool(value.toBool());
+  if (value.isDouble()) return key->Float(value.toDouble());
+  if (value.isList()) return DescribeArgument(kind, value.toListRef(), key);
+  if (value.isString()) return key->String(value.toStringRef());
+  if (value.isDevice()) return DescribeDevice(value.toDevice(), key);
+  key->Fail();
+}
+
 void DescribeArgument(IntKind, const at::Tensor& value, ConfigBuilder* config) {
   if (!DescribeWrappedNumber(value, config)) DescribeTensor(value, {}, config);
 }
 
+void DescribeArgument(IntKind, const at::Tensor& value, CallKey* key) {
+  if (!DescribeWrappedNumber(value, key)) DescribeTensor(value, 0, key);
+}
+
 void DescribeArgument(IntKind kind, const at::Scalar& value, ConfigBuilder* config) {
   DescribeArgument(kind, c10::IValue(value), config);
+}
+
+void DescribeArgument(IntKind, const at::Scalar& value, CallKey* key) {
+  if (value.isSymbolic()) return key->Fail();
+  if (value.isFloatingPoint()) return key->Float(value.toDouble());
+  if (value.isBoolean()) return key->Bool(value.toBool());
+  if (value.isComplex()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    return key->Complex(number.real(), number.imag());
+  }
+  value.type() == c10::ScalarType::Long ? key->Int(value.toLong()) : key->Fail();
 }
 
 void DescribeArgument(IntKind, const c10::SymInt& value, ConfigBuilder* config) {
@@ -200,11 +229,6 @@ void DescribeArgument(IntKind, at::Device value, ConfigBuilder* config) {
 
 void DescribeArgument(IntKind, std::string_view value, ConfigBuilder* config) {
   config->values().String(KeptText(value), value.size());
-}
-
-void DescribeOperatorCall(const OperatorPlan& plan, const c10::IValue* arguments, ConfigBuilder* config) {
-  OperatorCallDescriber describer(plan, config);
-  for (size_t i = 0; i < plan.arguments.size(); ++i) describer.Add(arguments[i]);
 }
 
 }  // namespace torchtrace::torch_dialect

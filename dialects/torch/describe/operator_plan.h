@@ -16,9 +16,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "dialects/torch/describe/describe.h"
 #include "serialize/model/config_builder.h"
 
 namespace torchtrace::torch_dialect {
@@ -35,39 +36,84 @@ struct ArgumentPlan {
 
 struct OperatorPlan {
   std::string head;       // the first bytes of a config: level and "aten::add.Tensor"
+  uint64_t number = 0;    // of this plan, for keys of calls; no memory has it as its address
   bool foreign = false;   // not one of PyTorch's own, whose inner calls are not recorded
   size_t positional = 0;  // the rest of `arguments` is keyword-only
   std::vector<ArgumentPlan> arguments;
 };
 
-// Appends the bytes of one argument. A C++ value is described like the value that it is boxed into.
+// Appends the description of one argument to a ConfigBuilder or to a call's key. A C++ value is described like the
+// value that it is boxed into.
 void DescribeArgument(IntKind kind, const c10::IValue& value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, const c10::IValue& value, CallKey* key);
 void DescribeArgument(IntKind kind, const at::Tensor& value, ConfigBuilder* config);
+void DescribeArgument(IntKind kind, const at::Tensor& value, CallKey* key);
 void DescribeArgument(IntKind kind, const at::Scalar& value, ConfigBuilder* config);
-inline void DescribeArgument(IntKind, bool value, ConfigBuilder* config) { config->values().Bool(value); }
-inline void DescribeArgument(IntKind, int64_t value, ConfigBuilder* config) { config->values().Int(value); }
-inline void DescribeArgument(IntKind, double value, ConfigBuilder* config) { config->values().Float(value); }
+void DescribeArgument(IntKind kind, const at::Scalar& value, CallKey* key);
 void DescribeArgument(IntKind kind, const c10::SymInt& value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, at::ScalarType value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, at::Layout value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, at::MemoryFormat value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, at::Device value, ConfigBuilder* config);
 void DescribeArgument(IntKind kind, std::string_view value, ConfigBuilder* config);
-template <typename Item>
-void DescribeArgument(IntKind kind, at::ArrayRef<Item> items, ConfigBuilder* config) {
-  config->Container(ValueTag::kList, items.size(), [&](size_t i) { DescribeArgument(kind, items[i], config); });
+inline void DescribeArgument(IntKind, const c10::SymInt& value, CallKey* key) {
+  value.is_heap_allocated() ? key->Fail() : key->Int(value.as_int_unchecked());
 }
-template <typename Item, size_t N>
-void DescribeArgument(IntKind kind, const std::array<Item, N>& items, ConfigBuilder* config) {
-  DescribeArgument(kind, at::ArrayRef<Item>(items), config);
+inline void DescribeArgument(IntKind, at::ScalarType value, CallKey* key) { key->Int(static_cast<int64_t>(value)); }
+inline void DescribeArgument(IntKind, at::Layout value, CallKey* key) { key->Int(static_cast<int64_t>(value)); }
+inline void DescribeArgument(IntKind, at::MemoryFormat value, CallKey* key) { key->Int(static_cast<int64_t>(value)); }
+inline void DescribeArgument(IntKind, at::Device value, CallKey* key) { DescribeDevice(value, key); }
+inline void DescribeArgument(IntKind, std::string_view value, CallKey* key) { key->String(value); }
+template <typename Call>
+void DescribeArgument(IntKind, bool value, Call* call) {
+  call->values().Bool(value);
 }
-template <typename Item>
-void DescribeArgument(IntKind kind, const at::OptionalArrayRef<Item>& value, ConfigBuilder* config) {
-  value.has_value() ? DescribeArgument(kind, *value, config) : config->values().None();
+template <typename Call>
+void DescribeArgument(IntKind, int64_t value, Call* call) {
+  call->values().Int(value);
 }
-template <typename Value>
-void DescribeArgument(IntKind kind, const std::optional<Value>& value, ConfigBuilder* config) {
-  value.has_value() ? DescribeArgument(kind, *value, config) : config->values().None();
+template <typename Call>
+void DescribeArgument(IntKind, double value, Call* call) {
+  call->values().Float(value);
+}
+template <typename Item, typename Call>
+void DescribeArgument(IntKind kind, at::ArrayRef<Item> items, Call* call) {
+  call->Container(ValueTag::kList, items.size(), [&](size_t i) { DescribeArgument(kind, items[i], call); });
+}
+template <typename Item, size_t N, typename Call>
+void DescribeArgument(IntKind kind, const std::array<Item, N>& items, Call* call) {
+  DescribeArgument(kind, at::ArrayRef<Item>(items), call);
+}
+template <typename Item, typename Call>
+void DescribeArgument(IntKind kind, const at::OptionalArrayRef<Item>& value, Call* call) {
+  value.has_value() ? DescribeArgument(kind, *value, call) : call->values().None();
+}
+template <typename Value, typename Call>
+void DescribeArgument(IntKind kind, const std::optional<Value>& value, Call* call) {
+  value.has_value() ? DescribeArgument(kind, *value, call) : call->values().None();
+}
+
+// How to describe an argument whose C++ type only its kernel knows.
+struct CppArgument {
+  void (*describe)(IntKind kind, const void* value, ConfigBuilder* config);
+  void (*add_to_key)(IntKind kind, const void* value, CallKey* key);
+};
+template <typename Argument>
+inline constexpr CppArgument kCppArgument = {[](IntKind kind, const void* value, ConfigBuilder* config) {
+                                               DescribeArgument(kind, *static_cast<const Argument*>(value), config);
+                                             },
+                                             [](IntKind kind, const void* value, CallKey* key) {
+                                               DescribeArgument(kind, *static_cast<const Argument*>(value), key);
+                                             }};
+struct CppValue {
+  const CppArgument* argument;
+  const void* value;
+};
+inline void DescribeArgument(IntKind kind, const CppValue& value, ConfigBuilder* config) {
+  value.argument->describe(kind, value.value, config);
+}
+inline void DescribeArgument(IntKind kind, const CppValue& value, CallKey* key) {
+  value.argument->add_to_key(kind, value.value, key);
 }
 
 // The plans of one thread for a level. A plan is valid until the next Get: when an operator is deregistered, all plans
@@ -81,18 +127,20 @@ class OperatorPlans {
 
   // `schema` is the operator's own and not a copy: its address is the key.
   const OperatorPlan& Get(const c10::FunctionSchema& schema) {
-    const void* const key = &schema;
-    const uint64_t removals = removals_.load(std::memory_order_relaxed);
-    if (removals == seen_removals_) {
-      if (key == last_key_) return *last_;
-    } else {
+    if (const OperatorPlan* const known = Find(schema)) return *known;
+    if (const uint64_t removals = removals_.load(std::memory_order_relaxed); removals != seen_removals_) {
       plans_.clear();
       seen_removals_ = removals;
     }
-    std::unique_ptr<OperatorPlan>& plan = plans_[key];
+    std::unique_ptr<OperatorPlan>& plan = plans_[&schema];
     if (plan == nullptr) plan = Make(schema, level_);
-    last_key_ = key;
-    return *(last_ = plan.get());
+    return *plan;
+  }
+  // Null: there is none yet. Doesn't throw.
+  const OperatorPlan* Find(const c10::FunctionSchema& schema) const {
+    if (removals_.load(std::memory_order_relaxed) != seen_removals_) return nullptr;
+    const auto found = plans_.find(&schema);
+    return found == plans_.end() ? nullptr : found->second.get();
   }
 
   static std::unique_ptr<OperatorPlan> Make(const c10::FunctionSchema& schema, int level);
@@ -101,10 +149,8 @@ class OperatorPlans {
   static inline std::atomic<uint64_t> removals_{0};
 
   const int level_;
-  std::unordered_map<const void*, std::unique_ptr<OperatorPlan>> plans_;
+  absl::flat_hash_map<const void*, std::unique_ptr<OperatorPlan>> plans_;
   uint64_t seen_removals_ = 0;
-  const void* last_key_ = nullptr;
-  const OperatorPlan* last_ = nullptr;
 };
 
 // The schema of an operator, "aten::add.Tensor", as PyTorch prints it; empty if there is none.
@@ -131,8 +177,32 @@ class OperatorCallDescriber {
   SchemaArguments arguments_;
 };
 
-// Describes a call. `arguments` points to as many as the plan has.
-void DescribeOperatorCall(const OperatorPlan& plan, const c10::IValue* arguments, ConfigBuilder* config);
+// The same to a call's key.
+class OperatorCallKey {
+ public:
+  OperatorCallKey(const OperatorPlan& plan, CallKey* key) : next_(plan.arguments.data()), key_(key) {
+    key->Begin(plan.number);
+  }
+
+  template <typename Argument>
+  void Add(const Argument& argument) {
+    DescribeArgument((next_++)->int_kind, argument, key_);
+  }
+
+ private:
+  const ArgumentPlan* next_;
+  CallKey* const key_;
+};
+
+inline OperatorCallDescriber DescriberOf(const OperatorPlan& plan, ConfigBuilder* config) { return {plan, config}; }
+inline OperatorCallKey DescriberOf(const OperatorPlan& plan, CallKey* key) { return {plan, key}; }
+
+// Describes a call to a ConfigBuilder or to its key. `arguments` points to as many as the plan has.
+template <typename Call>
+void DescribeOperatorCall(const OperatorPlan& plan, const c10::IValue* arguments, Call* call) {
+  auto describer = DescriberOf(plan, call);
+  for (size_t i = 0; i < plan.arguments.size(); ++i) describer.Add(arguments[i]);
+}
 
 }  // namespace torchtrace::torch_dialect
 

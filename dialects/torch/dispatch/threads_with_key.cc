@@ -17,18 +17,17 @@
 
 namespace torchtrace::torch_dialect {
 
+using c10::impl::PODLocalDispatchKeySet;
+
 // Whether KnownSets() has this thread's set.
 constinit thread_local bool t_set_known TORCHTRACE_STATIC_TLS = false;
+
+constinit thread_local PODLocalDispatchKeySet* t_own_key_set TORCHTRACE_STATIC_TLS = nullptr;
 
 namespace {
 
 using c10::impl::IncludeDispatchKeyGuard;
 using c10::impl::LocalDispatchKeySet;
-using c10::impl::PODLocalDispatchKeySet;
-
-// The key's bit in a stored set. A set is stored as its difference from PyTorch's default set, which lacks this key, so
-// the bit is set if the set has the key.
-const uint64_t kKeyBit = c10::DispatchKeySet(kDispatchKey).raw_repr();
 
 std::atomic<bool> g_on = false;
 
@@ -63,14 +62,14 @@ class KnownSet {
   KnownSet(const KnownSet&) = delete;
 
  private:
-  PODLocalDispatchKeySet* const set_ = &c10::impl::raw_local_dispatch_key_set;
+  PODLocalDispatchKeySet* const set_ = OwnKeySet();
 };
 
 // A forked process has only this thread.
 void BeforeFork() { g_threads_mutex.lock(); }
 void AfterForkInParent() { g_threads_mutex.unlock(); }
 void AfterForkInChild() {
-  PODLocalDispatchKeySet* const own = &c10::impl::raw_local_dispatch_key_set;
+  PODLocalDispatchKeySet* const own = OwnKeySet();
   std::erase_if(KnownSets(), [own](const PODLocalDispatchKeySet* set) { return set != own; });
   g_threads_mutex.unlock();
 }
@@ -136,7 +135,7 @@ void TurnKeyOff() {
 bool KeyIsOn() { return g_on.load(std::memory_order_relaxed); }
 
 void PutKeyRight() {
-  PODLocalDispatchKeySet* const set = &c10::impl::raw_local_dispatch_key_set;
+  PODLocalDispatchKeySet* const set = OwnKeySet();
   const bool has = (set->included_ & kKeyBit) != 0;
   if (!KeyIsOn()) {
     if (has) TakeOut(set);

@@ -5,7 +5,26 @@
 #ifndef TORCHTRACE_DIALECTS_TORCH_DISPATCH_THREADS_WITH_KEY_H_
 #define TORCHTRACE_DIALECTS_TORCH_DISPATCH_THREADS_WITH_KEY_H_
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdint>
+
+#include "dialects/torch/dispatch/torch_dispatch_hook.h"
+#include "tracer/record/static_tls.h"
+
 namespace torchtrace::torch_dialect {
+
+// The key's bit in a stored set. A set is stored as its difference from PyTorch's default set, which lacks this key, so
+// the bit is set if the set has the key.
+inline const uint64_t kKeyBit = c10::DispatchKeySet(kDispatchKey).raw_repr();
+
+// This thread's key set: PyTorch's own access to it takes a call.
+extern constinit thread_local c10::impl::PODLocalDispatchKeySet* t_own_key_set TORCHTRACE_STATIC_TLS;
+inline c10::impl::PODLocalDispatchKeySet* OwnKeySet() {
+  if (t_own_key_set == nullptr) [[unlikely]]
+    t_own_key_set = &c10::impl::raw_local_dispatch_key_set;
+  return t_own_key_set;
+}
 
 // From now on a thread gets the key when it calls PutKeyRight, or when such a guard begins or ends on it. False: the
 // ends of guards go unnoticed.

@@ -35,11 +35,17 @@ constexpr c10::DispatchKeySet kBelowKey(c10::DispatchKeySet::FULL_AFTER, kDispat
 
 thread_local OperatorPlans t_plans(kDispatchLevel);
 
-// A call whose arguments are the last ones on `stack`.
-const OperatorPlan& DescribeBoxedCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
-                                      ConfigBuilder* config) {
-  const OperatorPlan& plan = t_plans.Get(op.schema());
-  DescribeOperatorCall(plan, stack.data() + (stack.size() - plan.arguments.size()), config);
+// A call whose arguments are the last ones on `stack`. Returns its plan; a key has none before the first description.
+template <typename Call>
+const OperatorPlan* DescribeBoxedCall(const c10::OperatorHandle& op, const torch::jit::Stack& stack, Call* call) {
+  const OperatorPlan* plan;
+  if constexpr (std::is_same_v<Call, CallKey>) {
+    plan = t_plans.Find(op.schema());
+    if (plan == nullptr) return call->Fail(), nullptr;
+  } else {
+    plan = &t_plans.Get(op.schema());
+  }
+  DescribeOperatorCall(*plan, stack.data() + (stack.size() - plan->arguments.size()), call);
   return plan;
 }
 
@@ -97,26 +103,30 @@ void DescribeResults(const std::tuple<Results...>& results, ConfigBuilder* confi
   std::apply([config](const auto&... result) { (DescribeArgument(IntKind::kInt, result, config), ...); }, results);
 }
 
-// Records `call()`, which `describe(config)` describes. If `call` returns nothing, `describe_results(config)` describes
-// the results, which it has left elsewhere.
-template <typename Describe, typename Call, typename DescribeOwn = std::nullptr_t>
-auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_results = nullptr) -> decltype(call()) {
-  ThreadState& thread = t_thread;
-  if (!thread.Enter(describe)) {
-    PutKeyRight();
-    return call();
-  }
+// Records the entry of an operator's call as ThreadState::Enter does.
+template <typename Describe>
+bool Enter(const Describe& describe) {
+  const bool recorded = t_thread.Enter(describe);
+  if (!recorded) PutKeyRight();
+  return recorded;
+}
+
+// Makes a call, and records its end if its entry is `recorded`. If `call` returns nothing, `describe_results(config)`
+// describes the results, which it has left elsewhere.
+template <typename Call, typename DescribeOwn = std::nullptr_t>
+auto RecordEnd(bool recorded, Call&& call, DescribeOwn&& describe_results = nullptr) -> decltype(call()) {
   try {
     if constexpr (std::is_void_v<decltype(call())>) {
       call();
+      if (!recorded) return;
       if constexpr (std::is_null_pointer_v<std::remove_cvref_t<DescribeOwn>>) {
-        thread.Leave();
+        t_thread.Leave();
       } else {
-        thread.Leave(describe_results);
+        t_thread.Leave(describe_results);
       }
     } else {
       decltype(auto) result = call();
-      thread.Leave([&](ConfigBuilder* config) { DescribeResults(result, config); });
+      if (recorded) t_thread.Leave([&](ConfigBuilder* config) { DescribeResults(result, config); });
       return result;
     }
   } catch (const abi::__forced_unwind&) {
@@ -124,7 +134,7 @@ auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_resul
     // handler must rethrow this.
     throw;
   } catch (...) {
-    if (thread.recorder != nullptr) thread.Raise(ExceptionName());
+    if (recorded && t_thread.recorder != nullptr) t_thread.Raise(ExceptionName());
     throw;
   }
 }
@@ -132,19 +142,23 @@ auto RecordAround(Describe&& describe, Call&& call, DescribeOwn&& describe_resul
 // For a key above Python's: how many recorded operators this thread is inside, with the key turned off.
 constinit thread_local int t_inside = 0;
 
-// What an operator of PyTorch calls inside is not recorded, as a dispatch mode doesn't see it.
+// What an operator of PyTorch calls inside is not recorded, as a dispatch mode doesn't see it. Does what PyTorch's
+// ExcludeDispatchKeyGuard does, in a few instructions.
 class Inside {
  public:
-  Inside() {
+  Inside() : set_(OwnKeySet()), was_off_((set_->excluded_ & kKeyBit) != 0) {
+    set_->excluded_ |= kKeyBit;
     if constexpr (kAbovePython) ++t_inside;
   }
   ~Inside() {
+    if (!was_off_) set_->excluded_ &= ~kKeyBit;
     if constexpr (kAbovePython) --t_inside;
   }
   Inside(const Inside&) = delete;
 
  private:
-  const c10::impl::ExcludeDispatchKeyGuard exclude_{kDispatchKey};
+  c10::impl::PODLocalDispatchKeySet* const set_;
+  const bool was_off_;
 };
 
 // While a mode or a subclass handles a call, PyTorch turns off the keys above Python's for what it calls. This turns
@@ -174,9 +188,12 @@ bool GoesToMode(c10::DispatchKeySet keys) {
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (GoesToMode(keys)) return op.redispatchBoxed(keys & kBelowKey, stack);
   bool foreign = false;
-  const auto describe = [&](ConfigBuilder* config) { foreign = DescribeBoxedCall(op, *stack, config).foreign; };
-  RecordAround(
-      describe,
+  const auto describe = [&](auto* call) {
+    const OperatorPlan* const plan = DescribeBoxedCall(op, *stack, call);
+    foreign = plan != nullptr && plan->foreign;
+  };
+  RecordEnd(
+      Enter(describe),
       [&] {
         if (foreign || GoesToPython(keys)) {
           op.redispatchBoxed(keys & kBelowKey, stack);
@@ -186,6 +203,23 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
         }
       },
       [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
+}
+
+// An operator with an unboxed kernel. Never freed: PyTorch's own operators are never deregistered.
+struct UnboxedPlan {
+  const OperatorPlan* plan;
+  const CppArgument* arguments;  // as many as the plan has
+};
+
+// `values` points to the arguments, each of its own type. One function for all operators: it stays in the processor's
+// caches.
+[[gnu::noinline]] bool EnterUnboxed(const UnboxedPlan& unboxed, const void* const* values) {
+  return Enter([&](auto* call) {
+    auto describer = DescriberOf(*unboxed.plan, call);
+    for (size_t i = 0; i < unboxed.plan->arguments.size(); ++i) {
+      describer.Add(CppValue{&unboxed.arguments[i], values[i]});
+    }
+  });
 }
 
 template <typename Operator, typename Signature = typename Operator::schema>
@@ -199,18 +233,12 @@ struct Unboxed<Operator, Result(Arguments...)> {
       const Inside inside;
       return Operator::redispatch(keys & kBelowKey, arguments...);
     };
-    const auto describe = [&](ConfigBuilder* config) {
-      // PyTorch's own operators are never deregistered.
-      static const OperatorPlan& plan =
-          *OperatorPlans::Make(
-               c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name).schema(),
-               kDispatchLevel)
-               .release();
-      OperatorCallDescriber describer(plan, config);
-      (describer.Add(arguments), ...);
-    };
-    return RecordAround(describe, call);
+    const void* const values[] = {std::addressof(arguments)...};
+    return RecordEnd(EnterUnboxed(plan, values), call);
   }
+
+  static constexpr CppArgument kArguments[] = {kCppArgument<std::remove_cvref_t<Arguments>>...};
+  static inline UnboxedPlan plan = {};  // made before the first call
 };
 
 // torch::Library would infer a schema of each, which takes long to compile, to compare it with the operator's.
@@ -218,6 +246,9 @@ void AddUnboxedKernels() {
   static auto* const kernels = new std::vector<c10::RegistrationHandleRAII>;  // they stay registered
   ForEachUnboxedOperator([](auto op) {
     using Operator = decltype(op);
+    const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name);
+    Unboxed<Operator>::plan = {OperatorPlans::Make(handle.schema(), kDispatchLevel).release(),
+                               Unboxed<Operator>::kArguments};
     kernels->push_back(c10::Dispatcher::singleton().registerImpl(
         {Operator::name, Operator::overload_name}, kDispatchKey,
         c10::KernelFunction::makeFromUnboxedFunction(TORCH_FN(Unboxed<Operator>::Run)),
@@ -236,21 +267,21 @@ class SubclassDispatch final : public ForwardingInterpreter {
       const SeenInPython seen;
       return inner().dispatch(op, stack);
     }
-    RecordAround([&](ConfigBuilder* config) { DescribeBoxedCall(op, *stack, config); },
-                 [&] { inner().dispatch(op, stack); },
-                 [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
+    RecordEnd(
+        Enter([&](auto* call) { DescribeBoxedCall(op, *stack, call); }), [&] { inner().dispatch(op, stack); },
+        [&](ConfigBuilder* config) { DescribeResults(op, *stack, config); });
   }
 
   c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
     if (!Records()) return inner().detach(self);
-    const auto describe = [self](ConfigBuilder* config) {
+    const auto describe = [self](auto* call) {
       static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
       const torch::jit::Stack stack = {
           at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
               const_cast<c10::TensorImpl*>(self)))};
-      DescribeBoxedCall(op, stack, config);
+      DescribeBoxedCall(op, stack, call);
     };
-    return RecordAround(describe, [&] { return inner().detach(self); });
+    return RecordEnd(Enter(describe), [&] { return inner().detach(self); });
   }
 
  private:

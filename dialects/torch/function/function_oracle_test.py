@@ -29,6 +29,7 @@ PROGRAMS = {
         "told_modes.py",
         "told_autograd.py",
         "told_opinfo.py",
+        "told_repeated.py",
         "told_distributed.py",
     ],
 }

@@ -161,7 +161,7 @@ class ProgramFunctions {
   }
 };
 
-class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython> {
+class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython, AddPythonToKey> {
  public:
   explicit FunctionCalls(const TorchVersion& torch) : rows_(Rows(torch)) {}
 
@@ -265,9 +265,7 @@ class FunctionCalls final : public python_dialect::RecordedCalls<DescribePython>
   static bool IsPlainTensorType(PyTypeObject* type) { return type == Py_TYPE(Py_None) || IsTensorType(type); }
 
   static bool RecordForm(const TracedApi& api, const ArgumentForm::Bound& bound) {
-    return t_thread.Enter([&](ConfigBuilder* config) {
-      api.form->DescribeCall(api.head, bound, config, [config](PyObject* value) { DescribePython(value, config); });
-    });
+    return Enter([&](auto* call, auto&& describe) { api.form->DescribeCall(api.head, bound, call, describe); });
   }
 
   static bool RecordCallOf(CallArguments arguments, Py_ssize_t first) {

@@ -62,6 +62,21 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   }
 }
 
+void Describe(const at::RecordFunction& function, CallKey* key) {
+  const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
+  if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
+    const OperatorPlan* const plan = t_record_plans.Find(*schema);
+    if (plan == nullptr || plan->arguments.size() > inputs.size() || schema->is_vararg()) return key->Fail();
+    return DescribeOperatorCall(*plan, inputs.data() + (inputs.size() - plan->arguments.size()), key);
+  }
+  static constexpr char kNamed = 0;
+  key->Begin({&kNamed, 1});
+  key->String(function.name());
+  key->Positional(inputs.size());
+  for (const c10::IValue& input : inputs) DescribeArgument(IntKind::kInt, input, key);
+  if (!function.kwinputs().empty()) key->Fail();
+}
+
 // A recorded call that is open.
 struct OpenRecord final : at::ObserverContext {
   ThreadState* const thread = &t_thread;
@@ -85,7 +100,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
                              .sequence = function.seqNr(),
                              .forward_thread = function.forwardThreadId(),
                              .id = function.handle()};
-  const auto describe = [&](ConfigBuilder* config) { Describe(function, config); };
+  const auto describe = [&](auto* call) { Describe(function, call); };
   // It ends on any thread, when its work is done, so it is not a call of this thread.
   if (function.isAsync()) {
     if (thread.Enter(describe, &facts)) thread.Leave();

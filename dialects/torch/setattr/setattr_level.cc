@@ -35,7 +35,7 @@ std::string DefaultNames(const TorchVersion& torch) {
   return names;
 }
 
-class TorchCalls final : public python_dialect::RecordedCalls<DescribePython> {
+class TorchCalls final : public python_dialect::RecordedCalls<DescribePython, AddPythonToKey> {
  public:
   // Uses the name that the other levels use.
   absl::StatusOr<const python_dialect::TracedApi*> Api(PyObject* object, const std::string& name) override {

@@ -1,0 +1,11 @@
+"""Calls that are repeated, and change from one to the next."""
+
+import warnings
+
+import repeated
+from attempts import attempt
+
+warnings.simplefilter("ignore")
+for again in range(2):
+    for part in [*repeated.REPEATED, repeated.changed_types]:
+        attempt(f"{part.__name__} {again}", part)
