@@ -60,9 +60,9 @@ inline unsigned int TypeVersion(const PyTypeObject* type) {
 
 // What is known of a type, looked up once for each version of it.
 struct TypeFacts {
-  std::string name;              // TypeName
-  bool python_enum = false;      // its members know their names
-  PyObject* entries = nullptr;   // borrowed: {name: (member, documentation)} of a pybind11 enumeration
+  std::string name;             // TypeName
+  bool python_enum = false;     // its members know their names
+  PyObject* entries = nullptr;  // borrowed: {name: (member, documentation)} of a pybind11 enumeration
 };
 // Valid until the next call.
 const TypeFacts& FactsOf(PyTypeObject* type);
