@@ -1,9 +1,9 @@
 #include "dialects/torch/record/record_function_hook.h"
 
 #include <ATen/record_function.h>
+#include <cxxabi.h>
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -12,9 +12,16 @@
 
 #include "dialects/torch/describe/operator_plan.h"
 #include "serialize/model/record_facts.h"
+#include "tracer/record/static_tls.h"
 #include "tracer/record/thread_state.h"
 
 namespace torchtrace::torch_dialect {
+
+// What a thread keeps from one call to the next. Null: it has recorded none, or ends.
+struct RecordThread;
+constinit thread_local RecordThread* t_record TORCHTRACE_STATIC_TLS = nullptr;
+constinit thread_local bool t_record_ended TORCHTRACE_STATIC_TLS = false;
+
 namespace {
 
 // A RecordFunction's schema or name, by reference: its public accessors copy the schema, which takes longer than all
@@ -35,12 +42,43 @@ const c10::FunctionSchema* SchemaOf(const at::RecordFunction& function) {
   return schema == nullptr ? nullptr : &schema->get();
 }
 
-thread_local OperatorPlans t_record_plans(kRecordLevel);
+}  // namespace
+
+struct RecordThread {
+  // The C++ ABI's record of a thread's exceptions, which stays where it is: std::uncaught_exceptions reads it by two
+  // calls.
+  struct ExceptionGlobals {
+    void* caught;
+    unsigned int uncaught;
+  };
+
+  OperatorPlans plans{kRecordLevel};
+  const ExceptionGlobals& exceptions = *reinterpret_cast<const ExceptionGlobals*>(abi::__cxa_get_globals());
+  std::vector<void*> spare;  // memory of calls that have ended, for the next ones
+
+  RecordThread() { spare.reserve(32); }
+  RecordThread(const RecordThread&) = delete;
+  ~RecordThread() {
+    t_record = nullptr;
+    t_record_ended = true;
+    for (void* const memory : spare) ::operator delete(memory);
+  }
+
+  static RecordThread* OfThisThread() {
+    if (t_record == nullptr && !t_record_ended) [[unlikely]] {
+      static thread_local RecordThread own;
+      t_record = &own;
+    }
+    return t_record;
+  }
+};
+
+namespace {
 
 void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
-    const OperatorPlan& plan = t_record_plans.Get(*schema);
+    const OperatorPlan& plan = t_record->plans.Get(*schema);
     // A boxed call reports everything on the stack; the operator's own arguments are the last ones. How many a variadic
     // one takes is unknown.
     if (plan.arguments.size() <= inputs.size() && !schema->is_vararg()) {
@@ -65,7 +103,7 @@ void Describe(const at::RecordFunction& function, ConfigBuilder* config) {
 void Describe(const at::RecordFunction& function, CallKey* key) {
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   if (const c10::FunctionSchema* const schema = SchemaOf(function)) {
-    const OperatorPlan* const plan = t_record_plans.Find(*schema);
+    const OperatorPlan* const plan = t_record->plans.Find(*schema);
     if (plan == nullptr || plan->arguments.size() > inputs.size() || schema->is_vararg()) return key->Fail();
     return DescribeOperatorCall(*plan, inputs.data() + (inputs.size() - plan->arguments.size()), key);
   }
@@ -77,10 +115,21 @@ void Describe(const at::RecordFunction& function, CallKey* key) {
   if (!function.kwinputs().empty()) key->Fail();
 }
 
-// A recorded call that is open.
+// A recorded call that is open. PyTorch deletes it, on any thread.
 struct OpenRecord final : at::ObserverContext {
-  ThreadState* const thread = &t_thread;
-  const int exceptions = std::uncaught_exceptions();
+  const RecordThread* const thread = t_record;
+  const unsigned int exceptions = t_record->exceptions.uncaught;
+
+  static void* operator new(size_t bytes) {
+    if (t_record == nullptr || t_record->spare.empty()) return ::operator new(bytes);
+    void* const memory = t_record->spare.back();
+    t_record->spare.pop_back();
+    return memory;
+  }
+  static void operator delete(void* memory) {
+    if (t_record == nullptr || t_record->spare.size() == t_record->spare.capacity()) return ::operator delete(memory);
+    t_record->spare.push_back(memory);
+  }
 };
 
 // Whether the program, or a kernel's launcher, may open it in one function and close it in another.
@@ -93,7 +142,7 @@ uint64_t KeyOf(const at::RecordFunction& function) { return reinterpret_cast<uin
 
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
   ThreadState& thread = t_thread;
-  if (!thread.Recording()) return nullptr;
+  if (!thread.Recording() || RecordThread::OfThisThread() == nullptr) return nullptr;
   auto open = std::make_unique<OpenRecord>();
   const RecordFacts facts = {.scope = static_cast<uint64_t>(function.scope()),
                              .thread = function.threadId(),
@@ -113,9 +162,9 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
 
 void End(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const open = static_cast<const OpenRecord*>(context);
-  if (open == nullptr || open->thread != &t_thread) return;
+  if (open == nullptr || open->thread != t_record) return;
   // The exception is not caught yet, so its type is unknown here.
-  const bool raised = std::uncaught_exceptions() > open->exceptions;
+  const bool raised = t_record->exceptions.uncaught > open->exceptions;
   if (IsScope(function)) {
     t_thread.CloseScope(KeyOf(function), raised);
   } else if (raised) {
