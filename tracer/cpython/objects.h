@@ -99,7 +99,7 @@ inline vectorcallfunc FunctionVectorcall() {
 // Whether calls from bytecode ignore a function's `vectorcall`, unless there is a frame evaluation function (PEP 523).
 inline constexpr bool kCallsSkipVectorcall = PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000;
 
-// Reports functions since 3.12, until UnwatchFunctions: `kChanged` is called with each that is being created or is
+// Reports functions from now on, since 3.12: `kChanged` is called with each that is being created or is
 // about to get another code, and with that code; `kGone`, with each that is being freed. -1: Python can't, or has no
 // place for one more watcher; then a Python error may be set.
 inline constexpr bool kFunctionsAreWatched = PY_VERSION_HEX >= 0x030C0000;
@@ -116,12 +116,6 @@ int WatchFunctions() {
   return -1;
 #endif
 }
-inline void UnwatchFunctions([[maybe_unused]] int watcher) {
-#if PY_VERSION_HEX >= 0x030C0000
-  if (PyFunction_ClearWatcher(watcher) != 0) PyErr_Clear();
-#endif
-}
-
 // Calls `visit(object, data)` with all objects that the garbage collector knows, except, in some versions, those of
 // gc.freeze(); since 3.12.
 inline void VisitObjects([[maybe_unused]] int (*visit)(PyObject*, void*), [[maybe_unused]] void* data) {

@@ -36,11 +36,12 @@ constinit thread_local WatchedCalls t_watched TORCHTRACE_STATIC_TLS;
 
 namespace {
 
-PyObject* g_name = nullptr;  // interned; null: nothing is watched
+PyObject* g_name = nullptr;  // interned; null: nothing was ever watched
+bool g_watching = false;
 
 bool NamesIt(PyCodeObject* code) {
   // Not the code of a module or class, which may import the name.
-  if (g_name == nullptr || (code->co_flags & CO_NEWLOCALS) == 0) return false;
+  if ((code->co_flags & CO_NEWLOCALS) == 0) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
     if (PyTuple_GET_ITEM(code->co_names, i) == g_name) return true;  // names in code are interned
   }
@@ -72,21 +73,27 @@ bool Replace(PyFunctionObject* function, vectorcallfunc from, vectorcallfunc to)
   return true;
 }
 
-// Those that call EnterWatched.
+// Those that name it. Kept up to date when nothing is watched too: to find them again would take a look at all objects.
 absl::flat_hash_set<PyFunctionObject*>& WatchedFunctions() {
   static auto* const functions = new absl::flat_hash_set<PyFunctionObject*>;
   return *functions;
 }
 
-void Watch(PyFunctionObject* function, PyCodeObject* code) {
-  if (!NamesIt(code)) return;
-  if (Replace(function, FunctionVectorcall(), EnterWatched)) WatchedFunctions().insert(function);
-  HideFutureFunctions(code);
-}
 void Forget(PyFunctionObject* function) {
-  if (function->vectorcall != FunctionVectorcall()) WatchedFunctions().erase(function);
+  if (NamesIt(reinterpret_cast<PyCodeObject*>(function->func_code))) WatchedFunctions().erase(function);
 }
 
+// `code`: the function's, or the one that it is about to get.
+void Watch(PyFunctionObject* function, PyCodeObject* code) {
+  if (!NamesIt(code)) {
+    if (reinterpret_cast<PyCodeObject*>(function->func_code) == code) return;
+    Replace(function, EnterWatched, FunctionVectorcall());
+    return Forget(function);
+  }
+  WatchedFunctions().insert(function);
+  if (g_watching) Replace(function, FunctionVectorcall(), EnterWatched);
+  HideFutureFunctions(code);
+}
 // Watches the functions that are reached from modules: their own, those of classes, those that a decorator wraps. Calls
 // no Python code.
 class ModuleFunctions {
@@ -151,21 +158,26 @@ int g_watcher = -1;
 }  // namespace
 
 absl::Status WatchCalls(const char* name) {
-  PyObject* const interned = PyUnicode_InternFromString(name);
-  if (interned == nullptr) {
+  if (g_name == nullptr) g_name = PyUnicode_InternFromString(name);
+  if (g_name == nullptr) {
     PyErr_Clear();
     return absl::ResourceExhaustedError("out of memory");
   }
-  Py_XSETREF(g_name, interned);
+  g_watching = true;
   if (!kFunctionsAreWatched) {
     UseFrameEvaluation();
     return absl::OkStatus();
   }
   FunctionVectorcall();  // the first call makes a function
   PatchAlso(EnterWatched);
-  if (g_watcher < 0) g_watcher = WatchFunctions<Watch, Forget>();
+  if (g_watcher >= 0) {
+    for (PyFunctionObject* const function : WatchedFunctions()) Replace(function, FunctionVectorcall(), EnterWatched);
+    return absl::OkStatus();
+  }
+  g_watcher = WatchFunctions<Watch, Forget>();
   if (g_watcher < 0) {
     PyErr_Clear();
+    g_watching = false;
     return absl::InternalError("other code watches functions, and Python has no place for one more watcher");
   }
   VisitObjects(
@@ -182,15 +194,9 @@ absl::Status WatchCalls(const char* name) {
 }
 
 void UnwatchCalls() {
-  if (g_name == nullptr) return;
-  if (kFunctionsAreWatched) {
-    if (g_watcher >= 0) UnwatchFunctions(std::exchange(g_watcher, -1));
-    for (PyFunctionObject* const function : WatchedFunctions()) Replace(function, EnterWatched, FunctionVectorcall());
-    WatchedFunctions().clear();
-  } else {
-    ReleaseFrameEvaluation();
-  }
-  Py_CLEAR(g_name);
+  if (!std::exchange(g_watching, false)) return;
+  if (!kFunctionsAreWatched) return ReleaseFrameEvaluation();
+  for (PyFunctionObject* const function : WatchedFunctions()) Replace(function, EnterWatched, FunctionVectorcall());
 }
 
 bool InnermostCall(RunningCall* call) {

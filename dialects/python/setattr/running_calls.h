@@ -15,8 +15,8 @@
 
 namespace torchtrace::python_dialect {
 
-// Watches the functions that name the global `name`, existing and future ones, until UnwatchCalls. One name at a time.
-// Both need the GIL.
+// Watches the functions that name the global `name`, existing and future ones, until UnwatchCalls. Always the
+// same name. Both need the GIL.
 TORCHTRACE_EXPORT absl::Status WatchCalls(const char* name);
 TORCHTRACE_EXPORT void UnwatchCalls();
 
