@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
@@ -18,8 +19,14 @@ namespace {
 
 using PthreadCreate = decltype(&pthread_create);
 
-std::atomic<bool> g_any{false};
-std::atomic<void (*)()> g_started{nullptr};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // sanitizers define their own pthread_create
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::atomic<bool> g_any_unwatched{kSanitized};
+std::atomic<void (*)()> g_begun{nullptr};
 
 // Decides by the library of the thread's start function; std::thread's is in the C++ library. Doesn't use dladdr: that
 // would wait for an import on another thread, which may wait for this one.
@@ -31,7 +38,7 @@ bool Counts(void* function) {
   if (name.empty()) name = "libpython";  // the main program, which may be Python itself
   name = name.substr(name.rfind('/') + 1);
   const auto is_of = [name](std::string_view library) { return name.find(library) != std::string_view::npos; };
-  return is_of("libpython") ? g_started == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);
+  return is_of("libpython") ? g_begun == nullptr : std::none_of(kBlas.begin(), kBlas.end(), is_of);
 }
 
 // Looked up before the program runs, for the same reason, unless a thread starts even earlier.
@@ -40,25 +47,42 @@ PthreadCreate g_next = nullptr;
   if (g_next == nullptr) g_next = reinterpret_cast<PthreadCreate>(dlsym(RTLD_NEXT, "pthread_create"));
 }
 
+// What a thread is to run.
+struct Start {
+  void* (*function)(void*);
+  void* argument;
+};
+
+void* Begin(void* memory) {
+  const Start start = *static_cast<Start*>(memory);
+  free(memory);
+  if (void (*const begun)() = g_begun) begun();
+  return start.function(start.argument);
+}
+
 }  // namespace
 
 extern "C" {
 
-TORCHTRACE_EXPORT void torchtrace_watch_native_threads(void (*started)()) {
-  g_started = started;
-  if (started != nullptr && g_any) started();
+TORCHTRACE_EXPORT bool torchtrace_watch_native_threads(void (*begun)()) {
+  g_begun = begun;
+  return !g_any_unwatched;
 }
 
-// Sanitizers define their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TORCHTRACE_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
                                      void* argument) noexcept {
-  if (Counts(reinterpret_cast<void*>(function))) {
-    g_any = true;
-    if (void (*const started)() = g_started) started();
-  }
   if (g_next == nullptr) FindNext();
-  return g_next(thread, attributes, function, argument);
+  if (!Counts(reinterpret_cast<void*>(function))) return g_next(thread, attributes, function, argument);
+  auto* const start = g_begun == nullptr ? nullptr : static_cast<Start*>(malloc(sizeof(Start)));
+  if (start == nullptr) {
+    g_any_unwatched = true;
+    return g_next(thread, attributes, function, argument);
+  }
+  *start = {function, argument};
+  const int error = g_next(thread, attributes, Begin, start);
+  if (error != 0) free(start);
+  return error;
 }
 #endif
 

@@ -8,9 +8,8 @@
 #ifndef TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 #define TORCHTRACE_TRACER_RECORD_NATIVE_THREADS_H_
 
-// Found by dlsym. Calls `started`, on any thread, before each such thread starts, and right away if one has started
-// already; several threads may call it at the same time. Null: removes the callback.
-extern "C" void torchtrace_watch_native_threads(void (*started)());
+// Found by dlsym. From now on each such thread calls `begun` before all else; false if one may have started without.
+extern "C" bool torchtrace_watch_native_threads(void (*begun)());
 
 namespace torchtrace {
 inline constexpr char kWatchNativeThreadsName[] = "torchtrace_watch_native_threads";

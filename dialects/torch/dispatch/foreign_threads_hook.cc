@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <atomic>
+#include <exception>
 #include <iterator>
 #include <mutex>
 
@@ -47,17 +49,34 @@ std::unique_ptr<at::ObserverContext> Began(const at::RecordFunction&) {
   return nullptr;
 }
 
+at::RecordFunctionCallback Looking() {
+  return at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION});
+}
+
 std::mutex g_mutex;
 bool g_installed = false;
-at::CallbackHandle g_callback = at::INVALID_CALLBACK_HANDLE;
+// Read without the mutex too: by new threads, which must not hold it while another one forks.
+std::atomic<at::CallbackHandle> g_callback = at::INVALID_CALLBACK_HANDLE;
+std::atomic<bool> g_all_look = true;  // all native threads that have begun
 
-// With a callback installed, everything that sets PyTorch's thread-local state draws a new countdown, as each node of a
-// backward pass does. So it is installed only when there is a thread that needs it.
-void Look() {
+// Looks on all threads. With such a callback, everything that sets PyTorch's thread-local state draws a new countdown,
+// as each node of a backward pass does. So it is installed only if there is a thread that can't look itself.
+void LookEverywhere() {
   const std::lock_guard<std::mutex> lock(g_mutex);
-  if (!g_installed || g_callback != at::INVALID_CALLBACK_HANDLE) return;
-  g_callback = at::addGlobalCallback(
-      at::RecordFunctionCallback(&Began).samplingProb(kLookedAt).scopes({at::RecordScope::FUNCTION}));
+  if (g_installed && g_callback == at::INVALID_CALLBACK_HANDLE) g_callback = at::addGlobalCallback(Looking());
+}
+
+// Looks on this thread, which has just begun; not twice, as only one of two callbacks would get the first draw.
+void LookHere() {
+  if (g_callback != at::INVALID_CALLBACK_HANDLE) {
+    g_all_look = false;
+    return;
+  }
+  try {
+    at::addThreadLocalCallback(Looking());
+  } catch (const std::exception&) {  // out of memory
+    LookEverywhere();
+  }
 }
 
 // Other Python threads have not armed themselves yet. Needs the GIL.
@@ -73,18 +92,18 @@ WatchNativeThreadsFunction Watch() {
 }  // namespace
 
 absl::Status ForeignThreadsHook::Install() {
+  const WatchNativeThreadsFunction watch = Watch();
   {
     const std::lock_guard<std::mutex> lock(g_mutex);
     g_installed = true;
   }
-  const WatchNativeThreadsFunction watch = Watch();
-  if (watch != nullptr) watch(Look);
-  if (watch == nullptr || OtherPythonThreads()) Look();
+  const bool all_look = watch != nullptr && watch(LookHere) && g_all_look && !OtherPythonThreads();
+  if (!all_look) LookEverywhere();
   return absl::OkStatus();
 }
 
 void ForeignThreadsHook::Uninstall() {
-  if (const WatchNativeThreadsFunction watch = Watch()) watch(nullptr);
+  // Threads that look go on looking, as nobody else can stop them; and so do new ones, for the next session.
   const std::lock_guard<std::mutex> lock(g_mutex);
   g_installed = false;
   if (g_callback != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_callback);
